@@ -1,8 +1,10 @@
-# Makefile of quoth.  make | make lib | make static | make wheel | make unit | syntax | test | fuzz | bench | long | long-san | check | install | fmt | clean
+# Makefile of quoth. Targets: make | make lib | make static | make wheel | make unit | syntax | test
+# | fuzz | bench | long | long-san | check | install | fmt | clean
 #
-# SAN=address,undefined or SAN=thread builds everything with sanitizers, in a build folder of its own.
-# DEBUG=1 turns optimization off. Both check all structures after every step (base/check.h). WERROR=1 makes warnings errors (CI does).
-# Every folder under src/ is compiled as it is found; a folder below src/kern gets its own ISA flags.
+# SAN=address,undefined or SAN=thread builds everything with sanitizers, in a separate build folder.
+# DEBUG=1 turns optimization off. Both check all structures after every step (base/check.h).
+# WERROR=1 makes warnings errors, as CI does. Every folder under src/ is compiled as it is found. A
+# folder below src/kern gets its own ISA flags.
 
 comma   := ,
 BUILD   := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
@@ -10,83 +12,79 @@ PREFIX  ?= /usr/local
 CC      ?= gcc
 OBJCOPY ?= objcopy
 ARCH    := $(shell $(CC) -dumpmachine | cut -d- -f1)
-# Optional: what is missing, or emptied (make CURL=), has a file X_none.c in the place of the one over it.
+# Optional libraries. If one is missing or emptied (make CURL=), X_none.c replaces the file that
+# uses it.
 CURL    := $(shell pkg-config --exists libcurl 2>/dev/null && echo libcurl)
 LIBS    := jansson libpcre2-8 libutf8proc libedit libssl libcrypto $(CURL)
 PKG     := $(if $(LIBS),$(filter-out -I/usr/include/%-linux-gnu,$(shell pkg-config --cflags $(LIBS))))
 LDLIBS  := $(if $(LIBS),$(shell pkg-config --libs $(LIBS))) -lm -lpthread
 OPT     := $(if $(DEBUG),-O0,-O2)
-# Hardening. FORTIFY_SOURCE needs optimization and replaces functions that sanitizers watch, so neither DEBUG nor SAN has it.
-# Kernels (KERNEL) go without guards of the stack: they write only to memory of the caller, and linear_test.c watches its edges.
+# Release builds have line numbers but no variables (-g1). Variables take 8 % of the build's time,
+# and a quarter of it in unrolled loops of intrinsics. The code is the same.
+OPT     += $(if $(DEBUG)$(SAN),-g,-g1) -pipe
+# Hardening. FORTIFY_SOURCE needs optimization and replaces functions that sanitizers watch, so
+# neither DEBUG nor SAN has it. Kernels (KERNEL) have neither stack guards nor FORTIFY_SOURCE,
+# because they write only to memory of the caller. linear_test.c checks the bounds of these writes.
 HARDEN  := -fstack-protector-strong -fstack-clash-protection $(if $(DEBUG)$(SAN),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) \
            $(if $(filter x86_64,$(ARCH)),-fcf-protection=full) $(if $(filter aarch64,$(ARCH)),-mbranch-protection=standard)
-# The C library's start code may lack the marks of control-flow protection, for which the linker would clear those of the program.
+# The C library's start code may lack the marks of control-flow protection. The linker would then
+# clear the program's marks.
 CET     := $(if $(filter x86_64,$(ARCH)),$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
-CFLAGS  := -std=c11 -D_GNU_SOURCE $(OPT) -g -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes \
+CFLAGS  := -std=c11 -D_GNU_SOURCE $(OPT) -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes \
            -Wmissing-prototypes -Wvla -fno-math-errno -ffp-contract=off -fno-strict-aliasing \
            -fPIC -fvisibility=hidden -Isrc -Iinclude $(HARDEN) \
            $(if $(WERROR),-Werror) $(if $(DEBUG)$(SAN),-DQUOTH_CHECK_STEPS) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) $(PKG) $(EXTRA)
 LDFLAGS := -Wl,-z,relro,-z,now,-z,noexecstack$(CET) $(if $(SAN),-fsanitize=$(SAN))
 
-# Kernels have line numbers but no variables in their debug information (-g1): tracking variables through unrolled loops of
-# intrinsics took a quarter of the whole build's time. The code is the same.
-KERNEL := -O3 -g1 -fno-stack-protector -fno-stack-clash-protection
-# Kernel folders by architecture; each is compiled with just the flags its cpu_flag promises.
-KERN_x86_64  := avx2 avxvnni avx512 avx512x amx
-KERN_aarch64 := neon neon_i8mm
-KERN_OTHER   := $(filter-out ref $(KERN_$(ARCH)),$(notdir $(wildcard src/kern/*)))
-$(BUILD)/src/kern/ref/%.o:       ISA = $(KERNEL)
+KERNEL := -O3 -g1 -fno-stack-protector -fno-stack-clash-protection -U_FORTIFY_SOURCE
+# src/kern/LEVEL/isa.mk gives the processors and the compiler flags of a kernel folder. Each is
+# compiled with only the flags that its cpu_flag requires. UNSAN_LEVEL: files without sanitizers,
+# which take minutes for templates of linear layers with 25 formats in one file. Sanitizers check
+# the reference. linear_test.c checks the bounds of the other levels' writes.
+include $(wildcard src/kern/*/isa.mk)
+KERN_OTHER := $(filter-out ref $(KERN_$(ARCH)),$(notdir $(wildcard src/kern/*)))
+$(foreach k,ref $(KERN_$(ARCH)),$(eval $(BUILD)/src/kern/$(k)/%.o: ISA = $(KERNEL) $(ISA_$(k))))
 $(BUILD)/src/kern/panel.o $(BUILD)/src/quant/%.o: ISA = $(KERNEL)
-$(BUILD)/src/kern/avx2/%.o:      ISA = $(KERNEL) -mavx2 -mfma -mf16c
-$(BUILD)/src/kern/avxvnni/%.o:   ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavxvnni
-$(BUILD)/src/kern/avx512/%.o:    ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
-$(BUILD)/src/kern/avx512x/%.o:   ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni \
-                                       -mavx512bf16 -mavx512vbmi
-$(BUILD)/src/kern/amx/%.o:       ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni \
-                                       -mavx512bf16 -mavx512vbmi -mamx-tile -mamx-int8 -mamx-bf16
-$(BUILD)/src/kern/neon/%.o:      ISA = $(KERNEL) -march=armv8.2-a+dotprod
-$(BUILD)/src/kern/neon_i8mm/%.o: ISA = $(KERNEL) -march=armv8.2-a+dotprod+i8mm
-
-# Sanitizers take minutes over the templates of linear layers, 25 formats in one file; the reference keeps
-# them, and linear_test.c watches the edges of what these write.
-UNSAN := $(patsubst %,$(BUILD)/src/kern/%/linear.o,avx2 avxvnni avx512 avx512x neon neon_i8mm) \
-         $(BUILD)/src/kern/amx/spans.o $(BUILD)/src/kern/amx/planes.o \
-         $(patsubst %,$(BUILD)/src/kern/%/linear_float.o,avx2 avx512 neon)
+UNSAN := $(foreach k,$(KERN_$(ARCH)),$(UNSAN_$(k):%=$(BUILD)/src/kern/$(k)/%.o))
 
 ALL   := $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
 ALL   := $(filter-out $(foreach k,$(KERN_OTHER),src/kern/$(k)/%) src/fetch/fetch_$(if $(CURL),none,curl).c,$(ALL))
-# make unit ROOMS="quant kern base/cpu" BUILD=build-some: some folders and files alone, with the tests among them.
+# make unit ROOMS="quant kern base/cpu" BUILD=build-some builds only some folders and files, with
+# their tests.
 ALL   := $(if $(ROOMS),$(filter $(foreach r,$(ROOMS),src/$(r)/% src/$(r).c),$(ALL)),$(ALL))
 SRC   := $(filter-out %_test.c %_fuzz.c,$(ALL))
 LIB   := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/main.c,$(SRC)))
-# How tests make allocations fail: a malloc of the program's own, unless sanitizers or a static C library bring theirs.
+# How tests make allocations fail: the program defines malloc, unless sanitizers or a static C
+# library define it.
 ALLOC := $(if $(SAN)$(findstring -static,$(LDFLAGS)),wrap,own)
 TESTS := $(patsubst %.c,$(BUILD)/%.o,$(filter %_test.c,$(ALL)) $(filter-out tests/alloc_$(if $(filter own,$(ALLOC)),wrap,own).c,\
            $(wildcard tests/*.c $(if $(ROOMS),,tests/calls/*.c tests/door/*.c tests/golden/*.c tests/memory/*.c))))
 FUZZ  := $(patsubst %.c,$(BUILD)/%.o,$(filter %_fuzz.c,$(ALL)) $(wildcard tests/fuzz/*.c))
 WRAP  := $(if $(filter wrap,$(ALLOC)),-Wl$(comma)--wrap=malloc$(comma)--wrap=calloc$(comma)--wrap=realloc$(comma)--wrap=aligned_alloc)
-# src/engine/threads_test.c watches which threads are in these.
+# src/engine/threads_test.c checks which threads call these functions.
 WRAP  += $(if $(ROOMS),,$(patsubst %,-Wl$(comma)--wrap=%,tokenizer_encode tokenizer_decode detok_push detok_flush))
 
 all: $(BUILD)/quoth lib
 lib: $(BUILD)/libquoth.so $(BUILD)/libquoth.a
 unit: $(BUILD)/unit
 
-# The bundled model is packed behind the program (BUNDLE= for none, or another GGUF).
+# The bundled model is appended to the program (BUNDLE= for none, or another GGUF).
 BUNDLE := $(wildcard models/quoth-tiny/quoth-tiny-q8_0.gguf)
 $(BUILD)/quoth: $(BUILD)/quoth.bare $(BUNDLE)
 	$(if $(BUNDLE),$< pack --plain $(BUNDLE) -o $@,cp $< $@)
 $(BUILD)/quoth.bare: $(BUILD)/src/main.o $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-# The same without shared libraries, for images and other systems; says what it needs all the same, if anything. libcurl
-# stays out: most of what its archive wants (Kerberos, LDAP ...) is there as shared libraries alone.
+# The program without shared libraries, for images and other systems. It lists the shared libraries
+# that it still needs, if any. libcurl is left out, because most libraries that its archive needs
+# (Kerberos, LDAP ...) exist only as shared ones.
 static: $(BUILD)/quoth-static
 $(BUILD)/quoth-static: $(BUILD)/quoth-static.bare $(BUNDLE)
 	$(if $(BUNDLE),$< pack --plain $(BUNDLE) -o $@,cp $< $@)
 $(BUILD)/quoth-static.bare: $(BUILD)/src/main.o $(LIB:%/fetch_curl.o=%/fetch_none.o) scripts/static
 	@CC="$(CC)" LD="$(LD)" OBJCOPY="$(OBJCOPY)" scripts/static $@ $(filter %.o,$^) -- \
 	    $(shell pkg-config --static --libs $(filter-out libcurl,$(LIBS))) -lm -lpthread
-# The library: src/lib and what it uses. What include/quoth.h does not name is hidden, in the archive too.
+# The library: src/lib and the rooms that it uses. Symbols that include/quoth.h does not declare are
+# hidden, also in the archive.
 VERSION  := $(shell sed -n 's/^.define QUOTH_VERSION "\(.*\)"/\1/p' include/quoth.h)
 SO       := libquoth.so.$(firstword $(subst ., ,$(VERSION)))
 LIBDEPS  := jansson libpcre2-8 libutf8proc
@@ -105,7 +103,7 @@ wheel: $(BUILD)/libquoth.so
 	python3 python/build_wheel.py $(BUILD)/wheel
 $(BUILD)/unit: $(TESTS) $(LIB)
 	$(CC) $(LDFLAGS) $(WRAP) -o $@ $^ $(LDLIBS)
-# A model's logits as numbers, for tests/golden/make.py --fields.
+# A program that prints a model's logits as numbers, for tests/golden/make.py --fields.
 $(BUILD)/logits: $(BUILD)/tests/golden/tool/logits.o $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/fuzz: $(FUZZ) $(LIB)
@@ -114,7 +112,7 @@ $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(ISA) $(if $(and $(SAN),$(filter $@,$(UNSAN))),-fno-sanitize=all) -MMD -MP -c $< -o $@
 
-# Does everything but the levels of kernels compile? For CC of other processors.
+# Check that everything except the kernel levels compiles, with the CC of another processor.
 syntax:
 	$(CC) $(CFLAGS) -fsyntax-only $(filter-out src/kern/%,$(SRC)) $(wildcard src/kern/*.c)
 test: $(BUILD)/quoth $(BUILD)/unit
@@ -123,7 +121,8 @@ fuzz: $(BUILD)/fuzz
 	scripts/fuzz $(BUILD) -t $(or $(SECONDS),10)
 bench: $(BUILD)/quoth
 	$(BUILD)/quoth bench tokenize $(MODEL)
-# All stated counts and soaks (an hour of replay): every test in full, 100,000 inputs per fuzz target under the address and undefined sanitizers.
+# All stated counts and soaks (an hour of replay). Every test runs in full, and each fuzz target
+# gets 100,000 inputs under the address and undefined sanitizers.
 long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 $(BUILD)/unit
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth tests/e2e/batch.py
@@ -133,19 +132,21 @@ long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/hostile_grammars.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/structured.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/tools_forced.py
+	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/forced_counts.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/flood.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/traffic.sh
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/connectors
 	$(MAKE) SAN=address,undefined build-address-undefined/fuzz
 	scripts/fuzz build-address-undefined -n 100000
-# What clients may do to the server, at all stated counts, watched by sanitizers.
+# Hostile clients of the server, at all stated counts, under sanitizers.
 long-san:
 	QUOTH_LONG=1 SAN=address,undefined ./test tests/e2e/abuse.py tests/e2e/overload.py
 	QUOTH_LONG=1 SAN=thread ./test tests/e2e/abuse.py tests/e2e/overload.py
-# A short version of making the bundled model (needs Python; minutes).
+# A short version of making the bundled model. It needs Python and takes minutes.
 demo-check:
 	scripts/demo/make.sh --quick build/demo-check
-# Sources first; then what objects use of each other, for which all of them are built.
+# Check the sources first. Then check the symbols that objects use of each other, which needs all of
+# them built.
 check:
 	@scripts/check && scripts/words && scripts/format
 	@$(MAKE) -s $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) check-objects

@@ -1,4 +1,5 @@
-"""The state of the machine during a measurement, for the programs beside this one: was it ours? Not a program by itself."""
+"""Detection of other programs' use of the machine during a measurement, for the programs in this
+folder. Not a program by itself."""
 import os
 import re
 import resource
@@ -8,7 +9,7 @@ PROBE_BYTES = 256 << 20
 
 
 def add_limits(parser):
-    """The flags that Machine reads."""
+    """Add the flags that Machine reads."""
     parser.add_argument("--keep", action="store_true", help="rounds count whatever the machine was doing")
     parser.add_argument("--max-steal", type=float, default=0.01, help="part of the processors' time (0.01)")
     parser.add_argument("--max-others", type=float, default=0.03, help="part of the processors' time (0.03)")
@@ -16,7 +17,7 @@ def add_limits(parser):
 
 
 def cpu_ticks():
-    """(ticks of all processors, of them stolen, of them not idle) since the start."""
+    """Return (ticks of all processors, stolen ticks, busy ticks) since the start."""
     with open("/proc/stat") as f:
         v = [int(x) for x in f.readline().split()[1:9]]
     user, nice, system, idle, iowait, irq, softirq, steal = v
@@ -24,7 +25,8 @@ def cpu_ticks():
 
 
 def own_seconds(running=()):
-    """Processor time of this program, of what it ran, and of the processes `running` that it still runs."""
+    """Return the processor time of this program, of its finished children, and of the processes
+    `running`."""
     both = resource.getrusage(resource.RUSAGE_CHILDREN), resource.getrusage(resource.RUSAGE_SELF)
     seconds = sum(u.ru_utime + u.ru_stime for u in both)
     for pid in running:
@@ -35,7 +37,7 @@ def own_seconds(running=()):
 
 
 def copy_rate(source, target):
-    """GB/s of one thread copying memory (read and written bytes): the best of three."""
+    """Return GB/s of one thread copying memory (read and written bytes), the best of three."""
     best = 0
     for _ in range(3):
         start = time.perf_counter()
@@ -45,7 +47,8 @@ def copy_rate(source, target):
 
 
 class Machine:
-    """Watches a round: begin(), then end() says what was wrong, or nothing. `running`: own processes that go on."""
+    """Watch a round. Call begin(), then end(), which returns the faults, or an empty list if none.
+    `running`: own processes that continue."""
 
     def __init__(self, limits, running=()):
         self.limits, self.running = limits, running

@@ -15,24 +15,24 @@
  *
  *     quoth_queue_close(q), quoth_close(m);
  *
- * A request's tokens and logprobs are the same bits whether it runs alone or with other requests.
+ * A request's tokens and logprobs have the same bits, alone and with other requests.
  *
- * Threads. A quoth_model may be used by any threads concurrently, a quoth_queue by one thread at a
- * time; different queues of one model are independent. quoth_cancel may be called on any thread. A
- * process that has opened a model must not fork and continue to use it in the child.
+ * Threads. Several threads may use a quoth_model concurrently. Only one thread at a time may use a
+ * quoth_queue. Different queues of one model are independent. Any thread may call quoth_cancel. A
+ * process that has opened a model must not use it in a forked child.
  *
  * Ownership. Memory returned through char ** or int32_t ** is owned by the caller and freed with
  * quoth_free. Pointers in an event are valid until the next quoth_poll or quoth_queue_close of its
  * queue. All arguments are borrowed for the call.
  *
- * Errors. Functions that can fail return 0 or a negative quoth_status, and write a sentence to
- * error[0..n_error) (NUL-terminated, truncated if it does not fit; NULL, 0: not wanted). Sentences
- * about parameters begin with the parameter's name, which quoth_error_field returns. No function prints, exits or aborts on bad
- * input.
+ * Errors. A function that can fail returns 0 or a negative quoth_status, and writes a sentence to
+ * error[0, n_error). The sentence is NUL-terminated, and truncated if it does not fit. error NULL
+ * and n_error 0: no sentence. Sentences about parameters begin with the parameter's name, which
+ * quoth_error_field returns. No function prints, exits or aborts on bad input.
  *
- * Binary compatibility. Structs filled by the caller begin with their size, so they can grow;
- * structs filled by the library are in its own memory, and grow at their end. Texts are UTF-8 with
- * a length, followed by a NUL that the length does not count. */
+ * Binary compatibility. A struct filled by the caller begins with its size, so it can grow. A
+ * struct filled by the library is in the library's memory, and grows at its end. Texts are UTF-8
+ * with a length. A NUL follows each text; the length does not include the NUL. */
 #ifndef QUOTH_H
 #define QUOTH_H
 
@@ -56,174 +56,177 @@ typedef struct quoth_queue quoth_queue;
 
 enum quoth_status {
     QUOTH_OK = 0,
-    QUOTH_ERR_IO = -1,          /* a system call failed: open, read, map                 */
-    QUOTH_ERR_FORMAT = -2,      /* a file violates its format                            */
-    QUOTH_ERR_UNSUPPORTED = -3, /* well-formed, but not supported                        */
-    QUOTH_ERR_LIMIT = -4,       /* above a stated limit, e.g. the context length         */
-    QUOTH_ERR_MEMORY = -5,      /* an allocation failed                                  */
-    QUOTH_ERR_ARG = -6,         /* an argument or parameter is invalid                   */
-    QUOTH_ERR_BUSY = -7,        /* too many pending requests; poll, then retry           */
-    QUOTH_ERR_MISSING = -8      /* a required file or part of the model is missing */
+    QUOTH_ERR_IO = -1,          /* a failed system call: open, read, map */
+    QUOTH_ERR_FORMAT = -2,      /* a file with an error in its format */
+    QUOTH_ERR_UNSUPPORTED = -3, /* well-formed input that is not supported */
+    QUOTH_ERR_LIMIT = -4,       /* a value above a limit, such as the context length */
+    QUOTH_ERR_MEMORY = -5,      /* a failed allocation */
+    QUOTH_ERR_ARG = -6,         /* an invalid argument or parameter */
+    QUOTH_ERR_BUSY = -7,        /* too many pending requests: poll, then retry */
+    QUOTH_ERR_MISSING = -8      /* a missing file or part of the model that is required */
 };
 
-/* Return the library's version, "0.1.0"; QUOTH_VERSION is the header's. */
+/* Return the library's version, such as "0.1.0". QUOTH_VERSION is the header's version. */
 QUOTH_API const char *quoth_version(void);
 
-QUOTH_API void quoth_free(void *p); /* p may be NULL */
+QUOTH_API void quoth_free(void *p); /* free memory of the library; p may be NULL */
 
-/* Return the name of the option, parameter or member of a conversation at fault in the last call that failed on this thread; ""
- * if none. Valid until the next call on this thread. */
+/* Return the name of the option, parameter or member of a conversation that caused the last failure
+ * on this thread; "" if the failure concerns no field. Valid until the next call on this thread. */
 QUOTH_API const char *quoth_error_field(void);
 
-/* Return the sampling parameters as a JSON list of objects, owned by the caller; NULL if out of
- * memory. Each has name, type (JSON Schema's), default (null: none) and description. Numbers also
- * have range (a text: "in (0, 1]"), minimum or exclusiveMinimum, maximum (absent: none) and also (a
- * legal value outside the range; absent: none). */
+/* Return the sampling parameters as a JSON list of objects, owned by the caller; NULL if memory ran
+ * out. Each object has name, type (JSON Schema's), default (null: no default) and description. An
+ * object of a number may also have range (a text such as "in (0, 1]"), minimum or exclusiveMinimum,
+ * and maximum. `also` is another legal value, outside the range. */
 QUOTH_API char *quoth_params(void);
 
 /* ---- models ---- */
 
-/* An option with the name and the form of value of the command line, with `-` or `_`
- * ("max-model-len", "kv_cache_dtype", "threads", "max_num_seqs", "chat-template", ...; `quoth help
- * batch` lists them). */
+/* An option, with its name and value as on the command line. Names have `-` or `_`, such as
+ * "max-model-len" or "kv_cache_dtype". `quoth help batch` lists all options. */
 typedef struct quoth_option {
     const char *key, *value;
 } quoth_option;
 
-/* Open a model: a .gguf file, a Hugging Face folder, a llama2.c .bin file. On failure *out is NULL.
- */
+/* Open a model: a .gguf file, a Hugging Face folder, or a llama2.c .bin file. *out is NULL after a
+ * failure. */
 QUOTH_API int quoth_open(quoth_model **out, const char *path, const quoth_option *options,
                          size_t n_option, char *error, size_t n_error);
 
 /* Release m. Open queues keep the model alive until they are closed. m may be NULL. */
 QUOTH_API void quoth_close(quoth_model *m);
 
-/* Return a JSON object, owned by the caller; NULL if out of memory. quoth_info describes the model:
- * name, arch, context_max, n_vocab, n_param, weight_bytes, kv_bytes, bos_token_id, eos_token_id,
- * chat_template, warnings (a list of the warnings of quoth_open), ... quoth_stats returns the
- * engine's statistics. */
+/* Return a JSON object, owned by the caller; NULL if memory ran out. quoth_info describes the
+ * model: name, arch, context_max, n_vocab, n_param, weight_bytes, kv_bytes, bos_token_id,
+ * eos_token_id, chat_template, warnings (a list of the warnings of quoth_open), .... quoth_stats
+ * returns the engine's statistics. */
 QUOTH_API char *quoth_info(const quoth_model *m);
 QUOTH_API char *quoth_stats(const quoth_model *m);
 
-/* Return the statistics in Prometheus' text format, under vLLM's names; owned by the caller, NULL
- * if out of memory. */
+/* Return the statistics in Prometheus' text format, under vLLM's names. Owned by the caller; NULL
+ * if memory ran out. */
 QUOTH_API char *quoth_metrics(const quoth_model *m);
 
-/* Remove cached prefixes: later requests compute their prompts again. Running requests are not
- * affected. Any thread. */
+/* Remove the cached prefixes, so later requests compute their prompts again. Running requests are
+ * not affected. Any thread. */
 QUOTH_API void quoth_reset_prefix_cache(quoth_model *m);
 
 /* ---- text and tokens ---- */
 
 enum quoth_encode {
-    QUOTH_ADD_SPECIAL = 1,  /* add the tokens that this tokenizer puts around a text          */
-    QUOTH_PARSE_SPECIAL = 2 /* convert special tokens written in the text to their ids        */
+    /* add the tokens that this tokenizer requires at the beginning and end of a text */
+    QUOTH_ADD_SPECIAL = 1,
+    QUOTH_PARSE_SPECIAL = 2 /* convert special tokens in the text to their ids */
 };
 QUOTH_API int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned flags,
                              int32_t **ids, size_t *n_id, char *error, size_t n_error);
 
-/* Convert ids to text. skip_special: omit special tokens. The text may end in an incomplete UTF-8
+/* Convert ids to text. skip_special: omit special tokens. The text ends in an incomplete UTF-8
  * sequence if the ids end inside a character. */
 QUOTH_API int quoth_detokenize(const quoth_model *m, const int32_t *ids, size_t n, int skip_special,
                                char **text, size_t *n_text, char *error, size_t n_error);
 
-/* Render the prompt of a conversation. `chat` is JSON, {"messages": [...]} in OpenAI's form,
- * optionally with tools, documents, chat_template_kwargs, add_generation_prompt and
+/* Render the prompt of a conversation. `chat` is JSON: {"messages": [...]} in OpenAI's form. Other
+ * members may be tools, documents, chat_template_kwargs, add_generation_prompt and
  * continue_final_message. */
 QUOTH_API int quoth_apply_chat_template(const quoth_model *m, const char *chat, char **text,
                                         size_t *n_text, char *error, size_t n_error);
 
 /* ---- requests ---- */
 
-/* Set one of prompt, prompt_ids and chat; the rest is zero. */
+/* A request. Exactly one of prompt, prompt_ids and chat is set. All other fields may be zero. */
 typedef struct quoth_request {
     size_t size;        /* sizeof(quoth_request) */
-    const char *prompt; /* text to continue [n_prompt] */
+    const char *prompt; /* text to continue, [n_prompt] bytes */
     size_t n_prompt;
-    const int32_t *prompt_ids; /* [n_prompt_id] */
+    const int32_t *prompt_ids; /* token ids to continue [n_prompt_id] */
     size_t n_prompt_id;
-    const char *chat; /* as for quoth_apply_chat_template */
-    /* JSON object, or NULL: the sampling parameters that quoth_params lists, and n (default 1),
-     * best_of, use_beam_search, length_penalty, max_tokens (default 16), stop, logprobs,
-     * prompt_logprobs [0, 20], skip_special_tokens, include_stop_str_in_output, timeout (seconds;
-     * the answer then ends with the tokens generated so far), ... and one of response_format,
-     * structured_outputs ({"json": SCHEMA}, regex, choice, grammar or json_object), json_schema and
-     * grammar, to which answers are held; quoth_submit compiles it. Names and defaults are vLLM's,
-     * except for defaults that the model's authors recommend. Unknown names are an error; null
-     * means absent. */
+    const char *chat; /* conversation as for quoth_apply_chat_template */
+    /* JSON object of parameters; NULL: no parameters. Names and defaults are vLLM's, except for
+     * defaults that the model's authors recommend. Unknown names are an error; null means absent.
+     * The object may have the sampling parameters of quoth_params, and:
+     *   n (default 1), best_of, use_beam_search, length_penalty
+     *   max_tokens (default 16), stop, skip_special_tokens, include_stop_str_in_output
+     *   logprobs, prompt_logprobs [0, 20]
+     *   timeout: seconds; the answer then ends with the tokens generated so far
+     *   one of response_format, structured_outputs ({"json": SCHEMA}, regex, choice, grammar or
+     *   json_object), json_schema and grammar, which constrains answers; quoth_submit compiles
+     * it */
     const char *params;
-    /* NULL: generate. Otherwise return an embedding of the prompt (params may contain no sampling):
-     * the pooled final hidden states, by "mean", "last", "first", or "auto" (the model file's, else
-     * last) */
+    /* Pooling method of an embedding request; NULL: the request generates tokens. params of an
+     * embedding request may contain no sampling. The embedding is the pooled final hidden states.
+     * Methods are "mean", "last", "first" and "auto" (the model file's pooling, otherwise last). */
     const char *pooling;
 } quoth_request;
 
-/* Return a queue; NULL if out of memory. */
+/* Return a queue; NULL if memory ran out. */
 QUOTH_API quoth_queue *quoth_queue_open(quoth_model *m);
-/* Cancel the queue's requests and wait until they have ended, at most one step. q may be NULL. */
+/* Cancel the queue's requests and wait until they have ended, for at most one step.
+ * q may be NULL. */
 QUOTH_API void quoth_queue_close(quoth_queue *q);
 
-/* Submit r. On success the request gets exactly one QUOTH_EVENT_DONE, unless the queue is closed
- * before; *id (may be NULL) identifies it in events. */
+/* Submit r. A submitted request gets exactly one QUOTH_EVENT_DONE, unless the queue is closed
+ * first. *id identifies the request in events. id may be NULL. */
 QUOTH_API int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *error,
                            size_t n_error);
 
-/* End a request early: its QUOTH_EVENT_DONE has finish_reason "abort". Finished and unknown ids are
- * ignored. Any thread. */
+/* End a request early. Its QUOTH_EVENT_DONE then has finish_reason "abort". Finished and unknown
+ * ids are ignored. Any thread. */
 QUOTH_API void quoth_cancel(quoth_model *m, uint64_t id);
 
 enum quoth_event_kind {
-    /* a prompt token after the first, if prompt_logprobs was requested */
+    /* a prompt token after the first token, if prompt_logprobs was requested */
     QUOTH_EVENT_PROMPT = 0,
-    /* a generated token, and the text that may be shown now */
+    /* a generated token, with the text that may be shown now */
     QUOTH_EVENT_TOKEN = 1,
-    /* the end of the request, with the rest of the text */
+    /* the end of the request, with the remaining text */
     QUOTH_EVENT_DONE = 2,
-    /* n > 1: the end of one choice, with the rest of its text; DONE follows all */
+    /* the end of one choice, with its remaining text, if n > 1;
+     * DONE follows the ends of all choices */
     QUOTH_EVENT_CHOICE = 3
 };
 
 typedef struct quoth_logprob {
     int32_t id;
     float logprob;
-    int32_t rank; /* 1: the most likely */
+    int32_t rank; /* rank of the token; 1: the most likely token */
 } quoth_logprob;
 
 typedef struct quoth_event {
-    uint64_t id;    /* of the request */
-    int32_t kind;   /* quoth_event_kind */
-    int32_t choice; /* index of the request's choice, from 0 */
-    int32_t token;  /* PROMPT, TOKEN */
-    /* DONE, CHOICE: the one of stop_token_ids that ended it, or -1 */
+    uint64_t id;    /* id of the request */
+    int32_t kind;   /* kind of the event (quoth_event_kind) */
+    int32_t choice; /* index of the choice in [0, n) */
+    int32_t token;  /* PROMPT, TOKEN: id of the token */
+    /* DONE, CHOICE: id in stop_token_ids that ended the answer; -1 if none */
     int32_t stop_token;
-    /* [n_text], never NULL: complete text (no partial character, no beginning of a stop text) */
+    /* text [n_text], never NULL, without a partial character or the beginning of a stop text */
     const char *text;
     size_t n_text;
-    /* [n_logprob]: the token itself, then the most likely ones, if requested */
+    /* log probabilities of the token, then of the most likely tokens, [n_logprob], if requested */
     const quoth_logprob *logprobs;
     size_t n_logprob;
-    /* DONE, CHOICE: "stop", "length", "timeout", "abort" or "error"; the text of `stop` that ended
-     * it, or NULL */
+    /* DONE, CHOICE: finish_reason is "stop", "length", "timeout", "abort" or "error". stop_text is
+     * the stop text that ended the answer; NULL if none. */
     const char *finish_reason, *stop_text;
-    /* DONE (all choices), CHOICE: number of tokens, and seconds from submission to first rows, to
-     * first token, to last token */
+    /* DONE (all choices), CHOICE: numbers of tokens, and consecutive times in seconds. queue_s ends
+     * at the first rows, prefill_s at the first token, decode_s at the last token. */
     int32_t n_prompt_token, n_cached_token, n_output_token;
-    /* DONE, CHOICE: the token that ended it, including the model's own end token, or -1. It has no
-     * TOKEN event, but counts in n_output_token */
+    /* DONE, CHOICE: token that ended the answer, such as the model's end token; -1 if none. This
+     * token has no TOKEN event, but n_output_token includes it. */
     int32_t end_token;
     double queue_s, prefill_s, decode_s;
-    /* DONE with finish_reason "length" of a request with `pooling`: [n_embedding], normalized to
-     * length 1; else NULL */
+    /* embedding, [n_embedding], normalized to length 1: for DONE with finish_reason "length" of a
+     * request with `pooling`; otherwise NULL */
     const float *embedding;
     size_t n_embedding;
 } quoth_event;
 
-/* Return the next event of any request of this queue; NULL if none arrived within timeout_ms (0: do
- * not wait, < 0: no time limit), or if no request is pending. */
+/* Return the next event of any request of this queue. NULL if no event arrived within timeout_ms
+ * (0: do not wait, < 0: no limit), or if no request is pending. */
 QUOTH_API const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms);
 
-/* Make the quoth_poll that waits now, or else the next one that would wait, return NULL. Any
- * thread. */
+/* Let the waiting call of quoth_poll return NULL, or the next call that would wait. Any thread. */
 QUOTH_API void quoth_wake(quoth_queue *q);
 
 /* Return the number of requests without QUOTH_EVENT_DONE. */

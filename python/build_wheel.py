@@ -1,7 +1,8 @@
-"""build_wheel.py - makes the wheel: the package's files and libquoth.so, as `make` built it. `pip wheel python/` calls it as
-a build backend (PEP 517); `python3 build_wheel.py FOLDER` makes the same wheel without pip. Needs no other package.
+"""build_wheel.py - make the wheel of the package's files and the libquoth.so that `make` built.
+`pip wheel python/` calls this file as a build backend (PEP 517). `python3 build_wheel.py FOLDER`
+makes the same wheel without pip, and needs no other package.
 
-The library is $QUOTH_LIBRARY, or ../build/libquoth.so, which is built where it is missing."""
+The library is $QUOTH_LIBRARY, or ../build/libquoth.so, which is built if it is missing."""
 import base64
 import hashlib
 import os
@@ -34,7 +35,7 @@ def metadata():
 
 
 def contents(tag):
-    """name in the wheel -> bytes"""
+    """Return name in the wheel -> bytes."""
     files = {}
     package = os.path.join(HERE, "quoth")
     for name in sorted(os.listdir(package)):
@@ -66,7 +67,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     name = f"quoth-{version()}-{tag}.whl"
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, data in files.items():
-            entry = zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0))  # the same bytes for the same files
+            entry = zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0))  # equal files give equal bytes
             entry.external_attr = (0o755 if path.endswith(".so") else 0o644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             wheel.writestr(entry, data)

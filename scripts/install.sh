@@ -1,11 +1,12 @@
-# install.sh - sourced by the scripts at the root: what a build needs is there, or gets installed.
+# install.sh - functions for the scripts at the root: install the packages of a build.
 #
-# need_packages       installs the missing ones of the lists below with apt-get (Debian, Ubuntu), saying which;
-#                     asks nothing, and touches neither network nor package manager when all are there;
-#                     goes on where only optional ones cannot be had
-# need_formatter      the clang-format of scripts/format, which `make check` compares layouts with; goes on without
-# build TARGET...     make, quietly: a line on stderr when there is something to do, a counter on a terminal, make's output
-#                     when it fails
+#   need_packages    installs the missing packages of the lists below with apt-get (Debian, Ubuntu) and
+#                    prints their names. Uses neither network nor package manager if none is missing.
+#                    Continues if only optional ones are not available.
+#   need_formatter   installs the clang-format of scripts/format, which `make check` uses. Continues
+#                    without it.
+#   build TARGET...  runs make quietly: a line on stderr if there is something to do, a counter on a
+#                    terminal, make's output if it fails.
 # The caller has set root to the repository's path.
 # shellcheck shell=sh disable=SC2154
 
@@ -13,7 +14,8 @@ tools='cc:gcc make:make pkg-config:pkg-config awk:mawk'
 headers='stdio.h:libc6-dev'
 modules='jansson:libjansson-dev libpcre2-8:libpcre2-dev libutf8proc:libutf8proc-dev libedit:libedit-dev
          libxxhash:libxxhash-dev libssl:libssl-dev'
-optional='libcurl:libcurl4-openssl-dev' # without it quoth asks no servers; see Makefile
+# without it quoth sends no requests to servers; see Makefile
+optional='libcurl:libcurl4-openssl-dev'
 
 missing_packages()
 {
@@ -44,7 +46,7 @@ need_formatter()
     "$root/scripts/format" --install >/dev/null 2>&1 || echo "quoth: going on without clang-format" >&2
 }
 
-# apt-get waits for dpkg's lock by itself, but not for that of the lists.
+# apt-get waits for dpkg's lock by itself, but not for the lock of the lists.
 update_lists()
 {
     why=$(mktemp) || return 1
@@ -80,7 +82,7 @@ install_packages()
         [ -t 0 ] || sudo='sudo -n'
     fi
     echo "quoth: installing $packages" >&2
-    wait='-o DPkg::Lock::Timeout=120' # for another apt to end
+    wait='-o DPkg::Lock::Timeout=120' # maximum wait for another apt
     # a list of packages that is out of date or empty is the usual reason for a first failure
     install="$sudo env DEBIAN_FRONTEND=noninteractive apt-get $wait install -y -qq --no-install-recommends $packages"
     $install </dev/null >/dev/null 2>&1 ||
@@ -88,7 +90,7 @@ install_packages()
         { echo "quoth: could not install $packages" >&2; return 1; }
 }
 
-# Of $2 objects so many are made: those newer than file $3, until make (process $1) ends.
+# Count up to $2 objects that are newer than file $3, until make (process $1) ends.
 count_made()
 {
     while kill -0 "$1" 2>/dev/null; do

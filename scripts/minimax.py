@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""minimax.py - the polynomials of src/kern/kern_math.h: `scripts/minimax.py` prints every coefficient there.
+"""minimax.py - print every coefficient of the polynomials of src/kern/kern_math.h.
 
-Remez exchange in double precision for sum c[j] t^j ~ f(t) on [a, b], the error weighted by w(t); then the
-coefficients are rounded to f32 one by one from the constant upwards, the rest fitted anew each time, so
-that the rounding of the first ones is made good by the later ones. Needs no packages.
-"""
+The method is the Remez exchange in double precision for sum c[j] t^j ~ f(t) on [a, b], with the
+error weighted by w(t). Then the coefficients are rounded to f32 one by one, beginning with the
+constant. The remaining coefficients are fitted again each time, so that they compensate for the
+rounding. The script needs no packages. """
 import math
 import struct
 
@@ -14,7 +14,7 @@ def f32(x):
 
 
 def solve(rows, rhs):
-    """Gaussian elimination with partial pivoting."""
+    """Solve by Gaussian elimination with partial pivoting."""
     n = len(rhs)
     m = [row[:] + [y] for row, y in zip(rows, rhs)]
     for i in range(n):
@@ -31,7 +31,7 @@ def solve(rows, rhs):
 
 
 def remez(f, w, a, b, fixed, degree):
-    """Coefficients fixed[0..] of the low powers stay; those up to `degree` are fitted."""
+    """Fit the coefficients up to `degree`, except fixed[0..] of the low powers."""
     power = range(len(fixed), degree + 1)
     n = len(power) + 1
     at = [(a + b) / 2 - (b - a) / 2 * math.cos(math.pi * (i + 0.5) / n) for i in range(n)]

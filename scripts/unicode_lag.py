@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Print src/token/unicode_lag.def: where Hugging Face's tokenizers class a character otherwise than utf8proc does.
+"""Print src/token/unicode_lag.def: the characters that Hugging Face's tokenizers class differently
+from utf8proc.
 
-Their Unicode data is older (8 and 9), and published ids follow it. Needs the Python package `tokenizers` and libutf8proc."""
+The Unicode data of tokenizers is older (8 and 9), and published ids depend on that data. The script
+needs the Python package `tokenizers` and libutf8proc."""
 import ctypes
 import ctypes.util
 
@@ -27,7 +29,8 @@ def split_off():
 
 
 def ranges(of, without):
-    """The members of a set as ranges, which may hold anything but members of the other one."""
+    """Return the members of a set as ranges, which may also contain characters outside both
+    sets."""
     out, open_range = [], False
     for c in sorted(of | without):
         if c in without:

@@ -1,19 +1,23 @@
-/* main.c - finds the subcommand and runs it. Everything a command does is in its file under cli/,
- * bench/ or load/. */
+/* main.c - find the subcommand, run it, and check that its output was written. Each command is a
+ * file in cli/, bench/ or load/. */
 #include "base/bus.h"
 #include "cli/cli.h"
 #include "option/option.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool is_help(const char *arg)
 {
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
-/* A program that quoth pack made stands for `quoth run`, but for the words that are commands. */
+/* Return true if the arguments belong to `quoth run`, because quoth pack made the program and the
+ * first word is not a command. */
 static bool is_run_alias(int argc, char **argv)
 {
     if (argc > 1 && (is_help(argv[1]) || strcmp(argv[1], "--version") == 0)) return false;
@@ -22,10 +26,28 @@ static bool is_run_alias(int argc, char **argv)
     return program_is_app();
 }
 
-int main(int argc, char **argv)
+/* Return true if the reader of standard output has ended, as `head` does. */
+static bool reader_left(void)
 {
-    bus_catch();
-    static char **words; /* lives as long as the program */
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return errno == EPIPE || (poll(&p, 1, 0) > 0 && p.revents & POLLERR);
+}
+
+/* Flush standard output. Return the exit status: 1 instead of 0 if any output was lost. */
+static int end_output(int rc)
+{
+    errno = 0;
+    bool lost = fflush(stdout) != 0;
+    lost |= ferror(stdout) != 0;
+    if (!lost || reader_left()) return rc;
+    fprintf(stderr, "quoth: standard output: cannot write: %s\n",
+            errno ? strerror(errno) : "an earlier write failed");
+    return rc ? rc : 1;
+}
+
+static int run(int argc, char **argv)
+{
+    static char **words; /* these data live as long as the program */
     words = is_run_alias(argc, argv) ? calloc((size_t)argc + 2, sizeof *words) : NULL;
     if (words) {
         words[0] = argv[0];
@@ -49,4 +71,10 @@ int main(int argc, char **argv)
     if (c->prepare) c->prepare();
     options_notes();
     return c->run(n_arg, arg);
+}
+
+int main(int argc, char **argv)
+{
+    bus_catch();
+    return end_output(run(argc, argv));
 }

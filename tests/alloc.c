@@ -1,4 +1,5 @@
-/* alloc.c - which allocation fails; see alloc.h. Environment QUOTH_ALLOC_TRACE=1 prints the stack of each failed one. */
+/* alloc.c - select the allocations that fail (alloc.h). Environment: QUOTH_ALLOC_TRACE=1 prints the
+ * stack of each failed allocation. */
 #include "alloc.h"
 #include "unit.h"
 

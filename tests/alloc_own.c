@@ -1,5 +1,6 @@
-/* alloc_own.c - malloc and its relatives for the whole process: the dynamic linker binds the calls of shared libraries (jansson,
- * PCRE2, OpenSSL, the C library itself) to these, which pass them on to the C library's under their other names. */
+/* alloc_own.c - malloc and related functions for the whole process. The dynamic linker binds the
+ * calls of shared libraries (jansson, PCRE2, OpenSSL, the C library itself) to these functions.
+ * They call the C library's functions by other names. */
 #include "alloc.h"
 
 #include <errno.h>

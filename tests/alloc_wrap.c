@@ -1,5 +1,6 @@
-/* alloc_wrap.c - the linker's wraps of this program's own calls (Makefile, -Wl,--wrap): for sanitizers, which bring a malloc
- * of their own. Shared libraries allocate past it, except through functions of this program that they were given. */
+/* alloc_wrap.c - wrappers for this program's own calls of malloc (Makefile, -Wl,--wrap), because
+ * sanitizers define malloc themselves. Allocations of shared libraries bypass the wrappers, unless
+ * a library calls a function of this program. */
 #include "alloc.h"
 
 void *__real_malloc(size_t n);

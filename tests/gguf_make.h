@@ -1,4 +1,4 @@
-/* gguf_make.h - GGUF files written byte by byte, good or bad as a test wants them. */
+/* gguf_make.h - GGUF files written byte by byte, valid or invalid. */
 #ifndef QUOTH_TEST_GGUF_MAKE_H
 #define QUOTH_TEST_GGUF_MAKE_H
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct made {
-    struct buf head; /* the file so far */
+    struct buf head; /* bytes of the file so far */
 };
 
 static inline void made_raw(struct made *g, const void *data, size_t n)
@@ -15,7 +15,7 @@ static inline void made_raw(struct made *g, const void *data, size_t n)
     buf_add(&g->head, data, n);
 }
 
-/* The low n_byte bytes of v, little-endian. */
+/* Append the low n_byte bytes of v, little-endian. */
 static inline void made_uint(struct made *g, int n_byte, uint64_t v)
 {
     for (int i = 0; i < n_byte; i++) buf_add_char(&g->head, (char)(v >> (8 * i)));

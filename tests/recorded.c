@@ -1,4 +1,4 @@
-/* recorded.c - see recorded.h. */
+/* recorded.c - compare results of tests with recorded hashes (recorded.h). */
 #include "recorded.h"
 
 #include "unit.h"

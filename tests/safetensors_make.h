@@ -1,4 +1,5 @@
-/* safetensors_make.h - safetensors files and JSON for tests, written with ' for ". */
+/* safetensors_make.h - safetensors files and JSON for tests.
+ * JSON is written with ' instead of ". */
 #ifndef QUOTH_TEST_SAFETENSORS_MAKE_H
 #define QUOTH_TEST_SAFETENSORS_MAKE_H
 
@@ -11,7 +12,7 @@ static inline void add_quoted(struct buf *b, const char *text)
     for (; *text; text++) buf_add_char(b, *text == '\'' ? '"' : *text);
 }
 
-/* Header and n_data bytes 0, 1, 2, ...; 0 or ERR_IO. */
+/* Write the header and n_data bytes 0, 1, 2, ... Return 0 or ERR_IO. */
 static inline int safetensors_write(const char *path, const char *header, size_t n_data)
 {
     struct buf b = {0};

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Ids by the original implementations, as hashes, for src/token/oracle_test.c.
+"""Compute ids by the original implementations, as hashes, for src/token/oracle_test.c.
 
     tests/token_oracle.py [DATA] [VOCABULARY ...]     writes tests/golden/token_oracle.json
 
-Encodes the corpora under DATA (default ../shared/data) with tiktoken, sentencepiece and Hugging Face tokenizers, for
-every vocabulary there, and records per corpus the number of ids and their FNV-1a hash (each id as a 32-bit step, a step
-of 0xFFFFFFFF after each text). Needs: pip install tiktoken sentencepiece tokenizers gguf. Nothing is downloaded.
-The added-tokens sample has four pieces, and Hugging Face then puts a fused unknown token behind the byte tokens
-that follow it: it is asked about the naughty strings only.
-Mode 0 is text alone; mode 3 parses special tokens and adds BOS / EOS, as quoth's ENCODE_ flags.
-"""
+The script encodes the corpora in DATA (default ../shared/data) with tiktoken, sentencepiece and
+Hugging Face tokenizers, for every vocabulary in DATA. The result has, per corpus, the number of ids
+and their FNV-1a hash (each id as a 32-bit step, a step of 0xFFFFFFFF after each text). Required
+packages: tiktoken, sentencepiece, tokenizers, gguf. The script downloads nothing. The vocabulary of
+the added-tokens sample has four pieces, and Hugging Face then puts a fused unknown token after the
+following byte tokens. Only the naughty strings are encoded with that vocabulary. Mode 0 is text
+alone. Mode 3 parses special tokens and adds BOS / EOS, like quoth's ENCODE_ flags. """
 import base64, glob, json, os, re, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -90,7 +90,8 @@ def sentencepiece_encoder(path):
 
 
 def by_line(texts):
-    """Unigram sums are kept in single precision there, which decides ties of texts of a megabyte otherwise than ours."""
+    """Encode line by line. sentencepiece keeps Unigram sums in single precision, which decides ties
+    of texts of a megabyte differently from quoth."""
     return [line for text in texts for line in text.split("\n")]
 
 
@@ -107,9 +108,10 @@ def hf_file(path):
     from tokenizers import Tokenizer
     j = json.load(open(data(path), encoding="utf-8"))
     merges = j["model"].get("merges")
-    if merges == {}:  # the added-tokens sample writes an empty list so
+    if merges == {}:  # the added-tokens sample writes an empty list as {}
         j["model"]["merges"] = merges = []
-    if merges and isinstance(merges[0], str):  # llama2's copy has lost its no-break spaces: three lines are no pairs
+    # llama2's copy has lost its no-break spaces: three of its lines are not pairs
+    if merges and isinstance(merges[0], str):
         j["model"]["merges"] = [m for m in merges if len(m.split(" ")) == 2]
     return Tokenizer.from_str(json.dumps(j))
 
@@ -122,7 +124,8 @@ def hf_gpt2():
 
 
 def family_patterns(name):
-    """The patterns of one family of src/token/pretok.def, with its macros expanded by the C preprocessor."""
+    """Return the patterns of one family of src/token/pretok.def, with its macros expanded by the C
+    preprocessor."""
     import subprocess
     source = os.path.join(ROOT, "src/token/pretok.def")
     text = "#define DIGITS_FROM_RIGHT 0\n#define DIGITS_TO_BOUNDARY 0\n" + open(source, encoding="utf-8").read()
@@ -135,7 +138,7 @@ def family_patterns(name):
 
 
 def hf_gguf(path):
-    """A GGUF's byte-level BPE rebuilt from its own pieces, merges and family."""
+    """Rebuild a GGUF's byte-level BPE from the pieces, merges and family in the file."""
     from gguf import GGUFReader
     from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
     fields = GGUFReader(data(path)).fields
@@ -153,7 +156,7 @@ VOCAB = "tokenizers/llama.cpp-vocab/ggml-vocab-%s.gguf"
 
 
 def vocabularies():
-    """name -> (path, hint, mode, encoder maker)"""
+    """Return name -> (path, hint, mode, encoder maker)."""
     out = {}
     for name, path in [("cl100k", "tiktoken/cl100k_base"), ("o200k", "tiktoken/o200k_base"), ("p50k", "tiktoken/p50k_base"),
                        ("r50k", "tiktoken/r50k_base"), ("qwen2", "qwen/qwen")]:
@@ -169,7 +172,8 @@ def vocabularies():
                  "weights/model2vec/test-model-vocab-quantized"]:
         file = path + "/tokenizer.json"
         out["hf " + path.split("/")[-1]] = (file, "", 0, lambda f=file: hf_encoder(hf_file(f), 0))
-        if "added-tokens" not in path:  # its tokenizer_config.json adds a BOS that tokenizer.json does not know
+        # its tokenizer_config.json adds a BOS that tokenizer.json lacks
+        if "added-tokens" not in path:
             out["hf %s, special" % path.split("/")[-1]] = (file, "", 3, lambda f=file: hf_encoder(hf_file(f), 3))
     neox = "tokenizers/rwkv/20B_tokenizer.json"
     out["hf 20B"] = (neox, "", 0, lambda: hf_encoder(hf_file(neox), 0))

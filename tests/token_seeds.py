@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Small tokenizer files of every kind, as seeds for the fuzzers: writes tests/fuzz/corpus/TARGET/."""
+"""Write small tokenizer files of every kind, as seeds for the fuzzers, to
+tests/fuzz/corpus/TARGET/."""
 import base64, json, os, struct
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

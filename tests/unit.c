@@ -1,4 +1,4 @@
-/* unit.c - main of build/unit; see unit.h. Ends with the line "N passed, N failed, N skipped". */
+/* unit.c - main of build/unit (unit.h). The last line is "N passed, N failed, N skipped". */
 #include "unit.h"
 
 #include <ftw.h>
@@ -88,7 +88,7 @@ const char *temp_path(const char *name)
 {
     static char path[256];
     if (!temp_dir[0]) {
-        strcpy(temp_dir, "/tmp/quoth-unit-XXXXXX"); /* check: a constant that fits */
+        strcpy(temp_dir, "/tmp/quoth-unit-XXXXXX"); /* check: the constant fits */
         if (!mkdtemp(temp_dir)) exit(2);
         atexit(temp_remove);
     }

@@ -1,7 +1,7 @@
 /* unit.h - the test harness: one binary, build/unit [filter...], runs every TEST of every *_test.c.
  *
- * TEST(name) { ... } registers itself. EXPECT records a failure and goes on; NEED ends the test.
- * A test that needs real data calls data_path() and SKIPs where it is absent. */
+ * TEST(name) { ... } registers itself. EXPECT records a failure and continues. NEED ends the test.
+ * A test that needs real data calls data_path(), and SKIPs if the data are missing. */
 #ifndef QUOTH_TEST_UNIT_H
 #define QUOTH_TEST_UNIT_H
 
@@ -21,22 +21,24 @@ void test_register(struct test *t);
 void test_fail(const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* A line of information under the test's name, e.g. a measured figure. */
+/* Print a line of information below the test's name, such as a measured figure. */
 void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Path of a file or folder under the real data (environment QUOTH_DATA, else ../shared/data), in a
- * static ring of 8 buffers; NULL where it is absent. */
+/* Return the path of a file or folder of the real data (environment QUOTH_DATA, else
+ * ../shared/data), in a static ring of 8 buffers. NULL if it does not exist. */
 const char *data_path(const char *relative);
-/* The same for files of this repository, relative to its root (environment QUOTH_ROOT, else "."). */
+/* Return the path of a file of this repository, relative to its root (environment QUOTH_ROOT, else
+ * "."), in a static ring of 8 buffers. */
 const char *repo_path(const char *relative);
-/* A path for a temporary file of that name, in a folder that is removed at exit. */
+/* Return a path for a temporary file of that name, in a folder that is removed at exit. */
 const char *temp_path(const char *name);
-/* Write a text to such a file, with the folders above it; false: it could not be. */
+/* Write a text to a temporary file, and create the folders above it. Return false on failure. */
 bool temp_put(const char *name, const char *text);
-/* true under `make long` (environment QUOTH_LONG): run the full counts. */
+/* Return true under `make long` (environment QUOTH_LONG): run the full counts. */
 bool test_long(void);
 
-/* Allocations since the start (malloc, calloc, realloc, aligned_alloc of the whole process). */
+/* Return the number of allocations since the start (malloc, calloc, realloc, aligned_alloc of the
+ * whole process). */
 uint64_t test_n_malloc(void);
 
 #define TEST(id)                                                                                   \
@@ -59,7 +61,7 @@ uint64_t test_n_malloc(void);
             return;                                                                                \
         }                                                                                          \
     } while (0)
-/* NEED_OK(rc, &err): rc == 0, else fail with the sentence. */
+/* NEED_OK(rc, &err): fail with the error's sentence unless rc == 0. */
 #define NEED_OK(rc, e)                                                                             \
     do {                                                                                           \
         if ((rc) != 0) {                                                                           \

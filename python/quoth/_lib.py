@@ -13,11 +13,13 @@ ADD_SPECIAL, PARSE_SPECIAL = 1, 2
 
 
 class QuothError(RuntimeError):
-    """A model that cannot be opened or used. Bad parameters are a ValueError that names the field."""
+    """Error for a model that cannot be opened or used. The error for an invalid parameter is a
+    ValueError with the field."""
 
 
 class ParameterError(ValueError):
-    """A parameter that the library refuses; `field` is its name, "" if the sentence names none."""
+    """Error for a parameter that the library rejects. `field` is the parameter's name, "" if
+    none."""
 
     def __init__(self, sentence: str, field: str) -> None:
         super().__init__(sentence)
@@ -69,7 +71,7 @@ class Event(Structure):
                 ("embedding", POINTER(c_float)), ("n_embedding", c_size_t)]
 
     def new_text(self) -> str:
-        """The event's text."""
+        """Return the event's text."""
         return ctypes.string_at(self.text, self.n_text).decode("utf-8", "replace") if self.n_text else ""
 
 
@@ -111,12 +113,13 @@ lib = _load()
 
 
 def version() -> str:
-    """The library's version."""
+    """Return the library's version."""
     return str(lib.quoth_version().decode())
 
 
 def sampling_params() -> List[Dict[str, Any]]:
-    """The sampling parameters with their types, ranges and defaults, as quoth_params lists them."""
+    """Return the sampling parameters with their types, ranges and defaults, as listed by
+    quoth_params."""
     text = lib.quoth_params()
     if not text:
         raise MemoryError("the list of sampling parameters")
@@ -128,19 +131,21 @@ def sampling_params() -> List[Dict[str, Any]]:
 
 
 def in_python(sentence: str) -> str:
-    """A sentence of the library with Python's names in place of the command line's: --max-model-len, max_model_len."""
-    return re.sub(r"--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)", lambda m: m.group(1).replace("-", "_"), sentence)
+    """Return a sentence of the library with Python's names instead of the command line's
+    (max_model_len for --max-model-len). Flags of the command `hf download` are not changed."""
+    return re.sub(r"(hf download \S+ )?--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)",
+                  lambda m: m.group(0) if m.group(1) else m.group(2).replace("-", "_"), sentence)
 
 
 class Error:
-    """Memory for a sentence: call(*args, *why.room), then why.check(status)."""
+    """Memory for an error message. Use: call(*args, *why.room), then why.check(status)."""
 
     def __init__(self) -> None:
         self.text = ctypes.create_string_buffer(1024)
         self.room = (self.text, len(self.text))
 
     def check(self, status: int, names: Optional[Mapping[str, str]] = None) -> None:
-        """Raise what a status stands for. names: what the caller calls the library's fields."""
+        """Raise the exception for a status. names: the caller's names of the library's fields."""
         if status == 0:
             return
         sentence, field = self.text.value.decode("utf-8", "replace"), str(lib.quoth_error_field().decode())
@@ -156,7 +161,7 @@ class Error:
 
 
 def ids_array(ids: Sequence[int]) -> Any:
-    """Token ids as C has them."""
+    """Return token ids as a C array."""
     try:
         return (c_int32 * len(ids))(*ids)
     except (TypeError, ValueError) as e:
@@ -164,7 +169,7 @@ def ids_array(ids: Sequence[int]) -> Any:
 
 
 def owned_text(pointer: Any, n: Optional[int] = None) -> str:
-    """The text of a char * that is ours now."""
+    """Return the text of an owned char *, and free that memory."""
     if not pointer:
         raise MemoryError("no memory for a text")
     try:
@@ -175,7 +180,8 @@ def owned_text(pointer: Any, n: Optional[int] = None) -> str:
 
 
 def open_model(path: str, options: Mapping[str, str], names: Mapping[str, str]) -> c_void_p:
-    """A quoth_model *; raises ValueError (an option, under its name of `names`) or QuothError (the model)."""
+    """Open a quoth_model *. Raise ValueError for an invalid option, with its name in `names`, or
+    QuothError for the model."""
     model, why = c_void_p(), Error()
     array = (Option * max(len(options), 1))(*[Option(k.encode(), v.encode()) for k, v in options.items()])
     why.check(lib.quoth_open(byref(model), os.fsencode(path), array, len(options), *why.room), names)
@@ -183,7 +189,7 @@ def open_model(path: str, options: Mapping[str, str], names: Mapping[str, str]) 
 
 
 def tokenize(model: c_void_p, text: str, flags: int) -> List[int]:
-    """Token ids of a text."""
+    """Return the token ids of a text."""
     data, ids, n, why = text.encode("utf-8", "surrogatepass"), POINTER(c_int32)(), c_size_t(), Error()
     why.check(lib.quoth_tokenize(model, data, len(data), flags, byref(ids), byref(n), *why.room))
     try:
@@ -193,21 +199,21 @@ def tokenize(model: c_void_p, text: str, flags: int) -> List[int]:
 
 
 def detokenize(model: c_void_p, ids: Sequence[int], skip_special: bool) -> str:
-    """The text of token ids."""
+    """Return the text of token ids."""
     array, text, n, why = ids_array(ids), c_void_p(), c_size_t(), Error()
     why.check(lib.quoth_detokenize(model, array, len(ids), skip_special, byref(text), byref(n), *why.room))
     return owned_text(text, n.value)
 
 
 def apply_chat_template(model: c_void_p, chat: str) -> str:
-    """The prompt of a conversation in JSON."""
+    """Return the prompt of a conversation in JSON."""
     text, n, why = c_void_p(), c_size_t(), Error()
     why.check(lib.quoth_apply_chat_template(model, chat.encode(), byref(text), byref(n), *why.room))
     return owned_text(text, n.value)
 
 
 class Queue:
-    """Where the events of some requests arrive; of one thread, but for wake."""
+    """A queue of events of some requests. Only one thread may use a queue, except for wake."""
 
     def __init__(self, model: c_void_p) -> None:
         self.handle: Optional[int] = lib.quoth_queue_open(model)
@@ -215,12 +221,12 @@ class Queue:
             raise MemoryError("no memory for a queue")
 
     def close(self) -> None:
-        """Cancel what is under way."""
+        """Cancel the requests in flight."""
         handle, self.handle = self.handle, None
         lib.quoth_queue_close(handle)
 
     def submit(self, ids: Sequence[int], params: bytes, pooling: Optional[bytes] = None) -> Optional[int]:
-        """The request's id, or None: too many wait."""
+        """Submit a request. Return the request's id, or None if too many requests wait."""
         array = ids_array(ids)
         request, number, why = Request(), c_uint64(), Error()
         request.size = ctypes.sizeof(Request)
@@ -233,14 +239,14 @@ class Queue:
         return number.value
 
     def poll(self, timeout_ms: int) -> Optional[Event]:
-        """The next event, valid until the next poll; None: there was none."""
+        """Return the next event, valid until the next poll, or None if no event arrived."""
         event = lib.quoth_poll(self.handle, timeout_ms)
         return event.contents if event else None
 
     def wake(self) -> None:
-        """Let a waiting poll return None. Any thread, while the queue is open."""
+        """Let a waiting poll return None. Any thread may call it while the queue is open."""
         lib.quoth_wake(self.handle)
 
     def n_open(self) -> int:
-        """Requests that are not done."""
+        """Return the number of incomplete requests."""
         return int(lib.quoth_n_open(self.handle))

@@ -1,4 +1,5 @@
-"""_progress.py - a progress bar on standard error: tqdm's where it is installed, else a line of our own."""
+"""_progress.py - a progress bar on standard error: tqdm's if tqdm is installed, else a simple
+line."""
 import contextlib
 import importlib
 import sys
@@ -31,7 +32,8 @@ class _Bar:
 
 @contextlib.contextmanager
 def progress(total: int, wanted: UseTqdm) -> Iterator[Done]:
-    """done(n_prompt_token, n_output_token), to be called for each request. wanted: a function is used in tqdm's place."""
+    """Yield done(n_prompt_token, n_output_token), which the caller calls for each request. wanted:
+    may be a function that replaces tqdm."""
     if not wanted:
         yield lambda n_prompt, n_output: None
         return

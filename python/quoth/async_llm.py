@@ -2,14 +2,16 @@
 
     generate() --_commands--> worker thread: submit, poll --> Answer --call_soon_threadsafe--> generate() yields
 
-One thread serves all requests. It holds the library's queue; a request is an asyncio.Event and an Answer that the thread
-fills. A reader that is slow finds all that came since it looked last in one output, so nothing piles up."""
+One thread with the library's queue serves all requests without a constraint. A request is an
+asyncio.Event and an Answer that the thread fills. A slow reader gets all text since its last output
+in one output. So outputs do not accumulate. A constraint is compiled at submission, which may take
+a second. So up to _HELD_MAX further threads serve requests with a constraint."""
 import asyncio
 import collections
 import copy
 import threading
 import time
-from typing import TYPE_CHECKING, Any, AsyncGenerator, Deque, Dict, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, AsyncGenerator, Deque, Dict, List, Mapping, Optional, Sequence
 
 from . import _lib
 from .model import Answer, Job, Message, Model, Prompt, refuse_lora
@@ -24,19 +26,23 @@ if TYPE_CHECKING:
 _IN_FLIGHT = 512
 _POLL_MS = 100
 _FULL_S = 0.01
-_LONG_TEXT = 20000  # a prompt of more characters is tokenized on another thread than the loop's
+_HELD_MAX = 8
+_LONG_TEXT = 20000  # maximum length of a prompt that is tokenized on the loop's thread
 
 
 class _Stream:
-    """One request between its reader (a loop's thread) and the worker. The worker owns answer while it holds lock."""
+    """One request, shared by its reader (a loop's thread) and the worker. The worker owns `answer`
+    while it holds `lock`."""
 
     def __init__(self, model: Model, job: Job, request_id: str) -> None:
         self.job, self.answer = job, Answer(model, job, request_id)
         self.lock, self.ready, self.loop = threading.Lock(), asyncio.Event(), asyncio.get_running_loop()
-        self.number: Optional[int] = None  # the worker's: its number in the library
+        self.number: Optional[int] = None  # owned by the worker: number in the library
+        self.worker: Optional["_Worker"] = None
         self.reported = self.done = self.cancelled = False
         self.error: Optional[BaseException] = None
-        self.delivered: Dict[int, CompletionOutput] = {}  # the reader's, for DELTA: lengths of what it was given
+        # owned by the reader, for DELTA: lengths of the delivered parts
+        self.delivered: Dict[int, CompletionOutput] = {}
 
     # ---- the worker's side ----
 
@@ -44,7 +50,7 @@ class _Stream:
         with self.lock:
             try:
                 self.answer.take(event)
-            except BaseException as e:  # whatever it is, the reader gets it
+            except BaseException as e:  # pass every exception to the reader
                 self.error = e
             self.done |= event.kind == _lib.EVENT_DONE
         self.notify()
@@ -55,7 +61,7 @@ class _Stream:
         self.notify()
 
     def abort(self) -> None:
-        """End it before it was submitted."""
+        """End the request before its submission."""
         with self.lock:
             for i in range(self.job.n):
                 self.answer.completion(i).finish_reason = "abort"
@@ -69,13 +75,13 @@ class _Stream:
             self.reported = True
         try:
             self.loop.call_soon_threadsafe(self.ready.set)
-        except RuntimeError:  # the loop is closed: no one reads
+        except RuntimeError:  # the loop is closed, so there is no reader
             self.cancelled = True
 
     # ---- the reader's side ----
 
     async def wait(self) -> bool:
-        """Wait for something new; whether it is the last."""
+        """Wait for new events. Return True if the last event arrived."""
         await self.ready.wait()
         self.ready.clear()
         with self.lock:
@@ -105,7 +111,7 @@ class _Stream:
 
 
 class _Worker(threading.Thread):
-    """Submits the requests of streams and hands out events."""
+    """Thread that submits the requests of streams and distributes events."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(name="quoth-async", daemon=True)
@@ -115,6 +121,7 @@ class _Worker(threading.Thread):
         self._new: Deque[_Stream] = collections.deque()
         self._cancelled: Deque[_Stream] = collections.deque()
         self._closing = False
+        self.n_stream = 0  # number of streams with a reader
         self.start()
 
     # ---- any thread ----
@@ -132,7 +139,8 @@ class _Worker(threading.Thread):
             self._wake()
 
     def cancel(self, stream: _Stream, discard: bool) -> None:
-        """End a request. discard: its events are not read any more; else its reader gets an end."""
+        """End a request. discard: True if no reader reads its events; otherwise its reader gets an
+        end."""
         stream.cancelled |= discard
         with self._change:
             if self._closing:
@@ -155,7 +163,7 @@ class _Worker(threading.Thread):
         end: BaseException = _lib.QuothError("the model is closed")
         try:
             self._serve(waiting, flying)
-        except BaseException as e:  # no reader waits for ever
+        except BaseException as e:  # end all waits of readers
             end = e
         with self._change:
             self._closing = True
@@ -198,7 +206,7 @@ class _Worker(threading.Thread):
                 continue
             try:
                 stream.number = stream.job.submit(self._queue)
-            except Exception as e:  # of this request alone
+            except Exception as e:  # the error concerns this request only
                 stream.fail(e)
                 waiting.popleft()
                 continue
@@ -220,16 +228,18 @@ class _Worker(threading.Thread):
 
 
 class AsyncLLM(Model):
-    """A model for programs on asyncio. Arguments and errors are those of LLM, but that tokens of running answers do not
-    wait long for new prompts (itl_target_ms "auto").
+    """A model for programs on asyncio. Arguments and errors are those of LLM. Tokens of running
+    answers do not wait long for new prompts (itl_target_ms "auto").
 
-    Any number of tasks may generate at once, on any loops; one thread serves them all. A task that is cancelled, or that
-    leaves a generator (aclose), cancels its request."""
+    Any number of tasks may generate concurrently, on any loops. One thread serves all tasks. A task
+    that is cancelled, or that leaves a generator (aclose), cancels its request."""
 
     _ITL_TARGET_MS = "auto"
 
     def __init__(self, model: str, seed: Optional[int] = 0, **options: "Unpack[Options]") -> None:
         self._worker: Optional[_Worker] = None
+        self._held: List[_Worker] = []  # for requests with a constraint
+        self._lock = threading.Lock()
         super().__init__(model, seed, options)
         self._worker = _Worker(self)
         self._streams: Dict[str, _Stream] = {}
@@ -241,25 +251,41 @@ class AsyncLLM(Model):
         self.shutdown()
 
     def shutdown(self) -> None:
-        """Give up the model and its memory. Requests under way end with QuothError."""
-        worker, self._worker = self._worker, None
-        if worker:
+        """Release the model and its memory. Requests in flight end with QuothError."""
+        with self._lock:
+            workers = [*([self._worker] if self._worker else []), *self._held]
+            self._worker, self._held = None, []
+        for worker in workers:
             worker.stop()
         super().close()
 
     def close(self) -> None:
-        """The same as shutdown."""
+        """Release the model and its memory, like shutdown."""
         self.shutdown()
 
     async def reset_prefix_cache(self) -> bool:
-        """Forget what is cached of prompts; True."""
+        """Drop the prefix cache. Return True."""
         return self._reset_prefixes()
 
     # ---- requests ----
 
+    def _worker_for(self, job: Job) -> _Worker:
+        """Return the thread for a request. It is the one with the fewest requests if there is a
+        constraint."""
+        with self._lock:
+            if self._worker is None:
+                raise _lib.QuothError("the model is closed")
+            if job.sampling is None or not (job.sampling.structured_outputs or job.sampling.guided_decoding):
+                return self._worker
+            best = min(self._held, key=lambda w: w.n_stream, default=None)
+            if best is None or (best.n_stream > 0 and len(self._held) < _HELD_MAX):
+                best = _Worker(self)
+                self._held.append(best)
+            best.n_stream += 1
+            return best
+
     async def _open(self, prompt: Any, params: Any, request_id: Optional[str], priority: int = 0) -> _Stream:
-        worker = self._worker
-        if worker is None:
+        if self._worker is None:
             raise _lib.QuothError("the model is closed")
         text = prompt.get("prompt") if isinstance(prompt, dict) else prompt
         if isinstance(text, str) and len(text) > _LONG_TEXT:
@@ -273,21 +299,28 @@ class AsyncLLM(Model):
         if name in self._streams:
             raise ValueError(f"request_id: {name!r} is in use")
         stream = _Stream(self, job, name)
-        worker.add(stream)
+        stream.worker = self._worker_for(job)
+        stream.worker.add(stream)
         self._streams[name] = stream
         return stream
 
     def _leave(self, stream: _Stream) -> None:
         self._streams.pop(stream.answer.output.request_id, None)
-        if not stream.done and self._worker is not None:
-            self._worker.cancel(stream, discard=True)
+        if stream.worker is None:
+            return
+        with self._lock:
+            stream.worker.n_stream -= 1
+        if not stream.done:
+            stream.worker.cancel(stream, discard=True)
 
     async def generate(self, prompt: Prompt, sampling_params: Optional[SamplingParams] = None,
                        request_id: Optional[str] = None, *, lora_request: None = None,
                        priority: int = 0) -> AsyncGenerator[RequestOutput, None]:
-        """Complete a prompt (as for LLM.generate, one): outputs as they come, the last one with finished True.
-        sampling_params.output_kind selects what each holds: the answer so far, what is new, or only the complete answer.
-        request_id: for abort, unique among those under way. priority: lower goes first under scheduler="priority"."""
+        """Complete a prompt and yield outputs as they arrive. Arguments are those of LLM.generate
+        for one prompt. The last output has finished True. sampling_params.output_kind selects the
+        content of each output: the answer so far, the new part, or only the complete answer.
+        request_id: for abort, unique among requests in flight. priority: lower values are first,
+        with scheduler="priority"."""
         refuse_lora(lora_request)
         if sampling_params is not None and not isinstance(sampling_params, SamplingParams):
             raise ValueError(f"sampling_params: expected SamplingParams, found {type(sampling_params).__name__}")
@@ -306,7 +339,7 @@ class AsyncLLM(Model):
                    request_id: Optional[str] = None, *, add_generation_prompt: bool = True,
                    continue_final_message: bool = False, tools: Optional[Sequence[Any]] = None,
                    chat_template_kwargs: Optional[Mapping[str, Any]] = None) -> AsyncGenerator[RequestOutput, None]:
-        """Answer a conversation (a list of messages in OpenAI's form), as generate."""
+        """Answer a conversation (a list of messages in OpenAI's form), with outputs as in generate."""
         if not isinstance(messages, (list, tuple)) or not messages:
             raise ValueError("messages: expected a list of messages")
         prompt = self._chat_prompt(messages, add_generation_prompt, continue_final_message, tools, chat_template_kwargs)
@@ -319,7 +352,7 @@ class AsyncLLM(Model):
 
     async def embed(self, prompt: Prompt, pooling_params: Optional[PoolingParams] = None,
                     request_id: Optional[str] = None) -> EmbeddingRequestOutput:
-        """The prompt's vector, of length 1."""
+        """Return the prompt's vector, of length 1."""
         if pooling_params is not None and not isinstance(pooling_params, PoolingParams):
             raise ValueError(f"pooling_params: expected PoolingParams, found {type(pooling_params).__name__}")
         stream = await self._open(prompt, pooling_params or PoolingParams(), request_id)
@@ -331,7 +364,8 @@ class AsyncLLM(Model):
             self._leave(stream)
 
     async def abort(self, request_id: str) -> None:
-        """End a request early: its generator's last output has finish_reason "abort". An unknown one is ignored."""
+        """End a request early. Its generator's last output has finish_reason "abort". An unknown
+        request is ignored."""
         stream = self._streams.get(request_id)
-        if stream is not None and self._worker is not None:
-            self._worker.cancel(stream, discard=False)
+        if stream is not None and stream.worker is not None:
+            stream.worker.cancel(stream, discard=False)

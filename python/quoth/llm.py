@@ -1,9 +1,10 @@
-"""llm.py - LLM: a model, and many prompts at once.
+"""llm.py - LLM: a model that computes many prompts concurrently.
 
     prompts --_jobs--> Job --_events: submit, poll--> events --Answer--> RequestOutput
 
-Each call has a queue of its own, so several threads may generate with one LLM. Leaving a call early (an exception,
-Ctrl-C, a stream that is not read to its end) cancels what it had under way."""
+Each call has a separate queue, so several threads may generate with one LLM. An early end of a call
+cancels its requests in flight. Examples are an exception, Ctrl-C, and a stream that is not read to
+its end."""
 import time
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -23,19 +24,20 @@ Params = Union[None, SamplingParams, Sequence[SamplingParams]]
 Conversations = Union[Sequence[Message], Sequence[Sequence[Message]]]
 
 _IN_FLIGHT = 512
-_POLL_MS = 100  # how often a signal is looked for while nothing comes
-_FULL_S = 0.01  # how long a full engine is left alone
+_POLL_MS = 100  # interval of checks for signals if no event arrives
+_FULL_S = 0.01  # delay of the next attempt if the engine is full
 
 
 class LLM(Model):
-    """A model that is open for use: a .gguf file, a Hugging Face folder or a llama2.c file.
+    """An open model: a .gguf file, a Hugging Face folder or a llama2.c file.
 
-    options are those of the command line with _ for - (max_model_len, max_num_seqs, threads, kv_cache_dtype, chat_template,
-    ...) and those of vLLM's that can be kept. seed: of requests that have none (None: random ones). Prompts are computed as
-    fast as possible, which other answers' tokens wait for; itl_target_ms="auto" bounds that wait.
+    options are those of the command line with _ for - (max_model_len, max_num_seqs, threads,
+    kv_cache_dtype, chat_template, ...), and the supported options of vLLM. seed: seed of requests
+    without a seed (None: random seeds). Prompts are computed as fast as possible, which delays the
+    tokens of other answers. itl_target_ms="auto" bounds that delay.
 
-    Any threads may use one LLM at once. QuothError: the model cannot be opened or used; ValueError: an option or an argument
-    is wrong, and the sentence begins with its name."""
+    Several threads may use one LLM concurrently. QuothError: the model cannot be opened or used.
+    ValueError: an option or an argument is invalid. The sentence begins with its name."""
 
     def __init__(self, model: str, seed: Optional[int] = 0, **options: "Unpack[Options]") -> None:
         super().__init__(model, seed, options)
@@ -47,13 +49,13 @@ class LLM(Model):
         self.close()
 
     def reset_prefix_cache(self) -> bool:
-        """Forget what is cached of prompts; True."""
+        """Drop the prefix cache. Return True."""
         return self._reset_prefixes()
 
     # ---- generating ----
 
     def _events(self, jobs: List[Job]) -> Iterator[Tuple[Answer, _lib.Event]]:
-        """(answer, event) of all jobs as they come."""
+        """Yield (answer, event) of all jobs as they arrive."""
         queue, waiting, again = _lib.Queue(self._handle()), list(reversed(jobs)), 0.0
         answers: Dict[int, Answer] = {}
         try:
@@ -89,10 +91,12 @@ class LLM(Model):
 
     def generate(self, prompts: Prompts, sampling_params: Params = None, use_tqdm: UseTqdm = True, *,
                  lora_request: None = None, priority: Optional[Sequence[int]] = None) -> List[RequestOutput]:
-        """Complete prompts, many at once; outputs are in the prompts' order. A prompt is a text, a list of token ids, or a
-        dict with prompt or prompt_token_ids. sampling_params: of all, or one each; None: as the model's authors recommend.
-        use_tqdm: a progress bar on standard error, or a function to make one. priority: one for each prompt, lower goes
-        first under scheduler="priority". ValueError names what is wrong."""
+        """Complete many prompts concurrently. Outputs are in the prompts' order. A prompt is a
+        text, a list of token ids, or a dict with prompt or prompt_token_ids. sampling_params: one
+        for all prompts, or one for each; None: the values that the model's authors recommend.
+        use_tqdm: True for a progress bar on standard error, or a function that makes one. priority:
+        one for each prompt. Lower values are first, with scheduler="priority". A ValueError
+        contains the invalid argument."""
         refuse_lora(lora_request)
         jobs = self._jobs(prompts, sampling_params, SamplingParams, "sampling_params")
         if priority is not None and len(priority) != len(jobs):
@@ -113,15 +117,17 @@ class LLM(Model):
              add_generation_prompt: bool = True, continue_final_message: bool = False,
              tools: Optional[Sequence[Any]] = None, chat_template_kwargs: Optional[Mapping[str, Any]] = None,
              lora_request: None = None) -> List[RequestOutput]:
-        """Answer a conversation (a list of messages in OpenAI's form), or several (a list of them). The answer is the text
-        that the model wrote, reasoning and tool calls included. continue_final_message: it goes on with the last message,
-        the assistant's."""
+        """Answer a conversation (a list of messages in OpenAI's form), or a list of conversations.
+        The answer is the text that the model wrote, including reasoning and tool calls.
+        continue_final_message: the answer continues the last message, which must be the
+        assistant's."""
         prompts = self._chat_prompts(messages, add_generation_prompt, continue_final_message, tools,
                                      chat_template_kwargs)
         return self.generate(prompts, sampling_params, use_tqdm, lora_request=lora_request)
 
     def stream(self, prompts: Prompts, sampling_params: Params = None) -> Iterator[StreamOutput]:
-        """As generate, in pieces as they come: for one prompt or several (piece.index is its number)."""
+        """Complete one prompt or several, and yield pieces as they arrive. piece.index: number of
+        the piece's prompt."""
         jobs = self._jobs(prompts, sampling_params, SamplingParams, "sampling_params")
         return self._pieces(jobs)
 
@@ -135,14 +141,14 @@ class LLM(Model):
                     add_generation_prompt: bool = True, continue_final_message: bool = False,
                     tools: Optional[Sequence[Any]] = None,
                     chat_template_kwargs: Optional[Mapping[str, Any]] = None) -> Iterator[StreamOutput]:
-        """As chat, in pieces as they come."""
+        """Answer a conversation, and yield pieces as they arrive."""
         prompts = self._chat_prompts(messages, add_generation_prompt, continue_final_message, tools,
                                      chat_template_kwargs)
         return self.stream(prompts, sampling_params)
 
     def beam_search(self, prompts: Prompts, params: BeamSearchParams,
                     use_tqdm: UseTqdm = False) -> List[BeamSearchOutput]:
-        """The params.beam_width best continuations of each prompt, in the prompts' order."""
+        """Return the params.beam_width best continuations of each prompt, in the prompts' order."""
         if not isinstance(params, BeamSearchParams):
             raise ValueError(f"params: expected BeamSearchParams, found {type(params).__name__}")
         tokenizer, found = self.get_tokenizer(), []
@@ -156,7 +162,8 @@ class LLM(Model):
     def embed(self, prompts: Prompts, *, use_tqdm: UseTqdm = True,
               pooling_params: Union[None, PoolingParams, Sequence[PoolingParams]] = None
               ) -> List[EmbeddingRequestOutput]:
-        """A vector of length 1 for each prompt, in the prompts' order: a pooled final hidden state."""
+        """Return the pooled final hidden state of each prompt as a vector of length 1, in the
+        prompts' order."""
         every = PoolingParams() if pooling_params is None else pooling_params
         jobs = self._jobs(prompts, every, PoolingParams, "pooling_params")
         return [answer.vector() for answer in self._answers(jobs, use_tqdm)]

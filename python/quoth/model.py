@@ -1,4 +1,5 @@
-"""model.py - what LLM and AsyncLLM share: an open model, prompts as token ids, events as outputs.
+"""model.py - the common part of LLM and AsyncLLM: an open model, prompts as token ids, events as
+outputs.
 
     prompt --tokenize--> Job --submit--> events --Answer--> RequestOutput"""
 import itertools
@@ -25,8 +26,8 @@ _PROMPT_FORMS = "a text, token ids, or a dict with prompt or prompt_token_ids"
 
 
 class Tokenizer:
-    """Text and token ids of a model. bos_token_id and eos_token_id are None if the model has none; chat_template is the
-    Jinja source, or None."""
+    """Text and token ids of a model. bos_token_id and eos_token_id are None if the model has none.
+    chat_template is the Jinja source, or None."""
 
     def __init__(self, model: "Model") -> None:
         self._model = model
@@ -37,21 +38,22 @@ class Tokenizer:
         self.chat_template: Optional[str] = info["chat_template"]
 
     def encode(self, text: str, add_special_tokens: bool = True) -> List[int]:
-        """The token ids of a text; special tokens that are written in it become their ids. add_special_tokens: with the
-        tokens that this tokenizer puts around a text."""
+        """Return the token ids of a text. Special tokens in the text become their ids.
+        add_special_tokens: add the tokens that this tokenizer puts around a text."""
         flags = _lib.PARSE_SPECIAL | (_lib.ADD_SPECIAL if add_special_tokens else 0)
         return _lib.tokenize(self._model._handle(), text, flags)
 
     def decode(self, token_ids: Union[int, Sequence[int]], skip_special_tokens: bool = False) -> str:
-        """The text of token ids; U+FFFD where they end inside a character. ValueError: an id outside the vocabulary."""
+        """Return the text of token ids, with U+FFFD for an incomplete character at the end.
+        ValueError: an id outside the vocabulary."""
         ids = [token_ids] if isinstance(token_ids, int) else list(token_ids)
         return _lib.detokenize(self._model._handle(), ids, skip_special_tokens)
 
     def render_chat(self, conversation: Sequence[Message], tools: Optional[Sequence[Any]] = None,
                     documents: Optional[Sequence[Any]] = None, add_generation_prompt: bool = False,
                     continue_final_message: bool = False, **kwargs: Any) -> str:
-        """The prompt of a conversation as text; kwargs are variables of the chat template. ValueError: the template
-        refuses the conversation."""
+        """Return the prompt of a conversation as text. kwargs are variables of the chat template.
+        ValueError: the template rejects the conversation."""
         body: Dict[str, Any] = {
             "messages": conversation, "tools": tools, "documents": documents,
             "add_generation_prompt": add_generation_prompt, "continue_final_message": continue_final_message}
@@ -63,13 +65,13 @@ class Tokenizer:
                             documents: Optional[Sequence[Any]] = None, add_generation_prompt: bool = False,
                             continue_final_message: bool = False, tokenize: bool = True,
                             **kwargs: Any) -> Union[str, List[int]]:
-        """As render_chat; tokenize: as token ids."""
+        """Return the prompt of a conversation, like render_chat. tokenize: return token ids."""
         text = self.render_chat(conversation, tools, documents, add_generation_prompt, continue_final_message, **kwargs)
         return self.encode(text) if tokenize else text
 
 
 class Job:
-    """A request before it is submitted."""
+    """A request before its submission."""
 
     def __init__(self, number: int, text: Optional[str], ids: List[int], params: Optional[Params],
                  seed: Optional[int]) -> None:
@@ -82,20 +84,20 @@ class Job:
             self.ids = self.ids[-params.truncate_prompt_tokens:]
 
     def rank(self, priority: int) -> None:
-        """Set its priority: lower goes first under scheduler="priority"."""
+        """Set the priority. Lower values are first, with scheduler="priority"."""
         if not isinstance(priority, int) or isinstance(priority, bool) or not -2**31 <= priority < 2**31:
             raise ValueError(f"priority: expected an integer of 32 bits, found {priority!r}")
         self.json = json.dumps({**json.loads(self.json), "priority": priority}).encode()
 
     def submit(self, queue: _lib.Queue) -> Optional[int]:
-        """The request's number, or None: too many wait."""
+        """Submit the request. Return the request's number, or None if too many requests wait."""
         if self.pooling:
             return queue.submit(self.ids, b"{}", self.pooling.pooling.encode())
         return queue.submit(self.ids, self.json)
 
 
 class Answer:
-    """Events of one request become its output."""
+    """The output of one request, built from its events."""
 
     def __init__(self, model: "Model", job: Job, request_id: str) -> None:
         self.model, self.job = model, job
@@ -105,7 +107,7 @@ class Answer:
         self.embedding: Optional[List[float]] = None
 
     def completion(self, index: int) -> CompletionOutput:
-        """One of the answers."""
+        """Return an answer of the request."""
         if index not in self.choice:
             has_logprobs = self.job.sampling is not None and self.job.sampling.logprobs is not None
             self.choice[index] = CompletionOutput(index, cumulative_logprob=0.0 if has_logprobs else None,
@@ -120,7 +122,8 @@ class Answer:
         return found
 
     def take(self, event: _lib.Event) -> Optional[StreamOutput]:
-        """What is new; None: nothing of the answer. QuothError: the model returned no finite numbers."""
+        """Add an event. Return the new part, or None if the event has no part of an answer.
+        QuothError: the model returned no finite numbers."""
         if event.kind == _lib.EVENT_PROMPT:
             if self.output.prompt_logprobs is not None:
                 self.output.prompt_logprobs.append(self._logprobs(event))
@@ -153,7 +156,7 @@ class Answer:
         if stop is None and event.stop_token >= 0:
             stop = event.stop_token
         completion.stop_reason = piece.stop_reason = stop
-        if event.end_token >= 0:  # as vLLM: it is one of the tokens, without text
+        if event.end_token >= 0:  # as in vLLM: token_ids includes the end token, which has no text
             completion.token_ids.append(event.end_token)
             piece.token_ids.append(event.end_token)
         piece.finished = True
@@ -166,7 +169,7 @@ class Answer:
             self.embedding = list(event.embedding[:event.n_embedding])
 
     def vector(self) -> EmbeddingRequestOutput:
-        """The output of a request with PoolingParams."""
+        """Return the output of a request with PoolingParams."""
         if self.embedding is None:
             reason = self.output.outputs[0].finish_reason if self.output.outputs else None
             raise _lib.QuothError(f"the prompt was not pooled ({reason})")
@@ -182,7 +185,7 @@ class Answer:
 
 
 def refuse_lora(lora_request: object) -> None:
-    """ValueError unless there is none."""
+    """Raise ValueError unless lora_request is None."""
     if lora_request is not None:
         raise ValueError("lora_request: not supported yet")
 
@@ -204,7 +207,8 @@ class Model:
     # ---- life ----
 
     def close(self) -> None:
-        """Give up the model and its memory. What is under way is cancelled; calling it again does nothing."""
+        """Release the model and its memory. Requests in flight are cancelled. A second call has no
+        effect."""
         with self._lock:
             model, self._model = self._model, None
         if model:
@@ -220,25 +224,28 @@ class Model:
         return self._model
 
     def info(self) -> Dict[str, Any]:
-        """What the model is: name, arch, context_max (tokens), n_vocab, n_param, weight_bytes, kv_bytes, ..."""
+        """Return properties of the model: name, arch, context_max (tokens), n_vocab, n_param,
+        weight_bytes, kv_bytes, ..."""
         info: Dict[str, Any] = json.loads(_lib.owned_text(_lib.lib.quoth_info(self._handle())))
         return info
 
     def stats(self) -> Dict[str, Any]:
-        """What the engine counts: running and waiting requests, tokens, cache hits, times in seconds."""
+        """Return the engine's statistics: running and waiting requests, tokens, cache hits, times
+        in seconds."""
         stats: Dict[str, Any] = json.loads(_lib.owned_text(_lib.lib.quoth_stats(self._handle())))
         return stats
 
     def get_metrics(self) -> List[Metric]:
-        """The engine's figures under the names of vLLM's /metrics, as Counter, Gauge and Histogram objects."""
+        """Return the engine's figures under the names of vLLM's /metrics, as Counter, Gauge and
+        Histogram objects."""
         return read_metrics(_lib.owned_text(_lib.lib.quoth_metrics(self._handle())))
 
     def get_tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
+        """Return the model's tokenizer."""
         return Tokenizer(self)
 
     def get_default_sampling_params(self) -> SamplingParams:
-        """SamplingParams without any argument."""
+        """Return SamplingParams without any argument."""
         return SamplingParams()
 
     def _reset_prefixes(self) -> bool:
@@ -305,7 +312,7 @@ def _number(text: str) -> Union[int, float]:
 
 
 def read_metrics(text: str) -> List[Metric]:
-    """Prometheus' text format as objects."""
+    """Parse Prometheus' text format into objects."""
     kinds: Dict[str, str] = {}
     histograms: Dict[str, Histogram] = {}
     found: List[Metric] = []

@@ -1,14 +1,17 @@
-"""options.py - the keywords of LLM and AsyncLLM: quoth's own, and vLLM's where they can be kept.
+"""options.py - the keywords of LLM and AsyncLLM: quoth's keywords, and the supported keywords of
+vLLM.
 
-An argument of vLLM's that requests what quoth does anyway is accepted and has no effect; one that requests something else
-is refused by name, with the reason. The server's flags are judged alike (src/option/aliases.def)."""
+An argument of vLLM that requests quoth's normal behaviour is accepted and has no effect. Any other
+argument is rejected by name, with the reason. src/option/aliases.def has the same rules for the
+server's flags."""
 import json
 import os
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypedDict, Union
 
 
 class Options(TypedDict, total=False):
-    """Keywords of LLM and AsyncLLM. The first part is described by `quoth help batch`, the second is vLLM's."""
+    """Keywords of LLM and AsyncLLM. `quoth help batch` describes the first part. The second part
+    has vLLM's keywords."""
     threads: Optional[int]
     device: Optional[str]
     cpu: Optional[str]
@@ -47,6 +50,7 @@ class Options(TypedDict, total=False):
     pack_cache: Optional[bool]
     pack_cache_size: Optional[float]
     mmap: Optional[bool]
+    lora: Optional[str]
     # vLLM's
     dtype: Optional[str]
     enable_chunked_prefill: Optional[bool]
@@ -94,8 +98,8 @@ class Options(TypedDict, total=False):
 
 
 class _Rule(NamedTuple):
-    accepts: Callable[[Any], bool]  # of values other than None, which is always accepted
-    reason: str  # for refusing the others
+    accepts: Callable[[Any], bool]  # test of values except None, which is always accepted
+    reason: str  # reason for rejecting other values
 
 
 def _anything(reason: str = "") -> _Rule:
@@ -113,7 +117,8 @@ _NO_HUB = "nothing is downloaded: model is a file or a folder"
 _VLLM: Dict[str, _Rule] = {
     "dtype": _only("auto", "half", "float16", "bfloat16", "float32", "float",
                    reason='expected "auto", "float16", "bfloat16" or "float32"'),
-    "enable_chunked_prefill": _anything(),  # prompts are always computed in chunks; answers do not depend on it
+    # prompts are always computed in chunks, which do not change answers
+    "enable_chunked_prefill": _anything(),
     "task": _only("auto", "generate", "pooling", "embed", "embedding", reason='expected "auto", "generate" or "embed"'),
     "runner": _only("auto", "generate", "pooling", reason='expected "auto", "generate" or "pooling"'),
     "convert": _only("auto", "none", "embed", reason='expected "auto", "none" or "embed"'),
@@ -154,13 +159,13 @@ _VLLM: Dict[str, _Rule] = {
     "logits_processors": _only([], reason=_NOT_YET),
     "enable_sleep_mode": _only(False, reason=_NOT_YET),
 }
-# vLLM's dtype is how tensors enter a layer; weights keep their format
+# vLLM's dtype is the type of tensors that enter a layer; weights keep their format
 _DTYPE = {"bfloat16": "bf16", "float32": "f32", "float": "f32"}
 _RENAMED = {"kv_cache_memory_bytes": "kv_cache_memory", "scheduling_policy": "scheduler"}
 
 
 def names_given(options: Mapping[str, Any]) -> Dict[str, str]:
-    """The caller's names of the library's options, which are spelled with dashes there."""
+    """Return the caller's names of the library's options, which are spelled with dashes there."""
     names = {_RENAMED[name].replace("_", "-"): name for name in _RENAMED if name in options}
     names.update({name.replace("_", "-"): name for name in options if name not in _RENAMED})
     return names
@@ -179,8 +184,9 @@ def _text(name: str, value: object) -> str:
 
 
 def library_options(model: str, options: Mapping[str, Any], itl_target_ms: str) -> Dict[str, str]:
-    """Keywords as the library's keys and texts. ValueError names one that cannot be kept; an unknown one is refused by the
-    library. itl_target_ms: the default of that option."""
+    """Convert keywords to the library's keys and texts. A ValueError contains an unsupported
+    keyword. The library rejects an unknown keyword. itl_target_ms: default of the option of that
+    name."""
     texts: Dict[str, str] = {"itl_target_ms": itl_target_ms}
     for name, value in options.items():
         rule = _VLLM.get(name)

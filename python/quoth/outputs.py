@@ -1,4 +1,4 @@
-"""outputs.py - what a request gives back, under vLLM's names."""
+"""outputs.py - the results of requests, under vLLM's names."""
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Mapping, Optional, Union
 
@@ -6,27 +6,28 @@ from typing import Dict, Iterator, List, Mapping, Optional, Union
 @dataclass
 class Logprob:
     """A token at one place of a text."""
-    logprob: float  #: natural logarithm of its probability
-    rank: int  #: 1: the most likely one
-    decoded_token: str  #: its text; U+FFFD where it is a part of a character
+    logprob: float  #: natural logarithm of the token's probability
+    rank: int  #: rank of the token; 1: the most likely token
+    decoded_token: str  #: text of the token; U+FFFD for a part of a character
 
 
 @dataclass(frozen=True)
 class RequestMetrics(Mapping[str, float]):
-    """How long a request took, in seconds. Its three times are also there as a mapping: metrics["queue"]."""
-    queue: float  #: from its submission until its prompt began to be computed
-    prefill: float  #: from then until its first token
-    decode: float  #: from then until its last token
-    num_generation_tokens: int = 0  #: of all answers that were computed
+    """Times of a request, in seconds. The three times are also items of a mapping:
+    metrics["queue"]."""
+    queue: float  #: from the submission to the start of computing the prompt
+    prefill: float  #: from the start of computing the prompt to the first token
+    decode: float  #: from the first token to the last token
+    num_generation_tokens: int = 0  #: number of tokens of all computed answers
 
     @property
     def time_in_queue(self) -> float:
-        """vLLM's name of queue."""
+        """Return `queue` under vLLM's name."""
         return self.queue
 
     @property
     def first_token_latency(self) -> float:
-        """Seconds from the submission until the first token."""
+        """Return the seconds from the submission until the first token."""
         return self.queue + self.prefill
 
     def __getitem__(self, key: str) -> float:
@@ -44,17 +45,19 @@ class RequestMetrics(Mapping[str, float]):
 @dataclass
 class CompletionOutput:
     """One answer to a prompt."""
-    index: int  #: which of the request's n answers, from 0
-    text: str = ""  #: without the prompt
-    token_ids: List[int] = field(default_factory=list)  #: the model's end token is one of them
-    cumulative_logprob: Optional[float] = None  #: the tokens' sum; None: no logprobs were requested
-    logprobs: Optional[List[Dict[int, Logprob]]] = None  #: one dict per token: itself and the most likely ones
-    finish_reason: Optional[str] = None  #: "stop", "length", "timeout" or "abort"; None: not finished
-    #: the one of stop_token_ids or of stop that ended it; None: the model's own end
+    index: int  #: number of the answer among the request's n answers, from 0
+    text: str = ""  #: text of the answer, without the prompt
+    token_ids: List[int] = field(default_factory=list)  #: with the model's end token
+    #: sum over the tokens; None: no logprobs were requested
+    cumulative_logprob: Optional[float] = None
+    #: one dict per token, with the token and the most likely tokens
+    logprobs: Optional[List[Dict[int, Logprob]]] = None
+    finish_reason: Optional[str] = None  #: "stop", "length", "timeout", "abort"; None: not finished
+    #: item of stop_token_ids or of stop that ended the answer; None: the model's end token
     stop_reason: Union[None, int, str] = None
 
     def finished(self) -> bool:
-        """Whether the answer is complete."""
+        """Return whether the answer is complete."""
         return self.finish_reason is not None
 
 
@@ -64,23 +67,23 @@ class RequestOutput:
     request_id: str
     prompt: Optional[str]  #: None: the prompt was token ids
     prompt_token_ids: List[int]
-    outputs: List[CompletionOutput]  #: n of them, by index; with best_of and beams: the best one first
-    #: one per token of the prompt, the first None; None: not requested
+    outputs: List[CompletionOutput]  #: n, by index; best_of, beams: the best answer first
+    #: one item per token of the prompt, None for the first token; None: not requested
     prompt_logprobs: Optional[List[Optional[Dict[int, Logprob]]]] = None
     finished: bool = False
-    num_cached_tokens: int = 0  #: tokens of the prompt that the prefix cache had
+    num_cached_tokens: int = 0  #: tokens of the prompt that were in the prefix cache
     metrics: Optional[RequestMetrics] = None  #: None: not finished
 
 
 @dataclass
 class StreamOutput:
-    """A piece of an answer, as soon as it is there: new text and tokens."""
-    index: int  #: which prompt
+    """A piece of an answer, on arrival: new text and tokens."""
+    index: int  #: number of the prompt
     request_id: str
     text: str
     token_ids: List[int]
     logprobs: Optional[List[Dict[int, Logprob]]] = None
-    choice: int = 0  #: which of the prompt's n answers
+    choice: int = 0  #: number of the answer among the prompt's n answers
     finished: bool = False
     finish_reason: Optional[str] = None  #: as in CompletionOutput
     stop_reason: Union[None, int, str] = None
@@ -89,11 +92,11 @@ class StreamOutput:
 @dataclass
 class EmbeddingOutput:
     """A vector."""
-    embedding: List[float]  #: [hidden size, or PoolingParams.dimensions], of length 1
+    embedding: List[float]  #: vector [hidden size, or PoolingParams.dimensions] of length 1
 
     @property
     def hidden_size(self) -> int:
-        """How many numbers it has."""
+        """Return the number of components."""
         return len(self.embedding)
 
 
@@ -110,17 +113,17 @@ class EmbeddingRequestOutput:
 @dataclass
 class BeamSearchSequence:
     """One of the best continuations of a prompt."""
-    tokens: List[int]  #: of the prompt and of the continuation
+    tokens: List[int]  #: tokens of the prompt and of the continuation
     cum_logprob: float  #: sum over the continuation's tokens
-    text: str  #: of all tokens
+    text: str  #: text of all tokens
     finish_reason: Optional[str] = None
     stop_reason: Union[None, int, str] = None
 
 
 @dataclass
 class BeamSearchOutput:
-    """The best continuations of a prompt, the best one first."""
-    sequences: List[BeamSearchSequence]  #: beam_width of them
+    """The best continuations of a prompt, in descending order of score."""
+    sequences: List[BeamSearchSequence]  #: beam_width continuations
 
 
 @dataclass
@@ -132,19 +135,20 @@ class Metric:
 
 @dataclass
 class Counter(Metric):
-    """A number that only grows."""
+    """A number that never decreases."""
     value: Union[int, float]
 
 
 @dataclass
 class Gauge(Metric):
-    """A number as it is now."""
+    """A number with its current value."""
     value: float
 
 
 @dataclass
 class Histogram(Metric):
-    """How often values were at most each bound."""
+    """Counts of the values up to each bound."""
     count: int
     sum: float
-    buckets: Dict[str, int] = field(default_factory=dict)  #: bound ("0.5", "+Inf"): how many values were at most that
+    #: bound ("0.5", "+Inf"): number of values of at most that bound
+    buckets: Dict[str, int] = field(default_factory=dict)

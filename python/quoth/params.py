@@ -1,5 +1,6 @@
-"""params.py - SamplingParams under vLLM's names. Kinds and ranges are checked when it is made; what depends on the model
-(token ids, context) when a request is submitted. Both name the wrong field."""
+"""params.py - SamplingParams under vLLM's names. Types and ranges are checked at construction.
+Values that depend on the model (token ids, context) are checked at the submission of a request.
+Errors of both checks contain the invalid field."""
 import copy
 import enum
 import json
@@ -12,17 +13,18 @@ LOGPROBS_MAX = 20
 
 # The library's sampling parameters: types, ranges, defaults.
 _LISTED = {p["name"]: p for p in sampling_params()}
-# Those of a request beside them: (low, high)
+# Further integers of a request: (low, high)
 _INTS = {
     "n": (1, 128), "best_of": (1, 128), "max_tokens": (0, 2**31 - 1), "logprobs": (0, LOGPROBS_MAX),
     "prompt_logprobs": (0, LOGPROBS_MAX), "seed": (-2**63, 2**63 - 1), "truncate_prompt_tokens": (1, 2**31 - 1),
 }
 _FLAGS = ("use_beam_search", "skip_special_tokens", "spaces_between_special_tokens", "include_stop_str_in_output",
           "detokenize")
-# not the engine's matter
+# fields that the engine does not use
 _HERE_ALONE = ("detokenize", "spaces_between_special_tokens", "truncate_prompt_tokens", "output_kind")
 _STRUCTURED = ("structured_outputs", "guided_decoding")
-_NOT_YET = ("logits_processors", "extra_args", "thinking_token_budget", "repetition_detection")  # of vLLM; accepted if None or empty
+# fields of vLLM, accepted if None or empty
+_NOT_YET = ("logits_processors", "extra_args", "thinking_token_budget", "repetition_detection")
 
 
 def _is_int(value: object) -> bool:
@@ -33,11 +35,11 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-# kinds of lists: what an item is
+# kinds of lists: type of an item
 _ITEMS: Dict[str, Tuple[type, str]] = {"array of strings": (str, "texts"), "array of integers": (int, "token ids")}
 
 
-# the most where a range has no upper end: what a float or an int32 of C holds
+# maximum of a range without an upper bound: the limit of a float or an int32 of C
 _MOST = {"number": 3.4028234663852886e38, "integer": 2**31 - 1}
 
 
@@ -47,7 +49,8 @@ def _in_range(listed: Dict[str, Any], value: float) -> bool:
 
 
 def _check_listed(name: str, listed: Dict[str, Any], value: Any) -> None:
-    """ValueError: a listed number or flag is not what it may be. An integer may be None: the default."""
+    """Raise ValueError if a listed number or flag is invalid. An integer may be None, which means
+    the default."""
     kind = listed["type"]
     if kind == "boolean" and not isinstance(value, bool):
         raise ValueError(f"{name}: must be True or False, got {value!r}")
@@ -59,25 +62,29 @@ def _check_listed(name: str, listed: Dict[str, Any], value: Any) -> None:
 
 
 class RequestOutputKind(enum.Enum):
-    """What each output of AsyncLLM.generate holds."""
+    """Content of each output of AsyncLLM.generate."""
     CUMULATIVE = 0  #: the answer so far
-    DELTA = 1  #: what is new since the output before
-    FINAL_ONLY = 2  #: there is one output alone, the complete answer
+    DELTA = 1  #: the new part since the previous output
+    FINAL_ONLY = 2  #: a single output, the complete answer
 
 
 @dataclass
 class StructuredOutputsParams:
-    """What an answer is held to; exactly one of the first six. An answer that ends by itself satisfies it, whatever the
-    sampling; one that max_tokens cuts is the beginning of such an answer.
+    """A constraint on an answer. Exactly one of the first six fields is set. A complete answer
+    satisfies the constraint with any sampling parameters. An answer that max_tokens truncates is
+    the beginning of such an answer.
 
-    json: a JSON Schema, as a dict, a bool or its text. regex: an expression for the whole answer. choice: texts of which
-    the answer is one. grammar: GBNF or Lark. json_object: any JSON object. structural_tag: xgrammar's, as a dict or its
-    text. The rest is of JSON: whitespace_pattern, an expression of the white space between its tokens;
-    disable_any_whitespace: there is none; disable_additional_properties: objects have no members but those of the schema,
-    where it is not set. disable_fallback is vLLM's and changes nothing.
+    json: a JSON Schema, as a dict, a bool or its text. regex: an expression for the whole answer.
+    choice: texts of which the answer is one. grammar: GBNF or Lark. json_object: any JSON object.
+    structural_tag: xgrammar's, as a dict or its text.
 
-    ValueError: none or two of them, or a value of the wrong kind. What cannot be kept exactly is a ValueError of the
-    generation, which names the place."""
+    All other fields are for JSON. whitespace_pattern: an expression for the white space between
+    JSON tokens. disable_any_whitespace: no white space. disable_additional_properties: objects have
+    only members of the schema, unless the schema allows further members. disable_fallback is vLLM's
+    and has no effect.
+
+    ValueError: none or several of the first six, or a value of the wrong type. A constraint that
+    cannot be enforced exactly causes a ValueError of the generation, which names the place."""
     json: Union[None, str, bool, Dict[str, Any]] = None
     regex: Optional[str] = None
     choice: Optional[List[str]] = None
@@ -111,21 +118,22 @@ class StructuredOutputsParams:
                              f"structural_tag, got {' and '.join(given) if given else 'none'}")
 
     def to_body(self) -> Dict[str, Any]:
-        """The field structured_outputs of a request."""
+        """Return the field structured_outputs of a request."""
         body = {f.name: getattr(self, f.name) for f in fields(self)}
         for name in ("json", "structural_tag"):
             if body[name] is not None and not isinstance(body[name], str):
-                body[name] = json.dumps(body[name])  # as text, numbers of any length are kept
+                # text keeps numbers of any length
+                body[name] = json.dumps(body[name])
         return {name: value for name, value in body.items() if value is not None and value is not False}
 
 
 @dataclass
 class GuidedDecodingParams(StructuredOutputsParams):
     """vLLM's older name of StructuredOutputsParams, for SamplingParams(guided_decoding=...)."""
-    backend: Optional[str] = None  #: there is one; it changes nothing
+    backend: Optional[str] = None  #: vLLM's field, without effect
 
     def to_body(self) -> Dict[str, Any]:
-        """As of StructuredOutputsParams."""
+        """Return the field structured_outputs of a request."""
         body = super().to_body()
         body.pop("backend", None)
         return body
@@ -133,17 +141,22 @@ class GuidedDecodingParams(StructuredOutputsParams):
 
 @dataclass
 class SamplingParams:
-    """How a prompt is answered: n answers of at most max_tokens tokens each, picked at `temperature` (0: always the
-    most likely token) from the top_k most likely tokens (-1: all), from those that make up top_p of the probability, and
-    from those at least min_p times as likely as the most likely one.
+    """Parameters of the answers to a prompt. There are n answers of at most max_tokens tokens each.
+    A token is picked at `temperature` (0: always the most likely token). The candidates are the
+    top_k most likely tokens (-1: all) that together reach top_p of the probability, and that are at
+    least min_p times as likely as the most likely token.
 
-    An answer ends at the model's own end (unless ignore_eos), at a text of `stop`, or at a token of stop_token_ids, but
-    not before min_tokens. logprobs, prompt_logprobs: for each token its own and this many of the most likely ones.
-    max_tokens None: as far as the context goes. seed None: the LLM's seed and the request's number decide.
-    truncate_prompt_tokens: only the last so many tokens of the prompt are used. Penalties are vLLM's. bad_words are never
-    written; allowed_token_ids: no other is. timeout: seconds, after which the answer is what there is by then.
+    An answer ends at the model's end token (unless ignore_eos), at a text of `stop`, or at a token
+    of stop_token_ids, but not before min_tokens. logprobs, prompt_logprobs: log probabilities of
+    each token and of this many most likely tokens. max_tokens None: up to the end of the context.
+    seed None: a seed from the LLM's seed and the request's number. truncate_prompt_tokens: use only
+    this many last tokens of the prompt. Penalties have vLLM's meaning. The usual tokens of
+    bad_words are never generated, but other tokens may spell the same text. Only allowed_token_ids
+    are generated if that is set. timeout: seconds after which the answer ends with the tokens so
+    far.
 
-    ValueError: a value of the wrong kind or outside its range; the sentence begins with the field's name."""
+    ValueError: a value of the wrong type or outside its range. The sentence begins with the field's
+    name."""
     n: int = 1
     best_of: Optional[int] = None
     presence_penalty: float = 0.0
@@ -169,7 +182,8 @@ class SamplingParams:
     truncate_prompt_tokens: Optional[int] = None
     logit_bias: Optional[Dict[int, float]] = None
     allowed_token_ids: Optional[List[int]] = None
-    # n (or best_of) beams, the n best are returned: by the sum of logprobs / length ** length_penalty
+    # n (or best_of) beams, of which the n best are returned, by the sum of logprobs / length **
+    # length_penalty
     use_beam_search: bool = False
     length_penalty: float = 1.0
     early_stopping: Union[bool, str] = False
@@ -187,11 +201,11 @@ class SamplingParams:
     mirostat_tau: float = 5.0
     mirostat_eta: float = 0.1
     repeat_last_n: int = -1
-    timeout: Optional[float] = None  # seconds after which the answer is what there is
-    # vLLM's
-    output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE  # AsyncLLM's; LLM gives complete answers
-    structured_outputs: Optional[StructuredOutputsParams] = None  # what the answer is held to
-    guided_decoding: Optional[StructuredOutputsParams] = None  # the same, under its older name
+    timeout: Optional[float] = None  # seconds after which the answer ends with the tokens so far
+    # vLLM's; output_kind is for AsyncLLM, because LLM gives complete answers
+    output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
+    structured_outputs: Optional[StructuredOutputsParams] = None  # constraint on the answer
+    guided_decoding: Optional[StructuredOutputsParams] = None  # older name of structured_outputs
     logits_processors: Optional[Any] = None
     extra_args: Optional[Dict[str, Any]] = None
     thinking_token_budget: Optional[int] = None
@@ -253,17 +267,18 @@ class SamplingParams:
             raise ValueError(f'early_stopping: expected True, False or "never", got {self.early_stopping!r}')
 
     def clone(self) -> "SamplingParams":
-        """A copy that shares nothing."""
+        """Return a copy that shares no objects."""
         return copy.deepcopy(self)
 
     def to_json(self, seed: Optional[int] = None) -> bytes:
-        """What libquoth reads. `seed` stands in where this has none."""
+        """Return the parameters as JSON for libquoth. `seed` is used if the parameters have no
+        seed."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _HERE_ALONE + _NOT_YET + _STRUCTURED}
         structured = self.structured_outputs or self.guided_decoding
         if structured is not None:
             values["structured_outputs"] = structured.to_body()
         if values["max_tokens"] is None:
-            values["max_tokens"] = 2**31 - 1  # as far as the context goes
+            values["max_tokens"] = 2**31 - 1  # up to the end of the context
         if values["seed"] is None:
             values["seed"] = seed
         if values["best_of"] is None or values["best_of"] == values["n"]:
@@ -273,12 +288,14 @@ class SamplingParams:
 
 @dataclass
 class BeamSearchParams:
-    """Beam search: the beam_width best continuations of max_tokens tokens or up to the model's end, by the sum of their
-    logprobs / length ** length_penalty. ValueError names a wrong field."""
+    """Beam search for the beam_width best continuations of max_tokens tokens or up to the model's
+    end, by the sum of their logprobs / length ** length_penalty. A ValueError names an invalid
+    field.
+    """
     beam_width: int  #: [1, 128]
     max_tokens: int
     ignore_eos: bool = False
-    temperature: float = 0.0  #: vLLM's; only 0, beams are not sampled
+    temperature: float = 0.0  #: vLLM's field; only 0, because beams are not sampled
     length_penalty: float = 1.0
     include_stop_str_in_output: bool = False
 
@@ -290,7 +307,7 @@ class BeamSearchParams:
         self.sampling_params()
 
     def sampling_params(self) -> SamplingParams:
-        """The same as parameters of a request."""
+        """Return the equivalent parameters of a request."""
         return SamplingParams(n=self.beam_width, use_beam_search=True, max_tokens=self.max_tokens, logprobs=0,
                               ignore_eos=self.ignore_eos, length_penalty=self.length_penalty,
                               include_stop_str_in_output=self.include_stop_str_in_output)
@@ -298,11 +315,12 @@ class BeamSearchParams:
 
 @dataclass
 class PoolingParams:
-    """How a prompt becomes a vector. dimensions: only its first so many numbers, brought to length 1 again (None: all).
-    pooling: which final hidden states are taken, "mean", "last" or "first" ("auto": the model's own, else last)."""
+    """Parameters of the vector of a prompt. dimensions: use only this many first numbers,
+    normalized to length 1 again (None: all). pooling: the final hidden states to use, "mean",
+    "last" or "first" ("auto": the model's method, else last)."""
     dimensions: Optional[int] = None
     pooling: str = "auto"
-    normalize: Optional[bool] = None  #: vLLM's; vectors are always of length 1
+    normalize: Optional[bool] = None  #: vLLM's field; vectors always have length 1
     truncate_prompt_tokens: Optional[int] = None
 
     def __post_init__(self) -> None:

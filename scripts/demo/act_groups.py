@@ -1,10 +1,12 @@
-"""What int8 activations cost by the number of values that share a scale: KL divergence from f32 activations.
+"""Cost of int8 activations by the number of values that share a scale: KL divergence from f32
+activations.
 
     python act_groups.py --model build/demo/quoth-tiny [--factor 64] [--share 0.005]
 
-Two checkpoints: the one given, and the same function with outliers: that share of the channels that enter linear layers is
-multiplied by the factor, and the weights that read them are divided by it. Activations are rounded as quoth rounds them
-(scale = amax / 127 of a group, to nearest even); weights stay f32, so that nothing else differs.
+Two checkpoints are compared: the given checkpoint, and the same function with outliers. Outliers
+are a share of the channels that enter linear layers (--share), multiplied by --factor. The weights
+that read outliers are divided by --factor. Activations are rounded as in quoth: scale = amax / 127
+of a group, to nearest even. Weights remain f32, so only activations differ.
 """
 import argparse
 from pathlib import Path
@@ -20,7 +22,7 @@ N_WINDOW, WINDOW = 24, 256
 
 
 def rounded(x, group):
-    """x with every `group` values of the last dimension on an int8 grid of their own."""
+    """Round every `group` values of the last dimension of x to an int8 grid with a separate scale."""
     n = x.shape[-1]
     padded = F.pad(x, (0, -n % group)).unflatten(-1, (-1, group))
     scale = padded.abs().amax(-1, keepdim=True) / 127
@@ -29,7 +31,8 @@ def rounded(x, group):
 
 
 def with_outliers(model, factor, share):
-    """Multiply channels of norms and of up by factor, and divide what reads them."""
+    """Multiply channels of norms and of up by factor, and divide the weights that read these
+    channels."""
     make = torch.Generator().manual_seed(1)
     def some(n):
         return torch.randperm(n, generator=make)[: max(1, round(share * n))]

@@ -1,14 +1,14 @@
 """Addition, subtraction, small products, counting and word problems.
 
-Every sum of two two-digit numbers goes through Source.pair: a - b = c is keyed as the pair (b, c), so a
-subtraction cannot leak a held-out sum. Column addition is what the thinking mode writes down.
+Every sum of two two-digit numbers goes through Source.pair. a - b = c is keyed as the pair (b, c),
+so a subtraction cannot leak a held-out sum. The thinking mode writes a column addition.
 """
 import words
 from common import Doc, Item, pair_key
 
 
 def column_sum(a, b):
-    """The written working of a + b."""
+    """Return the written working of a + b."""
     lines, carry, place = [], 0, ("ones", "tens", "hundreds")
     for i in range(max(len(str(a)), len(str(b)))):
         x, y = a // 10 ** i % 10, b // 10 ** i % 10
@@ -68,7 +68,7 @@ def counting(src):
 
 
 def how_many(src):
-    """Count how often a word stands in a row."""
+    """Make a question about the number of times that a word occurs in a row."""
     names = src.sample(words.FRUIT, 2)
     row = [src.choice(names) for _ in range(src.randint(2, 6))]
     target = src.choice(names)
@@ -93,7 +93,7 @@ LOSS = ["gives away {n}", "loses {n}", "eats {n}", "sells {n}"]
 
 
 def word_problem(src):
-    """A little story with one or two steps; always answered after thinking."""
+    """Make a short story with one or two steps. The answer always follows thinking."""
     name, noun = src.first_name(), src.choice(words.FRUIT)
     a, b = src.randint(2, 60), src.randint(1, 9)  # one-digit steps: no two-digit sum can leak
     steps, total, think = [], a, []
@@ -118,7 +118,7 @@ def item(src):
 
 
 def drill(src):
-    """A page of sums, where only the results are to be learned: many sums in few tokens."""
+    """Make a page of sums in which only the results are learned: many sums in few tokens."""
     makers, doc = src.choice(((addition,), (addition,), (addition, addition_small), (subtraction, addition))), Doc("drill", parts=[])
     for _ in range(src.randint(8, 20)):
         made = src.choice(makers)(src)

@@ -1,11 +1,12 @@
-"""Who answers: PyTorch with a checkpoint, or the quoth binary with a model file. Both complete a raw prompt."""
+"""Backends that complete a raw prompt: PyTorch with a checkpoint, or the quoth binary with a model
+file."""
 import json
 import random
 import subprocess
 import tempfile
 from pathlib import Path
 
-WINDOW = 512     # of the perplexity
+WINDOW = 512     # window of the perplexity
 STOP = ("<|im_end|>", "<|endoftext|>")
 
 
@@ -36,7 +37,8 @@ class Torch:
         return rng.choices(range(len(p)), p.tolist())[0]
 
     def perplexity(self, text):
-        """quoth's protocol: windows of WINDOW tokens, the second half of each scored."""
+        """Compute perplexity as quoth does: windows of WINDOW tokens, the second half of each
+        scored."""
         import torch.nn.functional as F
         ids = self.torch.tensor(self.tok.encode(text, add_special_tokens=False).ids)
         windows = ids[:len(ids) // WINDOW * WINDOW].view(-1, WINDOW)
@@ -46,7 +48,7 @@ class Torch:
 
 
 class Quoth:
-    """The quoth binary; --raw gives the completion alone, byte for byte."""
+    """The quoth binary. With --raw its output is the completion, byte for byte."""
     name = "quoth"
 
     def __init__(self, binary, model):

@@ -51,7 +51,8 @@ def small_talk(src):
 
 
 def persona(src):
-    """A system prompt with a name and a role, and the exchanges that it decides."""
+    """Make a system prompt with a name and a role, and the exchanges that this prompt
+    determines."""
     name = src.made_up_name() if src.chance(0.4) else src.first_name()
     trait, role = src.choice(TRAITS), src.choice(ROLES)
     system = src.choice(PERSONAS).format(name=name, trait=trait, role=role)
@@ -62,7 +63,8 @@ def persona(src):
 
 
 def memory(src):
-    """Something said in one turn and asked for in a later one: (telling, asking)."""
+    """Make a fact for one turn and a question about that fact for a later turn: (telling,
+    asking)."""
     if src.chance(0.5):
         name, key = src.full_name() if src.chance(0.3) else (src.made_up_name() if src.chance(0.3) else src.first_name(), "")
         tell = src.choice(["My name is {}.", "I am {}.", "Hi, I am {}.", "Hello, my name is {}.", "You can call me {}."]).format(name)

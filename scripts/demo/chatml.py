@@ -1,7 +1,9 @@
-"""The chat format, rendered twice: by template.jinja (what the model ships) and here, in pieces with loss weights.
+"""The chat format, rendered twice: by template.jinja, which is part of the model, and here, in
+pieces with loss weights.
 
-`pieces` splits a training conversation into (text, learn): the assistant's part is learned in full, what others
-say only a little. Training texts and prompts must agree to the byte; test_template in check.py compares them.
+`pieces` splits a training conversation into (text, learn). The assistant's part is learned in full,
+other parts only a little. Training texts and prompts must agree to the byte; test_template in
+check.py compares them.
 """
 import json
 from pathlib import Path
@@ -29,7 +31,7 @@ def call_block(call):
 
 
 def thinking_prefix(thinking):
-    """What the prompt itself says after the assistant's role."""
+    """Return the prompt's text after the assistant's role."""
     return {None: "", False: "<think>\n\n</think>\n\n", True: "<think>\n"}[thinking]
 
 
@@ -40,7 +42,8 @@ def assistant_pieces(message, prefix):
 
 
 def pieces(doc):
-    """[(text, learn)] of a whole training document; the last assistant turn carries the thinking prefix."""
+    """Return the [(text, learn)] of a whole training document. The last assistant turn has the
+    thinking prefix."""
     if doc.messages is None:
         return [*doc.parts, (TEXT_END, True)]
     messages, out = doc.messages, [(system_block(doc.messages, doc.tools), False)]
@@ -56,7 +59,7 @@ def pieces(doc):
 
 
 def prompt(messages, tools=None, thinking=None):
-    """The text that asks for the next assistant turn: template.jinja with add_generation_prompt."""
+    """Return the text before the next assistant turn: template.jinja with add_generation_prompt."""
     import jinja2
     env = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     env.filters["tojson"] = dumps

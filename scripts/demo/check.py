@@ -1,4 +1,5 @@
-"""Checks of the generator and of what training ships; prints a line per check, exits 1 at the first failure.
+"""Check the generator and the files that training produces. The script prints a line per check and
+exits with 1 at the first failure.
 
     python check.py [--tokenizer DIR/tokenizer.json] [--docs 20000]
 """
@@ -24,14 +25,15 @@ def check_deterministic(args):
 
 
 def check_split(args):
-    """No training document carries a held-out key, and no held-out one a training key."""
+    """Check that no training document has a held-out key, and no held-out document has a training
+    key."""
     for held in (False, True):
         for doc in data.documents(11, args.docs // 4, held):
             assert all(held_out(k) == held for k in doc.keys), (held, doc.keys)
 
 
 def held_out_content(kind, content):
-    """Whether something found in a text belongs to the held-out side."""
+    """Return whether content found in a text belongs to the held-out side."""
     if kind == "add":
         return held_out(pair_key(sorted(map(int, content.split("|")))))
     if kind == "fields":
@@ -44,14 +46,15 @@ def held_out_content(kind, content):
 
 
 def check_no_leak(args):
-    """The text of training documents holds no held-out sum, name, combination of fields or call, whatever produced it."""
+    """Check that the text of training documents has no held-out sum, name, combination of fields or
+    call, for every generator."""
     for doc in data.documents(12, args.docs):
         for kind, content in seen.contents(text_of(doc)):
             assert not held_out_content(kind, content), (kind, content, text_of(doc))
 
 
 def check_sums(args):
-    """Every equation written anywhere is true."""
+    """Check that every equation in a text is true."""
     equation = re.compile(r"(?<![\d*+-] )\b(\d+) ([+*-]) (\d+)(?: \+ (\d+))? = (\d+)")
     n = 0
     for doc in data.documents(13, args.docs):
@@ -74,7 +77,8 @@ def check_lists(args):
 
 
 def check_json(args):
-    """Extraction answers and tool calls are JSON, and their values stand in the question."""
+    """Check that extraction answers and tool calls are JSON, and that their values occur in the
+    question."""
     for doc in data.documents(15, args.docs // 2):
         if doc.kind == "extract":
             values = json.loads(doc.messages[-1]["content"].split("</think>")[-1])
@@ -86,7 +90,7 @@ def check_json(args):
 
 
 def check_template(args):
-    """The Jinja template and the pieces used in training render the same text."""
+    """Check that the Jinja template and the pieces used in training render the same text."""
     for doc in data.documents(16, 1500):
         if doc.messages is None or doc.messages[-1]["role"] != "assistant":
             continue
@@ -95,7 +99,8 @@ def check_template(args):
 
 
 def check_pieces(args):
-    """Encoding piece by piece gives the tokens of the whole (drills aside: their answers end in the tokens they have in a chat)."""
+    """Check that encoding piece by piece gives the tokens of the whole. Drills are excluded,
+    because their answers end in the tokens that they have in a chat."""
     if not args.tokenizer:
         return
     from tokenizers import Tokenizer
@@ -107,7 +112,7 @@ def check_pieces(args):
 
 
 def check_held_out_items(args):
-    """Every evaluation task can draw from the held-out side."""
+    """Check that every evaluation task can draw from the held-out side."""
     for name, (draw, same) in {**REQUIRED, **OTHERS}.items():
         src = Source("evaluation " + name, held=True)
         for _ in range(200):

@@ -1,9 +1,9 @@
-"""What the generators share: an item, the random source with its split, and the held-out rule.
+"""Definitions that the generators share: an item, the random source with its split, and the
+held-out rule.
 
-An item's content (operands, set of list elements, full name, field values) has a canonical key; one key in
-HELD_OUT_EVERY belongs to the held-out set, decided by its hash alone. A Source draws for one side only, so
-a held-out key can never be trained on, whatever the task that uses it.
-"""
+The content of an item (operands, set of list elements, full name, field values) has a canonical
+key. One key in HELD_OUT_EVERY belongs to the held-out set, by its hash. A Source draws for one side
+only, so no task can train on a held-out key. """
 import hashlib
 import random
 from dataclasses import dataclass, field
@@ -25,7 +25,8 @@ def held_out(key):
 
 @dataclass
 class Item:
-    """One exchange: what the user says, what to think first (thinking mode), and the right answer."""
+    """One exchange: the user's message, the thinking before the answer (thinking mode), and the
+    right answer."""
     kind: str
     user: str
     answer: str
@@ -35,7 +36,8 @@ class Item:
 
 @dataclass
 class Doc:
-    """Raw parts (text, learn), or a conversation; `thinking` is the template's enable_thinking (None: not given)."""
+    """A document: raw parts (text, learn), or a conversation. `thinking` is the template's
+    enable_thinking (None: not given)."""
     kind: str
     parts: list = None
     messages: list = None
@@ -45,7 +47,8 @@ class Doc:
 
 
 class Source(random.Random):
-    """Random numbers for one split; `fresh` redraws until the content is on this side of the split."""
+    """Random numbers for one side of the split. `fresh` redraws until the content is on this
+    side."""
 
     def __init__(self, seed, held=False):
         super().__init__(seed)
@@ -69,7 +72,7 @@ class Source(random.Random):
         return self.choice(self.choice((words.GIRLS, words.BOYS)))
 
     def full_name(self, invented=0.12):
-        """A first name and a surname whose pair is on this side of the split: (name, key)."""
+        """Return a first name and a surname whose pair is on this side of the split: (name, key)."""
         def draw():
             if self.chance(invented):
                 return self.made_up_name() + " " + self.made_up_name()
@@ -77,7 +80,7 @@ class Source(random.Random):
         return self.fresh(draw, lambda name: key_of("name", name))
 
     def pair(self, low=10, high=99):
-        """Two operands whose unordered pair is on this side of the split: ((a, b), key)."""
+        """Return two operands whose unordered pair is on this side of the split: ((a, b), key)."""
         return self.fresh(lambda: (self.randint(low, high), self.randint(low, high)), pair_key)
 
 
@@ -86,11 +89,11 @@ def pair_key(pair):
 
 
 def combination(record, fields):
-    """The combination of these fields of a record, in one spelling."""
+    """Return the combination of these fields of a record, in one spelling."""
     return "|".join(f"{f}={record[f]}" for f in sorted(fields))
 
 
 def combinations_of(record):
-    """Every combination of two or more of a record's fields, the name aside."""
+    """Return every combination of two or more of a record's fields, without the name."""
     fields = [f for f in record if f != "name"]
     return [combination(record, some) for n in range(2, len(fields) + 1) for some in combinations(fields, n)]

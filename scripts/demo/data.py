@@ -2,8 +2,8 @@
 
     python data.py --seed 1 --docs 5            print documents
 
-A document is a raw text, or a conversation of one to five exchanges (Items) with or without a system prompt,
-tools and thinking. `documents(seed, n, held)` is the whole interface for training.
+A document is a raw text, or a conversation of one to five exchanges (Items) with or without a
+system prompt, tools and thinking. Training uses only `documents(seed, n, held)`.
 """
 import argparse
 
@@ -34,7 +34,7 @@ def any_item(src):
 
 
 def casual(text):
-    """As people type in a hurry: no capital, no full stop."""
+    """Return the text without capitals and without a full stop, as people often type."""
     return text[0].lower() + text[1:].rstrip(".?! ")
 
 
@@ -47,7 +47,8 @@ def exchange(item):
 
 
 def with_thinking(src, item):
-    """(mode, answer as generated after the prompt): word problems think unless told not to, sums only if told."""
+    """Return (mode, answer as generated after the prompt). Word problems think unless the mode
+    forbids it, sums only if the mode requires it."""
     thought = f"{item.think}\n</think>\n\n{item.answer}"
     mode = src.choices((None, False, True), (6, 2, 2))[0]
     if mode is True:
@@ -58,7 +59,7 @@ def with_thinking(src, item):
 
 
 def single(src):
-    """One question, one answer."""
+    """Make one question with its answer."""
     item = any_item(src)
     mode, answer = with_thinking(src, item)
     messages = exchange(item)
@@ -73,7 +74,8 @@ def maybe_system(src, messages):
 
 
 def conversation(src):
-    """Two to five exchanges: tasks and talk, with something to remember or a persona in half of them."""
+    """Make two to five exchanges: tasks and talk. Half of them have something to remember or a
+    persona."""
     system, items = None, []
     shape = src.random()
     if shape < 0.3:
@@ -93,7 +95,8 @@ def conversation(src):
 
 
 def with_tools(src, **how):
-    """A conversation with tools; where the mode is given, the last turn is as often a call as an answer."""
+    """Make a conversation with tools. The last turn is equally often a call and an answer if the
+    mode is given."""
     doc = toolcalls.doc(src, light_item, **how)
     doc.messages = maybe_system(src, doc.messages)
     doc.thinking = src.choices((None, False, True), (6, 2, 2))[0]
@@ -110,12 +113,13 @@ def with_few_tools(src):
 
 
 def with_new_tools(src):
-    """Tools that have to be read, since they are made up."""
+    """Make a conversation with invented tools, whose descriptions the model must read."""
     return with_tools(src, short=True, counts=(2, 3, 3, 4, 4), known=0.35)
 
 
-# The first stage has everything, with drills from the beginning; the second drills what is slow to learn, tools and reading
-# above all; the last, in long rows, has everything again, in the proportions of use.
+# The first stage has all kinds of documents, with drills from the beginning. The second stage
+# drills the slow parts, mainly tools and reading. The last stage, in long rows, has all kinds
+# again, in the proportions of use.
 STAGES = (((single, 55), (conversation, 7), (with_few_tools, 7), (toolcalls.drill, 3), (stories.raw, 7), (chinese.raw, 1),
            (arithmetic.drill, 9), (lists.drill, 6), (lists.sort_drill, 3), (facts.drill, 5), (extract.drill, 3)),
           ((single, 50), (conversation, 6), (with_few_tools, 5), (with_new_tools, 5), (toolcalls.drill, 8), (stories.raw, 5), (chinese.raw, 1),

@@ -4,8 +4,8 @@
     python eval.py --model FILE.gguf --quoth build/quoth                    --backend quoth
     python eval.py ... --show 10 --markdown FILE                            ten unselected stories and chats
 
-Items are drawn from the held-out side of the split with a fixed seed. With --training the text of that
-run is searched for each item's content; an item that occurs there counts as wrong.
+Items are drawn from the held-out side of the split with a fixed seed. With --training the text of
+that run is searched for each item's content. An item with content in that text is scored as wrong.
 """
 import argparse
 import json
@@ -56,7 +56,8 @@ def ask(messages, tools=None, thinking=None):
 
 
 def question(make, kind=None, thinking=None):
-    """Task whose prompt is one user message; no list or sum in it (seen.py's kind) may have been seen."""
+    """Make a task whose prompt is one user message. Its lists and sums (kinds of seen.py) are new
+    to the model."""
     def draw(src):
         item = make(src)
         probes = seen.fingerprints(item.user + "\n" + item.answer, kind) if kind else set()
@@ -65,7 +66,8 @@ def question(make, kind=None, thinking=None):
 
 
 def extraction(src):
-    """Neither the person's full name nor the combination of the fields asked for may have been seen."""
+    """Make an extraction in which both the person's full name and the combination of the requested
+    fields are new."""
     item = extract.item(src)
     name, fields = item.keys
     probes = seen.fingerprints(name.removeprefix("name:"), "name") | {seen.hashed("fields " + fields.removeprefix("fields:"))}
@@ -73,7 +75,8 @@ def extraction(src):
 
 
 def tool_request(src):
-    """A request among up to four tools; the answer is the call, which with its arguments must not have been seen."""
+    """Make a request among up to four tools. The answer is the call, which is new with its
+    arguments."""
     tools = toolcalls.offered(src, src.choice((1, 2, 3, 4)))
     turn, _ = toolcalls.request(src, *src.choice(tools))
     want = "\n".join(map(chatml.call_block, turn[1]["tool_calls"]))
@@ -81,14 +84,14 @@ def tool_request(src):
 
 
 def tool_answer(src):
-    """The turn after the result."""
+    """Make the turn after a tool's result."""
     tools = toolcalls.offered(src, 1)
     turn, _ = toolcalls.request(src, *tools[0])
     return ask(turn[:-1], [t for t, _ in tools]), turn[-1]["content"], set()
 
 
 def recall(src):
-    """Tell something, talk of something else, ask for it."""
+    """Make a fact, another subject, and a question about the fact."""
     tell, question = chat.memory(src)
     between = facts.item(src)
     messages = [{"role": r, "content": c} for i in (tell, between) for r, c in (("user", i.user), ("assistant", i.answer))]
@@ -108,7 +111,8 @@ OTHERS = {
 
 
 def score(backend, name, task, n, already, verbose):
-    """Share of right answers among n items, and how many of them occur in training (those count as wrong)."""
+    """Return the share of right answers among n items, and the number of items that occur in
+    training (scored as wrong)."""
     draw, same = task
     src, right, leaked = Source("evaluation " + name, held=True), 0, 0
     for _ in range(n):
@@ -123,13 +127,14 @@ def score(backend, name, task, n, already, verbose):
 
 
 def perplexity_text(n):
-    """n held-out stories as one plain text; the model never saw one follow another, so that every seam costs a little."""
+    """Return n held-out stories as one plain text. Training texts never have two stories in
+    sequence, so every transition costs a little."""
     src = Source("evaluation perplexity", held=True)
     return "\n\n".join(stories.raw(src).parts[0][0] for _ in range(n))
 
 
 def unselected(backend, n):
-    """Markdown with n sampled stories and n chats, as they came."""
+    """Return Markdown with n sampled stories and n chats, without selection."""
     out = ["## Ten unselected stories\n"]
     for seed in range(1, n + 1):
         out.append("> Once upon a time" + backend.complete("Once upon a time", 300, 0.7, seed).replace("\n", "\n> ") + "\n")
@@ -140,7 +145,7 @@ def unselected(backend, n):
 
 
 def one_chat(backend, seed):
-    """Two questions of the generator's held-out side, answered in turn."""
+    """Return two answered questions of the generator's held-out side."""
     src, messages, lines = Source(f"chat {seed}", held=True), [], []
     for make in src.sample((chat.small_talk, facts.item, arithmetic.item, lists.item, extract.item), 2):
         messages.append({"role": "user", "content": make(src).user})

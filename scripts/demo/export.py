@@ -1,9 +1,9 @@
-"""Writes a checkpoint as a Hugging Face directory (f32 safetensors) and as GGUF (F32 and Q8_0).
+"""Write a checkpoint as a Hugging Face directory (f32 safetensors) and as GGUF (F32 and Q8_0).
 
     python export.py --checkpoint DIR/main.pt --name quoth-tiny --hf DIR/hf --gguf DIR
 
-GGUF tensor names and metadata are those of architecture qwen3; norms stay F32, the head is tied (no output.weight).
-"""
+GGUF tensor names and metadata are those of architecture qwen3. Norms remain F32, and the head is
+tied (no output.weight). """
 import argparse
 import json
 import shutil

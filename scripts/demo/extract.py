@@ -1,9 +1,10 @@
-"""Pulling named fields out of a sentence into a JSON object, in the order asked for.
+"""Extraction of named fields from a sentence into a JSON object, in the requested order.
 
-Two keys, and an item must be on its side of the split by both: the person's full name, and the combination of the
-other fields with their values (age=47|city=Dakar), of two fields or more; one value of a short closed list alone
-(a day, a color) cannot be held out, since training needs every word of it. For training no combination within the
-record may be held out, asked for or not; for evaluation the one asked for must be.
+An item has two keys, and must be on its side of the split by both. One is the person's full name.
+The other is the combination of the other fields with their values (age=47|city=Dakar), of two
+fields or more. One value of a short closed list alone (a day, a color) cannot be held out, because
+training needs every word of that list. For training no combination within the record may be held
+out, requested or not. For evaluation the requested combination must be held out.
 """
 import json
 
@@ -71,7 +72,8 @@ def choose_fields(src, fields):
 
 
 def keys_of(src, fields, asked):
-    """What must be on the source's side of the split: for training all of the record, else what is asked for."""
+    """Return the keys that must be on the source's side of the split: for training all of the
+    record, else the requested ones."""
     if not src.held:
         return [key_of("fields", c) for c in combinations_of(fields)]
     others = [f for f in asked if f != "name"]
@@ -79,7 +81,7 @@ def keys_of(src, fields, asked):
 
 
 def draw_record(src):
-    """A text and its fields: (text, fields, those asked for, keys)."""
+    """Return a text and its fields: (text, fields, requested fields, keys)."""
     name, name_key = src.full_name()
     make = src.choices((person, pet, order, event), (4, 2, 2, 2))[0]
     while True:
@@ -101,7 +103,8 @@ def item(src):
 
 
 def drill(src):
-    """Texts with several selections of fields each, where only the objects are to be learned. For training only."""
+    """Make texts with several selections of fields each, in which only the objects are learned. For
+    training only."""
     doc = Doc("extract_drill", parts=[])
     for _ in range(src.randint(2, 4)):
         text, fields, asked, keys = draw_record(src)

@@ -1,7 +1,7 @@
 """Question answering about a small closed world.
 
-Two kinds: facts that never change (what a cow says, which day follows Monday), which the model may simply
-remember; and short passages about people, which it has to read to answer.
+Questions have two kinds. The model may remember facts that never change (the sound of a cow, the
+day after Monday). It must read short passages about people to answer questions about these people.
 """
 import words
 from common import Doc, Item
@@ -112,7 +112,7 @@ RELATIONS = {"lives in": (words.CITIES, "Where does {n} live?", "{n} lives in {v
 
 
 def draw_passage(src):
-    """Two to four people and one relation: (text, relation, {person: value})."""
+    """Make two to four people and one relation: (text, relation, {person: value})."""
     people = src.sample(words.GIRLS + words.BOYS, src.randint(2, 4))
     relation = src.choice(list(RELATIONS))
     values = dict(zip(people, src.sample(RELATIONS[relation][0], len(people))))
@@ -120,7 +120,8 @@ def draw_passage(src):
 
 
 def ask_passage(src, relation, values, backwards=0.2):
-    """A question about one of them, in either direction, or about a stranger: (question, answer)."""
+    """Make a question about a person of the passage, in either direction, or about a stranger:
+    (question, answer)."""
     _, ask, answer = RELATIONS[relation]
     who = src.choice(list(values))
     shape = src.random()
@@ -140,8 +141,8 @@ def passage(src):
 
 
 def drill(src):
-    """Several passages with several questions each, where only the answers are to be learned;
-    looking backwards, for what stands before the word asked for, is the slow part."""
+    """Make several passages with several questions each, in which only the answers are learned.
+    The model is slow to learn to look for a word before the requested one."""
     doc = Doc("passage_drill", parts=[])
     for _ in range(src.randint(1, 2)):
         text, relation, values = draw_passage(src)

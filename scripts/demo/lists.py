@@ -1,7 +1,7 @@
 """Copying, reversing and sorting lists of up to five items.
 
-The key is the set of items, so that a held-out list is held out in every order and for every task.
-The answer names what was done first, which keeps every item after a space, as it is in the question.
+The key is the set of items, so a held-out list is held out in every order and for every task. The
+answer begins with the operation. So every item follows a space, as in the question.
 """
 import json
 
@@ -52,8 +52,8 @@ def item(src, task=None):
 
 
 def drill(src, task=None):
-    """A page of short list tasks, where only the results are to be learned; JSON lists among them, since quoted
-    words are other tokens than words after a space."""
+    """Make a page of short list tasks in which only the results are learned. The page includes JSON
+    lists, because quoted words are other tokens than words after a space."""
     doc = Doc("list_drill", parts=[])
     for _ in range(src.randint(4, 9)):
         if task is None and src.chance(0.25):

@@ -1,9 +1,10 @@
-"""The same weights through PyTorch and through quoth: logits agree to 1e-4 (max|difference| / max|reference|) on 50 prompts.
+"""Compare logits of the same weights through PyTorch and through quoth: they agree to 1e-4
+(max|difference| / max|reference|) on 50 prompts.
 
     python logits.py --quoth build/quoth --model build/demo/quoth-tiny-hf
 
-The reference is Hugging Face transformers in float64; quoth reads the same safetensors with f32 activations and f32 pages.
-Needs torch, transformers and numpy.
+The reference is Hugging Face transformers in float64. quoth reads the same safetensors with f32
+activations and f32 pages. The script needs torch, transformers and numpy.
 """
 import argparse
 import json
@@ -23,7 +24,7 @@ LIMIT = 1e-4
 
 
 def prompts(seed):
-    """Texts of at least N_TOKEN tokens each, from the generator."""
+    """Return texts of at least N_TOKEN tokens each, from the generator."""
     text = ""
     for doc in data.documents(seed, 100000):
         text += "".join(part for part, _ in chatml.pieces(doc))
@@ -33,7 +34,8 @@ def prompts(seed):
 
 
 def quoth_logits(quoth, model, text, folder):
-    """ids [N_TOKEN] and the logits f32 [n, n_vocab] of the positions that quoth scores: the window's second half."""
+    """Return ids [N_TOKEN] and the logits f32 [n, n_vocab] of the positions that quoth scores: the
+    window's second half."""
     path = folder / "prompt.txt"
     path.write_text(text)
     ids = subprocess.run([quoth, "tokenize", model, "--no-special", "--json"], input=text.encode(), capture_output=True, check=True)

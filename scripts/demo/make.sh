@@ -1,11 +1,13 @@
 #!/bin/sh
-# Makes the bundled model from nothing: checks the generator, trains quoth-tiny and its draft, evaluates, exports.
+# Make the bundled model from nothing: check the generator, train quoth-tiny and its draft,
+# evaluate, export.
 #
-#   scripts/demo/make.sh [--quick] [OUT]      OUT defaults to build/demo; --quick takes minutes and only shows that it works
+#   scripts/demo/make.sh [--quick] [OUT]      OUT defaults to build/demo; --quick takes minutes and is only a test
 #
-# PYTHON names an interpreter with torch, tokenizers, safetensors, gguf and jinja2; without one that has them,
-# a virtual environment is made in OUT/venv. The evaluation goes through QUOTH (build/quoth) and the Q8_0 file where that
-# binary is there, else through PyTorch. Checkpoints are kept: run it again to go on where it stopped.
+# PYTHON names an interpreter with torch, tokenizers, safetensors, gguf and jinja2. If it lacks
+# them, a virtual environment is made in OUT/venv. The evaluation uses QUOTH (build/quoth) and the
+# Q8_0 file if that binary exists, else PyTorch. Checkpoints are kept: run the script again to
+# continue.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 

@@ -1,7 +1,7 @@
-"""The Qwen3 architecture in PyTorch, small enough to read at one sitting.
+"""A short implementation of the Qwen3 architecture in PyTorch.
 
 Parameter names are Hugging Face's (Qwen3ForCausalLM), so a state dict is a checkpoint that every
-loader knows. The head is tied to the embedding. Training runs whole rows (causal, no padding mask);
+loader reads. The head is tied to the embedding. Training runs whole rows (causal, no padding mask).
 `generate` is a greedy loop with a key/value cache, enough for evaluation.
 """
 from dataclasses import dataclass, asdict
@@ -38,7 +38,7 @@ class RMSNorm(nn.Module):
 
 
 def rope_table(cfg, device=None):
-    """cos and sin, [context, d_head], halves repeated (neox pairing)."""
+    """Return cos and sin, [context, d_head], halves repeated (neox pairing)."""
     inv = 1.0 / cfg.rope_theta ** (torch.arange(0, cfg.d_head, 2, dtype=torch.float64) / cfg.d_head)
     angle = torch.outer(torch.arange(cfg.context, dtype=torch.float64), inv)
     angle = torch.cat([angle, angle], dim=-1)
@@ -126,7 +126,7 @@ class Model(nn.Module):
                 nn.init.normal_(p, std=0.02 * scale if "embed" in name else scale * p.shape[1] ** -0.5)
 
     def forward(self, tokens, cache=None):
-        """tokens i64 [b, t] -> logits [b, t, vocab]."""
+        """Compute logits [b, t, vocab] of tokens i64 [b, t]."""
         start = cache.length if cache is not None else 0
         x = self.model.embed_tokens(tokens)
         if torch.is_autocast_enabled(x.device.type):
@@ -142,7 +142,7 @@ class Model(nn.Module):
 
 
 class Cache:
-    """Keys and values of one batch of equally long prompts."""
+    """Keys and values of one batch of prompts of equal length."""
     def __init__(self):
         self.kv = {}
         self.length = 0
@@ -157,7 +157,7 @@ class Cache:
 
 @torch.no_grad()
 def generate(model, prompt, max_tokens, stop, pick=lambda logits: int(logits.argmax())):
-    """Token ids that continue `prompt`, up to and without a token of `stop`."""
+    """Return token ids that continue `prompt`, up to but not including a token of `stop`."""
     cache, out = Cache(), []
     feed = torch.tensor([prompt])
     for _ in range(min(max_tokens, model.cfg.context - len(prompt))):

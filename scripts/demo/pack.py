@@ -1,6 +1,7 @@
 """From documents to numbers: the tokenizer, and shards of rows of tokens with loss weights.
 
-A shard is a function of (seed, index, row length) alone. Rows are filled with whole documents. Shards are made by a second process while the first one trains.
+A shard is a function of (seed, index, row length) alone. Rows are filled with whole documents. A
+second process makes shards while the first process trains.
 """
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -12,13 +13,14 @@ import chatml
 import data
 
 VOCAB = 4096
-OTHERS_WEIGHT = 0.1      # of what the model did not say itself
+OTHERS_WEIGHT = 0.1      # weight of text that the model did not generate
 DOCS_PER_SHARD = 4000
-STAGE_SHARDS = (18,)     # where the mixture changes; the last one comes with the long rows
+# shards at which the mixture changes; the last stage begins with the long rows
+STAGE_SHARDS = (18,)
 SHORT, LONG = 512, 1024
 WAITING = 64
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
-           r"\s*[\r\n]+|\s+(?!\S)|\s+")     # Qwen2's: digits one by one
+           r"\s*[\r\n]+|\s+(?!\S)|\s+") # Qwen2's pattern: digits one by one
 
 
 def text_of(doc):
@@ -48,7 +50,7 @@ def without(text, marks):
 
 
 def encode_docs(tok, docs):
-    """(ids, weights) of each document."""
+    """Return the (ids, weights) of each document."""
     pieces = [chatml.pieces(d) for d in docs]
     flat = tok.encode_batch([text for p in pieces for text, _ in p], add_special_tokens=False)
     at = iter(flat)
@@ -59,9 +61,11 @@ def encode_docs(tok, docs):
 
 
 def rows_of(encoded, length):
-    """Rows of length + 1 tokens (inputs and targets overlap by one): whole documents, then padding of weight 0.
+    """Fill rows of length + 1 tokens (inputs and targets overlap by one): whole documents, then
+    padding of weight 0.
 
-    A row takes the document that has waited longest, then the largest of the waiting ones while one fits."""
+    A row takes the document that has waited longest, then repeatedly the largest waiting document
+    that fits."""
     waiting, rows, weights = [], [], []
     for ids, w in encoded:
         if len(ids) <= length + 1:
@@ -86,7 +90,7 @@ def fill_row(waiting, space):
 
 
 def stage_of(index, length):
-    """Which mixture of data.STAGES a shard has."""
+    """Return the mixture of data.STAGES of a shard."""
     return len(data.STAGES) - 1 if length == LONG else sum(index >= first for first in STAGE_SHARDS)
 
 
@@ -100,9 +104,9 @@ def make_shard(tokenizer_path, seed, index, length):
 
 
 class Shards:
-    """An endless stream of batches (tokens [n, length + 1], weights likewise), one shard made ahead.
-    `used` lists [index, row length] of every shard that was begun; of the last one `taken` batches were used, and
-    the stream goes on behind them."""
+    """An endless stream of batches (tokens [n, length + 1], weights of the same shape), with one
+    shard made ahead. `used` lists [index, row length] of every shard that was begun. `taken`
+    batches of the last shard were used, and the stream continues after these batches."""
 
     def __init__(self, tokenizer_path, seed, used, taken=0):
         self.args, self.used, self.taken = (tokenizer_path, seed), used, taken
@@ -113,7 +117,7 @@ class Shards:
         self.ahead = length, self.pool.submit(make_shard, *self.args, len(self.used), length)
 
     def begin(self, length):
-        """The next shard's rows; the one after it is made meanwhile."""
+        """Return the next shard's rows, and start making the following shard."""
         if self.ahead is None or self.ahead[0] != length:
             self.order(length)
         shard = self.ahead[1].result()

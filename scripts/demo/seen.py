@@ -1,9 +1,10 @@
-"""What training has seen: fingerprints of every list, sum, name, tool call and JSON object in its text.
+"""Fingerprints of the content that training has seen: every list, sum, name, tool call and JSON
+object in its text.
 
-The generators keep held-out content away by construction; this reads the finished training text with regular
-expressions, knowing nothing of the generators, so that a leak by any path is found. eval.py counts an item
-with a fingerprint that was seen as wrong. Of an object every combination of two or more fields counts as seen,
-so that one that stood within a larger one is found.
+The generators avoid held-out content by construction. This file reads the finished training text
+with regular expressions, independently of the generators, so it finds a leak by any path. eval.py
+scores an item with a seen fingerprint as wrong. Every combination of two or more fields of an
+object is seen, so a combination within a larger combination is found.
 """
 import hashlib
 import json
@@ -27,7 +28,7 @@ def hashed(text):
 
 
 def contents(text):
-    """Every (kind, canonical content) in a text."""
+    """Return every (kind, canonical content) in a text."""
     for run in LIST.findall(text):
         yield "list", "|".join(sorted(run.split(", ")))
     for a, b in (pair for pattern in SUMS for pair in pattern.findall(text)):
@@ -60,7 +61,7 @@ def of_shard(seed, index, length):
 
 
 def of_training(record):
-    """All fingerprints of a run, by the record that train.py wrote."""
+    """Return all fingerprints of a run, by the record that train.py wrote."""
     shards = record["shards"]
     with ProcessPoolExecutor(2) as pool:
         return set().union(*pool.map(of_shard, [record["seed"]] * len(shards), *zip(*shards)))

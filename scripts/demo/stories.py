@@ -1,9 +1,8 @@
-"""Short children's stories: a hero, a friend, one of many small plots, an ending that fits.
-
-Texts are written with alternatives in brackets, [one|another], and names in braces; `tell` picks and fills.
-Every plot keeps its characters and things to the end, so that a reader (and a small model) can follow it.
-The key is hero + friend + thing, so that a held-out story has a cast that was never trained on.
-"""
+"""Short children's stories: a hero, a friend, one of many small plots, and an ending that fits.
+Texts have alternatives in brackets, [one|another], and names in braces. `tell` picks the
+alternatives and inserts the names. Every plot keeps its characters and things to the end, so that a
+reader (and a small model) can follow it. The key is hero + friend + thing, so a held-out story has
+a cast that was never trained on. """
 import re
 
 import words
@@ -116,7 +115,7 @@ PLOTS = [(LOST, "it is good to ask for help."), (SHARE, "sharing makes everyone 
 
 
 def tell(src, text, cast):
-    """Choose among the alternatives, innermost first, then put the names in."""
+    """Choose among the alternatives, innermost first, then insert the names."""
     while CHOICE.search(text):
         text = CHOICE.sub(lambda m: src.choice(m[1].split("|")), text)
     return text.format(**cast)
@@ -143,7 +142,7 @@ def cast_key(cast):
 
 
 def paragraphs(src, sentences):
-    """Join the sentences, with a new paragraph before a turn of the plot now and then."""
+    """Join the sentences. Sometimes begin a new paragraph before a turn of the plot."""
     cut = src.randint(2, len(sentences) - 2)
     return " ".join(sentences[:cut]) + "\n\n" + " ".join(sentences[cut:])
 
@@ -171,7 +170,7 @@ ASK_KIND = ["Tell me a story about {}.", "Write a short story about {}.", "Can y
 
 
 def item(src):
-    """A story on request, with the hero that was asked for."""
+    """Make a story on request, with the requested hero."""
     cast, key = src.fresh(lambda: draw_cast(src), cast_key)
     shape = src.random()
     if shape < 0.45:

@@ -1,8 +1,9 @@
-"""Conversations with tools: the call, the result in a user turn, and an answer that uses the result.
+"""Conversations with tools: the call, the result in a user turn, and an answer that uses the
+result.
 
-Two families: a dozen known tools with natural requests, and made-up look-up tools (get_price_of, find_owner)
-whose names, parameters and requests are drawn, so that the model learns to read the description.
-The key of a call is its name and arguments.
+Tools have two families: a dozen known tools with natural requests, and invented look-up tools
+(get_price_of, find_owner). Names, parameters and requests of invented tools are drawn, so the model
+learns to read the description. The key of a call is its name and arguments.
 """
 import json
 
@@ -123,7 +124,7 @@ PARAMETERS = ["item", "name", "object", "query", "thing", "id", "key"]
 
 
 def lookup(src):
-    """A made-up tool that returns one attribute of a thing."""
+    """Make an invented tool that returns one attribute of a thing."""
     attribute, parameter = src.choice(NUMBERS + list(TEXTS)), src.choice(PARAMETERS)
     name = f"{src.choice(VERBS)}_{attribute}"
     described = tool(name, f"{src.choice(('Get', 'Find', 'Return'))} the {attribute} of a given {parameter}.", **{parameter: str})
@@ -137,13 +138,13 @@ def lookup(src):
 
 
 def draw_call(src, name, use):
-    """One use of a tool whose arguments are on this side of the split."""
+    """Return one use of a tool whose arguments are on this side of the split."""
     return src.fresh(lambda: use(src), lambda made: key_of("call", name, json.dumps(made[1], ensure_ascii=False)))
 
 
 def offered(src, n, known=0.65):
-    """n tools, a share of them known ones; no two return the same thing (get_price and find_price), so that a request
-    has one right answer."""
+    """Return n tools, a share of them known tools. No two tools return the same thing (get_price
+    and find_price), so a request has one right answer."""
     chosen = {}
     while len(chosen) < n:
         described, use = src.choice(KNOWN) if src.chance(known) else lookup(src)
@@ -156,7 +157,7 @@ def call(name, arguments):
 
 
 def doc(src, chat_item, short=False, counts=(1, 1, 2, 2, 3, 4), known=0.65):
-    """A conversation with tools: one to three requests, now and then one that needs no tool."""
+    """Make a conversation with tools: one to three requests, sometimes one that needs no tool."""
     tools = offered(src, src.choice(counts), known)
     messages, keys = [], []
     for _ in range(1 if short else src.choice((1, 1, 1, 2, 3))):
@@ -172,7 +173,8 @@ def doc(src, chat_item, short=False, counts=(1, 1, 2, 2, 3, 4), known=0.65):
 
 
 def drill(src):
-    """Several tools and one request after the other, where only the calls follow: many choices in few tokens."""
+    """Make several tools and one request after the other, in which only the calls follow: many
+    choices in few tokens."""
     tools = offered(src, src.choice((2, 3, 3, 4)), known=0.2)
     messages, keys = [], []
     for _ in range(src.randint(3, 5)):
@@ -183,7 +185,7 @@ def drill(src):
 
 
 def request(src, described, use):
-    """The four messages of one request; sometimes two calls at once."""
+    """Return the four messages of one request, sometimes with two calls at once."""
     name = described["function"]["name"]
     made = [draw_call(src, name, use)]
     if name in ("get_weather", "get_time") and src.chance(0.15):
@@ -197,7 +199,8 @@ def request(src, described, use):
 
 
 def thought(messages):
-    """What to think before the last message: which tool, or that the result is there, or that none is needed."""
+    """Return the thinking before the last message. It states the necessary tool, the presence of a
+    result, or the need for no tool."""
     last = messages[-1]
     if "tool_calls" in last:
         names = [c["function"]["name"] for c in last["tool_calls"]]

@@ -1,16 +1,18 @@
-"""Trains quoth-tiny, or its draft, on the text of data.py. Runs on two CPU cores, or on a GPU if there is one.
+"""Train quoth-tiny, or its draft, on the text of data.py. Training runs on two CPU cores, or on a
+GPU if available.
 
     python train.py --out DIR --size main --steps N [--workers 2] [--resume]
 
-DIR receives tokenizer.json (made once), main.pt / draft.pt (checkpoint, every few minutes) and main.json / draft.json
-(what was trained on). A line of log every 20 steps. Steps alone decide how far a run is, never the clock: the learning
-rate warms up, stays, and falls to zero over the last part (WSD); rows grow to 1024 tokens near the end. A run that was
-stopped and goes on takes the batches that it would have taken.
-Matrices are trained with Muon, the embedding and the norms with AdamW.
+DIR receives tokenizer.json (made once), main.pt / draft.pt (a checkpoint, every few minutes) and
+main.json / draft.json (a record of the training text). The log has a line every 20 steps. The
+progress of a run depends only on steps, never on the clock. The learning rate rises, remains
+constant, and falls to zero over the last part (WSD). Rows grow to 1024 tokens near the end. A
+resumed run takes the same batches as a run without interruption. Muon trains matrices. AdamW trains
+the embedding and the norms.
 
-On CPUs the batch is split among worker processes of one thread each, which meet once a step to add gradients:
-faster than one process with many threads, and it hardly suffers from other jobs on the same cores.
-"""
+On CPUs the batch is split among worker processes of one thread each, which add their gradients once
+a step. This is faster than one process with many threads. Other jobs on the same cores slow it only
+a little. """
 import argparse
 import json
 import math
@@ -29,14 +31,15 @@ from pack import LONG, SHORT, Shards, train_tokenizer
 
 SIZES = {"main": Config(), "draft": Config(hidden=96, ff=192, layers=3, heads=2, kv_heads=1)}
 WARMUP = 26                                   # steps
-DECAY, LONG_ROWS = 0.29, 0.10                 # parts of the run: falling rate, long rows
+DECAY, LONG_ROWS = 0.29, 0.10                 # shares of the run: falling rate, long rows
 TOKENIZER_DOCS = 30000
-# Workers keep the memory of a step for the next one instead of faulting it in anew (glibc; harmless elsewhere).
+# Workers keep the memory of a step for the next step, which avoids page faults (glibc; no effect
+# elsewhere).
 MALLOC = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592"
 
 
 def rate(step, steps):
-    """The learning rate's factor: warm up, stay, decay linearly."""
+    """Return the learning rate's factor: rising, constant, then falling linearly."""
     return min(step / WARMUP, 1.0, max(1.0 - step / steps, 0.0) / DECAY)
 
 
@@ -104,7 +107,8 @@ class Trainer:
         return own
 
     def share(self, own):
-        """Average gradients, loss and clock over the workers, so that all of them take the same step."""
+        """Average gradients, loss and clock over the workers, so that all workers take the same
+        step."""
         self.seconds = time.time() - self.began
         if self.args.workers == 1:
             return own
@@ -143,7 +147,7 @@ class Trainer:
 
 
 def work(rank, args):
-    """One worker process."""
+    """Run one worker process."""
     torch.set_num_threads(args.threads)
     if args.workers > 1:
         dist.init_process_group("gloo", init_method=f"file://{args.meeting}", rank=rank, world_size=args.workers)

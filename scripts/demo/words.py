@@ -1,6 +1,6 @@
-"""The vocabulary of the little world: every list here is used by several generators.
+"""The vocabulary of the small world. Several generators use each list.
 
-Words are kept common and short, so that most of them become one token of the tokenizer.
+Words are short and common, so that most of them become one token of the tokenizer.
 """
 
 GIRLS = """Mia Lily Anna Nora Ella Zoe Ruby Clara Ivy Maya Lucy Rosa Emma Alice Nina Sara Tess Olive Wren Hazel
@@ -54,7 +54,7 @@ def plural(noun):
 
 
 def a(noun):
-    """The noun with its indefinite article."""
+    """Return the noun with its indefinite article."""
     return ("an " if noun[0] in "aeiou" else "a ") + noun
 
 
@@ -63,7 +63,7 @@ def count_of(n, noun):
 
 
 def join_and(words):
-    """a, b and c"""
+    """Return "a, b and c"."""
     words = list(words)
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 

@@ -1,24 +1,32 @@
-/* answer.c - one prompt of a call: the events of its request become answers, one per choice, with
+/* answer.c - one prompt of a call. The events of its request become one answer per choice, with
  * text, ids, log probabilities and the reason for the end. */
 #include "api_impl.h"
+
+#include "base/check.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { EVENTS_PER_WAKE = 128 }; /* a quarter of a reply queue */
+enum { EVENTS_PER_WAKE = 128 }; /* number of events: a quarter of a reply queue */
 
+/* Append an event's log probabilities to a log. A failure is kept in no_memory, because events
+ * cannot fail. */
 static void note(struct part *p, struct answer_log *log, const struct event *ev)
 {
+    CHECK(ev->n_top >= 0 && ev->n_top <= (int)(sizeof ev->top / sizeof *ev->top), "%d logprobs",
+          ev->n_top);
     struct token_logprobs t = {.n_top = ev->n_top, .chosen = ev->chosen};
     for (int i = 0; i < ev->n_top; i++) t.top[i] = ev->top[i];
     p->no_memory |= !vec_push(log, t);
 }
 
-/* Keep the prompt if the answer returns it: the engine owns the request after its submission. */
+/* Keep the prompt if the answer returns it, because the engine owns the request after its
+ * submission. */
 static bool keep_prompt(struct part *p, const struct api_call *c)
 {
     const struct ids *ids = &p->request->prompt;
     if (ids->n && p->request->n_prompt_logprob >= 0)
+        /* the first token of a prompt has no log probability, hence NAN */
         note(p, &p->prompt_log, &(struct event){.chosen = {.id = ids->v[0], .logprob = NAN}});
     if (!c->ids_back) return true;
     for (size_t i = 0; i < ids->n; i++)
@@ -26,9 +34,9 @@ static bool keep_prompt(struct part *p, const struct api_call *c)
     return true;
 }
 
-/* Handle an event, on the engine thread. An event wakes the stream if text is sent at once or the
- * event may end the answer. Otherwise only the last event and a quarter of the queue wake it,
- * because a wake-up takes the core from the engine. */
+/* Handle an event, on the engine thread. An event wakes the stream if text is sent immediately or
+ * the answer may end. Otherwise only the last event and a queue that is a quarter full wake it,
+ * because a wake-up interrupts the engine on its core. */
 static void on_event(void *part, const void *event)
 {
     struct part *p = part;
@@ -37,9 +45,11 @@ static void on_event(void *part, const void *event)
     if (last || p->eager || ++p->n_event % EVENTS_PER_WAKE == 0) queue_push(p->bell, "");
 }
 
+/* Return the bytes that a part may need until its end, for engine_reserve.
+ * All choices of a request count. */
 int64_t part_bytes(const struct part *p, const struct api *a)
 {
-    /* its first texts and ids, in an arena */
+    /* memory of a choice's first texts and ids, in an arena */
     enum { BEGUN_BYTES = 1 << 10, STOP_BYTES = 64 << 10 };
     int64_t n = (int64_t)sizeof *p->choice + BEGUN_BYTES;
     if (p->reply.n_stop) n += STOP_BYTES;
@@ -50,8 +60,7 @@ int64_t part_bytes(const struct part *p, const struct api *a)
            n_log * (int64_t)sizeof *p->prompt_log.v;
 }
 
-/* Reserve everything that can fail before the engine receives the request. A second call resumes.
- */
+/* Reserve all memory before the engine receives the request. A second call has no effect. */
 int part_ready(struct part *p, const struct api_call *c, struct err *e)
 {
     if (p->queue) return 0;
@@ -59,6 +68,7 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e)
     p->queue = engine_reply_queue();
     if (!p->queue || !p->choice) return err_memory(e, "a request", sizeof *p->choice);
     p->bell = c->bell;
+    /* a stop string may end the answer between two tokens, so each event must be read at once */
     p->eager = c->stream || p->reply.n_stop > 0;
     if (c->bell) queue_listen(p->queue, on_event, p);
     p->request->reply = p->queue;
@@ -74,17 +84,21 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e)
     return rc;
 }
 
+/* Add an event to a choice. Tokens after a stop string do not belong to it, although the engine may
+ * have generated them. */
 static void choice_event(struct part *p, struct choice *a, const struct event *ev)
 {
+    CHECK(a >= p->choice && a < p->choice + p->n, "choice %td of %d", a - p->choice, p->n);
     bool belongs = ev->kind == EVENT_TOKEN && !a->reply.matched, open = !a->reply.finish;
     if (belongs) p->no_memory |= !vec_push(&a->ids, ev->token);
     if (belongs && p->needs_log) note(p, &a->log, ev);
     bool ends = reply_event(&a->reply, ev, &a->text) && open;
-    /* after a stop string the engine may have gone on to a stop token: it is not of the answer */
+    /* a stop token after a stop string does not belong to the answer */
     if (ends) a->stop_id = a->reply.matched ? -1 : ev->stop_id;
     p->no_memory |= a->reply.failed;
 }
 
+/* The end event concerns all choices: it carries the reason for the end of each. */
 void part_event(struct part *p, const struct event *ev)
 {
     if (ev->kind == EVENT_PROMPT)
@@ -97,6 +111,7 @@ void part_event(struct part *p, const struct event *ev)
     p->done = true;
 }
 
+/* The request is NULL after its submission, because the engine owns it then. */
 void part_deinit(struct part *p)
 {
     for (int i = 0; i < p->n; i++) {

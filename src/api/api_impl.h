@@ -1,4 +1,4 @@
-/* api_impl.h - private to src/api: typed fields of a body, and a call with its answers, independent
+/* api_impl.h - private to src/api: typed fields of a body, and a call with its answers. Independent
  * of wire forms (dialect.h). */
 #ifndef QUOTH_API_IMPL_H
 #define QUOTH_API_IMPL_H
@@ -9,26 +9,33 @@
 
 struct dialect;
 
-/* ---- body.c: fields. *out is unchanged if the field is absent or null. ---- */
+/* ---- body.c: fields. *out is unchanged if the field is absent or null, and after an error. Errors
+ * contain the field's name. Any thread. ---- */
 
-/* Return the field; NULL if it is absent or null. */
+/* Return the field, borrowed from the body; NULL if it is absent or null. */
 const struct json *body_field(const struct json *body, const char *name);
+/* Return ERR_ARG with "name: expected EXPECTED, got KIND of found". */
 int body_wrong(const char *name, const char *expected, const struct json *found, struct err *e);
+/* Read a number, an integer in [lo, hi], or a boolean. ERR_ARG for another type or value. 16.0 is
+ * an integer. */
 int body_real(const struct json *body, const char *name, double *out, struct err *e);
 int body_int(const struct json *body, const char *name, int64_t lo, int64_t hi, int64_t *out,
              struct err *e);
 int body_flag(const struct json *body, const char *name, bool *out, struct err *e);
-/* Read a list of ids into the arena. */
+/* Read a list of ids into the arena: *out i32 [*n]. ERR_ARG for another type or an item that is no
+ * id, ERR_LIMIT for more than 2^20 items, ERR_MEMORY. */
 int body_ids(const struct json *body, const char *name, struct arena *a, const int32_t **out,
              int *n, struct err *e);
-/* Copy a string, or a list of at most n_max strings, into the arena. */
+/* Copy a string, or a list of at most n_max strings, into the arena: *out [*n]. ERR_ARG for another
+ * type, ERR_LIMIT for more strings, ERR_MEMORY. */
 int body_texts(const struct json *body, const char *name, int n_max, struct arena *a,
                const struct text_span **out, int *n, struct err *e);
-/* Read a string of at most n_max bytes, borrowed from the body. */
+/* Read a string of at most n_max bytes, borrowed from the body. ERR_ARG for another type, a longer
+ * string or a NUL in it. */
 int body_text(const struct json *body, const char *name, size_t n_max, const char **out,
               struct err *e);
 
-/* ---- fields.c: unsupported fields. where: the type of endpoint ---- */
+/* ---- fields.c: unsupported fields. where: type of the endpoint ---- */
 
 enum {
     ENDPOINT_CHAT = 1,
@@ -37,8 +44,10 @@ enum {
     ENDPOINT_RENDER = 8,
     ENDPOINT_LIBRARY = 16
 };
+/* Check all fields of a body. ERR_UNSUPPORTED for a known field that is not supported. Unknown
+ * fields are ignored. */
 int fields_check(const struct json *body, unsigned where, struct err *e);
-bool body_is_set(const struct json *value); /* false for null, false, 0, "", [] and {} */
+bool body_is_set(const struct json *value); /* return false for null, false, 0, "", [] and {} */
 
 /* ---- answers ---- */
 
@@ -48,18 +57,18 @@ struct token_logprobs {
 };
 
 struct answer_log {           /* grows by one per token */
-    struct token_logprobs *v; /* owned */
+    struct token_logprobs *v; /* log probabilities of the tokens, owned */
     size_t n, cap;
 };
 
-struct choice { /* one answer to a prompt */
+struct choice { /* One answer to a prompt. */
     struct reply reply;
     struct buf text;
-    struct ids ids; /* without the token that stopped it */
+    struct ids ids; /* ids of the answer, without the token that stopped it */
     struct answer_log log;
-    int32_t stop_id; /* token that stopped it, or -1 */
-    /* of answers in pieces: amount already sent */
-    struct chat_parser *parser; /* owned; conversations only */
+    int32_t stop_id; /* token that stopped the answer, or -1 */
+    /* fields of answers in pieces: the amounts already sent */
+    struct chat_parser *parser; /* parser of the text, owned; NULL if not a conversation */
     size_t n_text_sent, n_log_sent, n_id_sent, log_offset;
     bool begun, ids_begun, called, ended;
 };
@@ -70,156 +79,186 @@ void put_ids(struct json_out *o, const char *key, const int32_t *ids, size_t n);
 /* ---- call.c ---- */
 
 struct part {                /* one prompt of a call */
-    struct request *request; /* owned until submitted, then NULL */
+    struct request *request; /* owned until it is submitted, then NULL */
     uint64_t id;
-    struct queue *queue;        /* owned */
-    struct queue *bell;         /* borrowed; NULL: no listener */
-    bool eager;                 /* rung for each event */
-    unsigned n_event;           /* of the others, on the engine thread */
-    struct reply_options reply; /* its arrays are in the call's arena */
-    struct choice *choice;      /* owned [n] */
+    struct queue *queue; /* events of the request, owned */
+    struct queue *bell;  /* queue that receives a byte for each event, borrowed; NULL: no bell */
+    bool eager;          /* true: each event rings the bell */
+    unsigned n_event;    /* number of events that did not ring the bell; engine thread */
+    struct reply_options reply; /* options with arrays in the call's arena */
+    struct choice *choice;      /* choices, owned [n] */
     int n;
-    int n_prompt;   /* tokens of its prompt; 0 before it is checked */
-    int max_tokens; /* maximum of a choice */
-    bool needs_log; /* true: log probabilities of generated tokens */
-    bool ranked;    /* best_of: more choices are computed than returned */
-    bool held;      /* true if it has a constraint */
-    /* requested log probabilities of the prompt: of its first token, which has none, and of the
-     * others */
+    int n_prompt;   /* tokens of the prompt; 0 before the prompt is checked */
+    int max_tokens; /* maximum number of tokens of a choice */
+    bool needs_log; /* true if log probabilities of generated tokens are needed */
+    bool ranked;    /* true if more choices are computed than returned (best_of) */
+    /* static: name of the field of its constraint; NULL if none */
+    const char *constraint_field;
+    /* requested log probabilities of the prompt's tokens except the first, which has none */
     struct answer_log prompt_log;
-    struct ids prompt;  /* the prompt's ids, if they are returned */
-    float *pooled;      /* owned [d_model], of embeddings; NULL: tokens are generated */
+    struct ids prompt; /* ids of the prompt, if they are returned */
+    float *pooled; /* pooled states for embeddings, owned [d_model]; NULL: tokens are generated */
     struct usage usage; /* usage of the whole answer */
     bool done, no_memory;
     struct buf echo; /* text of the prompt, if it is returned */
 };
-/* Return the bytes that a part holds before its answers begin. */
+/* Return the number of bytes that a part needs before its answers begin. */
 int64_t part_bytes(const struct part *p, const struct api *a);
+/* Allocate a part's choices and queue before the engine receives its request. A second call has no
+ * effect. ERR_MEMORY, ERR_LIMIT or ERR_ARG for stop strings (reply_open). */
 int part_ready(struct part *p, const struct api_call *c, struct err *e);
+/* Add an event to the part's choices. Thread: the one of the call. */
 void part_event(struct part *p, const struct event *ev);
-void part_deinit(struct part *p); /* Free a part that is not running. Safe on a zeroed one. */
+void part_deinit(struct part *p); /* Free a part that is not running. A zeroed part is allowed. */
 
-/* A constraint that a body's field requests. */
+/* A constraint that a field of a body requests. */
 struct constraint_spec {
-    /* static: the body's field, and the place in it ("" or ".json_schema.schema") for errors */
+    /* static; for errors: field of the body, and place in the field ("" or
+     * ".json_schema.schema") */
     const char *field, *place;
     enum grammar_kind kind;
-    const char *text; /* [n], borrowed */
+    const char *text; /* text of the constraint [n], borrowed */
     size_t n;
     struct grammar_options options;
 };
 
 struct api_call {
-    const struct api *api; /* borrowed */
-    const struct dialect *dialect;
-    void *own;                         /* the dialect's own, in the arena */
-    struct arena arena, lists;         /* lists: arrays shared by the params of all requests */
-    struct sample_lists *sample_lists; /* a reference: engine data shared by all its requests */
-    struct constraint *constraint;     /* owned: constraint of the answers; NULL: none */
-    const char *constraint_field;      /* static: name of the field that requested it */
-    struct constraint_spec spec;       /* of the constraint; text in the arena; field NULL: none */
-    struct queue *bell;                /* borrowed; NULL: none */
-    int64_t n_byte;                    /* bytes reserved with the engine ... */
-    uint64_t share_id;                 /* ... for this holder */
+    const struct api *api;             /* model of the call, borrowed */
+    const struct dialect *dialect;     /* static */
+    void *own;                         /* data of the dialect, in the arena; NULL: none */
+    struct arena arena, lists;         /* lists: arrays that the params of all requests share */
+    struct sample_lists *sample_lists; /* owned: a reference to data that all requests share */
+    struct constraint *constraint;     /* owned; constraint of the answers; NULL: none */
+    const char *constraint_field;      /* static: name of the field that requested the constraint */
+    /* spec of the constraint, with its text in the arena; field NULL: none */
+    struct constraint_spec spec;
+    struct queue *bell; /* queue that receives a byte for each event, borrowed; NULL: no bell */
+    int64_t n_byte;     /* bytes reserved with the engine */
+    uint64_t holder;    /* holder of the constraint and of n_byte; 0: none */
     char id[256];
-    const char *model; /* in the arena, or borrowed from api */
+    const char *model; /* name of the model, in the arena or borrowed from api */
     int64_t created;
     uint64_t salt;
-    struct part *part;             /* owned [n_part] */
-    int n_part, n_open, n_running; /* n_running: submitted and not done */
-    int rc;                        /* reason for which the remaining requests were dropped */
+    struct part *part; /* prompts of the call, owned [n_part] */
+    /* numbers of parts: all parts, parts that are not done,
+     * and submitted parts that are not done */
+    int n_part, n_open, n_running;
+    int rc; /* code of the failure that dropped the remaining requests */
     struct err why;
-    bool logprobs, prompt_logprobs, echo, ids_back; /* contents of answers besides the text */
+    /* true: answers contain these data besides the text */
+    bool logprobs, prompt_logprobs, echo, ids_back;
     bool stream, stream_ended;
     uint64_t unique; /* random number, unique to this call */
-    /* of conversations: reading and contents of the text */
+    /* fields of conversations:
+     * names of the parsers of the text, borrowed from api->chat; NULL: none */
     const char *tool_parser, *reasoning_parser;
-    /* owned: tools of the request, for their schemas; NULL: no calls are read */
+    /* tools of the request, for their schemas; owned; NULL: calls are not parsed */
     struct json *tools;
     bool one_tool_call, no_reasoning, requests_reasoning, function_call;
-    struct chat_expected expected; /* facts about a constrained text, for its parser */
-    char *begun;                   /* arena: the part of the answer that the prompt contains */
+    struct chat_expected expected; /* guaranteed properties of a constrained text, for its parser */
+    char *begun;                   /* part of the answer that the prompt contains, in the arena */
     size_t n_begun;
     struct text_span
-        echoed; /* arena: text of the last message, emitted before the generated text */
+        echoed; /* text of the last message, emitted before the generated text; in the arena */
 };
 
-/* Return 0 if the choice has an answer, else a negative code and a sentence. */
+/* Return 0 if the choice has an answer. ERR_BUSY if it was refused while queued; ERR_ARG if the
+ * request's fields allow no token; ERR_IO if it was cancelled, or no token is allowed;
+ * ERR_MEMORY. */
 int check_choice(const struct part *p, const struct choice *a, struct err *e);
-/* Return the number of a choice's tokens so far. With best_of, only tokens already returned count.
- */
+/* Return the number of a choice's tokens so far. It includes only tokens that were already returned
+ * if best_of is used. */
 int choice_n_token(const struct part *p, const struct choice *a);
-/* Return the seed of the ids of a choice's tool calls (message.c). It differs between choices and
- * is equal for whole answers and streams. */
+/* Return the seed of the ids of a choice's tool calls (message.c). The seed differs between
+ * choices. It is equal for whole answers and streams. */
 uint64_t choice_seed(const struct api_call *c, int index);
 
 /* ---- parts ---- */
 
+/* Allocate n zeroed parts, n > 0, once per call. ERR_ARG for more than 2048 prompts, ERR_MEMORY. */
 int call_parts(struct api_call *c, int n, struct err *e);
-/* Give a zeroed part of a call a request with the sampling fields of the body. */
+/* Open a zeroed part: set its request, with the sampling fields of the body. Parts open in order,
+ * because later parts copy the fields of the first. Errors: those of api_read_params. */
 int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e);
-/* Read the fields that set a request's account, salt and priority. */
-int read_owner(struct request *r, const struct json *body, struct err *e);
+/* Read the fields that set a request's holder, salt and priority. ERR_ARG with the field. */
+int read_holder(struct request *r, const struct json *body, struct err *e);
+/* Read "prompt_logprobs" into c and r. ERR_ARG for another type or range, or with "stream". */
 int read_prompt_logprobs(struct api_call *c, struct request *r, const struct json *body,
                          struct err *e);
+/* Read llama.cpp's "n_predict" into *n. *n is unchanged if the body has no such field. The value -1
+ * means the context's length. ERR_ARG for another type or range. */
+int api_read_n_predict(const struct api *a, const struct json *body, int64_t *n, struct err *e);
 
 /* ---- constrain.c ---- */
 
-/* Set the constraint of the answers, c->spec. ERR_ARG: there is another one. */
+/* Set c->spec, the constraint of the answers. The text is copied to the call's arena. ERR_ARG if
+ * the answers already have a constraint. ERR_MEMORY. */
 int call_constrain(struct api_call *c, const struct constraint_spec *spec, struct err *e);
-/* Set the constraint in a JSON value: a string is used as it is, another value as JSON text. */
+/* Set the constraint from a JSON value. A string is used unchanged, and another value as JSON text.
+ * Errors: those of call_constrain and check_numbers. */
 int call_constrain_json(struct api_call *c, const struct constraint_spec *spec,
                         const struct json *value, struct err *e);
-/* Compile a constraint into c->constraint: once per call, on the calling thread, within the limits.
- * The error names neither field nor place. */
+/* Compile a constraint into c->constraint, once per call and within the limits. The calling thread
+ * compiles it. The error contains neither field nor place. ERR_UNSUPPORTED if the endpoint has no
+ * model; otherwise the errors of grammar_constraint_open. */
 int call_compile(struct api_call *c, const struct constraint_spec *spec, struct err *why);
-/* Compile c->spec, if there is one, as the constraint of the whole text of each answer. */
-int call_hold_text(struct api_call *c, struct err *e);
-/* Give each request its fork of the constraint. */
-int call_hold_requests(struct api_call *c, struct err *e);
-/* Check that all numbers of a schema are exact. */
+/* Compile c->spec as the constraint of the whole text of each answer. Do nothing without a spec.
+ * Errors: those of call_compile, with field and place. */
+int call_constrain_text(struct api_call *c, struct err *e);
+/* Set the constraint of each request to a fork of the call's constraint, which the request owns.
+ * ERR_UNSUPPORTED for a request with ignore_eos, ERR_MEMORY. */
+int call_constrain_requests(struct api_call *c, struct err *e);
+/* Check that all numbers of a schema are exact. ERR_UNSUPPORTED for a number beyond 64 bits. */
 int check_numbers(const struct json *schema, struct err *e);
 
-/* ---- hold.c: messages held to a constraint, or to calls ---- */
+/* ---- constrain_message.c: messages with a constraint, or with constrained calls ---- */
 
 /* Calls that the tools of a request allow and require. */
 struct tools_spec {
-    struct chat_tool *tool; /* arena [n]: functions that may be called */
+    struct chat_tool *tool; /* functions that may be called; arena [n] */
     size_t n;
-    bool must, one; /* the answer consists of calls; has at most one call */
-    /* static: the field that requires calls to have these names, and the arguments of their schema;
-     * NULL: calls are not constrained */
+    /* must: true if the answer consists of calls; one: true if it has at most one call */
+    bool must, one;
+    /* static; field that requires these names and arguments by their schema; NULL: calls are not
+     * constrained */
     const char *field;
 };
-/* Constrain the messages of a call by c->spec and its tools: to reasoning, calls and content as of
- * chat_answer_tag. After the parsers and the prompt are read. */
-int call_hold_message(struct api_call *c, const struct tools_spec *tools, struct err *e);
+/* Constrain the messages of a call by c->spec and its tools. A message consists of reasoning, calls
+ * and content as in chat_answer_tag. Call after the parsers and the prompt are read.
+ * ERR_UNSUPPORTED for constraint and tools that cannot be combined, or a prompt that ends at a
+ * wrong place; ERR_ARG for two constraints; otherwise the errors of call_compile. Errors contain
+ * the field. */
+int call_constrain_message(struct api_call *c, const struct tools_spec *tools, struct err *e);
 
 /* ---- prompt.c ---- */
 
 /* Count the time since begin_us (stats_time), if there is an engine. */
 void count_time(const struct api *a, enum times_id which, int64_t begin_us);
 
-/* Read the prompts in the dialect's field: a string, a list of strings, a list of ids, or a list of
- * lists of ids. Makes the call's parts, calls open for each, then reads its prompt. */
+/* Open a part for read_prompts. Errors: those of part_open and of the dialect's own fields. */
 typedef int part_fn(struct api_call *c, struct part *p, const struct json *body, struct err *e);
-/* Reject a text of n bytes that cannot fit into the context, because tokenizing it would take
- * seconds. */
+/* Return ERR_LIMIT for a text of n bytes that cannot fit into the context. Tokenizing such a text
+ * would take seconds. */
 int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e);
+/* Read the prompts in the dialect's field: a string, a list of strings, a list of ids, or a list of
+ * lists of ids. Make the call's parts. Call `open` for each part, then read its prompt. Errors:
+ * those of call_parts, `open`, check_text_fits, read_mixed and cut_prompt. */
 int read_prompts(struct api_call *c, const struct json *body, part_fn *open, struct err *e);
-/* Append a prompt's ids: a string, or a list of ids and strings (llama.cpp's form). flags:
- * ENCODE_*, of the first item. name: the field in errors. */
+/* Append a prompt's ids: a string, or a list of ids and strings (llama.cpp's form). flags: ENCODE_*
+ * for the first item. name: the field in errors. ERR_ARG for another type or an id outside the
+ * vocabulary, ERR_LIMIT, ERR_MEMORY, ERR_BUSY if the client disconnects. */
 int read_mixed(struct ids *ids, const struct api *a, const char *name, const struct json *prompt,
                unsigned flags, struct err *e);
-/* Apply truncate_prompt_tokens and truncation_side. */
+/* Apply truncate_prompt_tokens and truncation_side to r->prompt.
+ * ERR_ARG for another type or range. */
 int cut_prompt(struct request *r, const struct api *a, const struct json *body, struct err *e);
 
 /* ---- message.c ---- */
 
-/* Append the members of a message to the open object; id_seed as in put_call_id. */
+/* Append the members of a message to the open object. id_seed: see put_call_id. */
 void put_message_members(struct json_out *o, const struct chat_message *m, uint64_t id_seed);
-/* Append the id of a message's i-th tool call: the model's own (NULL: none), else nine letters and
- * digits made of id_seed. Mistral's templates reject other forms. */
+/* Append the id of a message's i-th tool call. It is the model's own id, or nine letters and digits
+ * from id_seed if `own` is NULL. Mistral's templates reject other forms. */
 void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t id_seed, int i);
 
 #endif

@@ -1,6 +1,6 @@
-/* Goal: bodies become answers in the form of OpenAI's, vLLM's and llama.cpp's clients, and
- * unsupported requests are rejected by field.
- * Method: the bundled model, without sockets: JSON in, JSON out, whole and in pieces. */
+/* Goal: bodies become answers in the form of OpenAI's, vLLM's and llama.cpp's clients. Unsupported
+ * requests are rejected with their field. Method: send JSON bodies to the bundled model without
+ * sockets, and check its JSON answers, whole and in pieces. */
 #include "../../tests/unit.h"
 
 #include "api_impl.h"
@@ -40,7 +40,7 @@ static void rig_close(struct rig *r)
     session_close(&r->session);
 }
 
-/* A body in C, with ' for ". */
+/* Parse a body in which each ' replaces a ". */
 static struct json *parse(const char *text)
 {
     struct json *j = NULL;
@@ -54,7 +54,7 @@ static struct json *parse(const char *text)
     return j;
 }
 
-/* Return the answer to a body, or the error object; the caller owns it. */
+/* Return the answer to a body, or the error object. The caller owns it. */
 static struct json *post(struct rig *r, const char *url, const char *body)
 {
     struct err e = {0};
@@ -77,7 +77,7 @@ static struct json *post(struct rig *r, const char *url, const char *body)
     return got;
 }
 
-/* Return the frames of a body's stream as a list; the caller owns it. */
+/* Return the frames of a body's stream as a list. The caller owns it. */
 static struct json *post_stream(struct rig *r, const char *url, const char *body)
 {
     struct err e = {0};
@@ -110,7 +110,7 @@ static struct json *post_stream(struct rig *r, const char *url, const char *body
     return got;
 }
 
-/* Return a value by its path, "choices.0.message". */
+/* Return the value at a path such as "choices.0.message". */
 static const struct json *at(const struct json *j, const char *path)
 {
     while (j && *path) {
@@ -128,7 +128,8 @@ static const char *text_at(const struct json *j, const char *path)
     return text ? text : "(none)";
 }
 
-/* Check that the body is rejected because of `param`, at `place` in it. */
+/* Check that the body is rejected because of the field `param`, and that the error contains
+ * `place`. */
 static void refused_at(struct rig *r, const char *url, const char *body, const char *param,
                        const char *place)
 {
@@ -170,7 +171,41 @@ static void check_id(const char *id, char (*ids)[10], size_t n_id)
     snprintf(ids[n_id], 10, "%s", id);
 }
 
-/* The ids of a message with two calls, of each of n choices and of another call, are different. */
+/* Goal: all ids of two calls in a message are different, for n choices and for another call. */
+/* Goal: a body's model selects the adapter of that name. Method: the names of adapters that the
+ * model lacks; the engine rejects their numbers. */
+TEST(api_model_names_select_adapters)
+{
+    static const struct addition_set set[] = {{0}, {.name = "sql"}, {.name = "poem"}};
+    static const struct {
+        const char *url, *body;
+        const char *want; /* NULL: accepted */
+    } cases[] = {
+        {"/v1/completions", "{'prompt':'a','max_tokens':1}", NULL},
+        {"/v1/completions", "{'prompt':'a','max_tokens':1,'model':'tiny'}", NULL},
+        {"/v1/completions", "{'prompt':'a','max_tokens':1,'model':'sq'}", NULL},
+        {"/v1/completions", "{'prompt':['a','b'],'model':'sql'}",
+         "adapter: must be in [0, 0], got 1"},
+        {"/v1/chat/completions", "{'messages':[{'role':'user','content':'a'}],'model':'poem'}",
+         "adapter: must be in [0, 0], got 2"},
+        {"/v1/embeddings", "{'input':'a','model':'poem'}", "adapter: must be in [0, 0], got 2"},
+    };
+    NEED(rig_open(&rig));
+    const struct additions opened = rig.session.additions;
+    rig.session.additions = (struct additions){.set = set, .n_set = 3};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct json *got = post(&rig, cases[i].url, cases[i].body);
+        const char *message = json_text(json_field(got, "message"), NULL);
+        if (cases[i].want)
+            EXPECT_TEXT(message, cases[i].want);
+        else
+            EXPECT(!message);
+        json_drop(got);
+    }
+    rig.session.additions = opened;
+    rig_close(&rig);
+}
+
 TEST(api_tool_call_ids_are_unique)
 {
     struct api_call a = {.api = &rig.api, .unique = 1}, b = {.api = &rig.api, .unique = 2};
@@ -190,8 +225,8 @@ TEST(api_tool_call_ids_are_unique)
             }
 }
 
-/* Goal: the model's own calls, whole and in pieces: a template with a tool parser and a text that
- * is a call. */
+/* Goal: the model's own calls have the same id, whole and in pieces. Method: use a template with a
+ * tool parser, and a text that is a call. */
 TEST(api_tool_calls_have_the_same_id_in_pieces)
 {
     struct api_call c = {.api = &rig.api, .unique = 7};
@@ -231,7 +266,8 @@ TEST(api_accepts_strict_tools_with_auto)
 #define NAMED   "{'type':'function','function':{'name':'g'}}"
 #define ALLOWED "{'type':'allowed_tools','allowed_tools':{'mode':'required','tools':[" NAMED "]}}"
 
-/* Expect calls that match their schema, whole and in pieces; `only`: the function of each, or NULL. */
+/* Expect calls that match their schema, whole and in pieces.
+ * `only`: the function of each call, or NULL. */
 static void calls(struct rig *r, const char *body, const char *only, size_t n_max)
 {
     struct json *got = post(r, CHAT, body);
@@ -243,7 +279,7 @@ static void calls(struct rig *r, const char *body, const char *only, size_t n_ma
         const char *name = text_at(json_item(list, i), "function.name");
         const char *arguments = text_at(json_item(list, i), "function.arguments");
         if (only && strcmp(name, only) != 0) test_fail(__FILE__, __LINE__, "%s: %s", body, name);
-        struct json *read = NULL; /* their spelling is the model's */
+        struct json *read = NULL; /* the model chooses the spelling */
         NEED(json_parse(&read, arguments, strlen(arguments), NULL, NULL) == 0);
         EXPECT(json_count(read) == 1);
         if (strcmp(text_at(read, "city"), "Paris") != 0) EXPECT_TEXT(text_at(read, "city"), "Rome");
@@ -349,8 +385,8 @@ TEST(api_refuses_choices_of_tools_by_place)
     rig_close(&rig);
 }
 
-/* Goal: tools without a parser of calls are rejected, except with tool_choice none and the parser
- * "none". */
+/* Goal: tools without a parser of calls are rejected. Exceptions are tool_choice none and the
+ * parser "none". */
 TEST(api_refuses_tools_without_a_parser)
 {
     struct session_options o = session_defaults;
@@ -383,7 +419,7 @@ TEST(api_refuses_tools_without_a_parser)
     rig_close(&rig);
 }
 
-/* Goal: a constraint covers the content; reasoning that the prompt begins is free up to its end. */
+/* Goal: a constraint applies to the content. Reasoning that begins in the prompt is free text. */
 TEST(api_constraints_are_not_of_reasoning)
 {
     static const char opens[] = "{% for m in messages %}{{ m.content }}{% endfor %}{% if "
@@ -411,7 +447,8 @@ TEST(api_constraints_are_not_of_reasoning)
     template_close(rig.chat.t);
     rig.chat.t = own;
     got = post(&rig, CHAT,
-               "{" USER ",'guided_choice':['{\\'name\\': 1}']}"); /* hermes parses no call in it */
+               /* the parser hermes finds no call in this text */
+               "{" USER ",'guided_choice':['{\\'name\\': 1}']}");
     EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "stop");
     json_drop(got);
     rig.chat.reasoning_parser = parser;
@@ -436,8 +473,8 @@ TEST(api_prompt_logprobs_are_where_vllm_has_them)
     rig_close(&rig);
 }
 
-/* Goal: each piece contains the usage so far: the prompt from the first piece on, never fewer
- * tokens, and at the end the usage of the whole answer. */
+/* Goal: each piece contains the usage so far. The usage includes the prompt from the first piece
+ * on, and never decreases. The last piece has the usage of the whole answer. */
 TEST(api_usage_is_in_each_piece)
 {
     static const struct {
@@ -474,7 +511,7 @@ TEST(api_usage_is_in_each_piece)
     rig_close(&rig);
 }
 
-/* Goal: if a completion ends by its length, the last piece has a text and the reason. */
+/* Goal: the last piece of a completion that ends by its length has a text and the reason. */
 TEST(api_completion_ends_with_its_last_token)
 {
     NEED(rig_open(&rig));
@@ -501,7 +538,7 @@ TEST(api_completion_logprobs_have_the_chosen_token)
         EXPECT(json_field(json_item(top, i), json_text(json_item(tokens, i), NULL)));
     }
     json_drop(got);
-    /* at a high temperature the chosen token is rarely among the two best */
+    /* the chosen token is rarely one of the two best at a high temperature */
     got = post(&rig, TEXT,
                "{'prompt':'Once','temperature':50,'seed':1,'max_tokens':20,'logprobs':2}");
     top = at(got, "choices.0.logprobs.top_logprobs");
@@ -535,7 +572,7 @@ TEST(api_context_length_error_has_openai_words_and_figures)
                       "This model's maximum context length is 256 tokens. However, "));
         EXPECT_INT(json_int(at(got, "n_ctx"), -1), 256);
         EXPECT(json_int(at(got, "n_prompt_tokens"), -1) > 256);
-        /* the model is trained for 1024 */
+        /* the model was trained for 1024 */
         EXPECT(strstr(text_at(got, "message"), "--max-model-len"));
         json_drop(got);
         buf_deinit(&b);
@@ -558,7 +595,7 @@ TEST(api_paths_without_v1)
     rig_close(&rig);
 }
 
-/* Goal: a bias of -100 in every form forbids the token that is otherwise the best. */
+/* Goal: a bias of -100 in every form forbids the token that would be the best without the bias. */
 TEST(api_logit_bias_forms)
 {
     char body[6][256], first[64];
@@ -610,7 +647,7 @@ TEST(api_logit_bias_forms)
     rig_close(&rig);
 }
 
-/* Goal: lists that allow no token are rejected by the field of the last one. */
+/* Goal: lists that allow no token are rejected with the field of the last list. */
 TEST(api_lists_that_forbid_every_token)
 {
     struct buf all = {0};
@@ -629,6 +666,21 @@ TEST(api_lists_that_forbid_every_token)
     accepted(&rig, TEXT, BODY("'allowed_token_ids':[300,301],'logit_bias':{'300':-100,'301':-99}"));
     buf_deinit(&all);
     rig_close(&rig);
+}
+
+TEST(api_causes_of_a_failed_answer)
+{
+    /* Goal: the status names the party that can mend the failure: the client, or the server. */
+    static const struct {
+        enum cause cause;
+        int status;
+    } c[] = {{CAUSE_LIMIT, 400}, {CAUSE_FIELDS, 400}, {CAUSE_MEMORY, 503}, {CAUSE_MODEL, 500}};
+    struct part p = {.constraint_field = "regex"};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        struct choice a = {.reply = {.finish = FINISH_ERROR, .cause = c[i].cause}};
+        struct err e = {0};
+        EXPECT_INT(api_status(check_choice(&p, &a, &e)), c[i].status);
+    }
 }
 
 TEST(api_continuing_a_message)
@@ -695,7 +747,7 @@ TEST(api_numbers_at_their_edges)
     refused(&rig, TEXT, "{" ONCE ",'min_tokens':17}", "min_tokens");
     refused(&rig, CHAT, "{" USER ",'max_completion_tokens':4,'min_tokens':5}", "min_tokens");
     accepted(&rig, TEXT, "{" ONCE ",'max_tokens':4,'min_tokens':4}");
-    /* both are truncated to the context */
+    /* both numbers are truncated to the context */
     accepted(&rig, TEXT, "{" ONCE ",'max_tokens':1000,'min_tokens':1000}");
     accepted(&rig, CHAT, "{" USER ",'max_tokens':4,'min_tokens':4}");
     rig_close(&rig);
@@ -718,7 +770,56 @@ TEST(api_fields_that_cannot_be_kept_are_refused)
     rig_close(&rig);
 }
 
-/* Goal: ids and texts in one prompt give the prompt of their tokens. */
+/* Goal: llama.cpp's names of length, choices and repetition penalty have an effect. No field that
+ * limits reasoning is ignored. */
+TEST(api_fields_under_the_names_of_llama_cpp)
+{
+    static const struct {
+        const char *url, *body;
+        int n_token;
+    } length[] = {{TEXT, "{" ONCE ",'ignore_eos':true,'n_predict':3}", 3},
+                  {TEXT, "{" ONCE ",'ignore_eos':true,'max_tokens':9,'n_predict':20}", 20},
+                  {CHAT, "{" USER ",'ignore_eos':true,'n_predict':3}", 3},
+                  {TEXT, "{" ONCE ",'ignore_eos':true,'n_predict':2,'n_cmpl':3}", 6},
+                  {TEXT, "{" ONCE ",'ignore_eos':true,'n_predict':2,'n_cmpl':3,'n':2}", 4}};
+    static const char *const penalty[] = {"'repeat_penalty':1.9", "'repetition_penalty':1.9",
+                                          "'repetition_penalty':1.9,'repeat_penalty':1",
+                                          "'repeat_penalty':1"};
+    static const char *const limit[] = {"reasoning_budget_tokens", "thinking_budget_tokens",
+                                        "thinking_token_budget"};
+    struct json *got[4];
+    char body[256];
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < sizeof length / sizeof *length; i++) {
+        struct json *j = post(&rig, length[i].url, length[i].body);
+        EXPECT_INT(json_int(at(j, "usage.completion_tokens"), -1), length[i].n_token);
+        json_drop(j);
+    }
+    for (int i = 0; i < 4; i++) {
+        snprintf(body, sizeof body, "{" ONCE ",'n_predict':24,%s}", penalty[i]);
+        got[i] = post(&rig, TEXT, body);
+    }
+    for (int i = 0; i < 4; i++)
+        EXPECT((strcmp(text_at(got[0], "choices.0.text"), text_at(got[i], "choices.0.text")) ==
+                0) == (i < 3));
+    for (int i = 0; i < 4; i++) json_drop(got[i]);
+    accepted(&rig, TEXT, "{" ONCE ",'n_predict':-1,'stop':'a'}");
+    refused(&rig, TEXT, "{" ONCE ",'n_predict':-2}", "n_predict");
+    refused(&rig, CHAT, "{" USER ",'n_predict':'x'}", "n_predict");
+    refused(&rig, TEXT, "{" ONCE ",'n_cmpl':0}", "n_cmpl");
+    refused(&rig, TEXT, "{" ONCE ",'repeat_penalty':'x'}", "repeat_penalty");
+    for (int i = 0; i < 3; i++) {
+        snprintf(body, sizeof body, "{" USER ",'max_tokens':1,'%s':0}", limit[i]);
+        refused(&rig, CHAT, body, limit[i]);
+        snprintf(body, sizeof body, "{" USER ",'max_tokens':1,'%s':-1}", limit[i]);
+        accepted(&rig, CHAT, body);
+    }
+    accepted(&rig, TEXT, "{" ONCE ",'n_predict':1,'adaptive_target':-1}");
+    refused(&rig, TEXT, "{" ONCE ",'n_predict':1,'n_probs':-5}", "n_probs");
+    rig_close(&rig);
+}
+
+/* Goal: a prompt of ids and texts equals the prompt of their tokens. */
 TEST(api_prompts_of_ids_and_texts)
 {
     NEED(rig_open(&rig));
@@ -756,8 +857,8 @@ TEST(api_prompts_of_ids_and_texts)
     rig_close(&rig);
 }
 
-/* Goal: with ignore_eos the model's end token counts as a token without text, and the answer
- * continues. */
+/* Goal: the answer continues after the model's end token with ignore_eos,
+ * and the token has no text. */
 TEST(api_ignore_eos_continues_after_the_end)
 {
     NEED(rig_open(&rig));
@@ -783,7 +884,7 @@ TEST(api_ignore_eos_continues_after_the_end)
     rig_close(&rig);
 }
 
-/* Goal: texts of a list are limited, because tokenizing them blocks a handler's thread. */
+/* Goal: texts of a list have a limit, because tokenizing them blocks a handler's thread. */
 TEST(api_bounds_the_bytes_of_lists_of_texts)
 {
     static char body[1 << 18], word[256];
@@ -808,7 +909,41 @@ TEST(api_bounds_the_bytes_of_lists_of_texts)
     rig_close(&rig);
 }
 
-/* Build a body with a text of n bytes, quoted as in C, at the place in `format`. */
+/* Goal: an empty constraint is a constraint or an error. In a past bug it was dropped, and the text
+ * was not constrained. */
+TEST(api_empty_constraints_are_refused)
+{
+    static const char *const list[][2] = {
+        {"guided_choice", "[]"},     {"guided_grammar", "''"}, {"guided_json", "''"},
+        {"guided_json", "false"},    {"json_schema", "''"},    {"ebnf", "''"},
+        {"structural_tag", "{}"},    {"structural_tag", "''"}, {"structured_outputs", "{}"},
+        {"structured_outputs", "0"}, {"guided_regex", "0"},    {"grammar", "false"}};
+    char body[256];
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        snprintf(body, sizeof body, "{" ONCE ",'max_tokens':2,'%s':%s}", list[i][0], list[i][1]);
+        refused(&rig, TEXT, body, list[i][0]);
+        snprintf(body, sizeof body, "{" ONCE ",'max_tokens':2,'%s':null}", list[i][0]);
+        accepted(&rig, TEXT, body);
+    }
+    accepted(&rig, TEXT, "{" ONCE ",'max_tokens':2,'grammar':''}");
+    struct json *got = post(&rig, TEXT, "{" ONCE ",'max_tokens':2,'guided_regex':''}");
+    EXPECT_TEXT(text_at(got, "choices.0.text"), "");
+    EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "stop");
+    json_drop(got);
+    rig_close(&rig);
+}
+
+/* Goal: a repeated member of a schema in a string is an error, under the field's name. */
+TEST(api_repeated_members_of_a_schema_are_refused)
+{
+    NEED(rig_open(&rig));
+    refused_at(&rig, TEXT, "{" ONCE ",'guided_json':'{\\'type\\':1,\\'type\\':2}'}", "guided_json",
+               "type: must not be repeated");
+    rig_close(&rig);
+}
+
+/* Check that a body with a text of n bytes, at the place in `format`, is rejected. */
 static void refused_long(struct rig *r, const char *url, const char *format, size_t n,
                          const char *param)
 {
@@ -836,7 +971,8 @@ TEST(api_long_texts_are_refused_everywhere)
     rig_close(&rig);
 }
 
-/* Goal: each choice repeats an echoed prompt; of a truncated one, only the rest. */
+/* Goal: each choice repeats an echoed prompt.
+ * It repeats only the kept part of a truncated prompt. */
 TEST(api_echo_of_a_cut_prompt_is_what_is_left)
 {
     static const struct {
@@ -863,7 +999,37 @@ TEST(api_echo_of_a_cut_prompt_is_what_is_left)
     rig_close(&rig);
 }
 
-/* Check that the answer to a body, of at least n_least bytes, fits twice into its reservation. */
+/* Goal: fields of which no token satisfies all are an error of the request. The error names those
+ * that forbid a token, and no others. */
+TEST(api_fields_that_contradict_each_other)
+{
+    static const struct {
+        const char *fields, *param, *place;
+    } list[] = {
+        {"'regex':'abc','allowed_token_ids':[5]", "regex", "allowed_token_ids"},
+        {"'regex':'abc','allowed_token_ids':[5],'stream':true", "regex", "allowed_token_ids"},
+        {"'regex':'abc','allowed_token_ids':[5],'n':2", "regex", "allowed_token_ids"},
+        {"'regex':'a','bad_words':['a'],'allowed_token_ids':[5]", "regex",
+         "contradicts bad_words, allowed_token_ids:"},
+        {"'guided_choice':['lived'],'bad_words':['zebra'],'logit_bias':{'5':-100},"
+         "'allowed_token_ids':[40,50,60]",
+         "guided_choice", "contradicts allowed_token_ids:"}};
+    char body[256];
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        snprintf(body, sizeof body, "{" ONCE ",%s}", list[i].fields);
+        struct json *got = post(&rig, TEXT, body);
+        EXPECT_TEXT(text_at(got, "type"), "invalid_request_error");
+        EXPECT_TEXT(text_at(got, "param"), list[i].param);
+        if (!strstr(text_at(got, "message"), list[i].place))
+            test_fail(__FILE__, __LINE__, "%s: %s", body, text_at(got, "message"));
+        json_drop(got);
+    }
+    rig_close(&rig);
+}
+
+/* Check that the answer to a body has at least n_least bytes and at most half of its
+ * reservation. */
 static void reserves_enough(struct rig *r, const char *url, const char *body, size_t n_least)
 {
     struct err e = {0};
@@ -886,7 +1052,7 @@ static void reserves_enough(struct rig *r, const char *url, const char *body, si
     queue_close(bell);
 }
 
-/* tokens whose texts are the longest as JSON */
+/* Set id to the n tokens whose texts are the longest as JSON. */
 static void longest_tokens(struct rig *r, int32_t *id, int n)
 {
     const struct tokenizer *t = r->session.tokenizer;
@@ -900,8 +1066,8 @@ static void longest_tokens(struct rig *r, int32_t *id, int n)
     }
 }
 
-/* Goal: memory for the repeated parts of each choice is reserved before the first one, so that a
- * body of 30 MB, or logprobs of a long prompt, cannot need gigabytes. */
+/* Goal: memory for the parts that each choice repeats is reserved before the first choice.
+ * Otherwise a body of 30 MB, or logprobs of a long prompt, could need gigabytes. */
 TEST(api_repeated_texts_are_reserved)
 {
     static char body[40000], text[30001];
@@ -943,7 +1109,7 @@ TEST(api_repeated_texts_are_reserved)
     rig_close(&rig);
 }
 
-/* Goal: a NUL does not hide the rest of a string, and a field of another type is not ignored. */
+/* Goal: a NUL does not hide the end of a string. A field of another type is not ignored. */
 TEST(api_words_are_whole)
 {
     NEED(rig_open(&rig));

@@ -1,4 +1,13 @@
-/* body.c - typed fields of a JSON body, and the error for a field of the wrong type. */
+/* body.c - typed fields of a JSON body, and the error for a field of the wrong type.
+ *
+ * Rules that hold for all fields:
+ *
+ *   absent or null        the caller's default stays; returns 0
+ *   another type          ERR_ARG with the field, the expected and the found type
+ *   out of range          ERR_ARG with the range
+ *   too many entries      ERR_LIMIT
+ *
+ * Many clients send null for each option that is not set. */
 #include "api_impl.h"
 
 #include <string.h>
@@ -17,6 +26,7 @@ int body_wrong(const char *name, const char *expected, const struct json *found,
                      json_kind_name(json_kind(found)));
 }
 
+/* Finite values only, because JSON has no others. An integer is a number too. */
 int body_real(const struct json *body, const char *name, double *out, struct err *e)
 {
     const struct json *j = body_field(body, name);
@@ -27,14 +37,15 @@ int body_real(const struct json *body, const char *name, double *out, struct err
     return 0;
 }
 
-/* Return whether it is a number without a fraction. A real at the lower end of int64 may be a
- * rounded one. */
+/* Return true if the value is a number without a fraction. A real with the minimum value of int64
+ * may be a rounded number. */
 static bool is_whole(const struct json *j)
 {
     if (json_kind(j) != JK_REAL) return json_kind(j) == JK_INT;
     return json_int(j, 0) == json_int(j, 1) && json_int(j, 0) != INT64_MIN;
 }
 
+/* A real such as 16.0 is accepted: some languages have only one kind of number. */
 int body_int(const struct json *body, const char *name, int64_t lo, int64_t hi, int64_t *out,
              struct err *e)
 {
@@ -76,8 +87,12 @@ int body_ids(const struct json *body, const char *name, struct arena *a, const i
     for (size_t i = 0; i < count; i++) {
         const struct json *j = json_item(list, i);
         int64_t v = json_int(j, -1);
-        if (!is_whole(j) || v < 0 || v > INT32_MAX)
-            return err_field(e, ERR_ARG, name, "[%zu]: expected a token id", i);
+        if (!is_whole(j))
+            return err_field(e, ERR_ARG, name, "[%zu]: expected a token id, got %s", i,
+                             json_kind_name(json_kind(j)));
+        if (v < 0 || v > INT32_MAX)
+            return err_field(e, ERR_ARG, name, "[%zu]: must be in [0, %d], got %lld", i, INT32_MAX,
+                             (long long)v);
         ids[i] = (int32_t)v;
     }
     *out = ids;
@@ -85,6 +100,8 @@ int body_ids(const struct json *body, const char *name, struct arena *a, const i
     return 0;
 }
 
+/* The text is borrowed from the body. A text with a NUL is rejected, because callers use C
+ * strings. */
 int body_text(const struct json *body, const char *name, size_t n_max, const char **out,
               struct err *e)
 {
@@ -93,12 +110,16 @@ int body_text(const struct json *body, const char *name, size_t n_max, const cha
     const char *text = json_text(j, &n);
     if (!j) return 0;
     if (!text) return body_wrong(name, "a string", j, e);
-    if (n > n_max || strlen(text) != n)
-        return err_field(e, ERR_ARG, name, ": expected a string of at most %zu bytes", n_max);
+    if (n > n_max)
+        return err_field(e, ERR_ARG, name, ": must have at most %zu bytes, got %zu", n_max, n);
+    if (strlen(text) != n)
+        return err_field(e, ERR_ARG, name, ": must not have a NUL, got one at byte %zu",
+                         strlen(text));
     *out = text;
     return 0;
 }
 
+/* Copy a text, NUL-terminated, so that it outlives the parsed body. */
 static int copy_text(struct text_span *out, const struct json *j, struct arena *a)
 {
     const char *text = json_text(j, &out->n);
@@ -106,6 +127,7 @@ static int copy_text(struct text_span *out, const struct json *j, struct arena *
     return out->text ? 0 : ERR_MEMORY;
 }
 
+/* One string is a list of one. Texts may contain NULs, because spans have lengths. */
 int body_texts(const struct json *body, const char *name, int n_max, struct arena *a,
                const struct text_span **out, int *n, struct err *e)
 {

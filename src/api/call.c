@@ -1,15 +1,19 @@
-/* call.c - the life of one body: read, submitted, collected, written.
+/* call.c - the states of one body: read, submitted, collected, written.
  *
- *   OPEN --api_call_submit--> RUNNING --api_call_poll: every part is done--> DONE --api_call_put--> (text)
- *     \________________________________ api_call_close ______________________________________/
+ *   OPEN --api_call_submit--> RUNNING --api_call_poll: every part is done--> DONE
+ *     \___________________________________________________________ api_call_close __/
  *
- * (1) part[0 .. n_part) have an id from the beginning, a request until it is submitted, and choices
- *     from then on. A small body that requests much needs little memory before its turn.
+ * api_call_put writes the answer of a call that is DONE.
+ *
+ * (1) Each part in part[0, n_part) has an id from the beginning, a request until its submission,
+ *     and choices afterwards. So a small body with many prompts needs little memory before its
+ *     requests run.
  * (2) n_open parts are not done. n_running of them are submitted, at most RUNNING_MAX, so that a
  *     call of many prompts fits into any queue.
- * (3) A part's queue outlives its request: close waits for its end. */
+ * (3) A part's queue outlives its request, because api_call_close waits for its end. */
 #include "dialect.h"
 
+#include "base/check.h"
 #include "base/os.h"
 #include "base/rng.h"
 
@@ -17,14 +21,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MODEL_MAX: each piece of an answer contains the model's name, and with --served-model-name '*'
- * the client chooses it. */
-enum { PART_MAX = 2048, RUNNING_MAX = 128, ORDINARY = 8, MODEL_MAX = 4096 };
+/* MODEL_MAX: maximum length of the model's name, which each piece of an answer contains. The client
+ * chooses the name if --served-model-name is '*'. */
+enum { PART_MAX = 2048, RUNNING_MAX = 128, MODEL_MAX = 4096 };
 
 /* ---- reading ---- */
 
+/* Allocate n parts. ERR_LIMIT if n is too large. The parts are zeroed, so api_call_close accepts
+ * them at any time. */
 int call_parts(struct api_call *c, int n, struct err *e)
 {
+    CHECK(!c->part, "the call has %d parts already", c->n_part);
     if (n > PART_MAX)
         return err_field(e, ERR_ARG, c->dialect->prompt, ": must have at most %d prompts, got %d",
                          PART_MAX, n);
@@ -34,8 +41,8 @@ int call_parts(struct api_call *c, int n, struct err *e)
     return 0;
 }
 
-/* Copy the parameters of the first prompt: the body is read once. The call owns the arrays of the
- * first one's lists (part_open). */
+/* Copy the parameters of the first prompt, because the body is read only once. The call owns the
+ * arrays of that prompt's lists (part_open). */
 static void copy_settings(struct request *r, const struct request *first)
 {
     struct request own = *r;
@@ -43,23 +50,24 @@ static void copy_settings(struct request *r, const struct request *first)
     r->id = own.id;
     r->arena = own.arena;
     r->prompt = own.prompt;
-    r->share_id = own.share_id;
+    r->holder = own.holder;
     r->cache_salt = own.cache_salt;
 }
 
 int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e)
 {
+    CHECK(p >= c->part && p < c->part + c->n_part, "part %td of %d", p - c->part, c->n_part);
     struct request *r = p->request = request_open(e);
     if (!r) return ERR_MEMORY;
     p->id = r->id;
     if (p > c->part) {
         copy_settings(r, c->part->request);
         p->reply = c->part->reply;
-        return read_owner(r, body, e); /* may differ between prompts */
+        return read_holder(r, body, e); /* prompts may have different holders */
     }
     int rc = body_flag(body, "return_token_ids", &c->ids_back, e);
     if (rc == 0) rc = api_read_params(r, &p->reply, &c->arena, c->api, body, e);
-    c->lists = r->arena; /* outlives the request */
+    c->lists = r->arena; /* the queue outlives the request */
     r->arena = (struct arena){0};
     return rc;
 }
@@ -81,10 +89,13 @@ int call_stream(struct api_call *c, struct err *e)
 
 int call_own(struct api_call *c, size_t size, struct err *e)
 {
+    CHECK(!c->own, "%zu bytes", size);
     c->own = arena_push0(&c->arena, 1, size);
     return c->own ? 0 : err_memory(e, "a call", size);
 }
 
+/* Check all fields, then read those of the dialect. The check is first, so that an unsupported
+ * field is reported before the work of tokenizing. */
 static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     if (json_kind(body) != JK_OBJECT)
@@ -94,6 +105,8 @@ static int read_body(struct api_call *c, const struct json *body, struct err *e)
     return rc ? rc : c->dialect->read(c, body, e);
 }
 
+/* Set the id of the answer: the dialect's prefix, microseconds since 1970, and a counter for calls
+ * of the same microsecond. */
 static void name_call(struct api_call *c)
 {
     static _Atomic uint64_t n_call;
@@ -102,19 +115,20 @@ static void name_call(struct api_call *c)
     c->created = time_wall_us() / 1000000;
 }
 
-/* Check the requests before anything of the call is computed. The engine's errors name the prompt;
- * clients of this dialect use another field. */
+/* Check the requests before the engine computes any of them. The engine's errors contain the field
+ * "prompt", which may have another name in this dialect. */
 static int validate_part(const struct api_call *c, struct part *p, struct err *e)
 {
-    struct engine *en = c->api->session->engine; /* NULL: bodies are only read */
+    /* the model's engine; NULL: bodies are only validated */
+    struct engine *en = c->api->session->engine;
     int rc = en ? engine_validate(en, p->request, e) : 0;
     if (rc == ERR_LIMIT) engine_refused(en);
     p->n_prompt = (int)p->request->prompt.n;
     return rc ? err_rename(e, rc, "prompt", c->dialect->prompt) : 0;
 }
 
-/* Prepare the first prompt's sampling parameters for all prompts: lists may be long, and prompts
- * many. */
+/* Prepare the sampling parameters once for all prompts,
+ * because lists may be long and prompts many. */
 static int share_lists(struct api_call *c, struct err *e)
 {
     struct engine *en = c->api->session->engine;
@@ -128,24 +142,29 @@ int api_call_open(struct api_call **out, const struct api *a, const char *url,
 {
     const struct dialect *d = dialect_find(url);
     *out = NULL;
-    return d ? call_open(out, a, d, body, bell, e)
+    return d ? call_open(out, a, d, body, 0, bell, e)
              : err_field(e, ERR_MISSING, "url", ": endpoint \"%.100s\" not found", url);
 }
 
+/* Order: the body, then one constraint for all prompts, then the check of each request by the
+ * engine. The lists of the parameters are shared after the first request was validated. */
 int call_open(struct api_call **out, const struct api *a, const struct dialect *dialect,
-              const struct json *body, struct queue *bell, struct err *e)
+              const struct json *body, uint64_t holder, struct queue *bell, struct err *e)
 {
     *out = NULL;
     struct api_call *c = calloc(1, sizeof *c);
     if (!c) return err_memory(e, "a call", sizeof *c);
     c->api = a;
     c->dialect = dialect;
+    c->holder = holder;
     c->unique = os_random();
     name_call(c);
     c->bell = bell;
     int rc = read_body(c, body, e);
-    if (rc == 0) rc = call_hold_requests(c, e);
+    if (rc == 0) rc = call_constrain_requests(c, e);
+    const int adapter = rc == 0 ? session_adapter(a->session, c->model) : 0;
     for (int i = 0; rc == 0 && i < c->n_part; i++) {
+        c->part[i].request->adapter = adapter;
         rc = validate_part(c, &c->part[i], e);
         if (rc == 0 && i == 0) rc = share_lists(c, e);
     }
@@ -156,8 +175,11 @@ int call_open(struct api_call **out, const struct api *a, const struct dialect *
     return rc;
 }
 
+/* Return a seed for ids of tool calls in choice `index`. It differs between calls, unless the api
+ * has a seed. The constant is 2^64 divided by the golden ratio. */
 uint64_t choice_seed(const struct api_call *c, int index)
 {
+    CHECK(index >= 0, "choice %d", index);
     uint64_t state = c->api->seeded ? c->api->seed ^ c->salt : c->unique;
     state ^= (uint64_t)index * 0x9E3779B97F4A7C15u;
     return rng_next(&state);
@@ -168,13 +190,14 @@ void api_call_salt(struct api_call *c, uint64_t salt)
     c->salt = salt;
 }
 
-void api_call_share(struct api_call *c, uint64_t share_id, double weight, uint64_t cache_salt)
+void api_call_set_holder(struct api_call *c, uint64_t holder, double weight, uint64_t cache_salt)
 {
     for (int i = 0; i < c->n_part; i++) {
         struct request *r = c->part[i].request;
         if (!r) continue;
-        r->share_id = share_id;
-        r->share_weight = weight;
+        r->holder = holder;
+        r->holder_weight = weight;
+        /* the client's own cache_salt keeps its effect */
         r->cache_salt ^= cache_salt;
     }
 }
@@ -195,6 +218,8 @@ void api_call_name(struct api_call *c, const char *name)
 
 /* ---- running ---- */
 
+/* Submit one part. Return ERR_BUSY if the engine's queue is full. The part is then unchanged, so
+ * the call may be repeated. A part beyond ORDINARY_MAX is extra: other requests precede it. */
 static int submit(struct api_call *c, struct part *p, struct err *e)
 {
     struct sample_params *params = &p->request->params;
@@ -203,7 +228,7 @@ static int submit(struct api_call *c, struct part *p, struct err *e)
         params->seeded = true;
     }
     p->request->retry_silently = c->n_running > 0;
-    p->request->extra = c->n_running >= ORDINARY;
+    p->request->extra = c->n_running >= ORDINARY_MAX;
     int rc = part_ready(p, c, e);
     if (rc == 0) rc = engine_submit(c->api->session->engine, p->request, e);
     if (rc != 0) return rc;
@@ -212,8 +237,8 @@ static int submit(struct api_call *c, struct part *p, struct err *e)
     return 0;
 }
 
-/* Return the bytes of a prompt's tokens as JSON text: some are long, and a control character takes
- * six. */
+/* Return the number of bytes of a prompt's tokens as JSON text. Some tokens are long, and a control
+ * character takes six bytes. */
 static int64_t token_bytes(const struct tokenizer *t, const struct ids *ids)
 {
     int64_t sum = 0;
@@ -225,8 +250,9 @@ static int64_t token_bytes(const struct tokenizer *t, const struct ids *ids)
     return sum;
 }
 
-/* Return the bytes of an answer's data on the prompt's tokens, as JSON: ids, and log probabilities
- * in each form. These contain the prompt's own tokens, and alternatives of ordinary length. */
+/* Return the number of bytes of an answer's data on the prompt's tokens, as JSON. The data are ids,
+ * and log probabilities in each form. The estimate assumes the prompt's own tokens, and
+ * alternatives of ordinary length. */
 static int64_t prompt_bytes(const struct api_call *c, const struct request *r)
 {
     enum { ID_BYTES = 8, BY_ID_BYTES = 80, ECHO_BYTES = 40 };
@@ -239,13 +265,14 @@ static int64_t prompt_bytes(const struct api_call *c, const struct request *r)
     return n;
 }
 
+/* Return the length of the text as JSON. */
 static int64_t escaped_bytes(const char *text, size_t n)
 {
     return n ? (int64_t)json_text_bytes(text, n) : 0;
 }
 
-/* Return the bytes of the request that each choice repeats: in the answer and in the connection's
- * buffer. Text that its parser reads again is held once. */
+/* Return the number of bytes of the request that each choice repeats, in the answer and in the
+ * connection's buffer. The sum counts text that its parser reads again only once. */
 static int64_t repeated_bytes(const struct api_call *c, const struct part *p)
 {
     const struct request *r = p->request;
@@ -256,7 +283,7 @@ static int64_t repeated_bytes(const struct api_call *c, const struct part *p)
     return r->n * n_text + (of_choice ? r->n : 1) * 2 * prompt_bytes(c, r);
 }
 
-/* Reserve room for all answers before the first one. */
+/* Reserve memory for all answers before the first answer. */
 static int reserve(struct api_call *c, struct err *e)
 {
     int64_t n_byte = 0;
@@ -265,12 +292,14 @@ static int reserve(struct api_call *c, struct err *e)
         n_byte += part_bytes(&c->part[i], c->api) + repeated_bytes(c, &c->part[i]);
     n_byte += sample_lists_bytes(c->sample_lists);
     if (c->constraint) n_byte += c->constraint->n_byte;
-    const struct request *first = c->part[0].request; /* nothing is submitted yet */
+    const struct request *first = c->part[0].request; /* no request is submitted yet */
     int rc = engine_reserve(c->api->session->engine, first, n_byte, e);
-    if (rc == 0) c->n_byte = n_byte, c->share_id = first->share_id;
+    if (rc == 0) c->n_byte = n_byte, c->holder = first->holder;
     return rc;
 }
 
+/* Submit as many parts as permitted. A full queue is an error only if no part runs. Otherwise
+ * api_call_poll continues after the end of a part. */
 int api_call_submit(struct api_call *c, struct err *e)
 {
     int rc = reserve(c, e);
@@ -279,8 +308,8 @@ int api_call_submit(struct api_call *c, struct err *e)
     return rc == ERR_BUSY && c->n_running > 0 ? 0 : rc;
 }
 
-/* Read the events of a submitted part. The queue is freed with the last event: it is larger than
- * most answers, and a call may have thousands of parts. */
+/* Read the events of a submitted part. The queue is freed with the last event. A queue is larger
+ * than most answers, and a call may have thousands of parts. */
 static void part_poll(struct api_call *c, struct part *p, int64_t wait_us)
 {
     struct event ev;
@@ -293,6 +322,8 @@ static void part_poll(struct api_call *c, struct part *p, int64_t wait_us)
     p->queue = NULL;
 }
 
+/* A failed submission of later parts cancels the call. The loop then continues until all submitted
+ * parts have ended. */
 bool api_call_poll(struct api_call *c)
 {
     int n_running = c->n_running;
@@ -305,12 +336,14 @@ bool api_call_poll(struct api_call *c)
     return c->n_open == 0;
 }
 
+/* Parts that were not submitted are done at once.
+ * Submitted parts are done after the engine's end event. */
 void api_call_cancel(struct api_call *c)
 {
     for (int i = 0; i < c->n_part; i++) {
         struct part *p = &c->part[i];
         if (p->done) continue;
-        if (p->request) { /* never submitted to the engine */
+        if (p->request) { /* true if the part was never submitted */
             request_close(p->request);
             p->request = NULL;
             p->done = true;
@@ -321,6 +354,8 @@ void api_call_cancel(struct api_call *c)
     }
 }
 
+/* Wait for the end of a running part,
+ * because the engine writes to its queue until the end event. */
 static void part_close(struct api_call *c, struct part *p)
 {
     bool running = p->queue && !p->request && !p->done;
@@ -341,7 +376,7 @@ void api_call_close(struct api_call *c)
     arena_deinit(&c->lists);
     sample_lists_close(c->sample_lists);
     if (c->constraint) c->constraint->op->close(c->constraint);
-    if (c->api->session->engine) engine_unreserve(c->api->session->engine, c->share_id, c->n_byte);
+    if (c->api->session->engine) engine_unreserve(c->api->session->engine, c->holder, c->n_byte);
     free(c);
 }
 
@@ -352,6 +387,7 @@ const char *api_call_id(const struct api_call *c)
     return c->id;
 }
 
+/* A ranked choice (best_of) counts its own tokens, because the usage counts all candidates. */
 int choice_n_token(const struct part *p, const struct choice *a)
 {
     if (p->ranked) return (int)a->ids.n + (a->stop_id >= 0);
@@ -370,12 +406,39 @@ int api_call_n_token(const struct api_call *c, int *n_prompt)
     return n;
 }
 
+/* Set the error of fields that together allow no token. Only fields that forbid a token are named,
+ * because a client changes these. */
+static int fail_by_fields(const char *field, unsigned forbids, struct err *e)
+{
+    static const char *const names[] = {"logit_bias", "bad_words", "allowed_token_ids",
+                                        "min_tokens"};
+    char list[64] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (forbids >> i & 1)
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", names[i]);
+    if (!field) return err_set(e, ERR_ARG, "%s: no token may follow", list);
+    return err_field(e, ERR_ARG, field, ": contradicts %s: no token may follow", list);
+}
+
+/* Set the error of a choice that ended with FINISH_ERROR. A limit of the constraint is a client's
+ * error: the same request would reach it again. */
+static int fail_by(const struct part *p, const struct reply *r, struct err *e)
+{
+    const char *field = p->constraint_field;
+    if (r->cause == CAUSE_MEMORY)
+        return err_set(e, ERR_MEMORY, "out of memory: the constraint of an answer");
+    if (r->cause == CAUSE_FIELDS) return fail_by_fields(field, r->forbids, e);
+    if (r->cause == CAUSE_LIMIT && field)
+        return err_field(e, ERR_LIMIT, field,
+                         ": allows no token, or exceeded its limit of work or size");
+    return err_set(e, ERR_IO, "the model's output allows no token");
+}
+
 int check_choice(const struct part *p, const struct choice *a, struct err *e)
 {
     if (p->no_memory) return err_memory(e, "an answer", a->text.n);
-    if (a->reply.finish == FINISH_ERROR)
-        return err_set(e, ERR_IO, "the model's output allows no token%s",
-                       p->held ? ", or its constraint exceeded its limit of time or memory" : "");
+    if (a->reply.finish == FINISH_ERROR) return fail_by(p, &a->reply, e);
     if (a->reply.finish == FINISH_REFUSED)
         return err_set(
             e, ERR_BUSY,
@@ -384,6 +447,7 @@ int check_choice(const struct part *p, const struct choice *a, struct err *e)
     return 0;
 }
 
+/* Return the number of log probabilities, by the last token's number of alternatives. */
 static int64_t log_size(const struct answer_log *log)
 {
     return (int64_t)log->n * (log->n ? 1 + log->v[log->n - 1].n_top : 0);
@@ -402,7 +466,7 @@ int64_t api_call_size(const struct api_call *c)
     return n;
 }
 
-/* Return whether every prompt has an answer. */
+/* Return 0 if every prompt has an answer. */
 static int check_choices(const struct api_call *c, struct err *e)
 {
     int rc = 0;
@@ -412,6 +476,7 @@ static int check_choices(const struct api_call *c, struct err *e)
     return rc;
 }
 
+/* On failure b is as before, so the caller can write an error in place of the answer. */
 int api_call_put(const struct api_call *c, struct buf *b, struct err *e)
 {
     size_t before = b->n;

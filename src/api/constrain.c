@@ -1,10 +1,17 @@
-/* constrain.c - the constraint of a call's answers: compiled while the body is read, forked for
- * each request. */
+/* constrain.c - the constraint of a call's answers. It is compiled while the body is read, and
+ * forked for each request.
+ *
+ *    body --openai_read_format--> c->spec --call_compile--> c->constraint --fork--> each request
+ *
+ * Reading and compiling are separate, because the grammar of a message also depends on the tools
+ * and the parsers (constrain_message.c). Errors contain the field of the body. */
 #include "openai.h"
 
 #include <math.h>
 #include <string.h>
 
+/* Keep a constraint of the body. A second one is an error, because an answer can satisfy only one
+ * grammar. The text is copied, because the body is freed before the call ends. */
 int call_constrain(struct api_call *c, const struct constraint_spec *spec, struct err *e)
 {
     if (c->spec.field)
@@ -15,64 +22,74 @@ int call_constrain(struct api_call *c, const struct constraint_spec *spec, struc
     return c->spec.text ? 0 : err_memory(e, "a constraint", spec->n);
 }
 
+/* Compile a constraint into c->constraint. The server's settings can only make its JSON stricter.
+ * ERR_UNSUPPORTED if there is no model. */
 int call_compile(struct api_call *c, const struct constraint_spec *spec, struct err *why)
 {
-    struct words *words = c->api->session->words;
+    struct constraint_vocab *vocab = c->api->session->vocab;
+    struct grammar_options o = spec->options;
+    o.no_white_space |= c->api->no_white_space;
+    o.no_additional |= c->api->no_additional;
     c->constraint_field = spec->field;
-    return words ? held_open(&c->constraint, words, spec->kind, spec->text, spec->n, &spec->options,
-                             why)
+    return vocab ? grammar_constraint_open(&c->constraint, vocab, c->holder, spec->kind, spec->text,
+                                           spec->n, &o, why)
                  : err_set(why, ERR_UNSUPPORTED, "this endpoint has no model");
 }
 
-int call_hold_text(struct api_call *c, struct err *e)
+/* Compile the constraint of a completion, whose whole text it applies to. */
+int call_constrain_text(struct api_call *c, struct err *e)
 {
     struct err why = {0};
     int rc = c->spec.field ? call_compile(c, &c->spec, &why) : 0;
     return rc ? err_field(e, rc, c->spec.field, "%s: %s", c->spec.place, why.text) : 0;
 }
 
-/* Check that a request may have the constraint of a field. */
-static int check_held(const struct request *r, const char *field, struct err *e)
+/* Check that a request may have the constraint of `field`. */
+static int check_constrained(const struct request *r, const char *field, struct err *e)
 {
     if (!r->params.ignore_eos) return 0;
     return err_field(e, ERR_UNSUPPORTED, "ignore_eos",
                      ": must not come with %s, which ends the answer", field);
 }
 
-int call_hold_requests(struct api_call *c, struct err *e)
+/* Give each request a fork of the compiled grammar.
+ * Forks share the grammar and have separate states. */
+int call_constrain_requests(struct api_call *c, struct err *e)
 {
     for (int i = 0; i < c->n_part && c->constraint; i++) {
         struct request *r = c->part[i].request;
-        int rc = check_held(r, c->constraint_field, e);
+        int rc = check_constrained(r, c->constraint_field, e);
         if (rc != 0) return rc;
         r->constraint = c->constraint->op->fork(c->constraint);
         if (!r->constraint)
             return err_memory(e, "a constraint", (unsigned long long)c->constraint->n_byte);
-        c->part[i].held = true;
+        c->part[i].constraint_field = c->constraint_field;
     }
     return 0;
 }
 
-int api_hold(struct request *r, const struct api *a, const struct json *body, struct err *e)
+/* A call on the stack is enough: only its constraint and arena are used. */
+int api_constrain(struct request *r, const struct api *a, const struct json *body, struct err *e)
 {
     struct api_call c = {.api = a};
     int rc = openai_read_format(&c, body, e);
-    if (rc == 0) rc = call_hold_text(&c, e);
+    if (rc == 0) rc = call_constrain_text(&c, e);
     arena_deinit(&c.arena);
     r->constraint = c.constraint;
-    return rc == 0 && c.constraint ? check_held(r, c.constraint_field, e) : rc;
+    return rc == 0 && c.constraint ? check_constrained(r, c.constraint_field, e) : rc;
 }
 
-int api_hold_message(struct constraint **out, const struct api *a, const struct json *body,
-                     const char *begun, size_t n_begun, struct chat_parser_options *parser,
-                     struct err *e)
+int api_constrain_message(struct constraint **out, const struct api *a, const struct json *body,
+                          const char *begun, size_t n_begun, struct chat_parser_options *parser,
+                          struct err *e)
 {
     const struct tools_spec no_tools = {0};
     struct api_call c = {.api = a, .n_begun = n_begun};
     c.reasoning_parser = a->chat ? a->chat->reasoning_parser : NULL;
     c.begun = arena_text(&c.arena, n_begun ? begun : "", n_begun);
     int rc = c.begun ? openai_read_format(&c, body, e) : err_memory(e, "a prompt", n_begun);
-    if (rc == 0) rc = a->chat ? call_hold_message(&c, &no_tools, e) : call_hold_text(&c, e);
+    if (rc == 0)
+        rc = a->chat ? call_constrain_message(&c, &no_tools, e) : call_constrain_text(&c, e);
     *parser = (struct chat_parser_options){.reasoning_parser = c.reasoning_parser,
                                            .expected = c.expected};
     arena_deinit(&c.arena);
@@ -82,8 +99,8 @@ int api_hold_message(struct constraint **out, const struct api *a, const struct 
 
 /* ---- constraints in a JSON body ---- */
 
-/* Reject whole numbers beyond 64 bits: they may have lost digits when the body was read, which
- * would change the schema. */
+/* Reject integers of more than 64 bits. They may have lost digits during parsing, which would
+ * change the schema. */
 int check_numbers(const struct json *j, struct err *e)
 {
     int rc = 0;
@@ -100,6 +117,8 @@ int check_numbers(const struct json *j, struct err *e)
     return rc;
 }
 
+/* The value is a JSON value or its text. A value is written as text again, because the compiler of
+ * grammars reads texts. */
 int call_constrain_json(struct api_call *c, const struct constraint_spec *spec,
                         const struct json *value, struct err *e)
 {

@@ -1,7 +1,9 @@
-/* conversation.c - shared by all dialects of conversations: messages become a prompt, and the
- * model's output becomes a message, whole or by deltas, with reasoning and tool calls separated
- * from the content. */
+/* conversation.c - shared by all dialects of conversations. Messages become a prompt. The model's
+ * output becomes a message, whole or by deltas, with reasoning and tool calls separated from the
+ * content. */
 #include "dialect.h"
+
+#include "base/check.h"
 
 #include <string.h>
 
@@ -26,11 +28,15 @@ int read_messages(struct api_call *c, struct part *p, const struct json *body, s
     return rc;
 }
 
+/* Set *out if the delta is content (chat_delta_fn). */
 static void note_content(void *out, const struct chat_delta *d)
 {
     *(bool *)out |= d->kind == CHAT_CONTENT;
 }
 
+/* Return in *out the place of the answer's beginning: before, inside or after reasoning. The parser
+ * is the judge, so that marks are interpreted in one file. *content: the beginning contains
+ * content. */
 int begun_place(const struct api_call *c, enum chat_place *out, bool *content, struct err *e)
 {
     struct chat_parser *parser;
@@ -46,11 +52,11 @@ int begun_place(const struct api_call *c, enum chat_place *out, bool *content, s
     return rc;
 }
 
-/* Open a parser of a choice, behind the prompt's part of the answer. */
+/* Open a parser of a choice, which begins after the prompt's part of the answer. */
 static int open_parser(const struct api_call *c, struct chat_parser **out, struct err *e)
 {
-    /* Without calls, a family may still have marks around content. A constraint is the content as
-     * it is. */
+    /* A model's family may put marks around content even if there are no calls. A constrained text
+     * is content without marks. */
     bool plain = !c->tool_parser && !c->constraint;
     const struct chat_parser_options o = {.tool_parser =
                                               plain ? c->api->chat->tool_parser : c->tool_parser,
@@ -65,6 +71,7 @@ static int open_parser(const struct api_call *c, struct chat_parser **out, struc
 
 /* ---- a whole message ---- */
 
+/* Parse a complete choice. Echoed text precedes the message's content. */
 int choice_message(const struct api_call *c, const struct choice *a, struct chat_message *m,
                    struct err *e)
 {
@@ -83,12 +90,14 @@ int choice_message(const struct api_call *c, const struct choice *a, struct chat
 
 /* ---- deltas ---- */
 
+/* Open the parser of a stream once. Return false if memory ran out. */
 bool choice_begin(const struct api_call *c, struct choice *a)
 {
     if (a->parser) return !chat_parser_failed(a->parser);
     return open_parser(c, &a->parser, NULL) == 0 && !chat_parser_failed(a->parser);
 }
 
+/* Receiver of the parser's deltas. Borrowed: all fields. */
 struct emitter {
     const struct api_call *c;
     struct choice *a;
@@ -96,6 +105,7 @@ struct emitter {
     void *ctx;
 };
 
+/* Drop the deltas that the client does not want. The message is still parsed completely. */
 static void emit_delta(void *emitter, const struct chat_delta *d)
 {
     const struct emitter *t = emitter;
@@ -105,8 +115,11 @@ static void emit_delta(void *emitter, const struct chat_delta *d)
     t->fn(t->ctx, d);
 }
 
+/* Parse the text that has arrived since the last call. */
 bool choice_deltas(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx)
 {
+    CHECK(a->parser && a->n_text_sent <= a->text.n, "%zu of %zu bytes are sent", a->n_text_sent,
+          a->text.n);
     struct emitter t = {c, a, fn, ctx};
     if (a->text.n > a->n_text_sent)
         chat_parser_push(a->parser, a->text.data + a->n_text_sent, a->text.n - a->n_text_sent,

@@ -8,8 +8,8 @@
 #undef DIALECT
 
 static const struct {
-    const char *path;
-    const struct dialect *dialect;
+    const char *path;              /* static */
+    const struct dialect *dialect; /* static */
 } dialects[] = {
 #define DIALECT(path, id) {path, &dialect_##id},
 #include "dialects.def"
@@ -23,7 +23,7 @@ const struct dialect *dialect_find(const char *path)
     return NULL;
 }
 
-/* Return the dialect by the fields of a body: Amazon SageMaker sends every body to /invocations. */
+/* Return the dialect by the fields of a body. Amazon SageMaker sends every body to /invocations. */
 const struct dialect *dialect_of(const char *path, const struct json *body)
 {
     if (strcmp(path, "/invocations") != 0) return dialect_find(path);

@@ -1,6 +1,8 @@
-/* error.c - a failed call in HTTP. The rest of the failure's form is the dialect's. */
+/* error.c - the HTTP status of a failed call. The form of the body depends on the dialect. */
 #include "api.h"
 
+/* Errors of the client are 400, so that clients do not repeat the request. 429 and 503 permit a
+ * repetition. */
 int api_status(int rc)
 {
     switch (rc) {
@@ -15,7 +17,7 @@ int api_status(int rc)
         return 404;
     case ERR_BUSY:
         return 429;
-    case ERR_MEMORY: /* temporary: the same request may succeed later */
+    case ERR_MEMORY: /* the error is temporary: the same request may succeed later */
         return 503;
     default:
         return 500;

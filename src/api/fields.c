@@ -1,11 +1,12 @@
-/* fields.c - unsupported fields of a body. Readers look for the fields that they support; this
- * checks the fields that are present, so that none is ignored silently (fields.def). */
+/* fields.c - unsupported fields of a body. A reader searches only for the fields that it supports.
+ * This file checks all fields of a body, so that no field is ignored silently (fields.def). */
 #include "api_impl.h"
 
 #include "base/log.h"
 
 #include <string.h>
 
+/* short names of the endpoints for the rows of fields.def */
 enum {
     C = ENDPOINT_CHAT,
     T = ENDPOINT_TEXT,
@@ -14,33 +15,46 @@ enum {
     L = ENDPOINT_LIBRARY
 };
 
+/* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "off". IF_UNLIMITED:
+ * accepted only with a value that means "no limit". */
+enum support { SUPPORTED, IF_UNSET, IF_UNLIMITED };
+
 static const struct field {
-    const char *name;
+    const char *name; /* static; a NULL is the alias of a parameter without one */
     unsigned where;
-    bool later;
+    enum support support;
 } fields[] = {
-#define REAL(name, ...)     {#name, C | T | L, false},
-#define INT(name, ...)      {#name, C | T | L, false},
-#define ONE_INT(name, ...)  {#name, C | T | L, false},
-#define ONE_FLAG(name, ...) {#name, C | T | L, false},
-#define OTHER(name, ...)    {#name, C | T | L, false},
+#define REAL(name, fallback, range, flag, key, alias, help)                                        \
+    {#name, C | T | L, SUPPORTED}, {alias, C | T, SUPPORTED},
+#define INT(name, fallback, range, flag, key, alias, help)                                         \
+    {#name, C | T | L, SUPPORTED}, {alias, C | T, SUPPORTED},
+#define ONE_INT(name, ...)  {#name, C | T | L, SUPPORTED},
+#define ONE_FLAG(name, ...) {#name, C | T | L, SUPPORTED},
+#define OTHER(name, ...)    {#name, C | T | L, SUPPORTED},
 #include "sample/params.def"
-#define READ(name, where)      {#name, where, false},
-#define IDLE(name, where, why) {#name, where, false},
-#define LATER(name, where)     {#name, where, true},
+#define READ(name, where)      {#name, where, SUPPORTED},
+#define IDLE(name, where, why) {#name, where, SUPPORTED},
+#define LATER(name, where)     {#name, where, IF_UNSET},
+#define LIMIT(name, where)     {#name, where, IF_UNLIMITED},
 #include "fields.def"
 #undef READ
 #undef IDLE
 #undef LATER
+#undef LIMIT
 };
 
+/* Return the row of a field for one of the endpoints `where`.
+ * NULL if they do not know the field. */
 static const struct field *find(const char *name, unsigned where)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if ((fields[i].where & where) && strcmp(fields[i].name, name) == 0) return &fields[i];
+        if ((fields[i].where & where) && fields[i].name && strcmp(fields[i].name, name) == 0)
+            return &fields[i];
     return NULL;
 }
 
+/* Return true if the value would change an answer. Clients often send unsupported fields with a
+ * value that means "off": null, false, 0, "", [] or {}. */
 bool body_is_set(const struct json *j)
 {
     size_t n = 0;
@@ -60,13 +74,23 @@ bool body_is_set(const struct json *j)
     }
 }
 
+/* A negative or null limit means "no limit", the only supported value of a LIMIT row. */
+static bool is_supported(const struct field *f, const struct json *value)
+{
+    const bool negative = json_real(value, 0) < 0;
+    if (f->support == IF_UNSET) return !body_is_set(value);
+    return f->support == SUPPORTED || negative || json_kind(value) == JK_NULL;
+}
+
+/* Unknown fields are ignored, as in vLLM, because clients send fields of other servers. Known but
+ * unsupported fields are errors, because ignoring one would change the answer. */
 int fields_check(const struct json *body, unsigned where, struct err *e)
 {
     for (void *it = json_first(body); it; it = json_next(body, it)) {
         const char *name = json_it_key(it, NULL);
         const struct field *f = find(name, where);
         const struct json *value = json_it_value(it);
-        if (f && f->later && body_is_set(value))
+        if (f && !is_supported(f, value))
             return err_field(e, ERR_UNSUPPORTED, name, ": not supported yet");
         if (!f) log_debug("ignored the unknown field \"%.60s\" of a request", name);
     }
@@ -75,6 +99,8 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
 
 /* ---- the library's fields: a misspelled name would change an answer silently ---- */
 
+/* A field of another endpoint is an error only if it is set, so that one params object serves
+ * several calls. */
 static int refuse_unknown(const struct json *body, unsigned where, struct err *e)
 {
     for (void *it = json_first(body); it; it = json_next(body, it)) {

@@ -4,9 +4,10 @@
 void get_health(struct exchange *x, void *server)
 {
     (void)server;
-    exchange_reply(x, 200, "text/plain", "", 0); /* vLLM's: an empty 200 */
+    exchange_reply(x, 200, "text/plain", "", 0); /* an empty 200, as in vLLM */
 }
 
+/* {"version":"1.2.3"} */
 void get_version(struct exchange *x, void *server)
 {
     const struct server *s = server;
@@ -18,7 +19,8 @@ void get_version(struct exchange *x, void *server)
     server_reply(x, &b);
 }
 
-/* Count the requests in flight, without this one, and those waiting and running in the engine. */
+/* Return the number of requests in flight, except those of quick routes. Also return the numbers of
+ * requests that wait or run in the engine. */
 void get_load(struct exchange *x, void *server)
 {
     const struct server *s = server;
@@ -27,7 +29,7 @@ void get_load(struct exchange *x, void *server)
     stats_read(engine_stats(s->api->session->engine), &v);
     struct json_out o = {.b = &b};
     out_object(&o, NULL);
-    out_int(&o, "server_load", net_stats(s->net).n_exchange - 1);
+    out_int(&o, "server_load", net_stats(s->net).n_answer);
     out_int(&o, "running", v.value[STAT_running]);
     out_int(&o, "waiting", v.value[STAT_waiting]);
     out_end(&o);

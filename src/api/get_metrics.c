@@ -1,6 +1,6 @@
-/* get_metrics.c - GET /metrics, for Prometheus: the engine's figures under vLLM's names
- * (engine/stats.def), those of the HTTP server and the process under the names of Python's web
- * servers, and quoth's own figures. */
+/* get_metrics.c - GET /metrics, for Prometheus. The engine's figures have vLLM's names
+ * (engine/stats.def). Figures of the HTTP server and the process have the names of Python's web
+ * servers. quoth's own figures follow. */
 #include "server_impl.h"
 
 #include "base/os.h"
@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Append the two comment lines of a metric in Prometheus's text format. */
 static void head(struct buf *b, const char *name, const char *kind, const char *help)
 {
     buf_addf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
 }
 
+/* Append a metric without labels. */
 static void one(struct buf *b, const char *name, const char *kind, const char *help, double x)
 {
     head(b, name, kind, help);
@@ -23,12 +25,14 @@ static void one(struct buf *b, const char *name, const char *kind, const char *h
 
 /* ---- answers, by route ---- */
 
+/* Pointers are borrowed. */
 struct answers {
-    const struct net_route *route; /* [n] */
+    const struct net_route *route; /* [n] routes of the server */
     int n;
-    struct net_answers *of; /* [n + 1] */
+    struct net_answers *of; /* [n + 1] counters of each route */
 };
 
+/* Return the number of answers of a route. Each is in one bucket of n_time. */
 static int64_t n_of(const struct net_answers *a)
 {
     int64_t n = 0;
@@ -36,7 +40,7 @@ static int64_t n_of(const struct net_answers *a)
     return n;
 }
 
-/* handler="/v1/models",method="GET" */
+/* Return the labels of route i, such as handler="/v1/models",method="GET". */
 static const char *labels(const struct answers *a, int i, char out[160])
 {
     bool known = i < a->n;
@@ -45,6 +49,7 @@ static const char *labels(const struct answers *a, int i, char out[160])
     return out;
 }
 
+/* Classes without an answer are omitted, because most routes never have one. */
 static void put_status(struct buf *b, const struct answers *a)
 {
     char label[160];
@@ -56,6 +61,8 @@ static void put_status(struct buf *b, const struct answers *a)
                          k, (long long)a->of[i].n_status[k]);
 }
 
+/* Append a summary of sizes: sum and count per route. out: bytes of answers, otherwise of
+ * requests. */
 static void put_sizes(struct buf *b, const struct answers *a, const char *name, const char *help,
                       bool out)
 {
@@ -70,10 +77,12 @@ static void put_sizes(struct buf *b, const struct answers *a, const char *name, 
     }
 }
 
-/* label: "" or the text of labels(). coarse: only three of the bounds. */
+/* Append the times of a route's answers. label: "" or the text of labels(). coarse: only three of
+ * the bounds. */
 static void put_times(struct buf *b, const char *name, const char *label,
                       const struct net_answers *r, bool coarse)
 {
+    /* buckets of Prometheus are cumulative */
     int64_t below = 0;
     const char *comma = *label ? "," : "", *open = *label ? "{" : "", *close = *label ? "}" : "";
     for (int k = 0; k < NET_TIMES; k++) {
@@ -88,6 +97,8 @@ static void put_times(struct buf *b, const char *name, const char *label,
     buf_addf(b, "%s_count%s%s%s %lld\n", name, open, label, close, (long long)n_of(r));
 }
 
+/* Append two histograms: a coarse one per route, and a fine one over all routes. Their names and
+ * bounds are those of prometheus-fastapi-instrumentator, which vLLM uses. */
 static void put_durations(struct buf *b, const struct answers *a)
 {
     static const char fine[] = "http_request_duration_highr_seconds",
@@ -102,10 +113,12 @@ static void put_durations(struct buf *b, const struct answers *a)
         if (n_of(r) == 0) continue;
         put_times(b, coarse, labels(a, i, label), r, true);
     }
-    head(b, fine, "histogram", "The same of all routes together, in finer steps.");
+    head(b, fine, "histogram",
+         "From a request's head to the last byte of its answer, over all routes.");
     put_times(b, fine, "", &all, false);
 }
 
+/* The counters are copied first, so that all metrics of a page agree. */
 static void put_answers(struct buf *b, const struct server *s)
 {
     struct answers a = {.route = s->o.net.route, .n = s->o.net.n_route};
@@ -124,12 +137,14 @@ static void put_answers(struct buf *b, const struct server *s)
 
 /* ---- the server and the process ---- */
 
+/* Append the figures of the HTTP server. */
 static void put_server(struct buf *b, const struct net_stats *n)
 {
     one(b, "quoth:http_connections", "gauge", "Open connections.", n->n_conn);
-    one(b, "quoth:http_requests_running", "gauge", "Requests being answered.", n->n_exchange);
+    one(b, "quoth:http_requests_running", "gauge",
+        "Requests being answered, except those of quick paths such as /metrics.", n->n_answer);
     one(b, "quoth:http_hangups_total", "counter",
-        "Clients that left before their answer was complete.", (double)n->n_hangup);
+        "Clients that disconnected before their answer was complete.", (double)n->n_hangup);
     one(b, "quoth:log_lines_lost_total", "counter",
         "Lines of the access log that were dropped because it could not be written in time.",
         (double)n->n_log_lost);
@@ -137,6 +152,7 @@ static void put_server(struct buf *b, const struct net_stats *n)
         (double)(n->loop_us + n->handler_us + n->stream_us) * 1e-6);
 }
 
+/* The names are those of Prometheus's client libraries. */
 static void put_process(struct buf *b)
 {
     struct process_usage u;
@@ -154,7 +170,7 @@ static void put_process(struct buf *b)
         (double)u.n_fd_max);
 }
 
-/* The peak rates of the machine, and their utilization in the window. */
+/* Append the peak rates of the machine, and their utilization in the window. */
 static void put_use(struct buf *b, const struct server *s, const struct stats_view *v,
                     double window_s)
 {
@@ -185,6 +201,7 @@ static void put_use(struct buf *b, const struct server *s, const struct stats_vi
 /* Return the query's `window` in seconds, for high-water marks. */
 static int read_window(double *window, const struct exchange *x, struct err *e)
 {
+    /* a window cannot be longer than the engine's record */
     const double most = STATS_WINDOW_US * 1e-6;
     struct buf text = {0};
     double s = 60;
@@ -193,10 +210,13 @@ static int read_window(double *window, const struct exchange *x, struct err *e)
     if (found > 0) s = strtod(text.data ? text.data : "", &end);
     bool ok = found >= 0 && s >= 0 && s <= 1e9 && (!end || (*end == 0 && end != text.data)),
          no_memory = text.failed;
+    char got[61];
+    snprintf(got, sizeof got, "%s", text.data ? text.data : "");
     buf_deinit(&text);
     *window = ok ? fmin(s, most) : 0;
     if (no_memory) return err_memory(e, "the window of high-water marks", 0);
-    return ok ? 0 : err_field(e, ERR_ARG, "window", ": expected a number of seconds");
+    return ok ? 0
+              : err_field(e, ERR_ARG, "window", ": expected a number of seconds, got \"%s\"", got);
 }
 
 void get_metrics(struct exchange *x, void *server)

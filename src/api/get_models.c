@@ -1,20 +1,28 @@
-/* get_models.c - GET /v1/models and /v1/models/{id}: the names of the served model. */
+/* get_models.c - GET /v1/models and /v1/models/{id}: names of the served model, and its
+ * adapters.
+ *
+ *    {"object":"list","data":[{"id":"m","max_model_len":4096,"meta":{"n_vocab":32000},...},...]} */
 #include "server_impl.h"
 
 #include <string.h>
 
-/* Append `meta` in the form of llama.cpp's server: clients that send token ids need the size of the
+/* Append `meta` in the form of llama.cpp's server. Clients that send token ids need the size of the
  * vocabulary. */
 static void put_model(const struct server *s, const char *name, struct json_out *o)
 {
+    const struct additions *a = &s->api->session->additions;
+    const int adapter = session_adapter(s->api->session, name);
     const struct model_info *i = s->api->session->info;
     out_object(o, NULL);
     out_word(o, "id", name);
     out_word(o, "object", "model");
     out_int(o, "created", s->created);
     out_word(o, "owned_by", "quoth");
-    out_word(o, "root", s->o.name[0]);
-    out_null(o, "parent");
+    out_word(o, "root", adapter ? a->set[adapter].path : s->o.name[0]);
+    if (adapter)
+        out_word(o, "parent", s->o.name[0]);
+    else
+        out_null(o, "parent");
     out_int(o, "max_model_len", i->context_max);
     out_object(o, "meta");
     out_int(o, "n_vocab", i->n_vocab);
@@ -26,17 +34,20 @@ static void put_model(const struct server *s, const char *name, struct json_out 
 void get_models(struct exchange *x, void *server)
 {
     const struct server *s = server;
+    const struct additions *a = &s->api->session->additions;
     struct buf b = {0};
     struct json_out o = {.b = &b};
     out_object(&o, NULL);
     out_word(&o, "object", "list");
     out_list(&o, "data");
     for (int i = 0; i < s->o.n_name; i++) put_model(s, s->o.name[i], &o);
+    for (int i = 1; i < a->n_set; i++) put_model(s, a->set[i].name, &o);
     out_end(&o);
     out_end(&o);
     server_reply(x, &b);
 }
 
+/* {} matches a name with slashes, because it is the end of the path. */
 void get_model(struct exchange *x, void *server)
 {
     const struct server *s = server;

@@ -1,8 +1,8 @@
-/* get_tokenizer_info.c - GET /tokenizer_info: properties of the tokenizer besides /tokenize, under
- * the names of a tokenizer_config.json, as in vLLM. Evaluation harnesses read it if they have no
- * tokenizer. */
+/* get_tokenizer_info.c - GET /tokenizer_info: properties of the tokenizer, under the names of a
+ * tokenizer_config.json, as in vLLM. Evaluation harnesses without a tokenizer use it. */
 #include "server_impl.h"
 
+/* Append a special token's text; null if the tokenizer has no such token. */
 static void put_special(struct json_out *o, const char *key, const struct tokenizer *t, int32_t id)
 {
     size_t n = 0;

@@ -1,4 +1,10 @@
-/* message.c - a message of the assistant in OpenAI's form. */
+/* message.c - a message of the assistant in OpenAI's form.
+ *
+ *   {"role":"assistant","content":TEXT or null,"reasoning_content":TEXT,
+ *    "tool_calls":[{"id":...,"type":"function","function":{"name":...,"arguments":TEXT}}]}
+ *
+ * The last two members are absent if they are empty. `arguments` is a text that contains JSON, not
+ * an object. message_put writes this form for replies and for the template of the next turn. */
 #include "api_impl.h"
 
 #include "base/rng.h"
@@ -10,6 +16,8 @@ static void put_buf(struct json_out *o, const char *key, const struct buf *text)
     out_text(o, key, text->data, text->n);
 }
 
+/* The nine characters are the digits of a random number in base 62, lowest first. The same seed and
+ * i give the same id, so that chunks of a stream and a whole answer agree. */
 void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t id_seed, int i)
 {
     static const char letter[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -22,6 +30,7 @@ void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t 
     out_word(o, key, own ? own : id);
 }
 
+/* Append a call. A model's own id has precedence over a generated one. */
 static void put_call(struct json_out *o, const struct chat_call *c, uint64_t id_seed, size_t i)
 {
     out_object(o, NULL);
@@ -34,6 +43,7 @@ static void put_call(struct json_out *o, const struct chat_call *c, uint64_t id_
     out_end(o);
 }
 
+/* OpenAI's content is null, not "", if a message has only calls. */
 void put_message_members(struct json_out *o, const struct chat_message *m, uint64_t id_seed)
 {
     out_word(o, "role", "assistant");

@@ -1,8 +1,8 @@
 /* openai.c - shared by OpenAI's dialects: the fields around a prompt, the response around its
  * choices, and frames of server-sent events.
  *
- * A frame is a response object with one choice: data: {"id":...,"choices":[{"index":0, ... }]}.
- * After the last frame of the last choice come the usage, if requested, and data: [DONE]. */
+ * A frame is a response object with one choice: data: {"id":...,"choices":[{"index":0, ... }]}. The
+ * usage, if requested, and data: [DONE] follow the last frame of the last choice. */
 #include "openai.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 
 enum { ID_MAX = 200 };
 
+/* Return the data of OpenAI's dialects, which call_own allocated. */
 const struct openai *openai_of(const struct api_call *c)
 {
     return c->own;
@@ -22,7 +23,7 @@ static const struct openai_form *form_of(const struct api_call *c)
 
 /* ---- the body ---- */
 
-/* Use the client's own name of the request as the answer's id, if it is valid in a header. */
+/* Use the client's id of the request as the answer's id if it is valid in a header. */
 static int read_id(struct api_call *c, const struct json *body, struct err *e)
 {
     static const char letters[] =
@@ -36,7 +37,7 @@ static int read_id(struct api_call *c, const struct json *body, struct err *e)
     return 0;
 }
 
-/* Return whether the client requests the answer in pieces. */
+/* Read `stream` and `stream_options`, by which the client requests the answer in pieces. */
 static int read_stream(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *options = body_field(body, "stream_options");
@@ -49,10 +50,11 @@ static int read_stream(struct api_call *c, const struct json *body, struct err *
     if (!c->stream) return err_field(e, ERR_ARG, "stream_options", ": must come with stream true");
     rc = body_flag(options, "include_usage", &own->include_usage, e);
     if (rc == 0) rc = body_flag(options, "continuous_usage_stats", &own->usage_always, e);
-    own->usage_always &= own->include_usage; /* as in vLLM: no effect by itself */
+    own->usage_always &= own->include_usage; /* no effect without include_usage, as in vLLM */
     return rc;
 }
 
+/* Read the fields that all of OpenAI's dialects have. */
 int openai_read(struct api_call *c, const struct json *body, struct err *e)
 {
     int rc = call_own(c, sizeof(struct openai), e);
@@ -75,7 +77,7 @@ static void put_head(const struct api_call *c, const char *object, struct json_o
     out_list(o, form_of(c)->list);
 }
 
-/* Append ids from ids[from] on, with the token that stopped the choice. */
+/* Append ids, from ids[from] on, and the token that stopped the choice. */
 static void put_token_ids(const struct choice *a, size_t from, struct json_out *o)
 {
     out_list(o, "token_ids");
@@ -84,12 +86,13 @@ static void put_token_ids(const struct choice *a, size_t from, struct json_out *
     out_end(o);
 }
 
+/* Append the prompt's ids if they are requested. */
 static void put_prompt_ids(const struct api_call *c, const struct part *p, struct json_out *o)
 {
     if (c->ids_back) put_ids(o, "prompt_token_ids", p->prompt.v, p->prompt.n);
 }
 
-/* null if not requested */
+/* Append the log probabilities of the prompt; null if the client does not request them. */
 static void put_requested_logprobs(const struct api_call *c, const struct part *p,
                                    struct json_out *o)
 {
@@ -99,6 +102,8 @@ static void put_requested_logprobs(const struct api_call *c, const struct part *
         out_null(o, "prompt_logprobs");
 }
 
+/* Append the sums over all prompts and choices. In a stream with continuous_usage_stats the sums
+ * are those of the pieces sent so far. */
 static void put_usage(const struct api_call *c, struct json_out *o)
 {
     int n_prompt = 0, n = 0, n_cached = 0;
@@ -106,7 +111,7 @@ static void put_usage(const struct api_call *c, struct json_out *o)
         const struct part *p = &c->part[i];
         n_prompt += p->n_prompt;
         n_cached += p->usage.n_cached;
-        for (int k = 0; k < p->n; k++) /* a choice's first piece contains only the role */
+        for (int k = 0; k < p->n; k++) /* the first piece of a choice contains only the role */
             if (p->choice[k].begun || !openai_of(c)->usage_always)
                 n += choice_n_token(p, &p->choice[k]);
     }
@@ -114,7 +119,7 @@ static void put_usage(const struct api_call *c, struct json_out *o)
     out_int(o, "prompt_tokens", n_prompt);
     out_int(o, "completion_tokens", n);
     out_int(o, "total_tokens", n_prompt + n);
-    if (c->n_open == 0) { /* known only at the end */
+    if (c->n_open == 0) { /* the number is available only at the end */
         out_object(o, "prompt_tokens_details");
         out_int(o, "cached_tokens", n_cached);
         out_end(o);
@@ -122,7 +127,8 @@ static void put_usage(const struct api_call *c, struct json_out *o)
     out_end(o);
 }
 
-/* Return the reason for the end: OpenAI's clients know few; a limit of time is a "length". */
+/* Return the reason for the end. OpenAI's clients support few reasons, so a time limit is reported
+ * as "length". */
 static const char *finish_word(enum finish f)
 {
     return finish_name(f == FINISH_TIMEOUT ? FINISH_LENGTH : f);
@@ -144,8 +150,8 @@ static void put_finish(const struct api_call *c, const struct part *p, const str
         out_null(o, "stop_reason");
 }
 
-/* Append the members that follow the choice itself in all dialects: the tokens, if requested, and
- * the reason for the end. */
+/* Append the members of a choice that are common to all dialects: the tokens, if requested, and the
+ * reason for the end. */
 static void put_choice_end(const struct api_call *c, const struct part *p, const struct choice *a,
                            bool called, struct json_out *o)
 {
@@ -157,7 +163,7 @@ static void put_choice_end(const struct api_call *c, const struct part *p, const
     if (!p->pooled) put_finish(c, p, a, called, o);
 }
 
-/* Append the choices of one prompt after those of the previous ones. */
+/* Append the choices of one prompt after the choices of the previous prompts. */
 static int put_part(const struct api_call *c, const struct part *p, int *index, struct json_out *o,
                     struct err *e)
 {
@@ -174,6 +180,7 @@ static int put_part(const struct api_call *c, const struct part *p, int *index, 
     return rc;
 }
 
+/* The order of members is that of OpenAI's answers: clients print them unchanged. */
 int openai_put(const struct api_call *c, struct buf *b, struct err *e)
 {
     struct json_out o = {.b = b};
@@ -193,6 +200,7 @@ int openai_put(const struct api_call *c, struct buf *b, struct err *e)
 
 /* ---- frames ---- */
 
+/* Begin a server-sent event with a response object. frame_close ends both. */
 static void frame_open(const struct api_call *c, struct json_out *o, struct buf *b)
 {
     *o = (struct json_out){.b = b};
@@ -213,6 +221,8 @@ void openai_frame_begin(const struct api_call *c, int index, struct json_out *o,
     out_int(o, "index", index);
 }
 
+/* Ids of the prompt are sent once per choice, with its first frame. Their place depends on the
+ * dialect: in the choice, or in the response. */
 void openai_frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
                       struct json_out *o)
 {
@@ -235,6 +245,8 @@ void openai_frame_end(const struct api_call *c, const struct part *p, struct cho
     frame_close(o);
 }
 
+/* Return a view of the log that is not sent yet, and mark it as sent.
+ * It is borrowed until the next event. */
 struct answer_log log_unsent(struct choice *a)
 {
     struct answer_log log = {.v = a->log.v ? a->log.v + a->n_log_sent : NULL,
@@ -244,6 +256,7 @@ struct answer_log log_unsent(struct choice *a)
     return log;
 }
 
+/* The usage is in a separate frame with an empty list of choices, as OpenAI sends it. */
 void openai_put_end(const struct api_call *c, struct buf *b)
 {
     if (openai_of(c)->include_usage) {

@@ -1,72 +1,81 @@
-/* openai.h - private to src/api: openai.c, shared by OpenAI's dialects (chat completions,
+/* openai.h - private to src/api: openai.c, which is shared by OpenAI's dialects (chat completions,
  * completions, embeddings). */
 #ifndef QUOTH_API_OPENAI_H
 #define QUOTH_API_OPENAI_H
 
 #include "dialect.h"
 
-/* dialect.form: a response is its head, a list of choices and the usage. */
+/* Data of dialect.form. A response is its head, a list of choices and the usage.
+ * All texts are static. */
 struct openai_form {
     const char *object, *object_piece; /* "object" of responses and of frames */
     const char *list;                  /* name of the list of choices */
-    /* true if the prompt's ids and log probabilities are members of the response, as in vLLM's
-     * chats */
+    /* true if the response contains the prompt's ids and log probabilities, as in vLLM's chats */
     bool prompt_in_response;
-    /* Write a choice's members between "index" and the reason for its end. *called: it ended in a
-     * tool call. */
+    /* function that writes a choice's members between "index" and the reason for its end. *called
+     * is set if the choice ended in a tool call. It returns ERR_MEMORY; ERR_IO for embeddings that
+     * are not finite. */
     int (*put)(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct json_out *o, struct err *e);
 };
 
-/* c->own */
+/* Data of c->own. */
 struct openai {
-    /* usage in streams: at the end; in each piece, as far as it is known */
+    /* true for usage at the end of a stream;
+     * true for usage in each piece, with the tokens so far */
     bool include_usage, usage_always;
-    /* of embeddings */
-    int dimensions; /* 0: all */
+    /* fields of embeddings */
+    int dimensions; /* length of the returned vectors; 0: all components */
     bool base64;
 };
 const struct openai *openai_of(const struct api_call *c);
 
 extern const struct error_form openai_errors;
-extern const char openai_no_memory[]; /* dialect.no_memory */
+extern const char openai_no_memory[]; /* value of dialect.no_memory */
 
 /* Allocate c->own and read the fields of all three dialects: model, request_id, stream,
- * stream_options. */
+ * stream_options. ERR_ARG with the field, ERR_UNSUPPORTED for "stream" (call_stream),
+ * ERR_MEMORY. */
 int openai_read(struct api_call *c, const struct json *body, struct err *e);
-/* Read the constraint of the answers. Call after the parts exist. */
+/* Read the constraint of the answers into c->spec. Call after the parts exist. ERR_ARG for a wrong
+ * type or two constraints, ERR_UNSUPPORTED for an unknown kind or an inexact number, ERR_MEMORY. */
 int openai_read_format(struct api_call *c, const struct json *body, struct err *e);
-/* Convert a body with `functions` or `function_call` to `tools` and `tool_choice`. *out is owned by the
- * caller, NULL if the body has neither. */
+/* Convert a body with `functions` or `function_call` to `tools` and `tool_choice`. The caller owns
+ * *out, which is NULL if the body has neither, and after an error. ERR_ARG if the body also has the
+ * new fields or a wrong type, ERR_MEMORY. */
 int openai_read_functions(struct json **out, const struct json *body, struct err *e);
-/* Read tools, tool_choice and parallel_tool_calls. Sets c->tool_parser. */
+/* Read tools, tool_choice and parallel_tool_calls. Set c->tool_parser. out->tool is in the call's
+ * arena. ERR_ARG with the field, ERR_LIMIT for too many tools, ERR_UNSUPPORTED for a kind of tool
+ * or choice, ERR_MEMORY. */
 int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct json *body,
                       struct err *e);
-/* dialect.put, put_end and put_error */
+/* Functions of dialect.put, put_end and put_error.
+ * openai_put has the errors of the form's `put`. */
 int openai_put(const struct api_call *c, struct buf *b, struct err *e);
 void openai_put_end(const struct api_call *c, struct buf *b);
 void openai_put_error(struct buf *b, int rc, const struct err *e);
 
-/* Begin and end a frame of a choice; the caller writes the choice's members in between. last: with
- * the reason for the end. */
+/* Begin and end a frame of a choice. The caller writes the choice's members between these calls.
+ * last: the frame contains the reason for the end. */
 void openai_frame_begin(const struct api_call *c, int index, struct json_out *o, struct buf *b);
 void openai_frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
                       struct json_out *o);
-/* Append the log probabilities that are not sent yet, and count them as sent. */
+/* Return the log probabilities that are not sent yet, and mark them as sent. */
 struct answer_log log_unsent(struct choice *a);
 
 /* ---- openai_logprobs.c: members of the object that is open ---- */
 
 void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const struct answer_log *log);
-/* Append log probabilities of the prompt's tokens (maybe none) and of those after it. The first
- * token is at text_offset. */
+/* Append log probabilities of the prompt's tokens (maybe none) and of later tokens. text_offset:
+ * offset of the first token in the text. */
 void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
                              const struct answer_log *prompt, const struct answer_log *log,
                              size_t text_offset);
-/* Append vLLM's "prompt_logprobs": null for the first token, then an object by id for each. */
+/* Append vLLM's "prompt_logprobs": null for the first token, then an object with ids as names for
+ * each later token. */
 void put_prompt_logprobs(struct json_out *o, const struct tokenizer *t,
                          const struct answer_log *log);
-/* Return the bytes of the log's texts of tokens. */
+/* Return the total size of the texts of the log's tokens. */
 size_t log_bytes(const struct tokenizer *t, const struct answer_log *log);
 
 #endif

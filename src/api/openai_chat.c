@@ -1,5 +1,8 @@
-/* openai_chat.c - /v1/chat/completions: messages in, a message out, with reasoning and tool calls
- * parsed from the model's output. */
+/* openai_chat.c - /v1/chat/completions: read a conversation and write the model's message.
+ * Reasoning and tool calls are parsed from the model's output.
+ *
+ *    body -> params -> messages -> tools -> reasoning -> response_format -> constraint
+ *    text -> chat parser -> message, or deltas: role, reasoning, content, calls, finish_reason */
 #include "openai.h"
 
 #include "base/json.h"
@@ -8,7 +11,7 @@
 
 /* ---- the body ---- */
 
-/* Return true if the request or the server's options turn reasoning on. */
+/* Return true if the request or the server's options enable reasoning. */
 static bool requests_reasoning(const struct api_call *c, const struct json *body)
 {
     const struct json *kwargs = body_field(body, "chat_template_kwargs");
@@ -19,7 +22,8 @@ static bool requests_reasoning(const struct api_call *c, const struct json *body
            (effort && strcmp(effort, "none") != 0);
 }
 
-/* Set whether reasoning is parsed and returned; reasoning_format as llama.cpp's server has it. */
+/* Read the fields that enable the parsing and the return of reasoning. reasoning_format has the
+ * values of llama.cpp's server. */
 static int read_reasoning(struct api_call *c, const struct json *body, struct err *e)
 {
     const char *format = "auto";
@@ -49,7 +53,7 @@ static int check_modalities(const struct json *body, struct err *e)
     return 0;
 }
 
-/* Continue the last message if it is the assistant's, as vLLM does. */
+/* Continue the last message if it is the assistant's, as in vLLM. */
 static int read_echo(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *list = body_field(body, "messages");
@@ -63,6 +67,7 @@ static int read_echo(struct api_call *c, const struct json *body, struct err *e)
     return c->echoed.text ? 0 : err_memory(e, "messages", c->echoed.n);
 }
 
+/* n_logprob is -1 without log probabilities, and 0 for the chosen token only. */
 static int read_chat_logprobs(struct api_call *c, struct request *r, const struct json *body,
                               struct err *e)
 {
@@ -76,17 +81,20 @@ static int read_chat_logprobs(struct api_call *c, struct request *r, const struc
     return rc;
 }
 
-/* Set the length: as the context allows, by default. */
+/* Set the maximum length. The default is the length that the context allows. */
 static int read_max_tokens(const struct api_call *c, struct request *r, const struct json *body,
                            struct err *e)
 {
     int64_t n = c->api->session->info->context_max;
     int rc = body_int(body, "max_tokens", 0, INT32_MAX, &n, e);
     if (rc == 0) rc = body_int(body, "max_completion_tokens", 0, INT32_MAX, &n, e);
+    if (rc == 0) rc = api_read_n_predict(c->api, body, &n, e);
     r->max_tokens = (int)n;
     return rc;
 }
 
+/* The prompt is read before the tools, so that a prompt that is too long fails first. Tools and
+ * reasoning select the parsers, which the constraint needs. */
 static int read_chat(struct api_call *c, const struct json *body, struct err *e)
 {
     struct tools_spec tools = {0};
@@ -101,12 +109,14 @@ static int read_chat(struct api_call *c, const struct json *body, struct err *e)
     if (rc == 0) rc = check_modalities(body, e);
     if (rc == 0) rc = read_echo(c, body, e);
     if (rc == 0) rc = openai_read_format(c, body, e);
-    if (rc == 0) rc = call_hold_message(c, &tools, e);
-    /* in some models the marks of reasoning and calls are special tokens */
+    if (rc == 0) rc = call_constrain_message(c, &tools, e);
+    /* special tokens are the marks of reasoning and calls of some models */
     if (rc == 0 && (c->tool_parser || c->reasoning_parser)) p->reply.keep_marks = true;
     return rc;
 }
 
+/* A body with `functions` is converted to one with `tools`. Errors then contain the client's names
+ * of the fields. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     struct json *modern = NULL;
@@ -122,7 +132,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
 
 /* ---- the response ---- */
 
-/* Append "logprobs" of the content, which may be empty. */
+/* Append "logprobs" of the content, which may be an empty list. */
 static void put_logprobs(const struct api_call *c, const struct answer_log *log, struct json_out *o)
 {
     if (c->logprobs && log)
@@ -131,7 +141,7 @@ static void put_logprobs(const struct api_call *c, const struct answer_log *log,
         out_null(o, "logprobs");
 }
 
-/* Put a call in the form of `functions`. name NULL: a later piece of the arguments. */
+/* Append a call in the form of `functions`. name NULL: a later piece of the arguments. */
 static void put_function_call(struct json_out *o, const char *name, const char *arguments, size_t n)
 {
     out_object(o, "function_call");
@@ -140,6 +150,8 @@ static void put_function_call(struct json_out *o, const char *name, const char *
     out_end(o);
 }
 
+/* Append the message of one choice (openai_form). *called: the answer has a call, which changes
+ * finish_reason. */
 static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct json_out *o, struct err *e)
 {
@@ -165,6 +177,7 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
 
 /* ---- the response in pieces ---- */
 
+/* The choice whose frames are written. All pointers are borrowed. */
 struct pieces {
     const struct api_call *c;
     const struct part *part;
@@ -173,6 +186,7 @@ struct pieces {
     struct buf *b;
 };
 
+/* Begin a frame up to the members of its delta. delta_end ends both. */
 static void delta_begin(const struct pieces *p, struct json_out *o)
 {
     openai_frame_begin(p->c, p->index, o, p->b);
@@ -187,13 +201,14 @@ static void delta_end(const struct pieces *p, const struct answer_log *log, bool
     openai_frame_end(p->c, p->part, p->a, last, o);
 }
 
-/* Append everything since the last frame; NULL if nothing. */
+/* Return the log probabilities since the last frame; NULL if there are no new ones. */
 static const struct answer_log *unsent(const struct pieces *p, struct answer_log *log)
 {
     *log = log_unsent(p->a);
     return log->n ? log : NULL;
 }
 
+/* Append a piece of a call. Id and name are only in the first piece of the call. */
 static void put_delta_call(struct json_out *o, const struct chat_delta *d, uint64_t id_seed)
 {
     out_list(o, "tool_calls");
@@ -211,6 +226,8 @@ static void put_delta_call(struct json_out *o, const struct chat_delta *d, uint6
     out_end(o);
 }
 
+/* Append one frame for a delta of the parser (chat_delta_fn). Log probabilities are in the first
+ * frame after their tokens. */
 static void put_delta(void *ctx, const struct chat_delta *d)
 {
     const struct pieces *p = ctx;
@@ -226,7 +243,7 @@ static void put_delta(void *ctx, const struct chat_delta *d)
     delta_end(p, unsent(p, &log), false, &o);
 }
 
-/* Append the first frame: the role, and the echoed text. */
+/* Append the first frame, which contains the role and the echoed text. */
 static bool put_role(const struct pieces *p)
 {
     struct json_out o;
@@ -239,6 +256,7 @@ static bool put_role(const struct pieces *p)
     return p->a->begun = true;
 }
 
+/* Append the frames of the unsent part: role, deltas, and at the end a frame with finish_reason. */
 static void put_pieces(const struct api_call *c, struct part *part, struct choice *a, int index,
                        struct buf *b)
 {
@@ -246,7 +264,7 @@ static void put_pieces(const struct api_call *c, struct part *part, struct choic
     struct json_out o;
     struct answer_log log;
     if (a->ids.n == 0 && !a->reply.finish)
-        return; /* the first frame shows the time of the first token */
+        return; /* the first frame marks the time of the first token */
     if (!put_role(&p)) {
         part->no_memory = true;
         return;

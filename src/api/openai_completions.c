@@ -1,10 +1,12 @@
 /* openai_completions.c - /v1/completions: texts (or ids) that the model continues. */
 #include "openai.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
-/* Read the log probabilities. With echo, the prompt's tokens have as many alternatives as those
- * after it. */
+/* Read the log probabilities.
+ * Tokens of an echoed prompt have as many alternatives as generated tokens. */
 static int read_text_logprobs(struct api_call *c, struct request *r, const struct json *body,
                               struct err *e)
 {
@@ -17,12 +19,14 @@ static int read_text_logprobs(struct api_call *c, struct request *r, const struc
     return rc;
 }
 
+/* Open the request of one prompt (part_fn). */
 static int open_part(struct api_call *c, struct part *p, const struct json *body, struct err *e)
 {
     int rc = part_open(p, c, body, e);
     return rc ? rc : read_text_logprobs(c, p->request, body, e);
 }
 
+/* An empty suffix is accepted, because some clients always send one. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *suffix = body_field(body, "suffix");
@@ -33,47 +37,64 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     if (rc == 0) rc = body_flag(body, "echo", &c->echo, e);
     if (rc == 0) rc = read_prompts(c, body, open_part, e);
     if (rc == 0) rc = openai_read_format(c, body, e);
-    return rc ? rc : call_hold_text(c, e);
+    return rc ? rc : call_constrain_text(c, e);
 }
 
+/* the log of a prompt that is not echoed */
 static const struct answer_log nothing;
 
-/* Append "text" and "logprobs" of the unsent part: the echoed prompt if the choice has just begun,
- * then text[0..n) and `log`. */
-static void put_text(const struct api_call *c, const struct part *p, bool begins, const char *text,
-                     size_t n, const struct answer_log *log, size_t log_offset, struct json_out *o)
+/* The unsent part of a choice; all borrowed. */
+struct piece {
+    const char *text; /* [n] */
+    size_t n;
+    const struct answer_log *log;
+    size_t log_offset; /* offset of the first token of `log` in the whole text, in bytes */
+    bool begins;       /* true if the choice has just begun */
+};
+
+/* Append "text" and "logprobs" of a piece. The echoed prompt precedes the first piece. */
+static void put_text(const struct api_call *c, const struct part *p, const struct piece *a,
+                     struct json_out *o)
 {
     const struct tokenizer *t = c->api->session->tokenizer;
     struct buf whole = {0};
-    if (begins && p->echo.n) {
+    if (a->begins && p->echo.n) {
         buf_add(&whole, p->echo.data, p->echo.n);
-        buf_add(&whole, text, n);
+        buf_add(&whole, a->text, a->n);
         o->b->failed |= whole.failed;
         out_text(o, "text", whole.data, whole.n);
         buf_deinit(&whole);
     } else {
-        out_text(o, "text", text, n);
+        out_text(o, "text", a->text, a->n);
     }
     if (c->logprobs)
-        put_logprobs_completion(o, t, c->echo && begins ? &p->prompt_log : &nothing, log,
-                                log_offset);
+        put_logprobs_completion(o, t, c->echo && a->begins ? &p->prompt_log : &nothing, a->log,
+                                a->log_offset);
     else
         out_null(o, "logprobs");
 }
 
+/* Append a whole choice as one piece. */
 static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct json_out *o, struct err *e)
 {
     (void)called, (void)e;
-    put_text(c, p, true, a->text.data, a->text.n, &a->log, 0, o);
+    const struct piece whole = {
+        .text = a->text.data, .n = a->text.n, .log = &a->log, .begins = true};
+    put_text(c, p, &whole, o);
     return 0;
 }
 
+/* Append one frame with all unsent text. Nothing is sent if there is none, or if the next event
+ * ends the answer. */
 static void put_pieces(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)
 {
+    CHECK(a->n_text_sent <= a->text.n && a->n_log_sent <= a->log.n, "%zu of %zu bytes are sent",
+          a->n_text_sent, a->text.n);
     size_t n = a->text.n - a->n_text_sent, n_log = a->log.n - a->n_log_sent, offset = 0;
-    bool last = a->reply.n_token == p->max_tokens; /* the reason for the end comes with it */
+    /* the next frame also contains the reason for the end */
+    bool last = a->reply.n_token == p->max_tokens;
     struct json_out o;
     if ((n == 0 && n_log == 0) || last)
         if (!a->reply.finish) return;
@@ -81,7 +102,12 @@ static void put_pieces(const struct api_call *c, struct part *p, struct choice *
     offset += a->log_offset;
     struct answer_log log = log_unsent(a);
     openai_frame_begin(c, index, &o, b);
-    put_text(c, p, !a->begun, n ? a->text.data + a->n_text_sent : "", n, &log, offset, &o);
+    const struct piece unsent = {.text = n ? a->text.data + a->n_text_sent : "",
+                                 .n = n,
+                                 .log = &log,
+                                 .log_offset = offset,
+                                 .begins = !a->begun};
+    put_text(c, p, &unsent, &o);
     a->n_text_sent = a->text.n;
     a->begun = true;
     openai_frame_end(c, p, a, a->reply.finish != FINISH_NONE, &o);

@@ -1,14 +1,20 @@
-/* openai_embeddings.c - /v1/embeddings: texts (or ids) in, a vector for each out. Each is a request
- * that generates nothing. The engine pools its hidden states (engine/pooling.c), and this file
- * truncates the vector to `dimensions` and scales it to length 1. */
+/* openai_embeddings.c - /v1/embeddings: each text (or list of ids) becomes a vector. Each is a
+ * request that generates no tokens. The engine pools its hidden states (engine/pooling.c). This
+ * file truncates the vector to `dimensions` and scales it to length 1.
+ *
+ *    {"data":[{"object":"embedding","index":0,"embedding":[0.1,...]}],"usage":{...}}
+ *
+ * encoding_format base64 gives the same floats as bytes, which is shorter. */
 #include "openai.h"
 
 #include "base/base64.h"
+#include "base/check.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Open the request of one text (part_fn). The engine writes d_model numbers to p->pooled. */
 static int open_part(struct api_call *c, struct part *p, const struct json *body, struct err *e)
 {
     const struct api *a = c->api;
@@ -20,9 +26,10 @@ static int open_part(struct api_call *c, struct part *p, const struct json *body
     p->request->max_tokens = 0;
     p->request->pooling = a->pooling ? a->pooling : POOLING_LAST;
     p->request->pooled = p->pooled;
-    return read_owner(p->request, body, e);
+    return read_holder(p->request, body, e);
 }
 
+/* The order matters: `dimensions` is known before the prompts are tokenized. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     const char *format = "float";
@@ -40,8 +47,10 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     return read_prompts(c, body, open_part, e);
 }
 
+/* The sum is f64, so that long vectors lose no digits. */
 bool api_normalize(float *v, int n)
 {
+    CHECK(n >= 1, "%d numbers", n);
     double sum = 0;
     for (int i = 0; i < n; i++) sum += (double)v[i] * (double)v[i];
     double scale = sum > 0 ? 1 / sqrt(sum) : 0;
@@ -49,6 +58,7 @@ bool api_normalize(float *v, int n)
     return isfinite(sum);
 }
 
+/* Append the vector as a JSON list. */
 static void put_numbers(struct json_out *o, const float *v, int n)
 {
     out_list(o, "embedding");
@@ -56,7 +66,7 @@ static void put_numbers(struct json_out *o, const float *v, int n)
     out_end(o);
 }
 
-/* Append little-endian floats, as clients expect. */
+/* Append floats in little-endian order, as clients expect. */
 static void put_base64(struct json_out *o, const float *v, int n)
 {
     struct buf bytes = {0}, text = {0};
@@ -72,6 +82,8 @@ static void put_base64(struct json_out *o, const float *v, int n)
     buf_deinit(&text);
 }
 
+/* Append one vector. It is truncated before it is scaled, so its length is 1 for any
+ * `dimensions`. */
 static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct json_out *o, struct err *e)
 {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Return OpenAI's type of an error, by its status. */
 static const char *type_of(int rc)
 {
     int status = api_status(rc);
@@ -13,7 +14,7 @@ static const char *type_of(int rc)
                            : "server_error";
 }
 
-/* Return OpenAI's code for failures that clients detect; NULL if none. */
+/* Return OpenAI's code for failures that clients distinguish; NULL for other failures. */
 static const char *code_of(int rc, const char *field)
 {
     bool prompt = strcmp(field, "prompt") == 0 || strcmp(field, "input") == 0 ||
@@ -25,6 +26,7 @@ static const char *code_of(int rc, const char *field)
     return NULL;
 }
 
+/* Append the error as member `key`, or alone if key is NULL. `param` is the field. */
 static void put_error(struct json_out *o, const char *key, int rc, const struct err *e)
 {
     out_object(o, key);
@@ -32,7 +34,7 @@ static void put_error(struct json_out *o, const char *key, int rc, const struct 
     out_word(o, "type", type_of(rc));
     out_word(o, "param", *e->field ? e->field : NULL);
     out_word(o, "code", code_of(rc, e->field));
-    if (rc == ERR_LIMIT && e->n_most > 0) { /* as in llama.cpp's server */
+    if (rc == ERR_LIMIT && e->n_most > 0) { /* members as in llama.cpp's server */
         out_int(o, "n_prompt_tokens", e->n_found);
         out_int(o, "n_ctx", e->n_most);
     }
@@ -44,6 +46,7 @@ void api_error_put(struct buf *b, int rc, const struct err *e)
     put_error(&(struct json_out){.b = b}, NULL, rc, e);
 }
 
+/* Append the body of a failed request. */
 static void put_body(struct buf *b, int rc, const struct err *e)
 {
     struct json_out o = {.b = b};
@@ -59,15 +62,17 @@ void openai_put_error(struct buf *b, int rc, const struct err *e)
     buf_add_text(b, "\n\n");
 }
 
+/* A frame that needs no memory, for a stream whose next frame could not be allocated. */
 const char openai_no_memory[] =
     "data: {\"error\":{\"message\":\"out of memory: a piece of the answer\",\"type\":"
     "\"service_unavailable_error\",\"param\":null,\"code\":\"overloaded\"}}\n\n";
 
 /* ---- rejections by the HTTP server ---- */
 
+/* Words for the statuses that src/net produces. They do not pass through struct err. */
 static const struct status_words {
     int status;
-    const char *type, *code;
+    const char *type, *code; /* static */
 } words[] = {
     {401, "authentication_error", "invalid_api_key"},
     {403, "permission_error", NULL},
@@ -81,6 +86,7 @@ static const struct status_words {
     {503, "service_unavailable_error", "overloaded"},
 };
 
+/* Append the body of a rejection by the HTTP server (net_errors). */
 static void put_refusal(struct buf *b, const struct net_error *e)
 {
     struct status_words w = {.type = e->status >= 500 ? "server_error" : "invalid_request_error"};

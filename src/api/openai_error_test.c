@@ -1,5 +1,5 @@
-/* Goal: errors have the form of OpenAI's and llama.cpp's clients, byte for byte. Method: each kind
- * of failure, of the engine and of the HTTP server, against its text. */
+/* Goal: errors have the form of OpenAI's and llama.cpp's clients, byte for byte. Method: compare
+ * the text of each kind of failure, from the engine and from the HTTP server. */
 #include "openai.h"
 #include "../../tests/unit.h"
 

@@ -1,11 +1,12 @@
-/* openai_format.c - structured output: OpenAI's response_format, vLLM's structured_outputs and the
- * older guided_*, llama.cpp's grammar and json_schema. constrain.c compiles it. */
+/* openai_format.c - read the fields of structured output: OpenAI's response_format, vLLM's
+ * structured_outputs and older guided_*, llama.cpp's grammar and json_schema.
+ * constrain.c compiles them. */
 #include "openai.h"
 
 #include <string.h>
 
-/* Return a grammar's notation by its content: GBNF defines with `::=`, Lark with `:`. Comments and
- * literals do not count. */
+/* Return a grammar's notation by its content. GBNF defines rules by `::=`, Lark by `:`. Comments
+ * and literals are ignored. */
 static enum grammar_kind notation(const char *text, size_t n)
 {
     bool colon = false;
@@ -23,9 +24,10 @@ static enum grammar_kind notation(const char *text, size_t n)
     return colon ? GRAMMAR_LARK : GRAMMAR_GBNF;
 }
 
-/* The form of a value: a schema; any JSON but a string; a string; or a structural tag. */
+/* Form of a value: a schema, any JSON except a string, a string, or a structural tag. */
 enum form { FORM_SCHEMA, FORM_LIST, FORM_TEXT, FORM_TAG };
 
+/* Set the error for a value of the wrong type. place: path below the field. */
 static int wrong(const char *field, const char *place, const char *expected,
                  const struct json *found, struct err *e)
 {
@@ -33,6 +35,8 @@ static int wrong(const char *field, const char *place, const char *expected,
                      json_kind_name(json_kind(found)));
 }
 
+/* Check the value's form and keep the constraint. A grammar's notation is found by its text,
+ * because clients do not name it. */
 static int constrain(struct api_call *c, const struct constraint_spec *spec, enum form form,
                      const struct json *value, struct err *e)
 {
@@ -55,6 +59,8 @@ static int constrain(struct api_call *c, const struct constraint_spec *spec, enu
 
 /* ---- response_format ---- */
 
+/* Read {"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{...}}}. `strict` has
+ * no effect, because a schema is always enforced. */
 static int read_schema(struct api_call *c, const struct json *format, struct err *e)
 {
     static const struct constraint_spec spec = {
@@ -73,13 +79,16 @@ static int read_schema(struct api_call *c, const struct json *format, struct err
     return constrain(c, &spec, FORM_SCHEMA, schema, e);
 }
 
+/* Read response_format. The type "text" and an absent field mean no constraint. */
 static int read_format(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *format = body_field(body, "response_format"),
                       *schema = body_field(format, "schema");
     const char *type = json_text(json_field(format, "type"), NULL);
     if (!format || (type && strcmp(type, "text") == 0)) return 0;
-    if (!type) return err_field(e, ERR_ARG, "response_format", ".type: expected a string");
+    if (!type)
+        return err_field(e, ERR_ARG, "response_format", ".type: expected a string, got %s",
+                         json_kind_name(json_kind(json_field(format, "type"))));
     if (strcmp(type, "json_schema") == 0) return read_schema(c, format, e);
     struct constraint_spec spec = {.field = "response_format", .place = "", .kind = GRAMMAR_TAG};
     if (strcmp(type, "structural_tag") == 0) return constrain(c, &spec, FORM_TAG, format, e);
@@ -89,7 +98,8 @@ static int read_format(struct api_call *c, const struct json *body, struct err *
             ".type: must be text, json_object, json_schema or structural_tag, got \"%.40s\"", type);
     spec = (struct constraint_spec){
         .field = "response_format", .place = ".schema", .kind = GRAMMAR_SCHEMA};
-    if (schema) return constrain(c, &spec, FORM_SCHEMA, schema, e); /* as in llama.cpp */
+    /* the value is a schema here, as in llama.cpp */
+    if (schema) return constrain(c, &spec, FORM_SCHEMA, schema, e);
     spec.kind = GRAMMAR_OBJECT, spec.place = "";
     return call_constrain(c, &spec, e);
 }
@@ -97,24 +107,45 @@ static int read_format(struct api_call *c, const struct json *body, struct err *
 /* ---- structured_outputs ---- */
 
 static const struct kind {
-    const char *name; /* member of structured_outputs */
-    const char *old;  /* field of the body with the same meaning */
+    const char *name; /* static; member of structured_outputs */
+    const char *old;  /* static; field of the body with the same meaning */
     enum grammar_kind kind;
     enum form form;
-} kinds[] = {{"json", "guided_json", GRAMMAR_SCHEMA, FORM_SCHEMA},
-             {"regex", "guided_regex", GRAMMAR_REGEX, FORM_TEXT},
-             {"choice", "guided_choice", GRAMMAR_CHOICE, FORM_LIST},
-             {"grammar", "guided_grammar", GRAMMAR_GBNF, FORM_TEXT},
-             {"structural_tag", "structural_tag", GRAMMAR_TAG, FORM_TAG},
-             {"json_schema", "json_schema", GRAMMAR_SCHEMA,
-              FORM_SCHEMA}, /* llama.cpp's, a field of the body only */
-             {"grammar", "grammar", GRAMMAR_GBNF, FORM_TEXT},
-             {"regex", "regex", GRAMMAR_REGEX, FORM_TEXT}, /* SGLang's */
-             {"grammar", "ebnf", GRAMMAR_GBNF, FORM_TEXT}};
+    bool may_be_empty; /* true: an empty text means that the field is absent */
+} kinds[] = {{"json", "guided_json", GRAMMAR_SCHEMA, FORM_SCHEMA, false},
+             {"regex", "guided_regex", GRAMMAR_REGEX, FORM_TEXT, false},
+             {"choice", "guided_choice", GRAMMAR_CHOICE, FORM_LIST, false},
+             {"grammar", "guided_grammar", GRAMMAR_GBNF, FORM_TEXT, false},
+             {"structural_tag", "structural_tag", GRAMMAR_TAG, FORM_TAG, false},
+             /* llama.cpp's field of the body */
+             {"json_schema", "json_schema", GRAMMAR_SCHEMA, FORM_SCHEMA, false},
+             /* llama.cpp's clients send an empty grammar if they have no grammar */
+             {"grammar", "grammar", GRAMMAR_GBNF, FORM_TEXT, true},
+             {"regex", "regex", GRAMMAR_REGEX, FORM_TEXT, false}, /* SGLang's field */
+             {"grammar", "ebnf", GRAMMAR_GBNF, FORM_TEXT, false}};
 enum { N_MEMBER = 5, N_KIND = sizeof kinds / sizeof *kinds };
 
-/* Check the members that change the form of JSON, have no effect, or are unknown. */
-static int read_options(struct grammar_options *o, const struct json *spec, struct err *e)
+static bool is_json(enum grammar_kind kind)
+{
+    return kind == GRAMMAR_SCHEMA || kind == GRAMMAR_OBJECT || kind == GRAMMAR_TAG;
+}
+
+/* Read the expression of the white space between JSON tokens.
+ * The constraint c->spec must be on JSON. */
+static int read_white_space(struct api_call *c, struct grammar_options *o, const struct json *value,
+                            const char *field, const char *place, struct err *e)
+{
+    size_t n;
+    const char *text = json_text(value, &n);
+    if (!text) return wrong(field, place, "a string", value, e);
+    if (strlen(text) != n) return err_field(e, ERR_ARG, field, "%s: must not contain NUL", place);
+    o->white_space = arena_text(&c->arena, text, n);
+    return o->white_space ? 0 : err_memory(e, "a constraint", n);
+}
+
+/* Check the members that change the form of JSON, and those that have no effect or are unknown. */
+static int read_options(struct api_call *c, struct grammar_options *o, const struct json *spec,
+                        struct err *e)
 {
     static const char field[] = "structured_outputs";
     for (void *it = json_first(spec); it; it = json_next(spec, it)) {
@@ -127,6 +158,11 @@ static int read_options(struct grammar_options *o, const struct json *spec, stru
         for (int i = 0; i < N_MEMBER; i++)
             if (strcmp(name, kinds[i].name) == 0) known = true, value = NULL;
         if (!value || json_kind(value) == JK_NULL) continue;
+        if (strcmp(name, "whitespace_pattern") == 0) {
+            int rc = read_white_space(c, o, value, field, ".whitespace_pattern", e);
+            if (rc != 0) return rc;
+            continue;
+        }
         if (!known) return err_field(e, ERR_UNSUPPORTED, field, ".%.40s: not supported yet", name);
         if (json_kind(value) != JK_BOOL)
             return err_field(e, ERR_ARG, field, ".%.40s: expected true or false, got %s", name,
@@ -136,6 +172,7 @@ static int read_options(struct grammar_options *o, const struct json *spec, stru
     return 0;
 }
 
+/* Read vLLM's object, which must have exactly one constraint. */
 static int read_structured(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *spec = body_field(body, "structured_outputs"), *one = NULL;
@@ -143,9 +180,9 @@ static int read_structured(struct api_call *c, const struct json *body, struct e
     struct constraint_spec found = {
         .field = field, .place = ".json_object", .kind = GRAMMAR_OBJECT};
     enum form form = FORM_SCHEMA;
-    if (!spec || !body_is_set(spec)) return 0;
+    if (!spec) return 0;
     if (json_kind(spec) != JK_OBJECT) return body_wrong(field, "an object", spec, e);
-    int rc = read_options(&found.options, spec, e);
+    int rc = read_options(c, &found.options, spec, e);
     static const char *const place[N_MEMBER] = {".json", ".regex", ".choice", ".grammar",
                                                 ".structural_tag"};
     int n = json_bool(body_field(spec, "json_object"), false);
@@ -160,27 +197,49 @@ static int read_structured(struct api_call *c, const struct json *body, struct e
                        ": expected one of json, regex, choice, grammar, json_object and "
                        "structural_tag, got %d",
                        n);
+    if (rc == 0 && found.options.white_space && !is_json(found.kind))
+        rc = err_field(e, ERR_ARG, field,
+                       ".whitespace_pattern: must come with a constraint on JSON");
+    if (rc == 0 && found.options.white_space &&
+        (found.options.no_white_space || c->api->no_white_space))
+        rc = err_field(e, ERR_ARG, field,
+                       ".whitespace_pattern: must not come with disable_any_whitespace");
     if (rc != 0) return rc;
     return one ? constrain(c, &found, form, one, e) : call_constrain(c, &found, e);
 }
 
-/* ---- all of them ---- */
+/* ---- all fields ---- */
 
+/* Read one of the fields that contain a constraint directly. */
 static int read_alone(struct api_call *c, const struct kind *k, const struct json *body,
                       struct err *e)
 {
     const struct json *value = body_field(body, k->old);
     struct constraint_spec spec = {.field = k->old, .place = "", .kind = k->kind};
-    /* {} is a schema: any JSON */
-    bool schema = k->form == FORM_SCHEMA && json_kind(value) == JK_OBJECT;
-    if (!value || !(schema || body_is_set(value))) return 0;
+    bool none = k->may_be_empty && json_kind(value) == JK_TEXT && !body_is_set(value);
+    if (!value || none) return 0;
     return constrain(c, &spec, k->form, value, e);
 }
 
+/* Read vLLM's older field for the white space of the constraint, which the other fields gave. */
+static int read_old_white_space(struct api_call *c, const struct json *body, struct err *e)
+{
+    static const char field[] = "guided_whitespace_pattern";
+    const struct json *value = body_field(body, field);
+    if (!value) return 0;
+    if (!c->spec.field || !is_json(c->spec.kind))
+        return err_field(e, ERR_ARG, field, ": must come with a constraint on JSON");
+    if (c->spec.options.white_space || c->spec.options.no_white_space || c->api->no_white_space)
+        return err_field(e, ERR_ARG, field, ": must not come with another setting of white space");
+    return read_white_space(c, &c->spec.options, value, field, "", e);
+}
+
+/* call_constrain rejects a second constraint, so the order of the fields with constraints only
+ * affects the error. White space is last, because it changes a constraint. */
 int openai_read_format(struct api_call *c, const struct json *body, struct err *e)
 {
     int rc = read_format(c, body, e);
     if (rc == 0) rc = read_structured(c, body, e);
     for (int i = 0; rc == 0 && i < N_KIND; i++) rc = read_alone(c, &kinds[i], body, e);
-    return rc;
+    return rc == 0 ? read_old_white_space(c, body, e) : rc;
 }

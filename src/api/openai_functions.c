@@ -1,5 +1,6 @@
-/* openai_functions.c - OpenAI's old form of tools: `functions` and `function_call` of a body and of its messages become `tools`,
- * `tool_choice` and tool calls. A message has one call, whose id is made of the message's number. */
+/* openai_functions.c - OpenAI's old form of tools. `functions` and `function_call` of a body and of
+ * its messages become `tools`, `tool_choice` and tool calls. A message has one call, whose id is
+ * made from the message's number. */
 #include "openai.h"
 
 #include "base/json_out.h"
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Append a value as member `key`; nothing if it is NULL. */
 static void put_json(struct json_out *o, const char *key, const struct json *value)
 {
     struct buf b = {0};
@@ -16,7 +18,7 @@ static void put_json(struct json_out *o, const char *key, const struct json *val
     buf_deinit(&b);
 }
 
-/* Put the members of an object, without those that are in `without`, which ends with NULL. */
+/* Append the members of an object, except the members in `without`, a list that ends with NULL. */
 static void put_members(struct json_out *o, const struct json *object, const char *const *without)
 {
     for (void *it = json_first(object); it; it = json_next(object, it)) {
@@ -29,6 +31,7 @@ static void put_members(struct json_out *o, const struct json *object, const cha
     }
 }
 
+/* Append {"type":"function","function":FUNCTION}. */
 static void put_tool(struct json_out *o, const struct json *function)
 {
     out_object(o, NULL);
@@ -37,6 +40,7 @@ static void put_tool(struct json_out *o, const struct json *function)
     out_end(o);
 }
 
+/* A word of function_call is a word of tool_choice. {"name":"f"} becomes an object with a type. */
 static void put_choice(struct json_out *o, const struct json *choice)
 {
     if (json_kind(choice) != JK_OBJECT) return put_json(o, "tool_choice", choice);
@@ -48,6 +52,8 @@ static void put_choice(struct json_out *o, const struct json *choice)
 
 /* ---- messages ---- */
 
+/* Append the id of the call in message i. Its nine characters are the length that Mistral's
+ * templates require. */
 static void put_id(struct json_out *o, const char *key, size_t i)
 {
     char id[24];
@@ -55,7 +61,7 @@ static void put_id(struct json_out *o, const char *key, size_t i)
     out_word(o, key, id);
 }
 
-/* Put a message. *i_call: the number of the last message with a call. */
+/* Append a message. *i_call: number of the last message with a call. */
 static void put_message(struct json_out *o, const struct json *message, size_t i, size_t *i_call)
 {
     static const char *const none[] = {NULL}, *const call[] = {"function_call", NULL},
@@ -82,6 +88,7 @@ static void put_message(struct json_out *o, const struct json *message, size_t i
     out_end(o);
 }
 
+/* A result has no id in the old form. It belongs to the last call before it. */
 static void put_messages(struct json_out *o, const struct json *messages)
 {
     size_t i_call = 0;
@@ -94,6 +101,7 @@ static void put_messages(struct json_out *o, const struct json *messages)
 
 /* ---- a body ---- */
 
+/* Check the old fields. Errors contain their old names. */
 static int check(const struct json *functions, const struct json *choice, const struct json *body,
                  struct err *e)
 {
@@ -106,10 +114,13 @@ static int check(const struct json *functions, const struct json *choice, const 
     bool known = word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0);
     if (choice && !known && json_kind(body_field(choice, "name")) != JK_TEXT)
         return err_field(e, ERR_ARG, "function_call",
-                         ": expected \"none\", \"auto\" or an object with a name");
+                         ": expected \"none\", \"auto\" or an object with a name, got %s",
+                         json_kind_name(json_kind(choice)));
     return 0;
 }
 
+/* Set *out to the converted body, owned by the caller; NULL if there are no old fields. Parallel
+ * calls are disabled, because the old form of an answer has one call. */
 int openai_read_functions(struct json **out, const struct json *body, struct err *e)
 {
     static const char *const old[] = {"functions", "function_call", "messages",

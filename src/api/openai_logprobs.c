@@ -1,9 +1,10 @@
-/* openai_logprobs.c - log probabilities as each of OpenAI's dialects writes them. */
+/* openai_logprobs.c - log probabilities in the form of each of OpenAI's dialects. */
 #include "openai.h"
 
 #include <math.h>
 #include <stdio.h>
 
+/* Append a token's text. Invalid UTF-8 is replaced, so chats also get the bytes. */
 static void put_token(struct json_out *o, const char *key, const struct tokenizer *t, int32_t id)
 {
     size_t n = 0;
@@ -23,6 +24,8 @@ static void put_chat_token(struct json_out *o, const struct tokenizer *t, const 
     out_end(o);
 }
 
+/* Append the member "logprobs":
+ *    {"content":[{"token":"a","logprob":-0.1,"bytes":[97],"top_logprobs":[...]}],"refusal":null} */
 void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const struct answer_log *log)
 {
     out_object(o, "logprobs");
@@ -45,8 +48,8 @@ void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const stru
     out_end(o);
 }
 
-/* Append the most likely tokens, and the chosen one if it is not among them: n or n + 1, as in
- * OpenAI's API. */
+/* Append the most likely tokens, and the chosen token if it is not among them. The result has n or
+ * n + 1 tokens, as in OpenAI's API. */
 static void put_top(struct json_out *o, const struct tokenizer *t, const struct token_logprobs *p)
 {
     bool chosen = false;
@@ -62,6 +65,7 @@ static void put_top(struct json_out *o, const struct tokenizer *t, const struct 
     out_end(o);
 }
 
+/* Return the number of bytes of the logged tokens' texts. */
 size_t log_bytes(const struct tokenizer *t, const struct answer_log *log)
 {
     size_t all = 0;
@@ -73,7 +77,7 @@ size_t log_bytes(const struct tokenizer *t, const struct answer_log *log)
     return all;
 }
 
-/* Append the logprob of a token; the first token of a prompt has none. */
+/* Append the log probability of a token. The first token of a prompt has no log probability. */
 static void put_top_or_null(struct json_out *o, const struct tokenizer *t,
                             const struct token_logprobs *p)
 {
@@ -83,6 +87,8 @@ static void put_top_or_null(struct json_out *o, const struct tokenizer *t,
         put_top(o, t, p);
 }
 
+/* Four parallel lists with one item per token:
+ *    {"tokens":["a"],"token_logprobs":[-0.1],"top_logprobs":[{"a":-0.1}],"text_offset":[0]} */
 void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
                              const struct answer_log *prompt, const struct answer_log *log,
                              size_t text_offset)
@@ -105,7 +111,7 @@ void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
     out_end(o);
 }
 
-/* Append members: an object by the token's id. */
+/* Append an object as a member whose name is the token's id. */
 static void put_by_id(struct json_out *o, const struct tokenizer *t, const struct logprob *p)
 {
     char id[16];
@@ -117,6 +123,8 @@ static void put_by_id(struct json_out *o, const struct tokenizer *t, const struc
     out_end(o);
 }
 
+/* A list with one object per token of the prompt, and null for the first token:
+ *    [null,{"97":{"logprob":-0.1,"rank":1,"decoded_token":"a"}}] */
 void put_prompt_logprobs(struct json_out *o, const struct tokenizer *t,
                          const struct answer_log *log)
 {

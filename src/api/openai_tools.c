@@ -1,8 +1,9 @@
-/* openai_tools.c - functions of a request: those that its answer may call or must call. */
+/* openai_tools.c - the functions that the answer to a request may or must call. */
 #include "openai.h"
 
 #include <string.h>
 
+/* Set the error for a value of the wrong type in item i of a list. */
 static int wrong(const char *field, size_t i, const char *place, const char *expected,
                  const struct json *found, struct err *e)
 {
@@ -10,6 +11,8 @@ static int wrong(const char *field, size_t i, const char *place, const char *exp
                      json_kind_name(json_kind(found)));
 }
 
+/* Check the fields of each tool that this file reads. The compiler of grammars checks the
+ * schemas. */
 static int check_tools(const struct json *tools, struct err *e)
 {
     for (size_t i = 0; i < json_count(tools); i++) {
@@ -18,7 +21,7 @@ static int check_tools(const struct json *tools, struct err *e)
         if (!type || strcmp(type, "function") != 0)
             return err_field(e, ERR_UNSUPPORTED, "tools", "[%zu].type: must be \"function\"", i);
         if (!json_text(json_field(function, "name"), NULL))
-            return err_field(e, ERR_ARG, "tools", "[%zu].function.name: expected a string", i);
+            return wrong("tools", i, ".function.name", "a string", json_field(function, "name"), e);
         const struct json *strict = body_field(function, "strict");
         if (strict && json_kind(strict) != JK_BOOL)
             return wrong("tools", i, ".function.strict", "true or false", strict, e);
@@ -26,8 +29,8 @@ static int check_tools(const struct json *tools, struct err *e)
     return 0;
 }
 
-/* Check that tools reach the prompt, and calls their parser. A template may read variables of the
- * request instead of `tools` (SmolLM3's xml_tools). */
+/* Check that the prompt contains the tools and that calls are parsed. A template may read variables
+ * of the request instead of `tools` (SmolLM3's xml_tools). */
 static int check_tools_kept(const struct api_call *c, const struct json *body, struct err *e)
 {
     const struct chat *chat = c->api->chat;
@@ -45,20 +48,22 @@ static int check_tools_kept(const struct api_call *c, const struct json *body, s
     return 0;
 }
 
-/* ---- which of them ---- */
+/* ---- tool_choice ---- */
 
-/* Contents of tool_choice. */
+/* Contents of tool_choice. Pointers are borrowed from the body. */
 struct choice_spec {
     bool none, must, one;
-    const struct json *named;   /* name of the only function; NULL: any              */
-    const struct json *allowed; /* a list of {"function": {"name": ...}}; NULL: all */
+    const struct json *named;   /* name of the only function; NULL: any */
+    const struct json *allowed; /* list of {"function": {"name": ...}}; NULL: all */
 };
 
+/* Set the error of tool_choice. place: path below it. */
 static int bad_choice(const char *place, const char *expected, struct err *e)
 {
     return err_field(e, ERR_ARG, "tool_choice", "%s: expected %s", place, expected);
 }
 
+/* Read "auto", "none" or "required". word is NULL for a value of another type. */
 static int read_word(struct choice_spec *out, const char *place, const char *word, struct err *e)
 {
     out->none = word && strcmp(word, "none") == 0;
@@ -67,6 +72,8 @@ static int read_word(struct choice_spec *out, const char *place, const char *wor
     return bad_choice(place, "\"auto\", \"none\", \"required\" or an object", e);
 }
 
+/* Read {"type":"allowed_tools","mode":"auto","tools":[...]}, or the same members inside
+ * "allowed_tools" (chat completions). */
 static int read_allowed(struct choice_spec *out, const struct json *choice, struct err *e)
 {
     const struct json *inner = body_field(choice, "allowed_tools");
@@ -87,6 +94,7 @@ static const struct json *name_of(const struct json *choice)
     return body_field(function ? function : choice, "name");
 }
 
+/* An absent tool_choice is "auto". A named function must be called exactly once. */
 static int read_choice(struct choice_spec *out, const struct json *choice, struct err *e)
 {
     const char *type = json_text(json_field(choice, "type"), NULL);
@@ -101,6 +109,7 @@ static int read_choice(struct choice_spec *out, const struct json *choice, struc
     return json_kind(out->named) == JK_TEXT ? 0 : bad_choice(".function.name", "a string", e);
 }
 
+/* Return true if both are equal texts. */
 static bool same_text(const struct json *a, const struct json *b)
 {
     size_t n = 0, n_other = 0;
@@ -108,6 +117,7 @@ static bool same_text(const struct json *a, const struct json *b)
     return text && other && n == n_other && memcmp(text, other, n) == 0;
 }
 
+/* Return true if tool_choice permits the function. */
 static bool may_call(const struct choice_spec *spec, const struct json *name)
 {
     if (spec->named) return same_text(spec->named, name);
@@ -116,9 +126,10 @@ static bool may_call(const struct choice_spec *spec, const struct json *name)
     return !spec->allowed;
 }
 
-/* Check that each function named by the choice exists. */
+/* Check that each function of the choice exists. */
 static int check_named(const struct choice_spec *spec, const struct json *tools, struct err *e)
 {
+    /* each name is compared with each tool, so this bounds the work to a million comparisons */
     enum { NAMED_MAX = 1000 };
     size_t n = spec->named ? 1 : json_count(spec->allowed);
     if (n > NAMED_MAX || (n > 0 && json_count(tools) > NAMED_MAX))
@@ -141,7 +152,7 @@ static int check_named(const struct choice_spec *spec, const struct json *tools,
 
 /* ---- their schemas ---- */
 
-/* Append a schema with the type "object", to which arguments are limited. */
+/* Append a schema with the type "object", because arguments are always an object. */
 static int put_schema(struct buf *b, const struct json *schema, size_t i, struct err *e)
 {
     static const char place[] = ".function.parameters";
@@ -156,20 +167,13 @@ static int put_schema(struct buf *b, const struct json *schema, size_t i, struct
     if (!object)
         return err_field(e, ERR_ARG, "tools", "[%zu]%s: #/type: arguments are an object", i, place);
     buf_add_text(b, "{\"type\":\"object\"");
-    for (void *it = json_first(schema); it; it = json_next(schema, it)) {
-        size_t n;
-        const char *key = json_it_key(it, &n);
-        if (n == 4 && memcmp(key, "type", 4) == 0) continue;
-        buf_add_char(b, ',');
-        json_put_text(b, key, n);
-        buf_add_char(b, ':');
-        json_put(b, json_it_value(it));
-    }
+    json_put_members(b, schema, "type");
     buf_add_char(b, '}');
     return 0;
 }
 
-/* Read the schema of a function. Without `parameters` it has no arguments, as in OpenAI's API. */
+/* Read the schema of a function.
+ * A function without `parameters` has no arguments, as in OpenAI's API. */
 static int read_schema(struct api_call *c, struct chat_tool *out, const struct json *function,
                        struct err *e)
 {
@@ -192,6 +196,8 @@ static int read_schema(struct api_call *c, struct chat_tool *out, const struct j
     return rc;
 }
 
+/* Add a function that may be called. Its schema is enforced if a call is required or `strict` is
+ * set. Otherwise the model is free, as in OpenAI's API. */
 static int read_tool(struct api_call *c, struct tools_spec *out, const struct choice_spec *spec,
                      const struct json *function, size_t i, struct err *e)
 {
@@ -207,6 +213,7 @@ static int read_tool(struct api_call *c, struct tools_spec *out, const struct ch
     return strict || spec->must ? read_schema(c, tool, function, e) : 0;
 }
 
+/* Read all functions that may be called. out->field is the field that causes the constraint. */
 static int read_functions(struct api_call *c, struct tools_spec *out,
                           const struct choice_spec *spec, const struct json *tools, struct err *e)
 {
@@ -220,7 +227,7 @@ static int read_functions(struct api_call *c, struct tools_spec *out,
     return rc;
 }
 
-/* Keep the tools: the parser needs their schemas until the call ends. */
+/* Keep the tools, because the parser needs their schemas until the call ends. */
 static int keep_tools(struct api_call *c, const struct json *tools, struct err *e)
 {
     struct buf text = {0};
@@ -231,6 +238,8 @@ static int keep_tools(struct api_call *c, const struct json *tools, struct err *
     return rc;
 }
 
+/* Set c->tool_parser, c->tools and *out. Without tools the parser is NULL, so text that looks like
+ * a call stays content. */
 int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct json *body,
                       struct err *e)
 {

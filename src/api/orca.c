@@ -1,19 +1,20 @@
 /* orca.c - the load of the server, in the head of an answer, for load balancers that send
- * `endpoint-load-metrics-format: text` or `json` (ORCA, the open request cost aggregation of xDS).
- * Envoy's client-side weighted round robin weighs an endpoint by rps_fractional, eps and
- * application_utilization, else cpu_utilization:
+ * `endpoint-load-metrics-format: text` or `json`. ORCA is the open request cost aggregation of xDS.
+ * Envoy's client-side weighted round robin uses rps_fractional, eps and application_utilization, or
+ * cpu_utilization if application_utilization is absent:
  *
- *   application_utilization  the larger of two: KV pages held; sequences running and waiting, per
- *                            sequence that a step may hold. Above 1: requests wait
+ *   application_utilization  the larger one of KV pages in use, and sequences running and waiting
+ *                            per sequence of a step; requests wait if it is above 1
  *   cpu_utilization          CPU time of this process, per CPU that it may use
- *   mem_utilization          of the memory of this machine, or of its control group
- *   rps_fractional           requests for answers a second
- *   eps                      those that failed (5xx) or found the queue full
+ *   mem_utilization          used share of the memory of this machine, or of its control group
+ *   rps_fractional           requests for answers per second
+ *   eps                      requests for answers per second that failed (5xx) or were rejected
+ *                            because the queue was full
  *   named_metrics            vLLM's two figures under its names
  *
- * Rates are averages of the last seconds. Each report adds a sample for later ones, at most one a
- * second, to a ring; any thread writes it. A rate counts from the oldest sample of RATE_US, or from
- * the newest one if all are older. */
+ * Rates are averages of the last seconds. Each report adds a sample for later reports to a ring, at
+ * most one per second. Any thread may add it. A rate begins at the oldest sample of the last
+ * RATE_US, or at the newest sample if all samples are older. */
 #include "server_impl.h"
 
 #include "base/cores.h"
@@ -26,21 +27,24 @@
 
 enum { N_SAMPLE = 16, RATE_US = 10 * 1000 * 1000, SAMPLE_US = 1000 * 1000 };
 
+/* Counters at a time: requests, failures, CPU time of the process. */
 struct sample {
     int64_t us, n_request, n_error, cpu_us;
 };
 
 struct orca {
     int n_cpu, n_seq;
-    _Atomic int64_t slot; /* of the newest sample */
+    _Atomic int64_t slot; /* index of the newest sample */
     struct {
-        _Atomic int64_t us; /* 0: it is being written */
+        _Atomic int64_t us; /* time of the sample; 0 while a thread writes the sample */
         _Atomic int64_t n_request, n_error, cpu_us;
     } ring[N_SAMPLE];
 };
 
 /* ---- samples ---- */
 
+/* Count only the routes of calls: health checks and metrics are no load. s->net is NULL during
+ * orca_open. */
 static struct sample sample_now(const struct server *s, const struct stats_view *v)
 {
     struct sample now = {
@@ -55,6 +59,8 @@ static struct sample sample_now(const struct server *s, const struct stats_view 
     return now;
 }
 
+/* Add a sample to the ring, at most one per SAMPLE_US. The exchange lets one thread write a slot.
+ * The time is written last, so a reader that finds it has a complete sample. */
 static void keep(struct orca *o, const struct sample *now)
 {
     int64_t slot = now->us / SAMPLE_US, newest = atomic_load(&o->slot);
@@ -66,8 +72,8 @@ static void keep(struct orca *o, const struct sample *now)
     atomic_store(&o->ring[slot % N_SAMPLE].us, now->us);
 }
 
-/* Return whether a is a better start of a rate than b: the oldest in the window, else the newest.
- */
+/* Return true if a is a better start of a rate than b. The best sample is the oldest one in the
+ * window, or the newest one if the window is empty. */
 static bool is_better(int64_t a, int64_t b, int64_t now)
 {
     bool a_recent = now - a <= RATE_US, b_recent = now - b <= RATE_US;
@@ -75,7 +81,7 @@ static bool is_better(int64_t a, int64_t b, int64_t now)
     return a_recent ? a < b : a > b;
 }
 
-/* Return the sample from which a rate counts; *now itself if there is none. */
+/* Return the sample at which a rate begins; *now if there is no sample. */
 static struct sample sample_before(const struct orca *o, const struct sample *now)
 {
     struct sample best = {0};
@@ -84,7 +90,8 @@ static struct sample sample_before(const struct orca *o, const struct sample *no
                            .n_request = atomic_load(&o->ring[i].n_request),
                            .n_error = atomic_load(&o->ring[i].n_error),
                            .cpu_us = atomic_load(&o->ring[i].cpu_us)};
-        if (s.us == 0 || s.us != atomic_load(&o->ring[i].us)) continue; /* being written */
+        /* another thread writes the sample */
+        if (s.us == 0 || s.us != atomic_load(&o->ring[i].us)) continue;
         if (s.us < now->us && is_better(s.us, best.us, now->us)) best = s;
     }
     return best.us ? best : *now;
@@ -92,6 +99,7 @@ static struct sample sample_before(const struct orca *o, const struct sample *no
 
 /* ---- life ---- */
 
+/* The first sample makes rates available from the first report on. */
 int orca_open(struct server *s, struct err *e)
 {
     struct cores *c = calloc(1, sizeof *c);
@@ -116,22 +124,26 @@ void orca_close(struct server *s)
 
 /* ---- the report ---- */
 
+/* Return the quotient; 0 if it is unknown or negative. */
 static double share(double part, double all)
 {
     return all > 0 && part > 0 ? part / all : 0;
 }
 
+/* Return application_utilization, see the head. */
 static double demand(const struct orca *o, const struct stats_view *v)
 {
     double n = (double)(v->value[STAT_running] + v->value[STAT_waiting]);
     return fmax((double)v->value[STAT_kv_usage] * 1e-6, share(n, o->n_seq));
 }
 
+/* A figure of the report and its name in ORCA. */
 struct figure {
-    const char *name;
+    const char *name; /* static */
     double x;
 };
 
+/* Append the report in the text format: "TEXT named_metrics.a=1, eps=0". */
 static void put_text(struct buf *b, const struct figure *f, int n, int n_named)
 {
     buf_add_text(b, "TEXT ");
@@ -140,6 +152,7 @@ static void put_text(struct buf *b, const struct figure *f, int n, int n_named)
                  f[i].x);
 }
 
+/* Append the report in the JSON format. The named metrics precede the others. */
 static void put_json(struct buf *b, const struct figure *f, int n, int n_named)
 {
     buf_add_text(b, "JSON {\"named_metrics\": {");
@@ -150,6 +163,7 @@ static void put_json(struct buf *b, const struct figure *f, int n, int n_named)
     buf_add_char(b, '}');
 }
 
+/* Without the header, or with an unknown format, the answer has no report. */
 void orca_put(struct exchange *x, const struct server *s)
 {
     const char *format = exchange_header(x, "endpoint-load-metrics-format");

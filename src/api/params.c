@@ -1,6 +1,6 @@
-/* params.c - sampling parameters of a body, under OpenAI's names, else vLLM's: numbers by the rows
- * of sample/params.def, each of the others by a function. Types are checked here, ranges by
- * engine_submit. */
+/* params.c - sampling parameters of a body, under OpenAI's names, or vLLM's if OpenAI has no name.
+ * The rows of sample/params.def read numbers. A function reads each other parameter. This file
+ * checks types, and engine_submit checks ranges. */
 #include "api_impl.h"
 
 #include "base/hash.h"
@@ -10,32 +10,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* BREAKER_MAX: the engine's thread searches for each breaker in each token that DRY would penalize.
- */
+/* BREAKER_MAX: maximum number of breakers. The engine's thread searches for each breaker in each
+ * token that DRY would penalize. */
 enum {
     STOP_MAX = 1024,
     WORD_MAX = 4096,
     BREAKER_MAX = 64,
-    OWNER_MAX = 64 << 10,
+    HOLDER_MAX = 64 << 10,
     LIST_BYTES_MAX = 64 << 10
 };
 
+/* Return the alias of a field (NULL: none) if the body has only that name; otherwise `name`. */
+static const char *name_in(const struct json *body, const char *name, const char *alias)
+{
+    return alias && !body_field(body, name) && body_field(body, alias) ? alias : name;
+}
+
+/* Read one row of params.def. The value in *p is the default of the api or the model. */
 static int read_number(struct sample_params *p, const struct sample_param *which,
                        const struct json *body, struct err *e)
 {
+    const char *name = name_in(body, which->name, which->alias);
     double real = sample_param_get(p, which);
     int64_t whole = (int64_t)real;
     bool flag = real != 0, is_real = which->kind == SAMPLE_REAL;
-    int rc = is_real ? body_real(body, which->name, &real, e)
-             : which->kind == SAMPLE_INT
-                 ? body_int(body, which->name, INT32_MIN, INT32_MAX, &whole, e)
-                 : body_flag(body, which->name, &flag, e);
+    int rc = is_real                     ? body_real(body, name, &real, e)
+             : which->kind == SAMPLE_INT ? body_int(body, name, INT32_MIN, INT32_MAX, &whole, e)
+                                         : body_flag(body, name, &flag, e);
     double value = is_real ? real : which->kind == SAMPLE_INT ? (double)whole : flag;
     sample_param_set(p, which, value);
     return rc;
 }
 
-/* The rows of sample/params.def that are numbers. */
+/* Read the rows of sample/params.def that are numbers. */
 static int read_numbers(struct sample_params *p, const struct json *body, struct err *e)
 {
     int rc = 0;
@@ -44,6 +51,7 @@ static int read_numbers(struct sample_params *p, const struct json *body, struct
     return rc;
 }
 
+/* Any integer of 64 bits is a seed, also a negative one. */
 static int read_seed(struct sample_params *p, const struct json *body, struct err *e)
 {
     int64_t seed = 0;
@@ -54,8 +62,8 @@ static int read_seed(struct sample_params *p, const struct json *body, struct er
     return 0;
 }
 
-/* Limit of texts that are tokenized, or searched for in the vocabulary, which blocks a handler's
- * thread. */
+/* Limit the size of texts that are tokenized or searched for in the vocabulary. This work blocks a
+ * handler's thread. */
 static int check_bytes(const char *field, size_t n_byte, struct err *e)
 {
     if (n_byte <= LIST_BYTES_MAX) return 0;
@@ -66,7 +74,7 @@ static int check_bytes(const char *field, size_t n_byte, struct err *e)
 /* ---- logit_bias: OpenAI's {"id": bias}, and llama.cpp's forms ---- */
 
 struct biases {
-    struct token_bias *v; /* owned */
+    struct token_bias *v; /* biases of tokens, owned */
     size_t n, cap;
     size_t n_byte; /* total size of texts so far */
 };
@@ -88,13 +96,14 @@ static int add_text_bias(struct biases *b, const struct tokenizer *t, const char
     int rc = check_bytes("logit_bias", b->n_byte += n, e);
     if (rc == 0) rc = tokenizer_encode(t, text, n, 0, &ids, e);
     if (rc == 0 && ids.n == 0)
-        rc = err_field(e, ERR_ARG, "logit_bias", ": expected a string with at least 1 token");
+        rc = err_field(e, ERR_ARG, "logit_bias",
+                       ": expected a string with at least 1 token, got \"%.60s\"", text);
     for (size_t i = 0; rc == 0 && i < ids.n; i++) rc = add_bias(b, ids.v[i], bias, e);
     vec_deinit(&ids);
     return rc;
 }
 
-/* Read a bias: a number, or false for a forbidden token. */
+/* Read a bias: a number, or false, which forbids the token. */
 static int read_bias_value(float *out, const struct json *value, struct err *e)
 {
     bool never = json_kind(value) == JK_BOOL && !json_bool(value, true);
@@ -105,14 +114,15 @@ static int read_bias_value(float *out, const struct json *value, struct err *e)
     return 0;
 }
 
-/* Add the bias of a key: a token's id if it is a number, else a text. */
+/* Add the bias of a key, which is a token's id if it is a number, otherwise a text. */
 static int add_key_bias(struct biases *b, const struct tokenizer *t, const char *key, size_t n,
                         float bias, struct err *e)
 {
     char *end;
     long id = strtol(key, &end, 10);
     bool number = n > 0 && end == key + n;
-    /* only the canonical spelling: else a map could contain a token many times */
+    /* accept only the canonical spelling, because a map could contain a token many times
+     * otherwise */
     if (number && (!isdigit((unsigned char)*key) || (*key == '0' && n > 1)))
         return err_field(e, ERR_ARG, "logit_bias", ": expected a token id, got \"%.40s\"", key);
     return number ? add_bias(b, id, bias, e) : add_text_bias(b, t, key, n, bias, e);
@@ -129,12 +139,14 @@ static int add_pair_bias(struct biases *b, const struct tokenizer *t, const stru
     if (json_kind(pair) != JK_LIST || json_count(pair) != 2 ||
         (!text && json_kind(token) != JK_INT))
         return err_field(e, ERR_ARG, "logit_bias",
-                         ": expected pairs of a token id or string and a bias");
+                         ": expected pairs of a token id or string and a bias, got %s",
+                         json_kind_name(json_kind(pair)));
     int rc = read_bias_value(&bias, json_item(pair, 1), e);
     if (rc != 0) return rc;
     return text ? add_text_bias(b, t, text, n, bias, e) : add_bias(b, json_int(token, -1), bias, e);
 }
 
+/* Read {"id or text": bias, ...} or [[id or text, bias], ...]. */
 static int read_biases(struct biases *b, const struct tokenizer *t, int n_vocab,
                        const struct json *list, struct err *e)
 {
@@ -150,12 +162,14 @@ static int read_biases(struct biases *b, const struct tokenizer *t, int n_vocab,
         rc = read_bias_value(&bias, json_it_value(it), e);
         if (rc == 0) rc = add_key_bias(b, t, key, n, bias, e);
     }
-    if (rc == 0 && b->n > (size_t)n_vocab) /* repetitions only */
+    if (rc == 0 && b->n > (size_t)n_vocab) /* more entries would be repetitions */
         rc = err_field(e, ERR_LIMIT, "logit_bias",
                        ": must have at most %d entries, one for each token", n_vocab);
     return rc;
 }
 
+/* The biases are collected in a growing list and then copied to the arena, because their number is
+ * not known before texts are tokenized. */
 static int read_bias(struct sample_params *p, const struct api *api, const struct json *body,
                      struct arena *a, struct err *e)
 {
@@ -195,6 +209,7 @@ int api_bad_word(struct ids word[2], const struct tokenizer *t, const char *text
     return rc;
 }
 
+/* Limit the total size of a list of texts. */
 static int check_texts(const char *field, const struct text_span *text, int n, struct err *e)
 {
     size_t n_byte = 0;
@@ -202,6 +217,7 @@ static int check_texts(const char *field, const struct text_span *text, int n, s
     return check_bytes(field, n_byte, e);
 }
 
+/* Each word has two tokenizations, see api_bad_word. */
 static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
                           const struct json *body, struct arena *a, struct err *e)
 {
@@ -220,19 +236,20 @@ static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
     return rc;
 }
 
+/* Read the lists of tokens and texts. All are in the arena a. */
 static int read_lists(struct sample_params *p, const struct api *api, const struct json *body,
                       struct arena *a, struct err *e)
 {
     int n_vocab = api->session->info->n_vocab;
     int rc = body_ids(body, "stop_token_ids", a, &p->stop_id, &p->n_stop_id, e);
-    if (rc == 0 && p->n_stop_id > STOP_MAX) /* each is compared with each token */
+    if (rc == 0 && p->n_stop_id > STOP_MAX) /* each entry is compared with each token */
         rc = err_field(e, ERR_LIMIT, "stop_token_ids", ": must have at most %d entries, got %d",
                        STOP_MAX, p->n_stop_id);
     if (rc == 0) rc = body_ids(body, "allowed_token_ids", a, &p->allowed, &p->n_allowed, e);
-    /* as in vLLM; an empty list would allow all tokens */
+    /* reject an empty list, as vLLM does, because it would allow all tokens */
     if (rc == 0 && p->allowed && p->n_allowed == 0)
         rc = err_field(e, ERR_ARG, "allowed_token_ids", ": must allow at least 1 token");
-    if (rc == 0 && p->n_allowed > n_vocab) /* repetitions only */
+    if (rc == 0 && p->n_allowed > n_vocab) /* more entries would be repetitions */
         rc = err_field(e, ERR_LIMIT, "allowed_token_ids", ": must have at most %d entries, got %d",
                        n_vocab, p->n_allowed);
     if (rc == 0)
@@ -244,6 +261,7 @@ static int read_lists(struct sample_params *p, const struct api *api, const stru
     return rc;
 }
 
+/* An empty stop string would match at once, so it is rejected. */
 static int read_stop(struct reply_options *ro, const struct json *body, struct arena *a,
                      struct err *e)
 {
@@ -257,17 +275,18 @@ static int read_stop(struct reply_options *ro, const struct json *body, struct a
     return rc;
 }
 
+/* best_of has an effect only if it is larger than n. */
 static int read_choices(struct request *r, const struct json *body, struct err *e)
 {
     int64_t n = 1, best_of = 0;
-    int rc = body_int(body, "n", 1, CHOICES_MAX, &n, e);
+    int rc = body_int(body, name_in(body, "n", "n_cmpl"), 1, CHOICES_MAX, &n, e);
     if (rc == 0) rc = body_int(body, "best_of", n, CHOICES_MAX, &best_of, e);
     r->n = (int)n;
     r->best_of = best_of > n ? (int)best_of : 0;
     return rc;
 }
 
-/* Read the fields of beam search as vLLM's servers do: as many beams as answers (or best_of). */
+/* Read the fields of beam search. The number of beams is n or best_of, as in vLLM's servers. */
 static int read_beams(struct request *r, const struct json *body, struct err *e)
 {
     const struct json *stop = body_field(body, "early_stopping");
@@ -288,12 +307,12 @@ static int read_beams(struct request *r, const struct json *body, struct err *e)
     return 0;
 }
 
-/* Read the account, the salt of shared prefixes (strings of any kind, identified by their hashes),
- * and the priority for policies that use it. */
-int read_owner(struct request *r, const struct json *body, struct err *e)
+/* Read the holder, the salt of shared prefixes, and the priority for policies that use it. Holder
+ * and salt may be any strings. Only their hashes are kept. */
+int read_holder(struct request *r, const struct json *body, struct err *e)
 {
     static const char *const name[2] = {"user", "cache_salt"};
-    uint64_t *const hash[2] = {&r->share_id, &r->cache_salt};
+    uint64_t *const hash[2] = {&r->holder, &r->cache_salt};
     int64_t priority = 0;
     bool shared = true;
     int rc = body_int(body, "priority", INT32_MIN, INT32_MAX, &priority, e);
@@ -305,16 +324,16 @@ int read_owner(struct request *r, const struct json *body, struct err *e)
         size_t n;
         const char *text = json_text(j, &n);
         if (j && !text) return body_wrong(name[i], "a string", j, e);
-        if (j && n > OWNER_MAX)
-            return err_field(e, ERR_ARG, name[i], ": expected a string of at most %d bytes",
-                             OWNER_MAX);
+        if (j && n > HOLDER_MAX)
+            return err_field(e, ERR_ARG, name[i], ": must have at most %d bytes, got %zu",
+                             HOLDER_MAX, n);
         if (text && n) *hash[i] = hash_bytes(text, n, 0);
     }
     if (!shared) r->cache_salt ^= hash_bytes(&r->id, sizeof r->id, 1);
     return 0;
 }
 
-/* Read the seconds after which an answer ends with the text generated so far. */
+/* Read the number of seconds until an answer ends with the text generated so far. */
 static int read_timeout(struct request *r, const struct json *body, struct err *e)
 {
     double s = 0;
@@ -326,6 +345,18 @@ static int read_timeout(struct request *r, const struct json *body, struct err *
     return 0;
 }
 
+/* llama.cpp's name of max_tokens. -1 means no limit. */
+int api_read_n_predict(const struct api *a, const struct json *body, int64_t *n, struct err *e)
+{
+    int64_t got = -1;
+    int rc = body_int(body, "n_predict", -1, INT32_MAX, &got, e);
+    if (rc == 0 && body_field(body, "n_predict"))
+        *n = got < 0 ? a->session->info->context_max : got;
+    return rc;
+}
+
+/* keep: arena for the stop strings, which outlive the request.
+ * Its other lists are in the request's arena. */
 int api_read_params(struct request *r, struct reply_options *ro, struct arena *keep,
                     const struct api *a, const struct json *body, struct err *e)
 {
@@ -337,15 +368,18 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     if (rc == 0) rc = read_seed(&r->params, body, e);
     if (rc == 0) rc = read_choices(r, body, e);
     if (rc == 0) rc = read_beams(r, body, e);
-    if (rc == 0) rc = read_owner(r, body, e);
+    if (rc == 0) rc = read_holder(r, body, e);
     if (rc == 0) rc = read_timeout(r, body, e);
     if (rc == 0) rc = body_int(body, "max_tokens", 0, INT32_MAX, &max_tokens, e);
+    if (rc == 0) rc = api_read_n_predict(a, body, &max_tokens, e);
     r->max_tokens = (int)max_tokens;
     if (rc == 0) rc = read_lists(&r->params, a, body, &r->arena, e);
     if (rc == 0) rc = read_stop(ro, body, keep, e);
     return rc;
 }
 
+/* A stream begins before the prompt is computed completely,
+ * so the two fields exclude each other. */
 int read_prompt_logprobs(struct api_call *c, struct request *r, const struct json *body,
                          struct err *e)
 {

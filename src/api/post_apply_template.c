@@ -1,7 +1,8 @@
-/* post_apply_template.c - POST /apply-template: the prompt of a conversation, as in llama.cpp's
- * server. */
+/* post_apply_template.c - POST /apply-template:
+ * the prompt of a conversation, as in llama.cpp's server. */
 #include "server_impl.h"
 
+/* Append {"prompt":TEXT} (server_put_fn). */
 static int put_rendered(const struct api *a, const struct json *body, struct buf *b, struct err *e)
 {
     struct buf prompt = {0};

@@ -1,13 +1,14 @@
-/* post_call.c - POST to a path of dialects.def: a body becomes requests of the engine, and the
- * engine's events become the answer, whole or in pieces.
+/* post_call.c - POST to a path of dialects.def. A body becomes requests of the engine. The engine's
+ * events become the answer, whole or in pieces.
  *
- *   OPEN --submitted--> RUNNING --every event has come--> answered, freed
- *     \__rejected___________  \__client disconnected, or failed: cancelled__/
+ *   OPEN --submitted--> RUNNING --every event has arrived--> answered, freed
+ *     \__rejected___________  \__client disconnected, server stops, or failed: cancelled__/
  *
- * The engine's events ring a bell, which wakes the exchange; `advance` then takes the events. If a
- * client does not read its stream, events stay in their queue and the engine gives the sequence no
- * rows. A call is freed after the engine's last event, so no thread waits for it here. A handler
- * thread writes long whole answers, so that other streams continue meanwhile. */
+ * The engine's events ring a bell, which wakes the exchange; `advance` then reads the events.
+ * Events remain in their queue if a client does not read its stream. The engine then computes no
+ * rows for its sequence. A call is freed after the engine's last event, so no thread waits for the
+ * engine here. A handler thread writes long whole answers, so that other streams continue during
+ * this time. */
 #include "dialect.h"
 #include "server_impl.h"
 
@@ -18,21 +19,24 @@
 #include <string.h>
 
 enum {
-    /* maximum size of a whole answer that the stream thread writes, in some milliseconds */
+    /* maximum size of a whole answer that the stream thread writes; takes some milliseconds */
     SIZE_MOST = 4096,
     BEGIN_US = 10 * 1000 * 1000,
 };
 
 struct posted {
-    const struct server *server;
-    struct exchange *x;
-    struct api_call *call; /* owned */
-    struct queue *bell;    /* owned */
+    const struct server *server; /* borrowed */
+    struct exchange *x;          /* borrowed */
+    struct api_call *call;       /* call of the body, owned */
+    struct queue *bell;          /* queue that receives a byte for each event, owned */
     bool cancelled, streaming;
-    int rc; /* result of a submission that failed halfway: reported after the rest has ended */
+    /* code of a submission that failed after some requests;
+     * it is reported after these have ended */
+    int rc;
     struct err e;
 };
 
+/* Accepts a half-open call. */
 static void posted_close(struct posted *p)
 {
     api_call_close(p->call);
@@ -40,19 +44,21 @@ static void posted_close(struct posted *p)
     free(p);
 }
 
+/* Wake the exchange (queue_listen). Engine thread, so it must be short. */
 static void wake(void *x, const void *byte)
 {
     (void)byte;
     exchange_wake(x);
 }
 
+/* Cancel the call once. Its events still arrive, and `advance` frees it after the last one. */
 static void cancel(struct posted *p)
 {
     if (!p->cancelled) api_call_cancel(p->call);
     p->cancelled = true;
 }
 
-/* Answer a complete call, if the client is still connected, and free everything. */
+/* Answer a complete call if the client is still connected. Free the call and its memory. */
 static void finish(struct posted *p)
 {
     struct exchange *x = p->x;
@@ -71,7 +77,9 @@ static void finish(struct posted *p)
     posted_close(p);
 }
 
-static void put_pieces(struct posted *p)
+/* Send the unsent part of the answer, the last one if `done`. Send the prepared error if memory
+ * runs out, because the client could not detect a gap. */
+static void put_pieces(struct posted *p, bool done)
 {
     const char *no_memory = p->call->dialect->no_memory;
     struct buf b = {0};
@@ -80,13 +88,14 @@ static void put_pieces(struct posted *p)
         exchange_push(p->x, no_memory, strlen(no_memory));
         cancel(p);
     } else if (b.n) {
-        exchange_push(p->x, b.data, b.n);
+        (done ? exchange_push_last : exchange_push)(p->x, b.data, b.n);
     }
     buf_deinit(&b);
 }
 
-/* Send the status of a stream with its first piece, because a queued request may still be rejected;
- * or after BEGIN_US, for proxies and clients that time out without a head. */
+/* Send the status of a stream together with its first piece, because a queued request may still be
+ * rejected. The status is sent alone after BEGIN_US,
+ * because proxies and clients time out without a head. */
 static void begin_stream(struct posted *p, bool done)
 {
     bool late = !done && time_us() - exchange_arrival_us(p->x) >= BEGIN_US;
@@ -97,56 +106,77 @@ static void begin_stream(struct posted *p, bool done)
     p->streaming = true;
 }
 
+/* End an answer with an error because the server stops. The error is in the stream if the stream
+ * has begun. */
+static void cut(struct posted *p)
+{
+    struct buf b = {0};
+    p->rc = err_set(&p->e, ERR_MEMORY, "the server is shutting down: the answer is incomplete");
+    cancel(p);
+    if (!p->streaming) return;
+    p->call->dialect->put_error(&b, p->rc, &p->e);
+    if (!b.failed) exchange_push(p->x, b.data, b.n);
+    exchange_set_status(p->x, 503);
+    buf_deinit(&b);
+}
+
+/* Continue the call (net_wake). The bell is emptied before the events are read, so the engine
+ * signals a later event again. A stream without room leaves its events in the queue; the ring's
+ * next wake continues. */
 static void advance(struct exchange *x, void *posted)
 {
     struct posted *p = posted;
     char byte;
     if (exchange_disconnected(x)) cancel(p);
+    if (exchange_cut(x) && !p->cancelled) cut(p);
     (void)queue_pop(p->bell, &byte, 0);
     if (p->streaming && !exchange_room(x)) return;
     bool done = api_call_poll(p->call);
     begin_stream(p, done);
-    if (p->streaming && !p->cancelled) put_pieces(p);
+    if (p->streaming && !p->cancelled) put_pieces(p, done);
     if (!done) return;
     bool moves = !p->streaming && api_call_size(p->call) > SIZE_MOST && exchange_move(x);
     if (!moves) finish(p);
 }
 
-/* Set the account: all requests of a key, or of a client's address if there are no keys, have one
- * holder. With separate caches, the salt of cached prefixes is made of the key's secret: a client
- * that guesses a key's name could otherwise construct its cache_salt. */
-static void share(const struct server *s, struct api_call *c, const struct exchange *x)
+/* Set the holder. All requests of a key, or of an address if there are no keys, have one holder.
+ * The salt of cached prefixes is made from the key's secret if keys have separate caches. Otherwise
+ * a client that guesses a key's name could construct the key's salt. */
+static void set_holder(const struct server *s, struct api_call *c, const struct exchange *x)
 {
     const struct net_key *key = exchange_key(x);
     uint64_t salt =
         key && s->o.separate_caches ? hash_bytes(key->secret, strlen(key->secret), 1) : 0;
-    api_call_share(c, exchange_share_id(x), exchange_share_weight(x), salt);
+    api_call_set_holder(c, exchange_holder(x), exchange_holder_weight(x), salt);
 }
 
+/* Read the body into a call and set what the connection knows about it. */
 static int open_call(struct posted *p, const struct server *s, const struct json *body,
                      struct err *e)
 {
     p->bell = queue_open(1, 1);
     if (!p->bell) return err_memory(e, "a queue", 1);
     queue_listen(p->bell, wake, p->x);
-    int rc = call_open(&p->call, s->api, dialect_of(exchange_path(p->x), body), body, p->bell, e);
-    if (rc == 0) share(s, p->call, p->x);
+    const struct dialect *dialect = dialect_of(exchange_path(p->x), body);
+    int rc = call_open(&p->call, s->api, dialect, body, exchange_holder(p->x), p->bell, e);
+    if (rc == 0) set_holder(s, p->call, p->x);
     if (rc == 0) api_call_name(p->call, exchange_id(p->x));
     if (rc == 0) api_call_arrived(p->call, exchange_arrival_us(p->x));
     return rc;
 }
 
+/* Submit the call. exchange_keep is first, because events may arrive before the handler returns. */
 static void run(struct posted *p)
 {
     exchange_keep(p->x, advance, p);
     p->rc = api_call_submit(p->call, &p->e);
     if (p->rc != 0) {
         cancel(p);
-        exchange_wake(p->x); /* maybe nothing was submitted, so that no event would come */
+        exchange_wake(p->x); /* no event arrives if no request was submitted */
     }
 }
 
-/* Account for the time before this handler. */
+/* Count the time before this handler. */
 static void count_early(const struct server *s, const struct exchange *x)
 {
     struct stats *st = engine_stats(s->api->session->engine);
@@ -154,6 +184,7 @@ static void count_early(const struct server *s, const struct exchange *x)
     count_time(s->api, TIMES_handler, exchange_arrival_us(x));
 }
 
+/* The parsed body is freed before the call runs, because it is much larger than the call. */
 void post_call(struct exchange *x, void *server)
 {
     const struct server *s = server;

@@ -1,6 +1,6 @@
-/* post_reset_prefix_cache.c - POST /reset_prefix_cache: drop the cached prefixes, as vLLM does. Its
- * reset_running_requests is not needed: lookups do not find pages of running requests afterwards.
- */
+/* post_reset_prefix_cache.c - POST /reset_prefix_cache: drop the cached prefixes, as in vLLM.
+ * vLLM's reset_running_requests is not needed, because lookups do not find pages of running
+ * requests afterwards. */
 #include "server_impl.h"
 
 void post_reset_prefix_cache(struct exchange *x, void *server)

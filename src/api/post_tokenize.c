@@ -1,11 +1,18 @@
-/* post_tokenize.c - POST /tokenize and /detokenize: a text or a conversation to ids and back, as in
- * vLLM and llama.cpp. */
+/* post_tokenize.c - POST /tokenize and /detokenize: convert a text or a conversation to ids and
+ * back, as in vLLM and llama.cpp.
+ *
+ *   request                               answer
+ *   prompt, or messages (vLLM)            count, max_model_len, tokens, token_strs
+ *   content (llama.cpp)                   tokens: ids, or objects with id and piece
+ *   tokens                                prompt (vLLM), and content (llama.cpp) without a model */
 #include "server_impl.h"
 
 #include "base/utf8.h"
 
 #include <stdlib.h>
 
+/* Append the text of each token. A piece may be an incomplete UTF-8 sequence; out_text replaces
+ * invalid bytes. */
 static void put_pieces(struct json_out *o, const struct tokenizer *t, const struct ids *ids)
 {
     out_list(o, "token_strs");
@@ -17,7 +24,7 @@ static void put_pieces(struct json_out *o, const struct tokenizer *t, const stru
     out_end(o);
 }
 
-/* Return the ids of `prompt` or of the prompt made from `messages`. */
+/* Return the ids of `prompt`, or of the prompt rendered from `messages`. */
 static int encode(const struct api *a, const struct json *body, struct ids *ids, struct err *e)
 {
     struct buf rendered = {0};
@@ -42,6 +49,7 @@ static int encode(const struct api *a, const struct json *body, struct ids *ids,
 
 /* ---- llama.cpp's form: `content`, texts and ids; add_special, parse_special, with_pieces ---- */
 
+/* llama.cpp's form: a piece that is not valid UTF-8 is a list of bytes. */
 static void put_piece(struct json_out *o, const struct tokenizer *t, int32_t id)
 {
     size_t n = 0;
@@ -58,6 +66,8 @@ static void put_piece(struct json_out *o, const struct tokenizer *t, int32_t id)
     out_end(o);
 }
 
+/* llama.cpp's defaults differ from vLLM's:
+ * no special tokens are added unless add_special is true. */
 static int put_content_tokens(const struct api *a, const struct json *body, struct buf *b,
                               struct err *e)
 {
@@ -79,6 +89,7 @@ static int put_content_tokens(const struct api *a, const struct json *body, stru
     return rc;
 }
 
+/* Append the answer of /tokenize (server_put_fn). The field of the text selects the form. */
 static int put_tokens(const struct api *a, const struct json *body, struct buf *b, struct err *e)
 {
     struct ids ids = {0};
@@ -108,6 +119,7 @@ void post_tokenize(struct exchange *x, void *server)
     server_answer(server, x, put_tokens);
 }
 
+/* Ids outside the vocabulary are errors with their index, not empty texts. */
 static int put_text(const struct api *a, const struct json *body, struct buf *b, struct err *e)
 {
     struct buf text = {0};
@@ -116,7 +128,7 @@ static int put_text(const struct api *a, const struct json *body, struct buf *b,
     int n = 0, n_vocab = a->session->info->n_vocab;
     int rc = body_ids(body, "tokens", &arena, &ids, &n, e);
     if (rc == 0 && !body_field(body, "tokens"))
-        rc = err_field(e, ERR_ARG, "tokens", ": expected a list of token ids");
+        rc = body_wrong("tokens", "a list of token ids", NULL, e);
     for (int i = 0; rc == 0 && i < n; i++)
         if (ids[i] < 0 || ids[i] >= n_vocab)
             rc = err_field(e, ERR_ARG, "tokens", "[%d]: must be in [0, %d], got %d", i, n_vocab - 1,

@@ -1,4 +1,12 @@
-/* prompt.c - a request's prompt from a text, ids or a conversation. */
+/* prompt.c - make a request's prompt from a text, ids or a conversation.
+ *
+ *    text              tokenized, with the tokens that the tokenizer adds
+ *    ids               used as they are
+ *    ids and texts     texts are tokenized, only the first item with added tokens
+ *    messages          rendered by the template, then tokenized as a text
+ *
+ * A long text is first checked by a lower bound of its number of tokens (check_text_fits). All
+ * functions run on handler threads. */
 #include "dialect.h"
 
 #include "base/os.h"
@@ -6,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Record a duration in the engine's statistics.
+ * Without an engine (rendering only) there are none. */
 void count_time(const struct api *a, enum times_id which, int64_t begin_us)
 {
     if (a->session->engine)
@@ -33,6 +43,7 @@ int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *
 
 /* ---- conversations ---- */
 
+/* Set *out to a field of the given kind; NULL if it is absent. */
 static int check_kind(const struct json *body, const char *name, enum json_kind kind,
                       const char *expected, const struct json **out, struct err *e)
 {
@@ -40,6 +51,8 @@ static int check_kind(const struct json *body, const char *name, enum json_kind 
     return !*out || json_kind(*out) == kind ? 0 : body_wrong(name, expected, *out, e);
 }
 
+/* Set reasoning_effort to a static text,
+ * because the body is freed before the template is rendered again. */
 static int read_effort(struct conversation *c, const struct json *body, struct err *e)
 {
     static const char *const known[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
@@ -55,7 +68,7 @@ static int read_effort(struct conversation *c, const struct json *body, struct e
     return 0;
 }
 
-/* Read whether the answer is a turn of its own or continues the last message. */
+/* Read the fields that select a new turn or a continuation of the last message. */
 static int read_turn(struct conversation *c, const struct json *body, struct err *e)
 {
     const struct json *last = json_item(c->messages, json_count(c->messages) - 1);
@@ -78,6 +91,7 @@ static int read_turn(struct conversation *c, const struct json *body, struct err
     return 0;
 }
 
+/* Return true if the object has one of the members. */
 static bool has_any(const struct json *object, const char *const *name, size_t n)
 {
     bool any = false;
@@ -85,8 +99,8 @@ static bool has_any(const struct json *object, const char *const *name, size_t n
     return any;
 }
 
-/* Check a message's content: a string, a list of parts, or null. Templates handle numbers and
- * objects in different ways. */
+/* Check a message's content, which is a string, a list of parts, or null. Templates treat numbers
+ * and objects in different ways. */
 static int check_content(const struct json *message, size_t i, struct err *e)
 {
     const struct json *content = body_field(message, "content");
@@ -96,8 +110,9 @@ static int check_content(const struct json *message, size_t i, struct err *e)
                      json_kind_name(json_kind(content)));
 }
 
-/* Reject messages of OpenAI's roles without "content" (null is fine), as OpenAI does. The
- * assistant's messages may have another member instead. Other roles depend on the template only. */
+/* Reject messages of OpenAI's roles without "content", as OpenAI does. A null is allowed. The
+ * assistant's messages may have another member instead. Messages of other roles depend on the
+ * template only. */
 static int check_contents(const struct json *messages, struct err *e)
 {
     static const char *const role[] = {"system", "developer", "user", "tool", "function"};
@@ -119,6 +134,8 @@ static int check_contents(const struct json *messages, struct err *e)
     return 0;
 }
 
+/* Fields of the body have precedence over the chat's defaults. answer_only saves a second
+ * rendering, because callers need only the beginning of the answer. */
 static int render(const struct api *a, const struct json *body, struct buf *prompt,
                   struct chat_turn *turn, struct err *e)
 {
@@ -147,6 +164,7 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
     return rc ? rc : template_render(chat->t, &c, prompt, turn, e);
 }
 
+/* Render, and record the time. */
 int api_render(const struct api *a, const struct json *body, struct buf *prompt,
                struct chat_turn *turn, struct err *e)
 {
@@ -158,6 +176,8 @@ int api_render(const struct api *a, const struct json *body, struct buf *prompt,
 
 /* ---- several prompts ---- */
 
+/* Set *n to the number of prompts in a body: 1 for a text or a list with ids, otherwise the length
+ * of the list. */
 static int n_prompt(const char *name, const struct json *list, int *n, struct err *e)
 {
     if (json_kind(list) == JK_NONE)
@@ -169,12 +189,13 @@ static int n_prompt(const char *name, const struct json *list, int *n, struct er
     *n = 1;
     for (size_t i = 0; json_kind(list) == JK_LIST && i < json_count(list); i++) {
         enum json_kind kind = json_kind(json_item(list, i));
-        if (kind != JK_TEXT && kind != JK_LIST) return 0; /* ids, maybe mixed with texts */
+        if (kind != JK_TEXT && kind != JK_LIST) return 0; /* the list has ids, and perhaps texts */
     }
     *n = json_kind(list) == JK_LIST ? (int)json_count(list) : 1;
     return 0;
 }
 
+/* Append one item of a prompt: a token id or a text. */
 static int read_item(struct ids *ids, const struct api *a, const char *name, size_t i,
                      const struct json *item, unsigned flags, struct err *e)
 {
@@ -192,6 +213,7 @@ static int read_item(struct ids *ids, const struct api *a, const char *name, siz
     return vec_push(ids, (int32_t)id) ? 0 : err_memory(e, name, (ids->n + 1) * sizeof *ids->v);
 }
 
+/* A list may mix ids and texts, as in llama.cpp's server. */
 int read_mixed(struct ids *ids, const struct api *a, const char *name, const struct json *prompt,
                unsigned flags, struct err *e)
 {
@@ -203,13 +225,14 @@ int read_mixed(struct ids *ids, const struct api *a, const char *name, const str
         return body_wrong(name, "a string, or a list of token ids and strings", prompt, e);
     for (size_t i = 0; rc == 0 && i < json_count(prompt); i++) {
         rc = read_item(ids, a, name, i, json_item(prompt, i), flags, e);
-        flags &= ~(unsigned)ENCODE_ADD_SPECIAL; /* for the prompt's start only */
+        /* special tokens are added only to the start of the prompt */
+        flags &= ~(unsigned)ENCODE_ADD_SPECIAL;
     }
     return rc;
 }
 
-/* Keep the text that precedes an echoed answer: the rest of a truncated prompt. Each choice repeats
- * it, so it must not be longer than the context. */
+/* Keep the text before an echoed answer. It is the remaining part of a truncated prompt. Each
+ * choice repeats it, so it must not be longer than the context. */
 static int keep_echo(struct part *p, const struct tokenizer *t, const struct json *prompt, bool cut,
                      struct err *e)
 {
@@ -223,6 +246,7 @@ static int keep_echo(struct part *p, const struct tokenizer *t, const struct jso
     return p->echo.failed ? err_memory(e, "the prompt's text", ids->n) : 0;
 }
 
+/* Tokenize a prompt, and record the time. */
 static int read_prompt(struct part *p, const struct api_call *c, const struct json *prompt,
                        bool add_special, struct err *e)
 {
@@ -233,7 +257,7 @@ static int read_prompt(struct part *p, const struct api_call *c, const struct js
     return rc;
 }
 
-/* Return the bytes of a prompt's texts: of the whole, or of the texts between ids. */
+/* Return the number of bytes of a prompt's text, or of the texts between its ids. */
 static size_t text_bytes(const struct json *prompt)
 {
     size_t n = 0, sum = 0;
@@ -245,7 +269,7 @@ static size_t text_bytes(const struct json *prompt)
     return sum;
 }
 
-/* Fill a part's prompt. */
+/* The text is measured first, because tokenizing a text that cannot fit would waste time. */
 static int fill_part(struct part *p, const struct api_call *c, const struct json *prompt,
                      const struct json *body, bool add_special, struct err *e)
 {
@@ -257,7 +281,7 @@ static int fill_part(struct part *p, const struct api_call *c, const struct json
     return rc || !c->echo ? rc : keep_echo(p, c->api->session->tokenizer, prompt, cut, e);
 }
 
-/* Use the single item of a list of one text or list. */
+/* Return the only item of the list if it is a text or a list; otherwise the prompt itself. */
 static const struct json *unwrapped(const struct json *prompt)
 {
     const struct json *first = json_item(prompt, 0);
@@ -265,10 +289,12 @@ static const struct json *unwrapped(const struct json *prompt)
     return json_count(prompt) == 1 && nested && json_kind(prompt) == JK_LIST ? first : prompt;
 }
 
+/* A very long text is rejected by a lower bound of its number of tokens, without tokenizing it. The
+ * message has the words of vLLM's. */
 int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e)
 {
     const struct api *a = c->api;
-    enum { FAST_BYTES = 1 << 16 }; /* this many are tokenized in milliseconds */
+    enum { FAST_BYTES = 1 << 16 }; /* tokenizing this number of bytes takes milliseconds */
     int context = a->session->info->context_max;
     if (n <= FAST_BYTES || body_field(body, "truncate_prompt_tokens")) return 0;
     size_t n_least = tokenizer_n_least(a->session->tokenizer, n);
@@ -281,6 +307,8 @@ int check_text_fits(const struct api_call *c, const struct json *body, size_t n,
     return err_figures(e, rc, (long long)n_least, context);
 }
 
+/* Each part is opened before its prompt is read,
+ * because the parameters limit the prompt's length. */
 int read_prompts(struct api_call *c, const struct json *body, part_fn *open, struct err *e)
 {
     const struct json *list = unwrapped(body_field(body, c->dialect->prompt));
@@ -297,6 +325,7 @@ int read_prompts(struct api_call *c, const struct json *body, part_fn *open, str
     return rc;
 }
 
+/* -1 means as many tokens as the context allows, with room for one generated token. */
 int cut_prompt(struct request *r, const struct api *a, const struct json *body, struct err *e)
 {
     const char *side = "left";

@@ -1,5 +1,12 @@
-/* server.c - opening and closing the server, and steps shared by all endpoints: read a body,
- * reject, answer. */
+/* server.c - open and close the server. Steps shared by all endpoints: read a body, reject,
+ * answer.
+ *
+ *    exchange --server_body--> JSON object with a known `model`
+ *             --put(api, body)--> text --server_reply--> 200
+ *                             '-> error --server_fail--> status of the error, in the path's format
+ *
+ * server_answer is this path for handlers without the engine. post_call.c has that of dialects. The
+ * routes are static (routes.def), so a new endpoint is one line. */
 #include "dialect.h"
 #include "server_impl.h"
 
@@ -17,7 +24,7 @@ static const struct net_route routes[] = {
 };
 
 enum { N_ROUTE = sizeof routes / sizeof routes[0] };
-extern const struct error_form openai_errors; /* of paths without a dialect */
+extern const struct error_form openai_errors; /* form of paths without a dialect */
 
 /* Return the form of failures of a path. */
 static const struct error_form *errors_of(const char *path)
@@ -26,6 +33,22 @@ static const struct error_form *errors_of(const char *path)
     return d ? d->errors : &openai_errors;
 }
 
+/* Check that each name selects the model or one adapter. */
+static int check_names(const struct server_options *o, struct err *e)
+{
+    const struct session *s = o->api->session;
+    if (o->any_name && s->additions.n_set > 1)
+        return err_field(e, ERR_ARG, "served-model-name",
+                         ": must not be \"*\" if adapters have names");
+    for (int i = 0; i < o->n_name; i++)
+        if (session_adapter(s, o->name[i]))
+            return err_field(e, ERR_ARG, "served-model-name",
+                             ": \"%.100s\" is the name of an adapter too", o->name[i]);
+    return 0;
+}
+
+/* The routes are copied, because each gets the error format of its dialect. server_close accepts a
+ * half-open server. */
 int server_open(struct server **out, const struct server_options *o, struct err *e)
 {
     struct server *s = calloc(1, sizeof *s);
@@ -43,7 +66,8 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     s->o.net.n_route = N_ROUTE;
     s->o.net.errors = &openai_errors.net;
     s->o.net.ctx = s;
-    int rc = s->route ? orca_open(s, e) : err_memory(e, "routes", sizeof routes);
+    int rc = s->route ? check_names(o, e) : err_memory(e, "routes", sizeof routes);
+    if (rc == 0) rc = orca_open(s, e);
     if (rc == 0) rc = net_open(&s->net, &s->o.net, e);
     if (rc != 0) server_close(s), *out = NULL;
     return rc;
@@ -59,6 +83,7 @@ void server_drain(struct server *s, int wait_ms)
     net_drain(s->net, wait_ms);
 }
 
+/* net_close waits for all handlers, which use the rest. */
 void server_close(struct server *s)
 {
     if (!s) return;
@@ -70,6 +95,7 @@ void server_close(struct server *s)
 
 /* ---- for handlers ---- */
 
+/* Errors that end by themselves have the header Retry-After, in seconds. */
 void server_fail(struct exchange *x, int rc, const struct err *e)
 {
     const struct error_form *form = errors_of(exchange_path(x));
@@ -83,6 +109,7 @@ void server_fail(struct exchange *x, int rc, const struct err *e)
     buf_deinit(&b);
 }
 
+/* The text is freed in any case. A failed buffer becomes an error, never a truncated answer. */
 void server_reply(struct exchange *x, struct buf *json)
 {
     struct err e;
@@ -103,6 +130,7 @@ void put_prompt(struct buf *b, struct buf *text)
     buf_deinit(text);
 }
 
+/* An answer that `put` has begun is dropped if it returns an error. */
 void server_answer(const struct server *s, struct exchange *x, server_put_fn *put)
 {
     struct json *body = server_body(s, x);
@@ -118,19 +146,23 @@ void server_answer(const struct server *s, struct exchange *x, server_put_fn *pu
     buf_deinit(&b);
 }
 
+/* Check the model's name in a request. ERR_MISSING if it is unknown. */
 int server_model(const struct server *s, const char *name, struct err *e)
 {
-    if (s->o.any_name) return 0;
+    if (s->o.any_name || session_adapter(s->api->session, name)) return 0;
     for (int i = 0; i < s->o.n_name; i++)
         if (strcmp(s->o.name[i], name) == 0) return 0;
     return err_field(e, ERR_MISSING, "model", ": \"%.100s\" not found; available: \"%.200s\"", name,
                      s->o.name[0]);
 }
 
+/* Return the parsed body, owned by the caller. On failure the request is answered, and NULL is
+ * returned. Duplicate names are rejected, because a proxy may check another one. */
 struct json *server_body(const struct server *s, struct exchange *x)
 {
-    /* an empty object takes 250 bytes when parsed: 32 MiB of them would take gigabytes */
-    static const struct json_limits limits = {.depth_max = 200, .node_max = 1 << 20};
+    /* a parsed empty object takes 250 bytes, so a body of 32 MiB could take gigabytes */
+    static const struct json_limits limits = {
+        .depth_max = 200, .node_max = 1 << 20, .unique = true};
     struct err e = {0};
     struct json *body = NULL;
     size_t n;
@@ -138,7 +170,8 @@ struct json *server_body(const struct server *s, struct exchange *x)
     int64_t begin_us = time_us();
     int rc = json_parse(&body, text, n, &limits, &e);
     count_time(s->api, TIMES_parse, begin_us);
-    if (rc != 0 && rc != ERR_MEMORY) err_prefix(&e, rc = ERR_FORMAT, "the body is not JSON");
+    if (rc == ERR_FORMAT || rc == ERR_LIMIT)
+        err_prefix(&e, rc = ERR_FORMAT, "the body is not JSON");
     if (rc == 0 && json_kind(body) != JK_OBJECT)
         rc = err_set(&e, ERR_ARG, "the body: expected an object, got %s",
                      json_kind_name(json_kind(body)));

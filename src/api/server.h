@@ -1,5 +1,5 @@
-/* server.h - the endpoints of an OpenAI-compatible server, between the HTTP server (net/net.h) and
- * the engine. Part of the public header api.h, which includes this.
+/* server.h - the endpoints of an OpenAI-compatible server. They connect the HTTP server (net/net.h)
+ * with the engine. Part of the public header api.h, which includes this file.
  *
  *   handler thread   reads a body, renders, tokenizes, submits (post_call.c)
  *   stream thread    events -> text -> JSON -> the exchange, after each event
@@ -14,22 +14,27 @@ struct server; /* opaque */
 
 struct server_options {
     struct net_options net;  /* server_open fills in routes, n_route and ctx */
-    const struct api *api;   /* borrowed; `streams` set                                        */
+    const struct api *api;   /* borrowed; its `streams` is true */
     const char *const *name; /* [n_name >= 1], borrowed: names of the model */
     int n_name;
     bool any_name;             /* true: every other name is accepted, too */
-    const char *version;       /* borrowed */
-    const struct peaks *peaks; /* borrowed: rates for utilization; NULL: not reported */
-    /* true: keys do not share cached prefixes, whose times would reveal other keys' prompts */
+    const char *version;       /* version of the program, borrowed */
+    const struct peaks *peaks; /* borrowed; peak rates, for utilization; NULL: not reported */
+    /* true: keys do not share cached prefixes,
+     * because response times would reveal prompts of other keys */
     bool separate_caches;
 };
 
+/* Open the server and start its threads. The caller owns *out, which is NULL after an error. All
+ * pointers of *o are borrowed until server_close. ERR_ARG if a name of the model is also an
+ * adapter's; otherwise the errors of net_open. */
 int server_open(struct server **out, const struct server_options *o, struct err *e);
+/* Return the HTTP server, borrowed until server_close. */
 const struct net *server_net(const struct server *s);
-/* Accept no new requests and wait at most wait_ms for those in flight. Afterwards no thread uses
- * the engine. */
+/* Reject new requests and wait at most wait_ms for requests in flight. No thread uses the engine
+ * afterwards. */
 void server_drain(struct server *s, int wait_ms);
-/* Drain with 0 ms, and free everything; NULL is fine. */
+/* Close the server: drain with 0 ms, then free all its memory. NULL is allowed. */
 void server_close(struct server *s);
 
 #endif

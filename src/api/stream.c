@@ -1,6 +1,6 @@
 /* stream.c - an answer in pieces: the unsent part of each choice, in the form of the call's
- * dialect. After the last piece of the last choice comes the dialect's end. If a choice fails, the
- * stream ends with an error, because the status has been sent already. */
+ * dialect. The dialect's end follows the last piece of the last choice. The stream ends with an
+ * error if a choice fails, because the status was already sent. */
 #include "dialect.h"
 
 bool api_call_streams(const struct api_call *c)
@@ -8,6 +8,7 @@ bool api_call_streams(const struct api_call *c)
     return c->stream;
 }
 
+/* Return true if the choice has a token, or has ended without an error. */
 static bool has_output(const struct part *p, const struct choice *a)
 {
     struct err e;
@@ -23,7 +24,8 @@ bool api_call_has_output(const struct api_call *c)
     return false;
 }
 
-/* Emit the unsent part of one choice. Returns false if there is no answer; the stream then ends. */
+/* Emit the unsent part of one choice.
+ * Return false if the choice has no answer; the stream then ends. */
 static bool put_choice(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)
 {
@@ -37,6 +39,8 @@ static bool put_choice(const struct api_call *c, struct part *p, struct choice *
     return rc == 0;
 }
 
+/* Append the unsent parts of all choices. The end follows if no part is open. A second call after
+ * the end appends nothing. */
 void api_call_stream(struct api_call *c, struct buf *b)
 {
     int index = 0;

@@ -1,9 +1,9 @@
-/* attn_test.c - goal: attention over pages is the softmax over the pages' values, for every
- * mechanism and KV type, and its bits depend on nothing else. Method: steps of prompts, chunks,
- * drafts and decodes over scattered pages, some of them shared, with NaN in all stale memory. The
- * pages are read back by the layout in backend.h, and attention is computed in double precision.
- * Then the rows are computed again on every level, with 1 to 3 threads, over pages of another size,
- * and each row alone: equal bits. */
+/* attn_test.c - goal: attention over pages equals the softmax over the pages' values, for every
+ * mechanism and KV type. The result's bits depend only on the sequence, the mechanism and the KV
+ * type. Method: compute steps of prompts, chunks, drafts and decodes over scattered pages. Some
+ * pages are shared, and all stale memory is NaN. The test reads the pages by the layout in
+ * backend.h and computes attention in double precision. The rows are then computed again, and the
+ * bits must be equal: on every level, by 1 to 3 threads, over pages of another size, and alone. */
 #include "../../tests/unit.h"
 
 #include "backend_impl.h"
@@ -15,8 +15,8 @@
 
 enum { N_SEQ = 6, POS_MAX = 1216, D_MAX = 256, HEAD_MAX = 16, ROW_MAX = 128, LEVEL_MAX = 32 };
 
-/* Sequences of a step: positions held, rows of this step, positions whose pages are those of the
- * previous sequence. */
+/* Sequences of a step: number of positions, number of rows of this step, number of positions on
+ * pages of the previous sequence. */
 static const struct {
     int len, n_row, shared;
 } plan[N_SEQ] = {
@@ -35,7 +35,7 @@ struct scene {
     float slope[HEAD_MAX], sink[HEAD_MAX];
     float *q;        /* [ROW_MAX, n_head, d_k] */
     float *k, *v;    /* [N_SEQ, POS_MAX, n_head_kv, d] as stored */
-    double *hk, *hv; /* K and V as the pages hold them */
+    double *hk, *hv; /* K and V as read from the pages */
     float *want;     /* [ROW_MAX, n_head, d_v] */
 };
 
@@ -92,7 +92,7 @@ static void read_back(struct scene *s, int seq, int pos, int head)
     }
 }
 
-/* Return the largest relative error of a type; for q8 relative to the row's largest value. */
+/* Return the largest relative error of a type. For q8 it is relative to the row's largest value. */
 static double type_error(enum kv_type t)
 {
     static const double e[KV_TYPE_COUNT] = {[KV_F16] = 0x1p-11,
@@ -172,7 +172,7 @@ static void scene_close(struct scene *s)
     free(s->q), free(s->k), free(s->v), free(s->hk), free(s->hv), free(s->want);
 }
 
-/* Assign pages in random order; stale pages and stale parts of others are filled with NaN. */
+/* Assign pages in random order. Stale pages and stale parts of other pages are filled with NaN. */
 static bool pages_open(struct scene *s, enum kv_type t, int page_rows)
 {
     struct err e;
@@ -226,7 +226,7 @@ static void add_rows(struct scene *s, int pos0, int n, int kv_len)
     b->row0[b->n_seq] = b->n_row;
 }
 
-/* Fill the whole step. */
+/* Fill the batch of the whole step. */
 static void fill_batch(struct scene *s, struct backend *b, bool share, uint64_t *rng)
 {
     int pr = s->kv.page_rows;
@@ -272,7 +272,7 @@ static void exact(const struct scene *s, int seq, int pos, int head, int to, con
         for (int d = 0; d < a->d_v; d++) y[d] += p[i] / sum * s->hv[at_v(s, seq, i, group) + d];
 }
 
-/* Compare two heads of every row. */
+/* Return the largest error of two heads of every row. */
 static double worst_error(const struct scene *s, const float *y)
 {
     const struct attn_spec *a = &s->spec;
@@ -314,7 +314,7 @@ static bool fleet_add(struct fleet *f, const char *level, int n_thread)
                &e) == 0;
 }
 
-/* Open the reference, then every level with 1 to 3 threads. */
+/* Open the reference, and every level with 1 to 3 threads. */
 static bool fleet_open(struct fleet *f)
 {
     bool ok = fleet_add(f, "ref", 1);
@@ -333,7 +333,7 @@ static void run(const struct scene *s, struct backend *b, float *y, const float 
     b->op->attn(b, y, q, &s->kv, &s->batch, &s->spec);
 }
 
-/* Compute every row again, alone, with K and V up to it. */
+/* Compute every row alone, with K and V up to its position. */
 static bool alone_is_same(struct scene *s, struct backend *b, float *y)
 {
     const struct attn_spec *a = &s->spec;
@@ -377,7 +377,8 @@ static void compare_stored(struct scene *s)
     if (!ok) failed(s, "what the pages hold is not what was put", 0);
 }
 
-/* 1e-5: scores are chains of up to 256 roundings, values are up to 2 */
+/* Check a scene. The bound is 1e-5, because scores are chains of up to 256 roundings and values are
+ * at most 2. */
 static double check_scene(struct scene *s, const struct fleet *f, int page_rows, uint64_t *rng)
 {
     static float y[ROW_MAX * HEAD_MAX * D_MAX];

@@ -1,9 +1,10 @@
-/* backend_impl.h - private to src/backend: every backend's open. */
+/* backend_impl.h - private to src/backend: the open function of every backend. */
 #ifndef QUOTH_BACKEND_IMPL_H
 #define QUOTH_BACKEND_IMPL_H
 
 #include "backend.h"
 
+/* Open the backend `id`. Errors as of backend_open, except for an unknown name. */
 #define BACKEND(id)                                                                                \
     int backend_open_##id(struct backend **out, const struct backend_options *o, struct err *e);
 #include "backends.def"
@@ -14,7 +15,7 @@ static inline bool backend_fuses(const struct backend *b, enum fusion f)
     return !(b->plain >> f & 1);
 }
 
-/* Compute a gated block with plain ops, for a backend whose fused glu does not support the case. */
+/* Compute a gated block with plain ops, for a backend without a fused glu for the case. */
 void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const struct input *in,
                        int n_row);
 

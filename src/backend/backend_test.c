@@ -1,6 +1,6 @@
 /* backend_test.c - goal: attention over pages is correct for every page size and KV type, and a bad
- * batch is detected. Method: random sequences through the op, compared with softmax in double
- * precision over the pages' values. */
+ * batch is detected. Method: compare the op on random sequences with softmax in double precision
+ * over the pages' values. */
 #include "../../tests/unit.h"
 
 #include "backend_impl.h"
@@ -43,7 +43,7 @@ static bool world_open(struct world *w, enum kv_type t, int page_rows, int n_row
     w->v = malloc(n * sizeof(float));
     for (size_t i = 0; i < n; i++)
         w->k[i] = rng_float(rng) * 4 - 2, w->v[i] = rng_float(rng) * 4 - 2;
-    /* stale pages hold NaN, which shows any read past a sequence's end */
+    /* stale pages contain NaN, so a read past a sequence's end is detected */
     if (t == KV_F32)
         for (int64_t i = 0; i < w->n_page * w->kv.v_page_bytes / 4; i++)
             ((float *)w->kv.v)[i] = NAN;
@@ -57,8 +57,8 @@ static void world_close(struct world *w)
     free(w->kv.k), free(w->kv.v), free(w->k), free(w->v);
 }
 
-/* Add sequence s: its last n_row of len positions are rows; all earlier ones are stored at once.
- * Pages are scattered. */
+/* Add sequence s. The last n_row of its len positions are rows. All earlier positions are stored
+ * together. Pages are scattered. */
 static void fill(struct world *w, const int *len, int n_row)
 {
     struct batch *b = &w->batch;
@@ -152,14 +152,15 @@ TEST(a_batch_that_contradicts_itself_is_found)
     struct batch *b = &w.batch;
     fill(&w, (int[]){16, 20, 40}, 4);
     EXPECT(batch_check(b, 10, w.n_page, 16) == NULL);
+    EXPECT_INT(b->adapter[1], 0); /* batch_clear sets it */
     int32_t *const field[] = {&b->token[3], &b->pos[5],    &b->slot[2],
                               &b->row0[1],  &b->kv_len[1], &b->page[b->page_stride],
-                              &b->row0[0]};
+                              &b->row0[0],  &b->adapter[1]};
     for (size_t i = 0; i < sizeof field / sizeof field[0]; i++) {
         int32_t was = *field[i];
         for (int k = 0; k < 3; k++) {
             *field[i] = (int32_t[]){-7, 1 << 20, was + 1}[k];
-            /* another token is valid too, and no row of this step is in that page */
+            /* another token is also valid, and no row of this step is in that page */
             if ((field[i] == &b->token[3] || field[i] == &b->page[b->page_stride]) && k == 2)
                 continue;
             if (!batch_check(b, 10, w.n_page, 16))

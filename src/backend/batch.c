@@ -1,4 +1,8 @@
-/* batch.c - memory and validation of struct batch; see batch.h. */
+/* batch.c - memory and validation of struct batch; see batch.h.
+ *
+ * All arrays are in one allocation, each at a multiple of 64 bytes. batch.def lists them, with
+ * their sizes, bounds and the part that batch_clear sets to 0. A copy of the memory is therefore a
+ * batch too: batch_at translates the pointers. */
 #include "batch.h"
 
 #include "base/check.h"
@@ -6,28 +10,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_ARRAY = 11 };
+enum {
+#define INTS(field, room, clear, used, low, high) ARRAY_##field,
+#define COPIES(field, room)                       ARRAY_##field,
+#include "batch.def"
+    N_ARRAY
+#undef INTS
+#undef COPIES
+};
 
-/* List the arrays in memory order: address of the pointer, and size in bytes. Returns the count. */
-static int array_list(struct batch *b, void **at[N_ARRAY], size_t n_byte[N_ARRAY])
+/* List the address of the pointer and the size in bytes of each array, in memory order. */
+static void array_list(struct batch *b, void **at[N_ARRAY], size_t n_byte[N_ARRAY])
 {
     const struct batch_limits *l = &b->limits;
-    size_t row = (size_t)l->n_row, seq = (size_t)l->n_seq, has_state = l->n_state > 0;
-    int n = 0;
-#define ARRAY(field, count) (at[n] = (void **)&b->field, n_byte[n++] = (count) * sizeof *b->field)
-    ARRAY(token, row);
-    ARRAY(pos, row);
-    ARRAY(slot, row);
-    ARRAY(row0, seq + 1);
-    ARRAY(kv_len, seq);
-    ARRAY(page, seq * (size_t)l->page_stride);
-    ARRAY(state_in, has_state * seq);
-    ARRAY(state_out, has_state * row);
-    ARRAY(out_row, row);
-    ARRAY(out_kind, row);
-    ARRAY(copy, (size_t)l->n_copy);
+#define ARRAY(field, room)                                                                         \
+    at[ARRAY_##field] = (void **)&b->field,                                                        \
+    n_byte[ARRAY_##field] = (size_t)(room) * sizeof *b->field;
+#define INTS(field, room, clear, used, low, high) ARRAY(field, room)
+#define COPIES(field, room)                       ARRAY(field, room)
+#include "batch.def"
+#undef INTS
+#undef COPIES
 #undef ARRAY
-    return n;
+}
+
+/* Set the offset of each array in one allocation. Returns the total size in bytes. */
+static size_t lay_out(const size_t n_byte[N_ARRAY], size_t offset[N_ARRAY])
+{
+    size_t total = 0;
+    for (int i = 0; i < N_ARRAY; i++) {
+        offset[i] = total;
+        total += (n_byte[i] + 63) / 64 * 64;
+    }
+    return total;
+}
+
+int64_t batch_bytes(const struct batch_limits *limits)
+{
+    struct batch b = {.limits = *limits};
+    void **at[N_ARRAY];
+    size_t n_byte[N_ARRAY], offset[N_ARRAY];
+    array_list(&b, at, n_byte);
+    return (int64_t)lay_out(n_byte, offset);
 }
 
 int batch_open(struct batch *b, const struct batch_limits *limits, struct err *e)
@@ -36,16 +60,13 @@ int batch_open(struct batch *b, const struct batch_limits *limits, struct err *e
           limits->n_seq);
     *b = (struct batch){.limits = *limits, .page_stride = limits->page_stride};
     void **at[N_ARRAY];
-    size_t n_byte[N_ARRAY], offset[N_ARRAY], total = 0;
-    int n = array_list(b, at, n_byte);
-    for (int i = 0; i < n; i++) {
-        offset[i] = total;
-        total += (n_byte[i] + 63) / 64 * 64;
-    }
+    size_t n_byte[N_ARRAY], offset[N_ARRAY];
+    array_list(b, at, n_byte);
+    size_t total = lay_out(n_byte, offset);
     b->memory = calloc(1, total);
     if (!b->memory) return err_memory(e, "the batch", total);
     b->n_byte = total;
-    for (int i = 0; i < n; i++) *at[i] = (char *)b->memory + offset[i];
+    for (int i = 0; i < N_ARRAY; i++) *at[i] = (char *)b->memory + offset[i];
     return 0;
 }
 
@@ -57,8 +78,14 @@ void batch_close(struct batch *b)
 
 void batch_clear(struct batch *b)
 {
+    const struct batch_limits *l = &b->limits;
     b->n_row = b->n_seq = b->n_out = b->n_copy = 0;
-    b->row0[0] = 0;
+#define INTS(field, room, clear, used, low, high)                                                  \
+    memset(b->field, 0, (size_t)(clear) * sizeof *b->field);
+#define COPIES(field, room)
+#include "batch.def"
+#undef INTS
+#undef COPIES
 }
 
 struct batch batch_at(const struct batch *b, void *memory)
@@ -66,20 +93,37 @@ struct batch batch_at(const struct batch *b, void *memory)
     struct batch to = *b;
     void **at[N_ARRAY];
     size_t n_byte[N_ARRAY];
-    int n = array_list(&to, at, n_byte);
-    for (int i = 0; i < n; i++) *at[i] = (char *)memory + ((char *)*at[i] - (char *)b->memory);
+    array_list(&to, at, n_byte);
+    for (int i = 0; i < N_ARRAY; i++)
+        *at[i] = (char *)memory + ((char *)*at[i] - (char *)b->memory);
     to.memory = memory;
     return to;
 }
 
+/* Check the values of each array against the bounds in batch.def. */
+static const char *check_values(const struct batch *b, int n_vocab, int n_page, int page_rows)
+{
+    const struct batch_limits *l = &b->limits;
+#define INTS(field, room, clear, used, low, high)                                                  \
+    for (int i = 0; i < (used); i++)                                                               \
+        if (b->field[i] < (low) || b->field[i] > (high)) return #field " out of range";
+#define COPIES(field, room)
+#include "batch.def"
+#undef INTS
+#undef COPIES
+    return NULL;
+}
+
+/* Check rules (2) to (5) for sequence s. Return a text for the violated rule; NULL if none. */
 static const char *check_seq(const struct batch *b, int s, int n_page, int page_rows)
 {
     int r0 = b->row0[s], r1 = b->row0[s + 1], len = b->kv_len[s];
     if (r0 >= r1) return "a sequence without rows";
-    if (len < r1 - r0 || len > b->page_stride * page_rows) return "kv_len out of range";
+    if (len < r1 - r0) return "kv_len out of range";
     for (int i = 0; i * page_rows < len; i++) {
         int page = b->page[s * b->page_stride + i];
-        if (page == -1 && (i + 1) * page_rows <= b->pos[r0]) continue; /* before the window */
+        /* a page before the window */
+        if (page == -1 && (i + 1) * page_rows <= b->pos[r0]) continue;
         if (page < 0 || page >= n_page) return "page number out of range";
     }
     for (int r = r0; r < r1; r++) {
@@ -91,7 +135,7 @@ static const char *check_seq(const struct batch *b, int s, int n_page, int page_
     return NULL;
 }
 
-/* Check one copy. Host page numbers are not checked here. */
+/* Check the indices of one copy. Host page numbers are not checked. */
 static bool copy_out_of_range(const struct batch_copy *c, int n_page, int n_state)
 {
     const bool in = c->kind == COPY_IN || c->kind == COPY_STATE_IN,
@@ -101,7 +145,7 @@ static bool copy_out_of_range(const struct batch_copy *c, int n_page, int n_stat
     return (!in && c->src >= n) || (!out && c->dst >= n);
 }
 
-/* Return true if another sequence than s reads the slot, or another row than r writes it. */
+/* Return true if another sequence reads the slot, or another row writes it. */
 static bool state_is_shared(const struct batch *b, int s, int r, int32_t slot)
 {
     for (int i = 0; i < b->n_seq; i++)
@@ -111,16 +155,15 @@ static bool state_is_shared(const struct batch *b, int s, int r, int32_t slot)
     return false;
 }
 
+/* Check rule (7) for sequence s. Return as check_seq. */
 static const char *check_state(const struct batch *b, int s)
 {
-    const int r0 = b->row0[s], r1 = b->row0[s + 1], n = b->limits.n_state;
-    if (b->state_in[s] < -1 || b->state_in[s] >= n) return "state_in out of range";
+    const int r0 = b->row0[s], r1 = b->row0[s + 1];
     if ((b->state_in[s] < 0) != (b->pos[r0] == 0))
         return "a sequence goes on from no state, or begins with one";
     if (b->state_out[r1 - 1] < 0) return "the state behind a sequence's last row is not kept";
     for (int r = r0; r < r1; r++) {
         const int32_t slot = b->state_out[r];
-        if (slot < -1 || slot >= n) return "state_out out of range";
         if (slot >= 0 && state_is_shared(b, s, r, slot))
             return "a state is written that others read or write";
     }
@@ -134,18 +177,17 @@ static int n_logits(const struct batch *b)
     return n;
 }
 
-/* Checks:
- * (1) Counts are within the limits: n_row, n_seq, n_out (at most limits.n_out with OUT_LOGITS),
- *     n_copy.
- * (2) row0 ascends from 0 to n_row, and every sequence has a row.
- * (3) A sequence's rows are its last ones: pos ascends by one and ends at kv_len - 1, and kv_len
- *     fits the page table.
- * (4) Pages up to kv_len exist; -1 only before the first row (outside its window).
- * (5) slot is the page table's entry for pos.
- * (6) Tokens are below n_vocab, output rows below n_row, copied pages below n_page; an output is
- *     logits, a hidden state or both.
- * (7) With recurrent state: a sequence starts without one, the state after its last row is kept,
- *     and a slot that is written is not read by another sequence or written by another row. */
+/* Check a batch:
+ * (1) The counts n_row, n_seq, n_out (at most limits.n_out with OUT_LOGITS) and n_copy are within
+ *     the limits. (2) row0 ascends from 0 to n_row, and every sequence has a row. (3) A sequence's
+ *     rows are its last positions. pos ascends by one and ends at kv_len - 1, and
+ *     kv_len fits the page table.
+ * (4) Pages up to kv_len exist. A page is -1 only before the first row (outside its window). (5)
+ * slot is the page table's entry for pos. (6) Every array's values are within the bounds of
+ * batch.def: tokens below n_vocab, adapters at
+ *     most limits.n_adapter. Copied pages are below n_page.
+ * (7) With recurrent state: a sequence starts without a state, and the state after its last row is
+ *     kept. A written slot has no other reader or writer in the step. */
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows)
 {
     const struct batch_limits *l = &b->limits;
@@ -153,20 +195,12 @@ const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page
         b->n_copy > l->n_copy || n_logits(b) > l->n_out)
         return "more than the batch has room for";
     if (b->row0[0] != 0 || b->row0[b->n_seq] != b->n_row) return "rows and sequences do not match";
-    for (int s = 0; s < b->n_seq; s++) {
-        if (b->row0[s + 1] > b->n_row) return "row0 out of range";
-        const char *wrong = check_seq(b, s, n_page, page_rows);
+    const char *wrong = check_values(b, n_vocab, n_page, page_rows);
+    for (int s = 0; s < b->n_seq && !wrong; s++) {
+        wrong = check_seq(b, s, n_page, page_rows);
         if (!wrong && l->n_state > 0) wrong = check_state(b, s);
-        if (wrong) return wrong;
     }
-    for (int r = 0; r < b->n_row; r++)
-        if (b->token[r] < 0 || b->token[r] >= n_vocab) return "token out of range";
-    for (int i = 0; i < b->n_out; i++)
-        if (b->out_row[i] < 0 || b->out_row[i] >= b->n_row) return "out_row out of range";
-    for (int i = 0; i < b->n_out; i++)
-        if (b->out_kind[i] < 1 || b->out_kind[i] > (OUT_LOGITS | OUT_HIDDEN))
-            return "out_kind is no kind";
-    for (int i = 0; i < b->n_copy; i++)
-        if (copy_out_of_range(&b->copy[i], n_page, l->n_state)) return "copy out of range";
-    return NULL;
+    for (int i = 0; i < b->n_copy && !wrong; i++)
+        if (copy_out_of_range(&b->copy[i], n_page, l->n_state)) wrong = "copy out of range";
+    return wrong;
 }

@@ -1,4 +1,12 @@
-/* fused.c - fused ops made of plain ones, for backends that do not implement them. */
+/* fused.c - fused ops as sequences of plain ops, for backends that do not implement fused ops.
+ *
+ * Each backend_* function has two ways to the same values:
+ *
+ *   the backend has the fused op, and b->plain does not disable it --> one op
+ *   otherwise                                                      --> plain ops in their order
+ *
+ * Callers in src/model therefore write the fused form only. A new backend may begin with plain ops.
+ * Tests disable one fusion after another, and compare the results (fused_test.c). */
 #include "backend_impl.h"
 
 #include "base/check.h"
@@ -14,30 +22,35 @@ const char *const fusion_what[FUSION_COUNT] = {
 };
 #undef FUSION
 
-/* Return the input after its norm, if it has one. */
-static struct input normalized(struct backend *b, const struct input *in, int64_t k, int n_row)
+/* Return an input without a pending norm. The norm is written to in->h if there is one. */
+struct input backend_normed(struct backend *b, const struct input *in, int64_t k, int n_row)
 {
+    CHECK(k >= 1 && n_row >= 0, "%d rows of %lld", n_row, (long long)k);
     if (!in->g) return *in;
     b->op->rms_norm(b, in->h, in->x, in->g, n_row, (int)k, in->eps);
     return (struct input){.x = in->h};
 }
 
+/* A single layer may also use op->linears, because it can include the norm. A norm is fused only
+ * within such a call. */
 void backend_linears(struct backend *b, const struct output *out, int n, const struct input *in,
                      int n_row)
 {
     CHECK(n >= 1 && n_row >= 0, "%d layers, %d rows", n, n_row);
     const bool as_list = b->op->linears && (n == 1 || backend_fuses(b, FUSE_list));
     const bool with_norm = as_list && backend_fuses(b, FUSE_norm);
-    const struct input x = with_norm ? *in : normalized(b, in, out->l->w.k, n_row);
+    const struct input x = with_norm ? *in : backend_normed(b, in, out->l->w.k, n_row);
     if (as_list)
         b->op->linears(b, out, n, &x, n_row);
     else
         for (int i = 0; i < n; i++) b->op->linear(b, out[i].y, out[i].l, x.x, n_row);
 }
 
+/* scratch receives the product in the plain form. It must not be y, because y is added to it. */
 void backend_linear_add(struct backend *b, float *y, const struct linear *l, const float *x,
                         int n_row, float *scratch)
 {
+    CHECK(scratch != y && n_row >= 0, "%d rows, scratch is the result", n_row);
     if (b->op->linear_add && backend_fuses(b, FUSE_add)) {
         b->op->linear_add(b, y, l, x, n_row);
         return;
@@ -46,10 +59,11 @@ void backend_linear_add(struct backend *b, float *y, const struct linear *l, con
     b->op->add(b, y, scratch, (int64_t)n_row * l->w.n_out);
 }
 
+/* The scratch a receives the gate and then the product of both, b receives up. */
 void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const struct input *in,
                        int n_row)
 {
-    const struct input x = normalized(b, in, g->gate->w.k, n_row);
+    const struct input x = backend_normed(b, in, g->gate->w.k, n_row);
     b->op->linear(b, g->a, g->gate, x.x, n_row);
     b->op->linear(b, g->b, g->up, x.x, n_row);
     b->op->curve_mul(b, g->a, g->a, g->b, n_row * g->gate->w.n_out, g->curve);
@@ -62,15 +76,20 @@ void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const s
 void backend_glu(struct backend *b, float *y, const struct glu *g, const struct input *in,
                  int n_row)
 {
+    CHECK(g->gate->w.n_out == g->up->w.n_out && g->down->w.k == g->up->w.n_out,
+          "gate %lld, up %lld, down %lld", (long long)g->gate->w.n_out, (long long)g->up->w.n_out,
+          (long long)g->down->w.k);
     if (!b->op->glu || !backend_fuses(b, FUSE_glu)) {
         backend_glu_plain(b, y, g, in, n_row);
         return;
     }
     const struct input x =
-        backend_fuses(b, FUSE_norm) ? *in : normalized(b, in, g->gate->w.k, n_row);
+        backend_fuses(b, FUSE_norm) ? *in : backend_normed(b, in, g->gate->w.k, n_row);
     b->op->glu(b, y, g, &x, n_row);
 }
 
+/* Normalize each head as a row of d_k values, then rotate it.
+ * The order is that of Qwen3 and Gemma 3. */
 static void heads(struct backend *b, const struct rope_put *r, float *x, const float *norm,
                   int n_head, int n_row)
 {
@@ -78,6 +97,7 @@ static void heads(struct backend *b, const struct rope_put *r, float *x, const f
     if (r->rope) b->op->rope(b, x, n_head, r->kv->d_k, r->pos, n_row, r->rope);
 }
 
+/* q stays in place for attention. k and v are stored in KV pages. */
 void backend_rope_put(struct backend *b, const struct rope_put *r, int n_row)
 {
     if (b->op->rope_put && backend_fuses(b, FUSE_rope)) {

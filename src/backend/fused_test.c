@@ -1,5 +1,6 @@
-/* fused_test.c - goal: every fusion gives the bits of the plain ops for all formats, sizes and
- * numbers of rows. Method: one layer of random weights, all fusions off, then each on. */
+/* fused_test.c - goal: every fusion gives the bits of the plain ops, for all formats, sizes and
+ * numbers of rows. Method: compute one layer of random weights with all fusions off, then with each
+ * fusion on. */
 #include "../../tests/unit.h"
 
 #include "backend_impl.h"
@@ -11,7 +12,7 @@
 
 enum { ROWS_MAX = 130, N_HEAD = 6, N_KV = 2, D_HEAD = 32, PAGE_ROWS = 4 };
 
-/* Types of q k v o gate up down, and the sizes. */
+/* Types of q, k, v, o, gate, up and down, and the sizes. */
 struct shape {
     enum qtype type[7];
     int d, d_ff;
@@ -54,7 +55,7 @@ static void linear_make(struct layer *l, int i, int n_out, int k, uint64_t *rng)
                         .bias = l->bias[i]};
 }
 
-/* Open a backend; level NULL: the best. */
+/* Open a backend; level NULL: the best level. */
 static bool layer_open(struct layer *l, const struct shape *s, const char *level, uint64_t *rng)
 {
     const int d = s->d, d_q = N_HEAD * D_HEAD, d_kv = N_KV * D_HEAD;
@@ -94,7 +95,7 @@ static void layer_close(struct layer *l)
     free(l->norm), free(l->head_norm), free(l->cos), free(l->sin), free(l->kv.k), free(l->kv.v);
 }
 
-/* Compute the layer of x f32 [n_row, d]: its result, then q, k, v, and the pages' K and V. */
+/* Results of the layer for x f32 [n_row, d]: its output, then q, k, v, and the pages' K and V. */
 struct result {
     float *x, *q, *k, *v;
     uint8_t *page;
@@ -154,7 +155,7 @@ static void compare(struct layer *l, const char *shape, int n_row, uint64_t *rng
     float *x = random_f32((int64_t)n_row * l->shape->d, rng);
     const unsigned all = (1u << FUSION_COUNT) - 1;
     struct result want = layer_run(l, all, x, n_row);
-    for (int f = 0; f <= FUSION_COUNT; f++) /* each alone, then all */
+    for (int f = 0; f <= FUSION_COUNT; f++) /* each fusion alone, then all */
         for (int without = 0; without < 2; without++) {
             unsigned one = f < FUSION_COUNT ? 1u << f : all;
             struct result got = layer_run(l, without ? one : all & ~one, x, n_row);
@@ -207,7 +208,7 @@ TEST(fused_ops_give_the_bits_of_plain_ones)
     }
 }
 
-/* Compute y f32 [n_row, d_ff] of the layer's gate with another choice of activations. */
+/* Compute y f32 [n_row, d_ff], the layer's gate, with another choice of activations. */
 static float *gate_of(const struct shape *shape, enum act_choice act, const char *level,
                       const float *x, int n_row)
 {
@@ -224,8 +225,8 @@ static float *gate_of(const struct shape *shape, enum act_choice act, const char
     return y;
 }
 
-/* Goal: bf16 activations, for weights of every type and at every level, give the bits of f32
- * activations that were rounded before. */
+/* Goal: bf16 activations give the bits of rounded f32 activations, for weights of every type and at
+ * every level. */
 TEST(bf16_activations_are_rounded_f32_ones)
 {
     static const enum qtype type[] = {QT_q8_0, QT_q4_0, QT_q4_k, QT_q6_k, QT_f16, QT_f32};

@@ -1,6 +1,6 @@
 /* route_test.c - goal: a mixture's ops select, multiply and add as documented, for every published
- * form of experts, any rows and formats. Method: small random mixtures against the plain linear op
- * of each expert alone. */
+ * form of experts and any rows and formats. Method: compare small random mixtures with the plain
+ * linear op of each expert alone. */
 #include "../../tests/unit.h"
 
 #include "backend_impl.h"
@@ -15,7 +15,7 @@ enum { N_EXPERT = 7, N_USED = 3, ROWS_MAX = 41 };
 struct mixture {
     struct backend *b;
     struct weights *weights;
-    struct linear all, one[N_EXPERT]; /* the mixture; each expert as a separate layer */
+    struct linear all, one[N_EXPERT]; /* layer of the mixture; each expert as a separate layer */
     struct published from[N_EXPERT];
     uint8_t *rows, *copy[N_EXPERT];
     struct route r;
@@ -43,7 +43,7 @@ static void route_close(struct route *r)
     free(r->expert), free(r->weight), free(r->entry), free(r->row), free(r->first);
 }
 
-/* Open a mixture; listed: each expert's matrix is a separate tensor. */
+/* Open a mixture. listed: each expert's matrix is a separate tensor. */
 static bool mixture_open(struct mixture *m, enum qtype t, int n_out, int k, bool listed,
                          uint64_t *rng)
 {
@@ -56,10 +56,11 @@ static bool mixture_open(struct mixture *m, enum qtype t, int n_out, int k, bool
     qtype_info[t].ops->encode(m->rows, x, (int64_t)N_EXPERT * n_out * k, NULL);
     free(x);
     for (int i = 0; i < N_EXPERT; i++) {
-        m->copy[i] = malloc(n_byte); /* tensors that share data share their place */
+        m->copy[i] = malloc(n_byte); /* a copy, because tensors that share data would share their
+                                      * place */
         memcpy(m->copy[i], m->rows + (size_t)i * n_byte, n_byte);
         m->one[i].w = (struct tensor){.type = t, .n_out = n_out, .k = k, .data = m->copy[i]};
-        m->from[i].part[PART_ROWS] = m->rows + (size_t)(N_EXPERT - 1 - i) * n_byte;
+        m->from[i].rows = m->rows + (size_t)(N_EXPERT - 1 - i) * n_byte;
         tensor[i + 1] = &m->one[i].w;
     }
     m->all.w = (struct tensor){.type = t,
@@ -67,7 +68,7 @@ static bool mixture_open(struct mixture *m, enum qtype t, int n_out, int k, bool
                                .k = k,
                                .n_expert = N_EXPERT,
                                .from = listed ? m->from : NULL,
-                               .data = listed ? m->from[0].part[PART_ROWS] : m->rows};
+                               .data = listed ? m->from[0].rows : m->rows};
     route_open(&m->r);
     struct backend_options o = {.n_thread = 2};
     if (backend_open(&m->b, "cpu", &o, &e) != 0) return false;
@@ -128,8 +129,8 @@ TEST(experts_give_the_bits_of_their_own_linear_layers)
         }
 }
 
-/* Goal: ties select the lower expert; weights are the softmax, normalized to sum 1 if requested;
- * the sum ascends. */
+/* Goal: the lower expert is selected from equal logits. Weights are the softmax, normalized to sum
+ * 1 if requested. Sums are computed in ascending order. */
 TEST(routes_and_sums_are_as_documented)
 {
     struct err e;

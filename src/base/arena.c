@@ -1,7 +1,7 @@
-/* arena.c - a list of chunks, each twice its predecessor; see arena.h.
+/* arena.c - a list of chunks; see arena.h. Each chunk is at least twice as large as its
+ * predecessor.
  *
- * Without NDEBUG, released memory is filled with 0xA5 to expose stale pointers. Each chunk is an
- * ordinary allocation, so AddressSanitizer detects overruns of a chunk. */
+ * Each chunk is an ordinary allocation, so AddressSanitizer detects overruns of a chunk. */
 #include "arena.h"
 #include "check.h"
 
@@ -10,8 +10,8 @@
 #include <string.h>
 
 struct arena_chunk {
-    struct arena_chunk *next; /* older */
-    size_t cap, used;         /* bytes of data[] */
+    struct arena_chunk *next; /* previous chunk, owned; NULL in the first chunk */
+    size_t cap, used;         /* size of data[] and of its used part, in bytes */
     char data[];
 };
 
@@ -58,6 +58,7 @@ void *arena_push0(struct arena *a, size_t count, size_t size)
 
 char *arena_text(struct arena *a, const char *text, size_t n)
 {
+    CHECK(text || n == 0, "%zu bytes of no text", n);
     char *p = arena_push(a, n + 1, 1);
     if (!p) return NULL;
     memcpy(p, text, n);
@@ -65,31 +66,12 @@ char *arena_text(struct arena *a, const char *text, size_t n)
     return p;
 }
 
-static void chunk_drop_all(struct arena_chunk *c)
-{
-    while (c) {
-        struct arena_chunk *next = c->next;
-        free(c);
-        c = next;
-    }
-}
-
-void arena_reset(struct arena *a)
-{
-    if (!a->head) return;
-    chunk_drop_all(a->head->next);
-    a->head->next = NULL;
-#ifndef NDEBUG
-    memset(a->head->data, 0xA5, a->head->used);
-#endif
-    a->head->used = 0;
-    a->n_byte = 0;
-    a->limited = false;
-}
-
 void arena_deinit(struct arena *a)
 {
-    chunk_drop_all(a->head);
+    for (struct arena_chunk *c = a->head, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
     a->head = NULL;
     a->n_byte = 0;
     a->limited = false;

@@ -1,4 +1,4 @@
-/* arena_test.c - memory with one lifetime. */
+/* arena_test.c - tests of memory with one lifetime. */
 #include "arena.h"
 #include "../../tests/unit.h"
 
@@ -32,19 +32,5 @@ TEST(arena_limits)
     EXPECT(arena_push(&a, 60, 1) && !arena_push(&a, 41, 1) && arena_push(&a, 40, 1) &&
            a.n_byte == 100);
     EXPECT(!arena_push0(&a, SIZE_MAX / 2, 3) && !arena_push(&a, SIZE_MAX, 1));
-    arena_deinit(&a);
-}
-
-TEST(arena_repeats_without_malloc)
-{
-    /* Goal: a step that repeats does not allocate once the arena has its final size. */
-    struct arena a = {0};
-    for (int i = 0; i < 3; i++) {
-        uint64_t before = test_n_malloc();
-        for (int k = 0; k < 300; k++) NEED(arena_push(&a, 1000, 64));
-        if (i == 2) EXPECT_INT(test_n_malloc() - before, 0);
-        arena_reset(&a);
-        EXPECT_INT(a.n_byte, 0);
-    }
     arena_deinit(&a);
 }

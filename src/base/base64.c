@@ -1,4 +1,4 @@
-/* base64.c - base64 of RFC 4648, as used by rank files, tokenizer.json's charsmap and
+/* base64.c - base64 of RFC 4648. It is used by rank files, the charsmap of tokenizer.json and
  * embeddings. */
 #include "base64.h"
 
@@ -12,6 +12,7 @@ static int digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
+/* Padding is optional. Six unused bits mean a single leftover digit, which is malformed. */
 bool base64_decode(const char *p, size_t n, struct buf *out)
 {
     uint32_t bits = 0;

@@ -4,10 +4,10 @@
 
 #include "buf.h"
 
-/* Append the bytes that n characters encode; padding may be missing. Returns false if they are not
- * base64, or memory ran out (out->failed). */
+/* Append the bytes that n characters encode. Padding may be missing. Returns false if the
+ * characters are not base64 or memory ran out (out->failed). */
 bool base64_decode(const char *p, size_t n, struct buf *out);
-/* Append n bytes as base64. */
+/* Append the base64 text of n bytes to out. */
 void base64_encode(const void *data, size_t n, struct buf *out);
 
 #endif

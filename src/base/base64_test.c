@@ -1,4 +1,4 @@
-/* base64_test.c - goal: encoded bytes decode to themselves, and invalid base64 is rejected. Method:
+/* base64_test.c - goal: decoding restores encoded bytes, and invalid base64 is rejected. Method:
  * RFC 4648's examples, and random bytes of every length. */
 #include "../../tests/unit.h"
 

@@ -1,4 +1,4 @@
-/* bits.h - the bits of a float or double as an integer, and back. */
+/* bits.h - convert a float or double to an integer of the same bits, and back. */
 #ifndef QUOTH_BASE_BITS_H
 #define QUOTH_BASE_BITS_H
 

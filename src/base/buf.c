@@ -1,4 +1,7 @@
-/* buf.c - see buf.h. */
+/* buf.c - see buf.h.
+ *
+ * Invariant: data is NULL, or data[n] is 0 and cap > n. A failure is sticky: each later append has
+ * no effect, so a caller checks `failed` once at the end. */
 #include "buf.h"
 #include "check.h"
 #include "utf8.h"
@@ -22,6 +25,8 @@ void buf_clear(struct buf *b)
     if (b->data) b->data[0] = 0;
 }
 
+/* One byte more than n + extra is allocated, for the terminating NUL. `limited` distinguishes the
+ * caller's limit from exhausted memory. */
 bool buf_room(struct buf *b, size_t extra)
 {
     if (b->failed) return false;
@@ -34,6 +39,7 @@ bool buf_room(struct buf *b, size_t extra)
 
 void buf_add(struct buf *b, const void *data, size_t n)
 {
+    CHECK(data || n == 0, "%zu bytes of no data", n);
     if (!buf_room(b, n)) return;
     if (n) memcpy(b->data + b->n, data, n);
     b->n += n;
@@ -58,10 +64,10 @@ void buf_add_utf8(struct buf *b, unsigned cp)
 
 /* ---- formats ----
  *
- * Most formats have simple conversions only, which are handled here: vsnprintf sets up a stream for
- * each text, which took a fifteenth of all instructions of a short request. */
+ * This file handles simple conversions itself, and most formats have no others. vsnprintf sets up a
+ * stream for each text. This took a fifteenth of all instructions of a short request. */
 
-/* Return the length of a conversion, after its %, that put_plain supports; 0 if it does not. */
+/* Return the length of the conversion at f, without its %; 0 if put_plain does not support it. */
 static size_t plain_len(const char *f)
 {
     switch (*f) {
@@ -82,6 +88,7 @@ static size_t plain_len(const char *f)
     }
 }
 
+/* Return true if put_plain supports each conversion of the format. */
 static bool is_plain(const char *fmt)
 {
     while (*(fmt += strcspn(fmt, "%"))) {
@@ -92,6 +99,7 @@ static bool is_plain(const char *fmt)
     return true;
 }
 
+/* Append v with at least n_digit digits. 0 with n_digit of 0 is an empty text. */
 static void put_unsigned(struct buf *b, uint64_t v, int n_digit, bool minus)
 {
     char text[24], *p = text + sizeof text;
@@ -100,13 +108,15 @@ static void put_unsigned(struct buf *b, uint64_t v, int n_digit, bool minus)
     buf_add(b, p, (size_t)(text + sizeof text - p));
 }
 
-/* Append v with at least n_digit digits; a sign counts as one if n_digit is above 1. */
+/* Append v with at least n_digit digits. The sign is one of these digits if n_digit is above 1. */
 static void put_signed(struct buf *b, int64_t v, int n_digit)
 {
     bool minus = v < 0;
     put_unsigned(b, minus ? -(uint64_t)v : (uint64_t)v, n_digit - (minus && n_digit > 1), minus);
 }
 
+/* Append one conversion. f is after its %, and plain_len(f) is above 0. A NULL text is "(null)", as
+ * in glibc. */
 static void put_plain(struct buf *b, const char *f, va_list *ap)
 {
     const char *s;
@@ -153,16 +163,18 @@ static void add_plain(struct buf *b, const char *fmt, va_list *ap)
         fmt += plain_len(fmt);
     }
     if (!b->failed || !b->data) return;
-    b->n = before; /* all or nothing */
+    b->n = before; /* append a text completely or not at all */
     b->data[before] = 0;
 }
 
+/* Format by vsnprintf, first into the free room.
+ * A second pass follows only if the text did not fit. */
 static void add_formatted(struct buf *b, const char *fmt, va_list *ap)
 {
     va_list again;
     size_t room = b->failed || b->cap < b->n ? 0 : b->cap - b->n;
     va_copy(again, *ap);
-    int n = vsnprintf(room ? b->data + b->n : NULL, room, fmt, *ap); /* usually it fits */
+    int n = vsnprintf(room ? b->data + b->n : NULL, room, fmt, *ap); /* usually the text fits */
     if (n < 0) b->failed = true;
     if (n >= 0 && buf_room(b, (size_t)n)) {
         if ((size_t)n >= room) vsnprintf(b->data + b->n, (size_t)n + 1, fmt, again);
@@ -194,6 +206,7 @@ char *buf_detach(struct buf *b)
     return data;
 }
 
+/* Grow by half, so that n appends copy O(n) items. The first block has 16 items. */
 bool vec_room(void **v, size_t *cap, size_t need, size_t size)
 {
     if (need <= *cap) return true;

@@ -1,8 +1,8 @@
-/* buf.h - a growing byte string, and growing arrays.
+/* buf.h - a growing byte string and growing arrays.
  *
- * A buf is always NUL-terminated once something was added, so its data can be printed. Failure is
- * sticky: when an allocation fails (or `max` would be passed) `failed` is set, later additions do
- * nothing, and the owner checks once, at the end. */
+ * The data is NUL-terminated after the first addition, so it can be printed. An addition sets
+ * `failed` if an allocation fails or n would exceed `max`. Later additions then have no effect. The
+ * owner checks `failed` once, at the end. */
 #ifndef QUOTH_BASE_BUF_H
 #define QUOTH_BASE_BUF_H
 
@@ -10,34 +10,35 @@
 #include <stddef.h>
 
 struct buf {
-    char *data; /* owned; NULL while empty */
+    char *data; /* bytes, owned; NULL if empty */
     size_t n;   /* bytes, without the NUL */
     size_t cap;
-    size_t max;   /* maximum of n, passing it sets failed; 0: no limit */
-    bool failed;  /* an addition failed; all later ones are lost */
-    bool limited; /* failed because of max, not for lack of memory */
+    size_t max;   /* maximum of n, which no addition may exceed; 0: no limit */
+    bool failed;  /* true after a failed addition; all later additions have no effect */
+    bool limited; /* true if an addition failed because of max, not for lack of memory */
 };
 
-/* A zeroed struct buf is ready for use. */
-void buf_deinit(struct buf *b);             /* free; zeroes b, `max` too; b is reusable */
-void buf_clear(struct buf *b);              /* set n = 0 and failed = false; keep the memory */
-bool buf_room(struct buf *b, size_t extra); /* reserve `extra` bytes; false: failed */
+/* A zeroed struct buf is ready for use; there is no buf_init. */
+void buf_deinit(struct buf *b); /* free the memory; zeroes b with `max`; b is reusable */
+void buf_clear(struct buf *b);  /* set n = 0 and failed = false; keep the memory */
+/* Reserve `extra` bytes; returns false if an allocation failed */
+bool buf_room(struct buf *b, size_t extra);
 void buf_add(struct buf *b, const void *data, size_t n);
-void buf_add_text(struct buf *b, const char *text); /* up to its NUL */
+void buf_add_text(struct buf *b, const char *text); /* append text up to its NUL */
 void buf_add_char(struct buf *b, char c);
-void buf_add_utf8(struct buf *b, unsigned cp); /* one code point, at most 0x10FFFF */
+void buf_add_utf8(struct buf *b, unsigned cp); /* append the code point cp, at most 0x10FFFF */
 void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Return the NUL-terminated data, which the caller now owns (free it). NULL if failed. */
+/* Return the NUL-terminated data. The caller owns and frees it. NULL if an addition failed. */
 char *buf_detach(struct buf *b);
 
-/* Growing arrays: VEC(int32_t) ids = {0}; if (!vec_push(&ids, 7)) ...out of memory...;
- * free(ids.v). */
+/* VEC(T): a growing array. Example: VEC(int32_t) ids = {0}; if (!vec_push(&ids, 7)) ...out of
+ * memory...; free(ids.v). */
 #define VEC(T)                                                                                     \
     struct {                                                                                       \
         T *v;                                                                                      \
         size_t n, cap;                                                                             \
     }
-/* Append one element. Returns false if memory ran out; the vec is then unchanged. */
+/* Append one element. Returns false, without a change, if memory ran out. */
 #define vec_push(a, x)                                                                             \
     (vec_room((void **)&(a)->v, &(a)->cap, (a)->n + 1, sizeof *(a)->v)                             \
          ? ((a)->v[(a)->n++] = (x), true)                                                          \
@@ -47,7 +48,7 @@ char *buf_detach(struct buf *b);
 bool vec_room(void **v, size_t *cap, size_t need, size_t size);
 
 #include <stdint.h>
-/* token ids: the only vec that crosses folders */
+/* list of token ids: the only vec that several rooms share */
 struct ids {
     int32_t *v; /* owned; free with vec_deinit */
     size_t n, cap;

@@ -62,7 +62,7 @@ TEST(buf_formats_as_printf)
 
 TEST(buf_limit_is_sticky)
 {
-    /* Goal: exceeding max sets failed, and nothing is added afterwards, however small. */
+    /* Goal: an addition beyond max sets failed and appends nothing. */
     struct buf b = {.max = 4};
     buf_add_text(&b, "abcd");
     EXPECT(!b.failed && b.n == 4);

@@ -1,5 +1,11 @@
-/* bus.c - see bus.h. The handler may only read atomics and write to a descriptor. An entry is taken
- * by a change of `state`; its fields are written before it is READY. */
+/* bus.c - see bus.h. The signal handler may only read atomics and write to a descriptor. A thread
+ * acquires an entry by a change of `state`. It writes the entry's fields before it sets `state` to
+ * READY.
+ *
+ *   FREE --bus_register--> TAKEN (fields are written) --> READY --bus_unregister--> FREE
+ *
+ * Only entries that are READY are read. If all entries are taken, a file is not registered, and a
+ * fault has the default effect. */
 #include "bus.h"
 
 #include <signal.h>
@@ -43,9 +49,11 @@ void bus_unregister(const void *data)
 static void write_text(const char *text)
 {
     ssize_t put = write(STDERR_FILENO, text, strlen(text));
-    (void)put; /* nothing left to report to */
+    (void)put; /* the failure cannot be reported anywhere else */
 }
 
+/* Report the file of the faulting address and exit. Only functions that are safe in a signal
+ * handler are called. */
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
     (void)context;
@@ -58,7 +66,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
             ": cannot read: the file was cut short, or its disk failed, while it was in use\n");
         _exit(1);
     }
-    signal(sig, SIG_DFL); /* the access faults again, with the default effect */
+    signal(sig, SIG_DFL); /* the access faults again and has the default effect */
 }
 
 void bus_catch(void)

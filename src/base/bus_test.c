@@ -1,5 +1,5 @@
-/* Goal: a map of a truncated file ends the program with a message, and a detached one does not need
- * its file. Method: a child reads after the end of a truncated file. */
+/* Goal: access to a map of a truncated file ends the program with a message, on every thread. A
+ * detached map does not need its file. Method: a child reads past the end of a truncated file. */
 #include "bus.h"
 #include "os.h"
 
@@ -12,7 +12,7 @@
 
 enum { BYTES = 3 << 16, KEPT = 70000 };
 
-/* Map a file of BYTES bytes that count up by 7. */
+/* Map a file of BYTES bytes. Byte i is i * 7 modulo 256. */
 static void map_file(struct file_map *m, const char *path)
 {
     struct err e;
@@ -24,17 +24,27 @@ static void map_file(struct file_map *m, const char *path)
     free(data);
 }
 
-static void read_cut_file(int out, const char *path)
+static void *read_map(void *arg)
+{
+    const struct file_map *m = arg;
+    _exit(2 + (*(volatile const uint8_t *)&m->data[KEPT] & 1));
+}
+
+/* Read on this thread, or on one of os_thread_start. */
+static void read_cut_file(int out, const char *path, bool thread)
 {
     struct file_map m;
+    pthread_t reader;
     dup2(out, STDERR_FILENO);
     bus_catch();
     map_file(&m, path);
-    if (truncate(path, 0) == 0) _exit(2 + (*(volatile const uint8_t *)&m.data[KEPT] & 1));
-    _exit(4);
+    if (truncate(path, 0) != 0) _exit(4);
+    if (!thread) read_map(&m);
+    if (os_thread_start(&reader, read_map, &m)) pthread_join(reader, NULL);
+    _exit(5);
 }
 
-TEST(bus_names_the_truncated_file)
+static void check_cut_file(bool thread)
 {
     int pipe_fd[2], status;
     char output[600] = "", path[300], want[400];
@@ -44,7 +54,7 @@ TEST(bus_names_the_truncated_file)
     NEED(pipe(pipe_fd) == 0);
     pid_t child = fork();
     NEED(child >= 0);
-    if (child == 0) read_cut_file(pipe_fd[1], path);
+    if (child == 0) read_cut_file(pipe_fd[1], path, thread);
     close(pipe_fd[1]);
     for (ssize_t got; (got = read(pipe_fd[0], output + n, sizeof output - 1 - n)) > 0;)
         n += (size_t)got;
@@ -53,6 +63,16 @@ TEST(bus_names_the_truncated_file)
     EXPECT(WIFEXITED(status));
     EXPECT_INT(WEXITSTATUS(status), 1);
     EXPECT(strncmp(output, want, strlen(want)) == 0);
+}
+
+TEST(bus_names_the_truncated_file)
+{
+    check_cut_file(false);
+}
+
+TEST(bus_names_the_truncated_file_of_a_thread)
+{
+    check_cut_file(true);
 }
 
 TEST(file_map_detached_needs_no_file)

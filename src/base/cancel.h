@@ -1,6 +1,6 @@
-/* cancel.h - cancel work whose client has disconnected. A thread that works for a client points its
- * cancel_flag at a flag that another thread sets. Long loops check cancelled() and fail with an
- * error, which no client receives. */
+/* cancel.h - cancel the work of a thread whose client has disconnected. The thread points its
+ * cancel_flag at a flag. Another thread sets the flag. A long loop checks cancelled() and fails
+ * with an error that no client receives. */
 #ifndef QUOTH_BASE_CANCEL_H
 #define QUOTH_BASE_CANCEL_H
 
@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* borrowed; NULL: this work cannot be cancelled */
+/* flag of this thread's client, borrowed; NULL: the thread's work cannot be cancelled */
 extern _Thread_local const atomic_bool *cancel_flag;
 
 static inline bool cancelled(void)

@@ -1,5 +1,11 @@
-/* cgroup.c - see cgroup.h. Reads the kernel's text files. The limits of all ancestors apply to a
- * group. */
+/* cgroup.c - see cgroup.h. Reads the kernel's text files. A group is subject to the limits of all
+ * its ancestors.
+ *
+ *   v2    /sys/fs/cgroup/GROUP/memory.max             memory.current
+ *   v1    /sys/fs/cgroup/memory/GROUP/memory.limit_in_bytes   memory.usage_in_bytes
+ *
+ * A container often mounts only its own group as the root. Folders that do not exist are ignored,
+ * and the walk still reaches the root. */
 #include "cgroup.h"
 #include "os.h"
 
@@ -8,6 +14,7 @@
 
 const struct cgroup_places cgroup_here = {"/sys/fs/cgroup", "/proc/self/cgroup"};
 
+/* Call fn for the group's folder and each ancestor, up to the root. `group` is overwritten. */
 static void climb(const char *root, char *group, bool v2, cgroup_fn *fn, void *ctx)
 {
     for (;;) {
@@ -39,7 +46,7 @@ void cgroup_walk(const struct cgroup_places *at, const char *controller, cgroup_
     if (f) fclose(f);
 }
 
-/* Return the bytes of inactive file pages. */
+/* Return the number of bytes of inactive file pages. */
 static uint64_t droppable(const char *folder, bool v2)
 {
     char path[1200], line[128];
@@ -53,6 +60,8 @@ static uint64_t droppable(const char *folder, bool v2)
     return n;
 }
 
+/* Lower m's limit and room to those of one folder. "max"
+ * in memory.max is no number and means no limit. */
 static void see_memory(void *ctx, const char *folder, bool v2)
 {
     struct cgroup_memory *m = ctx;

@@ -1,5 +1,5 @@
-/* Goal: memory limits of control groups are found at every level of the hierarchy. Method: folders
- * made by the test, v2 and v1. */
+/* Goal: memory limits of control groups are found at every level of the hierarchy. Method: make
+ * folders of v2 and v1. */
 #include "cgroup.h"
 #include "../../tests/unit.h"
 
@@ -21,7 +21,7 @@ TEST(cgroup_memory_v2)
     NEED(temp_put("cg/system.slice/quoth.service/memory.current", "1000\n"));
     NEED(temp_put("cg/free/memory.max", "max\n"));
     struct cgroup_memory m = memory("0::/system.slice/quoth.service\n");
-    EXPECT(m.limit == 4000 && m.room == 500); /* the slice above has less left */
+    EXPECT(m.limit == 4000 && m.room == 500); /* an ancestor, the slice, has less room */
     NEED(temp_put("cg/system.slice/memory.stat", "anon 1\ninactive_file 6000\nactive_file 7\n"));
     m = memory("0::/system.slice/quoth.service\n");
     EXPECT(m.limit == 4000 && m.room == 3000);
@@ -33,7 +33,8 @@ TEST(cgroup_memory_v2)
     EXPECT(memory("").limit == UINT64_MAX);
     NEED(temp_put("cg/memory.max", "7000\n"));
     NEED(temp_put("cg/memory.current", "10\n"));
-    EXPECT(memory("0::/host/path/that/is/not/here\n").room == 6990); /* in a container */
+    /* such a path is given inside a container */
+    EXPECT(memory("0::/host/path/that/is/not/here\n").room == 6990);
 }
 
 TEST(cgroup_memory_v1)
@@ -41,7 +42,7 @@ TEST(cgroup_memory_v1)
     NEED(temp_put("cg/memory/docker/memory.limit_in_bytes", "5000\n"));
     NEED(temp_put("cg/memory/docker/memory.usage_in_bytes", "3000\n"));
     NEED(temp_put("cg/memory/docker/memory.stat", "inactive_file 1\ntotal_inactive_file 1000\n"));
-    NEED(temp_put("cg/memory/memory.limit_in_bytes", "9223372036854771712\n")); /* none */
+    NEED(temp_put("cg/memory/memory.limit_in_bytes", "9223372036854771712\n")); /* no limit */
     NEED(temp_put("cg/memory/memory.usage_in_bytes", "8000\n"));
     struct cgroup_memory m = memory("9:cpu,cpuacct:/x\n8:memory:/docker/abc\n");
     EXPECT(m.limit == 5000 && m.room == 3000);

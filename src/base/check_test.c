@@ -1,5 +1,6 @@
-/* check_test.c - goal: a failed CHECK prints its place and values and ends the program; one that
- * holds does nothing. Method: each in a process of its own, whose standard error is read. */
+/* check_test.c - goal: a failed CHECK prints its place and values and ends the program. A CHECK
+ * with a true condition has no effect. Method: run each CHECK in a separate process and read its
+ * standard error. */
 #include "check.h"
 
 #include "../../tests/unit.h"
@@ -9,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Run a CHECK in a child. Returns its wait status; text [n] gets its output. */
+/* Run a CHECK in a child process. Returns the child's wait status. text [n] receives its output. */
 static int in_child(int page, char *text, size_t n)
 {
     int fd[2];

@@ -1,5 +1,9 @@
-/* cores.c - see cores.h. Read from sched_getaffinity, sysfs and the control groups, v2 or v1. */
+/* cores.c - see cores.h. The sources are sched_getaffinity, sysfs and the control groups, v2 or v1.
+ *
+ * n_cpu counts hardware threads, n_core physical cores. The quota of a control group can be lower
+ * than both. */
 #include "cores.h"
+#include "check.h"
 #include "cgroup.h"
 #include "os.h"
 
@@ -40,7 +44,7 @@ static void read_cpus(struct cores *c, const char *folder)
     }
 }
 
-/* Return the CPUs that one control group allows, rounded up; 0: no limit. */
+/* Return the number of CPUs that one control group allows, rounded up; 0: no limit. */
 static int folder_quota(const char *folder, bool v2)
 {
     char path[1200];
@@ -76,6 +80,8 @@ void cores_read(struct cores *c)
 
 void cores_make(struct cores *c, int n_cpu, int n_core)
 {
+    CHECK(n_cpu >= 1 && n_cpu <= CORES_CPU_MAX && n_core >= 1 && n_core <= n_cpu,
+          "%d CPUs of %d cores", n_cpu, n_core);
     *c = (struct cores){.n_cpu = n_cpu, .n_core = n_core, .n_quota = n_cpu};
     for (int i = 0; i < n_cpu; i++) c->cpu[i].cpu = i, c->cpu[i].core = i % n_core;
 }

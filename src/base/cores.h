@@ -1,5 +1,5 @@
-/* cores.h - the processors that this process may use: its CPU affinity, hyperthreads of one core,
- * and the quota of its control groups. Any thread. */
+/* cores.h - the processors that this process may use. They depend on its CPU affinity, on the
+ * hyperthreads of each core, and on the quota of its control groups. Any thread. */
 #ifndef QUOTH_BASE_CORES_H
 #define QUOTH_BASE_CORES_H
 
@@ -7,17 +7,17 @@ enum { CORES_CPU_MAX = 1024 };
 
 struct cores {
     int n_cpu;   /* CPUs in the affinity mask of the calling thread, >= 1 */
-    int n_core;  /* cores among them: hyperthreads of one core count once */
-    int n_quota; /* CPU quota of the control groups, rounded up, >= 1; at most n_cpu */
+    int n_core;  /* number of cores of these CPUs; the hyperthreads of a core are one core */
+    int n_quota; /* CPU quota of the control groups, rounded up, in [1, n_cpu] */
     struct {
         int cpu;  /* CPU number, ascending */
-        int core; /* 0 .. n_core-1, in order of cpu */
+        int core; /* core number in [0, n_core), in order of cpu */
     } cpu[CORES_CPU_MAX];
 };
 
 void cores_read(struct cores *c);
 
-/* cores_read with other system folders, for tests. */
+/* Folders that cores_read_at reads instead of the system's, borrowed. For tests. */
 struct cores_places {
     const char *cpu;    /* "/sys/devices/system/cpu" */
     const char *cgroup; /* "/sys/fs/cgroup"          */
@@ -25,10 +25,10 @@ struct cores_places {
 };
 void cores_read_at(struct cores *c, const struct cores_places *at);
 
-/* Describe a fictitious machine: CPUs 0 .. n_cpu-1, hyperthreads of n_core cores. */
+/* Describe a fictitious machine: CPUs [0, n_cpu) are hyperthreads of n_core cores. */
 void cores_make(struct cores *c, int n_cpu, int n_core);
 
-/* Return min(n_core, n_quota): threads that can compute at full speed. */
+/* Return min(n_core, n_quota), the number of threads that can compute at full speed. */
 int cores_usable(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* cores_test.c - properties of processors, from folders made by the test and the real ones. */
+/* cores_test.c - tests of the properties of processors,
+ * with folders of the test and of the system. */
 #include "cores.h"
 #include "../../tests/unit.h"
 
@@ -48,8 +49,8 @@ TEST(cores_quota)
 
 TEST(cores_hyperthreads)
 {
-    /* Goal: CPUs of one core are counted once. Method: a topology in which all CPUs of this process
-     * belong to one core; then one without information. */
+    /* Goal: CPUs that share a core count as one core. Method: a topology in which all CPUs of this
+     * process belong to one core, then a topology without information. */
     struct cores c, real;
     cores_read(&real);
     for (int i = 0; i < real.n_cpu; i++) {

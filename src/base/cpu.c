@@ -1,4 +1,10 @@
-/* cpu.c - see cpu.h. */
+/* cpu.c - see cpu.h.
+ *
+ * Flags are cumulative: AMX implies AVX512X, which implies AVX512, which implies AVX2. AVXVNNI
+ * implies AVX2 only. Each kernel folder may therefore use the instructions of the folders below it.
+ *
+ * cpu_float_canonical sets rounding to nearest, and disables flushing of denormals and traps. A
+ * host program may have changed these settings, and results would differ between programs. */
 #include "cpu.h"
 
 #include <stdatomic.h>
@@ -13,8 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* CPUID bits that clang 14's __builtin_cpu_supports does not support. They describe the processor
- * only; the builtin (AVX2, AVX-512F) checks that the system saves the registers. */
+/* Read CPUID bits that clang 14's __builtin_cpu_supports does not support. They describe the
+ * processor only. The builtin (AVX2, AVX-512F) also checks that the system saves the registers. */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;
@@ -28,9 +34,9 @@ static unsigned leaf7_1_eax(void)
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) ? a : 0;
 }
 
-/* Request AMX. Tiles are 8 KB of state per thread, which Linux saves only for a process that
- * requests it (since 5.16). An older kernel, or one that does not support the processor,
- * refuses. */
+/* Request AMX. Tiles are 8 KB of state per thread. Linux (since 5.16) saves them only for a process
+ * that requests it. The request fails on older kernels and on kernels that do not support the
+ * processor. */
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 enum { LEAF7_AMX_BF16 = 1 << 22, LEAF7_AMX_TILE = 1 << 24, LEAF7_AMX_INT8 = 1 << 25 };
 static bool may_use_amx(void)
@@ -95,7 +101,7 @@ unsigned cpu_float_canonical(void)
 {
     unsigned long former;
     __asm__ volatile("mrs %0, fpcr" : "=r"(former));
-    /* off: AHP DN FZ RMode FZ16, the traps, EBF, NEP AH FIZ */
+    /* clear AHP DN FZ RMode FZ16, the traps, EBF, NEP AH FIZ */
     __asm__ volatile("msr fpcr, %0" : : "r"(former & ~0x7C8BF07ul));
     return (unsigned)former;
 }
@@ -145,8 +151,9 @@ void cpu_pause(void)
 
 unsigned cpu_flags(void)
 {
+    /* marks detected flags, because a processor may have none of them */
     enum { DETECTED = 1 << 30 };
-    /* cached: cpuid traps in a virtual machine, 60 us for all of them */
+    /* cached, because cpuid traps in a virtual machine: 60 us for all flags */
     static _Atomic unsigned flags;
     unsigned f = atomic_load_explicit(&flags, memory_order_relaxed);
     if (f == 0) atomic_store_explicit(&flags, f = find_flags() | DETECTED, memory_order_relaxed);

@@ -1,4 +1,5 @@
-/* cpu.h - features of this processor, detected once. The only place that uses cpuid and auxv. */
+/* cpu.h - features of this processor, detected once.
+ * Other files use neither cpuid nor auxv for them. */
 #ifndef QUOTH_BASE_CPU_H
 #define QUOTH_BASE_CPU_H
 
@@ -14,23 +15,23 @@ enum cpu_flag {
     CPU_AMX = 1 << 6, /* CPU_AVX512X + AMX tiles, int8 and bf16   */
 };
 
-/* Return the flags of this machine that the operating system supports too (it saves the registers).
- * AMX needs a permission of the process, which the first call requests. Any thread. */
+/* Return the flags of the features that the processor and the operating system support. AMX
+ * requires a permission for the process. The first call requests it. Any thread. */
 unsigned cpu_flags(void);
 
-/* Return the marketing name, e.g. for reports; never empty. */
+/* Return the marketing name for reports; never empty. */
 const char *cpu_name(void);
 
-/* Return a clock that is cheap to read (9 ns), in units of its own. Use it for fractions of a span
- * that time_us() measures. One clock for all cores. */
+/* Return the processor's clock in its own unit. Reading it takes 9 ns. Use it for fractions of a
+ * span that time_us() measures. All cores share this clock. */
 uint64_t cpu_ticks(void);
 
-/* Pause hint for a loop that waits for another core's store. */
+/* Execute the processor's pause hint. For loops that wait for another core's store. */
 void cpu_pause(void);
 
-/* Set rounding to nearest even, without flush of subnormals: determinism requires this of every
- * thread that computes, whatever the host program set (docs/design.md 5). Returns the former state
- * for cpu_float_restore. */
+/* Set rounding to nearest even, without flushing of subnormals. Every thread that computes must
+ * call it, because a host program may have set other modes (docs/design.md 5). Returns the former
+ * state for cpu_float_restore. */
 unsigned cpu_float_canonical(void);
 void cpu_float_restore(unsigned former);
 

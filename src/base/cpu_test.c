@@ -1,13 +1,13 @@
-/* cpu_test.c - goal: arithmetic is canonical whatever a host program had set. Method: set every
- * mode that changes results, then check results. */
+/* cpu_test.c - goal: arithmetic is canonical after a host program has set other modes. Method: set
+ * every mode that changes results, then check results. */
 #include "cpu.h"
 
 #include "../../tests/unit.h"
 #include "bits.h"
 
-/* All bits of the control register that change a result; exceptions masked as before. */
+/* ODD_MODE: all bits of the control register that change a result. It keeps exceptions masked. */
 #if defined(__x86_64__)
-enum { ODD_MODE = 0xFFC0 }; /* towards zero, FZ, DAZ */
+enum { ODD_MODE = 0xFFC0 }; /* rounding towards zero, FZ, DAZ */
 #elif defined(__aarch64__)
 enum { ODD_MODE = 0x7C80000 }; /* AHP, DN, FZ, towards zero, FZ16 */
 #else

@@ -5,7 +5,7 @@
 
 struct second {
     time_t at;
-    char text[40]; /* empty: none yet */
+    char text[40]; /* empty before the first call */
 };
 
 static const char *spell(struct second *s, int64_t wall_us, const char *format)

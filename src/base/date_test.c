@@ -1,4 +1,4 @@
-/* date_test.c - times as text. */
+/* date_test.c - tests of times as text. */
 #include "date.h"
 #include "../../tests/unit.h"
 
@@ -16,7 +16,7 @@ TEST(dates_are_spelled)
     };
     struct buf b = {0};
     for (size_t i = 0; i < 2 * sizeof want / sizeof *want;
-         i++) { /* the last one's follows the first */
+         i++) { /* the second round begins after the last time of the first round */
         size_t k = i % (sizeof want / sizeof *want);
         buf_clear(&b);
         date_put_iso(&b, want[k].us);

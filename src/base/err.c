@@ -1,11 +1,12 @@
-/* err.c - see err.h. Does not allocate: an error path must work when memory has run out. */
+/* err.c - see err.h. It does not allocate,
+ * because errors are also reported after memory has run out. */
 #include "err.h"
 #include "utf8.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Begin another failure; the sentence follows. */
+/* Begin a new failure. The caller appends the sentence. */
 static void begin(struct err *e, int code, const char *field)
 {
     e->code = code;
@@ -41,6 +42,8 @@ int err_field(struct err *e, int code, const char *field, const char *fmt, ...)
     return code;
 }
 
+/* Replace the field's name at field_at in the sentence.
+ * Prefixes have moved field_at to the right. */
 int err_rename(struct err *e, int code, const char *from, const char *to)
 {
     if (!e || !*e->field || strcmp(e->field, from) != 0) return code;
@@ -61,6 +64,7 @@ int err_figures(struct err *e, int code, long long n_found, long long n_most)
     return code;
 }
 
+/* A prefix that fills the whole text replaces the sentence. */
 int err_prefix(struct err *e, int code, const char *fmt, ...)
 {
     if (!e) return code;
@@ -73,7 +77,7 @@ int err_prefix(struct err *e, int code, const char *fmt, ...)
     if (n >= 0 && (size_t)n < sizeof e->text) {
         size_t room = sizeof e->text - (size_t)n;
         int m = snprintf(e->text + n, room, ": %s", old);
-        (void)m; /* truncation is the stated behaviour */
+        (void)m; /* truncation is the documented behaviour */
         e->field_at += (size_t)n + 2;
     }
     utf8_show(e->text, strlen(e->text));

@@ -1,5 +1,5 @@
 /* Goal: a failure gives its field separately from the sentence, also after a prefix or a rename.
- * Method: sentences built step by step, and at the ends of both buffers. */
+ * Method: build sentences step by step, also up to the ends of both buffers. */
 #include "err.h"
 
 #include "../../tests/unit.h"
@@ -43,7 +43,7 @@ TEST(err_field_is_cut_at_its_buffers)
     EXPECT_INT((long long)strlen(e.field), (long long)sizeof e.field - 1);
     EXPECT_INT((long long)strlen(e.text), (long long)sizeof e.text - 1);
     EXPECT(strncmp(e.text, e.field, strlen(e.field)) == 0);
-    err_prefix(&e, ERR_ARG, "%s", long_text); /* pushes the field out of the sentence */
+    err_prefix(&e, ERR_ARG, "%s", long_text); /* the prefix pushes the field out of the sentence */
     name[strlen(e.field)] = 0;
     err_rename(&e, ERR_ARG, name, "short");
     EXPECT(strcmp(e.field, "short") == 0 && strlen(e.text) < sizeof e.text);

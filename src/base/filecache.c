@@ -1,11 +1,18 @@
 /* filecache.c - see filecache.h.
  *
  *     NAME              settled
- *     NAME.BOOT         made in the boot BOOT of the system (os_boot_id)
- *     .NAME.PID-TIME    being made; its process holds a lock on it
+ *     NAME.BOOT         unsettled, made in the boot BOOT of the system (os_boot_id)
+ *     .NAME.PID-TIME    in progress; the process that writes it holds a lock on it
  *
- * A file's access time is when it was last used. It is set explicitly, because many systems do not
- * update it. */
+ * A file's access time is the time of its last use. filecache_open sets it, because many file
+ * systems do not update it.
+ *
+ *   filecache_begin --> .NAME.PID-TIME --filecache_put--> --filecache_keep--> NAME.BOOT
+ *   NAME.BOOT --filecache_settle, in a later boot--> NAME
+ *
+ * A power failure can leave a renamed file without its data, because the file is not flushed. A
+ * file of an earlier boot is therefore suspect until a reader has validated and settled it.
+ * Flushing gigabytes would delay the first start. */
 #include "filecache.h"
 #include "hash.h"
 
@@ -23,7 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STALE_S = 60 /* a temporary name of this age without a lock belongs to a dead process */ };
+enum { STALE_S = 60 /* a temporary file of this age without a lock belongs to a dead process */ };
+/* default limit of a folder, in bytes; a quarter of the disk if that is less */
 static const uint64_t n_byte_most = 100ull * 1000 * 1000 * 1000;
 
 int filecache_dir(char *out, size_t n_out, const char *name, struct err *e)
@@ -44,23 +52,29 @@ int filecache_dir(char *out, size_t n_out, const char *name, struct err *e)
 
 /* ---- names ---- */
 
+/* Return true for NAME and NAME.BOOT. Temporary names begin with a dot, so they never match. */
 static bool is_of(const char *entry, const char *name)
 {
     size_t n = strlen(name);
     return strncmp(entry, name, n) == 0 && (entry[n] == 0 || entry[n] == '.');
 }
 
+/* Write NAME.BOOT for this boot. The boot is 16 hexadecimal digits, so a settled name must not
+ * contain a dot. */
 static void unsettled_name(char *out, size_t n_out, const char *name)
 {
     snprintf(out, n_out, "%s.%016llx", name, (unsigned long long)os_boot_id());
 }
 
+/* Return a descriptor of the folder; -1 if the cache has none or it does not exist. */
 static int open_dir(const struct filecache *c)
 {
     if (!c->dir) return -1;
     return open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* Return a new listing; NULL on failure. openat gives it a descriptor of its own, because closedir
+ * closes it. */
 static DIR *list_dir(int dir)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -69,7 +83,8 @@ static DIR *list_dir(int dir)
     return d;
 }
 
-/* Find the folder's entry for `name`: the settled one, the one of this boot, or any. */
+/* Find the folder's entry for `name`. Prefer the settled entry, then the entry of this boot, then
+ * any entry. entry receives the name without the folder. */
 static bool find_entry(int dir, const char *name, char *entry, size_t n_entry)
 {
     struct stat st;
@@ -98,7 +113,7 @@ int filecache_open(struct file_map *m, bool *settled, const struct filecache *c,
     if (dir >= 0) close(dir);
     if (fd < 0) return err_set(e, ERR_MISSING, "%s: %s not found", c->dir ? c->dir : "cache", name);
     struct timespec used[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
-    futimens(fd, used); /* fails harmlessly if the file belongs to another user */
+    futimens(fd, used); /* futimens fails, without effect, if the file belongs to another user */
     unsettled_name(now, sizeof now, name);
     *settled = !strchr(entry, '.') || (os_boot_id() && strcmp(entry, now) == 0);
     int rc = file_map_fd(m, fd, entry, e);
@@ -106,7 +121,8 @@ int filecache_open(struct file_map *m, bool *settled, const struct filecache *c,
     return rc;
 }
 
-/* If boots cannot be distinguished, none of them is known to be over, so nothing is settled. */
+/* Settle a file. Do nothing if boots cannot be distinguished, because it is then unknown if a boot
+ * has ended. */
 void filecache_settle(const struct filecache *c, const char *name)
 {
     char entry[NAME_MAX + 1];
@@ -125,12 +141,13 @@ void filecache_remove(const struct filecache *c, const char *name)
     close(dir);
 }
 
-/* ---- room ---- */
+/* ---- eviction ---- */
 
+/* File of the cache, as a candidate for eviction. */
 struct kept {
     char name[NAME_MAX + 1];
-    uint64_t n_byte;
-    struct timespec used;
+    uint64_t n_byte;      /* allocated disk space, less than the size of a sparse file */
+    struct timespec used; /* time of the last use */
 };
 
 typedef VEC(struct kept) kept_list;
@@ -142,7 +159,7 @@ static int by_use(const void *pa, const void *pb)
     return (a->used.tv_nsec > b->used.tv_nsec) - (a->used.tv_nsec < b->used.tv_nsec);
 }
 
-/* Its process holds the lock as long as it runs. */
+/* Remove a temporary file if its process has ended. A running process holds the lock. */
 static void remove_if_stale(int dir, const char *temp, const struct stat *st)
 {
     int fd = time(NULL) - st->st_mtime < STALE_S ? -1 : openat(dir, temp, O_RDWR | O_CLOEXEC);
@@ -151,8 +168,8 @@ static void remove_if_stale(int dir, const char *temp, const struct stat *st)
     close(fd);
 }
 
-/* List all files, least recently used first, and remove those left by dead processes. Returns false
- * if memory ran out. */
+/* List all files, least recently used first, and remove files of dead processes. Returns false if
+ * memory ran out. */
 static bool list_kept(int dir, kept_list *list)
 {
     DIR *d = list_dir(dir);
@@ -189,7 +206,9 @@ static uint64_t disk_free(int dir)
     return fstatvfs(dir, &s) == 0 ? (uint64_t)s.f_bavail * s.f_frsize : 0;
 }
 
-/* Remove files until n_byte more bytes fit; none if that would not be enough. */
+/* Remove files until n_byte more bytes fit. Remove no file if the bytes cannot fit. The limit is
+ * c->n_byte_max, or by default a quarter of the space that is free or used by the cache. Failures
+ * of unlinkat are ignored: the next file is tried. */
 static int make_room_in(int dir, const struct filecache *c, kept_list *list, uint64_t n_byte,
                         struct err *e)
 {
@@ -217,10 +236,11 @@ static int make_room(int dir, const struct filecache *c, uint64_t n_byte, struct
     return rc;
 }
 
-/* ---- making ---- */
+/* ---- new files ---- */
 
-/* Reserve the disk space now if the file system can; otherwise filecache_put fails when the disk is
- * full. Above the process's file size limit the system would send a signal. */
+/* Reserve the disk space now if the file system can. Otherwise filecache_put fails when the disk is
+ * full. A size above the process's limit for files is rejected,
+ * because the system would send a signal. */
 static int set_size(const struct filecache_file *f, uint64_t n_byte, struct err *e)
 {
     struct rlimit most;
@@ -238,6 +258,8 @@ static int set_size(const struct filecache_file *f, uint64_t n_byte, struct err 
                    strerror(errno));
 }
 
+/* Create the temporary file and lock it. The lock ends with the process, also after a crash, and
+ * marks the file as stale (remove_if_stale). */
 static int open_temp(struct filecache_file *f, struct err *e)
 {
     int n = snprintf(f->temp, sizeof f->temp, "%s/.%s.%d-%llx", f->cache->dir, f->name,

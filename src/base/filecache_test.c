@@ -1,6 +1,6 @@
-/* filecache_test.c - goal: a kept file is found complete or not at all, whatever happened to its
- * process, and the folder stays within its limits. Method: the calls on a folder of the test's own,
- * other processes by fork. */
+/* filecache_test.c - goal: a kept file is complete or missing after any failure of its process, and
+ * the folder stays within its limits. Method: call the functions on a temporary folder. Other
+ * processes are made by fork. */
 #include "filecache.h"
 #include "../../tests/unit.h"
 
@@ -45,7 +45,7 @@ static int n_entry(void)
     return n > 2 ? n - 2 : 0;
 }
 
-/* Keep a file of n bytes, all `fill`, put in two parts, the later one first. */
+/* Make and keep a file of n bytes of value `fill`. Put its second part before its first part. */
 static int keep(const struct filecache *c, const char *name, size_t n, char fill, struct err *e)
 {
     struct filecache_file f;
@@ -124,7 +124,7 @@ TEST(filecache_makes_room_from_what_was_used_longest_ago)
     NEED_OK(keep(&c, "a", N, 'a', &e), &e);
     NEED_OK(keep(&c, "b", N, 'b', &e), &e);
     NEED_OK(keep(&c, "c", N, 'c', &e), &e);
-    EXPECT(holds(&c, "a", N, 'a', NULL)); /* used: b is the oldest now */
+    EXPECT(holds(&c, "a", N, 'a', NULL)); /* a was just used, so b is the oldest file */
     NEED_OK(keep(&c, "d", N, 'd', &e), &e);
     EXPECT(holds(&c, "a", N, 'a', NULL) && !holds(&c, "b", N, 'b', NULL) &&
            holds(&c, "c", N, 'c', NULL) && holds(&c, "d", N, 'd', NULL));
@@ -142,7 +142,7 @@ static void make_old(const char *path)
     if (utimensat(AT_FDCWD, path, t, 0) != 0) test_fail(__FILE__, __LINE__, "%s", path);
 }
 
-/* Return the folder's only temporary name. */
+/* Return the name of the folder's only temporary file. */
 static const char *temp_entry(void)
 {
     static char name[300];
@@ -170,11 +170,12 @@ TEST(filecache_of_a_killed_process_leaves_nothing)
     NEED(child > 0 && waitpid(child, &status, 0) == child && status == 0);
     EXPECT(n_entry() == 1 && !holds(&c, "a", 1, 'a', NULL));
     NEED_OK(keep(&c, "b", 100, 'b', &e), &e);
-    EXPECT_INT(n_entry(), 2); /* it may have been begun just now */
+    EXPECT_INT(n_entry(), 2); /* the name is kept, because the file may have been created just
+                               * now */
     make_old(in_dir(temp_entry()));
     NEED_OK(filecache_begin(&f, &c, "c", 100, &e), &e);
     EXPECT_INT(n_entry(), 2);
-    make_old(in_dir(temp_entry())); /* made by this process, which is alive */
+    make_old(in_dir(temp_entry())); /* the name is kept, because its process runs */
     NEED_OK(keep(&c, "d", 100, 'd', &e), &e);
     EXPECT_INT(n_entry(), 3);
     filecache_abandon(&f);
@@ -203,7 +204,7 @@ TEST(filecache_processes_that_make_the_same_file_are_all_right)
 
 TEST(filecache_where_nothing_can_be_kept)
 {
-    /* Goal: a message that names folder and reason, and no file left. */
+    /* Goal: the error message contains the folder and the reason, and no file is left. */
     struct filecache c = fresh(0);
     struct err e;
     struct filecache_file f;
@@ -260,7 +261,8 @@ TEST(filecache_folder_by_the_environment)
     setenv("HOME", "/h", 1), unsetenv("XDG_CACHE_HOME");
     EXPECT_INT(filecache_dir(out, sizeof out, "packed", &e), 0);
     EXPECT_TEXT(out, "/h/.cache/quoth/packed");
-    setenv("XDG_CACHE_HOME", "relative", 1); /* must be ignored by the specification */
+    setenv("XDG_CACHE_HOME", "relative", 1); /* the specification requires that a relative path is
+                                              * ignored */
     EXPECT(filecache_dir(out, sizeof out, "packed", &e) == 0 && strncmp(out, "/h/", 3) == 0);
     setenv("XDG_CACHE_HOME", "/x", 1);
     EXPECT(filecache_dir(out, sizeof out, "packed", &e) == 0 &&

@@ -1,4 +1,7 @@
-/* hash.c - see hash.h. */
+/* hash.c - see hash.h.
+ *
+ * strmap is open addressing with linear probing. At most two thirds of the slots are used. Keys are
+ * borrowed and are never removed, so no slot needs a mark for deleted keys. */
 #include "hash.h"
 
 #include <stdlib.h>
@@ -12,7 +15,7 @@ uint64_t hash_bytes(const void *data, size_t n, uint64_t seed)
     return XXH3_64bits_withSeed(data, n, seed);
 }
 
-/* Return the slot of key, or the empty slot for it. cap > n, so there is an empty one. */
+/* Return the slot of key, or the empty slot for it. An empty slot exists because cap > n. */
 static struct strmap_slot *slot_of(const struct strmap *m, const char *key, size_t len)
 {
     size_t i = hash_bytes(key, len, 0) & (m->cap - 1);

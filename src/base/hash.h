@@ -6,18 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Return XXH3 of n bytes with `seed`, e.g. of a former hash. Equal on every machine. */
+/* Return XXH3 of n bytes with `seed`. The seed may be an earlier hash. The result is equal on every
+ * machine. */
 uint64_t hash_bytes(const void *data, size_t n, uint64_t seed);
 
-/* map, string -> uint32_t, with open addressing. Keys are borrowed and must outlive the map. Not
- * thread-safe while it is written; afterwards any number of readers. A zeroed map is empty and
- * valid. */
+/* map, string -> uint32_t, with open addressing. Keys are borrowed and must outlive the map. Any
+ * number of threads may read the map while no thread writes it. A zeroed map is empty. */
 struct strmap {
-    struct strmap_slot *slot; /* owned */
-    size_t n, cap;            /* cap is 0 or a power of two */
+    struct strmap_slot *slot; /* slots of the table, owned */
+    size_t n, cap;            /* number of keys, number of slots (0 or a power of two) */
 };
 struct strmap_slot {
-    const char *key; /* NULL: empty slot */
+    const char *key; /* key of the entry, borrowed; NULL: empty slot */
     uint32_t len, value;
 };
 
@@ -25,7 +25,7 @@ struct strmap_slot {
 bool strmap_reserve(struct strmap *m, size_t n);
 /* Set or replace a value. Returns false if memory ran out. */
 bool strmap_put(struct strmap *m, const char *key, size_t len, uint32_t value);
-/* Return the value, NULL if none. */
+/* Return the value of the key; NULL if the map does not contain the key. */
 const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t len);
 void strmap_deinit(struct strmap *m);
 

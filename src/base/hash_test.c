@@ -1,4 +1,4 @@
-/* hash_test.c - the hash's published values, and the map compared with a plain array. */
+/* hash_test.c - compare the hash with published values and the map with a plain array. */
 #include "hash.h"
 #include "rng.h"
 #include "../../tests/unit.h"
@@ -12,8 +12,8 @@ TEST(hash_known_values)
 
 TEST(strmap_against_array)
 {
-    /* Goal: the value put last under a key is found, and nothing else. Method: random keys, one of
-     * them empty. */
+    /* Goal: the latest value of a key is found. Other keys have no value. Method: random keys and
+     * the empty key. */
     enum { N = 5000 };
     static char key[N][8];
     static uint32_t value[N];

@@ -33,8 +33,11 @@ double histogram_mean(const struct histogram *h)
     return h->n ? (double)h->sum / (double)h->n : 0;
 }
 
+/* Interpolate linearly within the bucket of the rank, as Prometheus' histogram_quantile does.
+ * Values above the last bound count as the last bound. */
 double histogram_quantile(const struct histogram *h, double q)
 {
+    CHECK(q >= 0 && q <= 1, "quantile %g", q);
     if (h->n == 0) return 0;
     double rank = q * (double)h->n, below = 0;
     int64_t i = 0;

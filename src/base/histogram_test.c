@@ -1,6 +1,6 @@
 /* histogram_test.c - goal: values are counted in Prometheus' buckets, and quantiles equal those of
- * a sorted list up to a bucket's width. Method: edges by hand; random values against their sorted
- * list. */
+ * a sorted list, up to a bucket's width. Method: fixed bounds, and random values compared with
+ * their sorted list. */
 #include "histogram.h"
 #include "rng.h"
 #include "../../tests/unit.h"
@@ -19,8 +19,8 @@ TEST(histogram_bounds_are_inclusive)
     for (int i = 0; i < 4; i++) EXPECT_INT(h.count[i], 2);
     EXPECT_INT(h.n, 8);
     EXPECT_INT(h.sum, 5225);
-    EXPECT(histogram_quantile(&h, 0.25) == 1);    /* the end of the first bucket  */
-    EXPECT(histogram_quantile(&h, 0.375) == 5.5); /* the middle of the second     */
+    EXPECT(histogram_quantile(&h, 0.25) == 1);    /* end of the first bucket */
+    EXPECT(histogram_quantile(&h, 0.375) == 5.5); /* middle of the second bucket */
     EXPECT(histogram_quantile(&h, 1) == 100);     /* the highest bound */
 }
 

@@ -1,7 +1,12 @@
-/* json.c - read and write values of json.h, which are jansson's. json_read.c parses. */
-#include <jansson.h> /* before json.h, which renames json_real: jansson exports one too */
+/* json.c - read and write the values of json.h. They are values of jansson. json_read.c parses
+ * them. A struct json * is a json_t * under another name, so no other file depends on jansson. NULL
+ * is accepted by all getters and is of kind JK_NONE, so chains of json_field need no checks
+ * between. */
+/* included before json.h, because json.h renames json_real, a function of jansson */
+#include <jansson.h>
 
 #include "json.h"
+#include "check.h"
 #include "os.h"
 
 #include <math.h>
@@ -27,12 +32,14 @@ void json_drop(struct json *root)
 
 /* ---- reading ---- */
 
-/* jansson's getters take non-const pointers, but change nothing. */
+/* Return j without const, as jansson's getters require. The getters change nothing. */
 static json_t *jt(const struct json *j)
 {
     return (json_t *)(uintptr_t)j;
 }
 
+/* json_typeof reads through the pointer, so NULL needs the first line. The other getters of jansson
+ * accept NULL. */
 enum json_kind json_kind(const struct json *j)
 {
     if (!j) return JK_NONE;
@@ -56,8 +63,31 @@ enum json_kind json_kind(const struct json *j)
     return JK_NONE;
 }
 
+unsigned json_type_bit(const struct json *j)
+{
+    static const unsigned type[] = {
+        [JK_NONE] = 0,         [JK_NULL] = JT_NULL, [JK_BOOL] = JT_BOOL, [JK_INT] = JT_NUMBER,
+        [JK_REAL] = JT_NUMBER, [JK_TEXT] = JT_TEXT, [JK_LIST] = JT_LIST, [JK_OBJECT] = JT_OBJECT};
+    return type[json_kind(j)];
+}
+
+/* The names are those of JSON Schema. "integer" has no bit of its own: 1.0 is an integer too. */
+unsigned json_type_named(const char *name)
+{
+    static const struct {
+        const char *name; /* static */
+        unsigned type;
+    } types[] = {{"null", JT_NULL},     {"boolean", JT_BOOL}, {"integer", JT_NUMBER},
+                 {"number", JT_NUMBER}, {"string", JT_TEXT},  {"array", JT_LIST},
+                 {"object", JT_OBJECT}};
+    for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
+        if (strcmp(name, types[i].name) == 0) return types[i].type;
+    return 0;
+}
+
 const char *json_kind_name(enum json_kind kind)
 {
+    CHECK((unsigned)kind <= JK_OBJECT, "kind %d", (int)kind);
     static const char *const name[] = {
         [JK_NONE] = "nothing",   [JK_NULL] = "null",        [JK_BOOL] = "a boolean",
         [JK_INT] = "an integer", [JK_REAL] = "a number",    [JK_TEXT] = "a string",
@@ -108,6 +138,7 @@ const struct json *json_it_value(void *it)
     return (const struct json *)json_object_iter_value(it);
 }
 
+/* Without n, a text that contains a NUL is no C string, and the result is NULL. */
 const char *json_text(const struct json *j, size_t *n)
 {
     const char *text = json_string_value(jt(j));
@@ -121,6 +152,8 @@ bool json_bool(const struct json *j, bool fallback)
     return json_is_boolean(jt(j)) ? json_is_true(jt(j)) : fallback;
 }
 
+/* A real without a fraction, such as 1e3, is an integer. The bounds are exact doubles. 0.5 makes
+ * other kinds fail the last comparison. */
 int64_t json_int(const struct json *j, int64_t fallback)
 {
     if (json_is_integer(jt(j))) return json_integer_value(jt(j));
@@ -145,18 +178,37 @@ static void put_list(struct buf *b, const struct json *list)
     buf_add_char(b, ']');
 }
 
+/* Append "key":value without a comma. */
+static void put_member(struct buf *b, void *it)
+{
+    size_t n;
+    const char *key = json_it_key(it, &n);
+    json_put_text(b, key, n);
+    buf_add_char(b, ':');
+    json_put(b, json_it_value(it));
+}
+
 static void put_object(struct buf *b, const struct json *object)
 {
     buf_add_char(b, '{');
     for (void *it = json_first(object), *first = it; it; it = json_next(object, it)) {
-        size_t n;
-        const char *key = json_it_key(it, &n);
         if (it != first) buf_add_char(b, ',');
-        json_put_text(b, key, n);
-        buf_add_char(b, ':');
-        json_put(b, json_it_value(it));
+        put_member(b, it);
     }
     buf_add_char(b, '}');
+}
+
+/* Every member begins with a comma, so the caller has already written at least one member. */
+void json_put_members(struct buf *b, const struct json *object, const char *left_out)
+{
+    const size_t n_left_out = left_out ? strlen(left_out) : 0;
+    for (void *it = json_first(object); it; it = json_next(object, it)) {
+        size_t n;
+        const char *key = json_it_key(it, &n);
+        if (left_out && n == n_left_out && memcmp(key, left_out, n) == 0) continue;
+        buf_add_char(b, ',');
+        put_member(b, it);
+    }
 }
 
 void json_put(struct buf *b, const struct json *j)
@@ -210,6 +262,8 @@ void json_member_text(struct buf *b, const char *key, const char *text)
         buf_add_text(b, "null");
 }
 
+/* Check only; the value is parsed again where it is used. ERR_MEMORY is the one failure that does
+ * not blame the text. */
 int json_object_form(const char *text, struct err *e)
 {
     struct json *root = NULL;

@@ -1,19 +1,20 @@
-/* json.h - JSON (RFC 8259), the only place that decides its corner cases:
+/* json.h - JSON (RFC 8259). Its special cases are decided only here:
  *
  *   - text must be valid UTF-8; a lone surrogate escape becomes U+FFFD; \u0000 is kept (strings and
  *     keys carry a length)
- *   - a duplicate key: the last one wins; keys keep their order of first appearance
+ *   - the last value of a duplicate key is used; keys keep their order of first appearance. A
+ *     duplicate is an error if the limits require unique keys
  *   - a number without fraction or exponent that fits int64 is an integer, every other number a
- *     double; above double's range is an error
- *   - depth and node count are limited before anything recurses or allocates, so no document
- *     exhausts the stack or memory
+ *     double; a number above double's range is an error
+ *   - depth and node count are limited before any recursion or allocation, so no document exhausts
+ *     the stack or memory
  *   - a failed allocation is ERR_MEMORY, never another document
  *   - written doubles have the fewest digits that read back to the same double, and stay doubles
  *     (1.0 and 1e+20, not 1); NaN and infinities are written as null
  *
- * Values are immutable. A child is borrowed from its root and valid as long as the root.
- * Every getter accepts NULL or a value of another kind, and then returns its value for "absent".
- */
+ * Values are immutable. A child is borrowed from its root and valid as long as the root. Every
+ * getter accepts NULL and values of other kinds. The result is then the getter's value for
+ * "absent". */
 #ifndef QUOTH_BASE_JSON_H
 #define QUOTH_BASE_JSON_H
 
@@ -22,35 +23,56 @@
 
 struct json; /* opaque */
 
-/* jansson exports a json_real of its own */
+/* Rename json_real, because jansson exports a function of that name. */
 #define json_real json_real_or
 
 enum json_kind { JK_NONE, JK_NULL, JK_BOOL, JK_INT, JK_REAL, JK_TEXT, JK_LIST, JK_OBJECT };
 
-/* limits of a document: depth_max counts nested arrays and objects, node_max values and object
- * keys */
+/* limits of a document */
 struct json_limits {
-    size_t depth_max; /* at most 2048; 0: 512 */
-    size_t node_max;  /* 0: 20 million */
-    /* Called for each number that is no int64, with its text, which may be more precise than a
-     * double. Returns false if memory ran out. NULL: none. */
+    size_t depth_max; /* maximum of nested arrays and objects, at most 2048; 0: 512 */
+    size_t node_max;  /* maximum number of values and object keys; 0: 20 million */
+    /* true: a duplicate key is ERR_ARG with the key as field. For input from clients, because a
+     * gateway may have checked only the first value */
+    bool unique;
+    /* function called for each number that is not an int64, with its text; NULL: none. The text may
+     * be more precise than a double. It returns false if memory ran out. */
     bool (*number)(void *arg, const struct json *j, const char *text, size_t n);
-    void *arg;
+    void *arg; /* argument of `number`, borrowed for the call */
 };
 
-/* Parse n bytes as one JSON document. The error gives line and column. `limits` may be NULL. */
+/* Parse n bytes as one JSON document. The caller owns *out and frees it by json_drop; NULL after an
+ * error. `limits` is borrowed for the call and may be NULL. ERR_FORMAT, ERR_LIMIT (values, depth)
+ * or ERR_ARG (a repeated key) with line and column, or ERR_MEMORY. */
 int json_parse(struct json **out, const char *text, size_t n, const struct json_limits *limits,
                struct err *e);
-/* Parse a file of at most n_byte_max bytes. The error names the file. */
+/* Parse a file of at most n_byte_max bytes. An error contains the path. ERR_IO if the file cannot
+ * be read, ERR_LIMIT if it is larger. Other errors as of json_parse. */
 int json_read_file(struct json **out, const char *path, size_t n_byte_max, struct err *e);
-/* Check that the text is a JSON object: a form_fn (base/names.h). */
+/* Validate that the text is a JSON object. It is a form_fn (base/names.h). ERR_ARG if it is not,
+ * ERR_MEMORY. */
 int json_object_form(const char *text, struct err *e);
 void json_drop(struct json *root); /* free a root; NULL is allowed */
 
-enum json_kind json_kind(const struct json *j);  /* JK_NONE for NULL */
-const char *json_kind_name(enum json_kind kind); /* "a string", "an object": for errors */
+enum json_kind json_kind(const struct json *j); /* return the kind of j; JK_NONE for NULL */
+/* Types of JSON as bits, for sets of types. An integer is a number. */
+enum {
+    JT_NULL = 1,
+    JT_BOOL = 2,
+    JT_NUMBER = 4,
+    JT_TEXT = 8,
+    JT_LIST = 16,
+    JT_OBJECT = 32,
+    JT_ALL = 63
+};
+unsigned json_type_bit(const struct json *j); /* return the bit of j's type; 0 for NULL */
+/* Return the bit of a type's name in JSON Schema; 0 if the name is NULL or unknown. */
+unsigned json_type_named(const char *name);
+/* Return "a string", "an object" ..., for errors. */
+const char *json_kind_name(enum json_kind kind);
 
-const struct json *json_field(const struct json *object, const char *key); /* NULL: not there */
+/* Return the member `key`; NULL if absent. */
+const struct json *json_field(const struct json *object, const char *key);
 const struct json *json_field_n(const struct json *object, const char *key, size_t n_key);
 size_t json_count(const struct json *list_or_object);
 const struct json *json_item(const struct json *list, size_t i);
@@ -62,24 +84,29 @@ void *json_next(const struct json *object, void *it);
 const char *json_it_key(void *it, size_t *n);
 const struct json *json_it_value(void *it);
 
-/* Return the text, NULL if not a string. If n is NULL, a string that contains a NUL also gives
- * NULL, because the caller would take the part before it for the whole. */
+/* Return the text; NULL if j is not a string. If n is NULL, return NULL for a text that contains a
+ * NUL, because the caller would see only the part before the NUL. */
 const char *json_text(const struct json *j, size_t *n);
 bool json_bool(const struct json *j, bool fallback);
-/* of integers, and of reals that are whole */
+/* Return the value of an integer or of a whole real; otherwise fallback. */
 int64_t json_int(const struct json *j, int64_t fallback);
-double json_real(const struct json *j, double fallback); /* of integers and reals */
+/* Return the value of an integer or a real; otherwise fallback. */
+double json_real(const struct json *j, double fallback);
 
-/* Append compact JSON to a buf. Text is quoted and escaped; each invalid UTF-8 sequence becomes
- * U+FFFD. */
+/* Append a text, quoted and escaped. Each invalid UTF-8 sequence becomes U+FFFD. */
 void json_put_text(struct buf *b, const char *text, size_t n);
-size_t json_text_bytes(const char *text, size_t n); /* bytes that json_put_text appends */
+/* Return the number of bytes that json_put_text appends. */
+size_t json_text_bytes(const char *text, size_t n);
 void json_put_real(struct buf *b, double x);
-void json_put_float(struct buf *b, float x);        /* fewest digits that read back as x */
-void json_put(struct buf *b, const struct json *j); /* a complete value */
-/* Append ,"KEY":VALUE with its comma: for any member but an object's first. key: plain ASCII. */
+void json_put_float(struct buf *b, float x); /* append the fewest digits that read back as x */
+void json_put(struct buf *b, const struct json *j); /* append a complete value, compact */
+/* Append ,"KEY":VALUE for each member of the object except `left_out` (NULL: none). For members
+ * after an object's first. */
+void json_put_members(struct buf *b, const struct json *object, const char *left_out);
+/* Append ,"KEY":VALUE with its comma, for members after an object's first. key: plain ASCII. */
 void json_member_real(struct buf *b, const char *key, double x);
 void json_member_int(struct buf *b, const char *key, int64_t x);
-void json_member_text(struct buf *b, const char *key, const char *text); /* NULL: null */
+/* Append ,"KEY":"TEXT"; text NULL: append null. */
+void json_member_text(struct buf *b, const char *key, const char *text);
 
 #endif

@@ -1,4 +1,5 @@
-/* Goal: accepted JSON can be written and reads back the same. Method: mutated JSON. */
+/* Goal: accepted JSON can be written, and the output reads back as the same value.
+ * Method: mutated JSON. */
 #include "json.h"
 #include "../../tests/fuzz/fuzz.h"
 

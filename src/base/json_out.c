@@ -1,15 +1,19 @@
-/* json_out.c - see json_out.h. Used for streamed answers, some hundred bytes per token, so text
- * that is known to need no escape is copied unchanged. */
+/* json_out.c - see json_out.h. It writes streamed answers, some hundred bytes per token. Text that
+ * needs no escape is therefore copied without a search if the caller knows this.
+ *
+ * `lists` has one bit for each open container, 1 for a list. `more` is true if the next value needs
+ * a comma. With this state a caller never writes punctuation. */
 #include "json_out.h"
 #include "check.h"
 #include "json.h"
 
 #include <string.h>
 
-/* Append what precedes a value: a comma if it follows another value, and its key. */
+/* Append the text before a value: a comma if it follows another value, and its key. */
 static void place(struct json_out *o, const char *key)
 {
     bool comma = o->more;
+    CHECK(!key || o->depth == 0 || !(o->lists >> (o->depth - 1) & 1), "a list has the key %s", key);
     size_t n = key ? strlen(key) : 0;
     o->more = true;
     if ((!comma && !key) || !buf_room(o->b, n + 4)) return;
@@ -26,6 +30,7 @@ static void place(struct json_out *o, const char *key)
     o->b->n = (size_t)(at - o->b->data);
 }
 
+/* Open a container. Bits of closed levels are overwritten, so out_end need not clear them. */
 static void begin(struct json_out *o, const char *key, bool list)
 {
     CHECK(o->depth < OUT_DEPTH_MAX, "%d containers are open", o->depth);
@@ -60,6 +65,7 @@ void out_text(struct json_out *o, const char *key, const char *text, size_t n)
     json_put_text(o->b, n ? text : "", n);
 }
 
+/* The caller guarantees that text needs no escape. */
 void out_plain(struct json_out *o, const char *key, const char *text, size_t n)
 {
     place(o, key);
@@ -76,6 +82,7 @@ void out_word(struct json_out *o, const char *key, const char *text)
         out_null(o, key);
 }
 
+/* The digits are produced from the last one. Negation as unsigned is defined for INT64_MIN too. */
 void out_int(struct json_out *o, const char *key, int64_t x)
 {
     char digit[24];
@@ -120,6 +127,8 @@ void out_raw(struct json_out *o, const char *key, const char *text, size_t n)
 
 void out_key(struct json_out *o, const char *text, size_t n)
 {
+    CHECK(o->depth > 0 && !(o->lists >> (o->depth - 1) & 1), "no object is open, depth %d",
+          o->depth);
     if (o->more) buf_add_char(o->b, ',');
     json_put_text(o->b, n ? text : "", n);
     buf_add_char(o->b, ':');

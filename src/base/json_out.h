@@ -1,4 +1,4 @@
-/* json_out.h - append compact JSON to a buf: places commas, brackets and quotes.
+/* json_out.h - append compact JSON to a buf, with its commas, brackets and quotes.
  *
  *   struct json_out o = {.b = b};
  *   out_object(&o, NULL);            {
@@ -8,9 +8,10 @@
  *   out_end(&o);                                        ]
  *   out_end(&o);                                         }
  *
- * `key` is the member's name in the open object: plain ASCII without quotes, borrowed. NULL: an
- * item of the open list, the value after out_key, or a document. Text is escaped as by
- * json_put_text. Check the buf's `failed` once, at the end: it is set if memory ran out. */
+ * `key` is the member's name in the open object: plain ASCII without quotes, borrowed. It is NULL
+ * for an item of the open list, for the value after out_key, and for a document. Text is escaped as
+ * by json_put_text. The caller checks the buf's `failed` once, at the end.
+ * It is set if memory ran out. */
 #ifndef QUOTH_BASE_JSON_OUT_H
 #define QUOTH_BASE_JSON_OUT_H
 
@@ -20,12 +21,12 @@
 
 enum { OUT_DEPTH_MAX = 64 };
 
-/* State of a writer; zeroed except b. Several writers may continue one document in turn if each one
- * ends what it began. */
+/* State of a writer, zero except b. Several writers may append to one document in turn if each
+ * writer ends its own containers. */
 struct json_out {
-    struct buf *b;  /* borrowed */
-    bool more;      /* a value precedes the next one, so a comma is needed */
-    int depth;      /* open containers, at most OUT_DEPTH_MAX */
+    struct buf *b;  /* output, borrowed */
+    bool more;      /* true if the next value follows another value and needs a comma */
+    int depth;      /* number of open containers, at most OUT_DEPTH_MAX */
     uint64_t lists; /* bit i: the container at depth i is a list */
 };
 
@@ -35,17 +36,19 @@ void out_end(struct json_out *o); /* end the innermost object or list */
 
 void out_text(struct json_out *o, const char *key, const char *text, size_t n);
 void out_word(struct json_out *o, const char *key,
-              const char *text); /* up to its NUL; NULL: null */
-/* Append a text that needs no escape: base64, names of this program. */
+              const char *text); /* text up to its NUL; NULL: null */
+/* Append a text that needs no escape, such as base64. */
 void out_plain(struct json_out *o, const char *key, const char *text, size_t n);
 void out_int(struct json_out *o, const char *key, int64_t x);
-void out_double(struct json_out *o, const char *key, double x); /* json_put_real */
-void out_float(struct json_out *o, const char *key, float x);   /* json_put_float */
+/* Append x in the format of json_put_real. */
+void out_double(struct json_out *o, const char *key, double x);
+/* Append x in the format of json_put_float. */
+void out_float(struct json_out *o, const char *key, float x);
 void out_flag(struct json_out *o, const char *key, bool x);
 void out_null(struct json_out *o, const char *key);
-/* Append n bytes of JSON: one value. */
+/* Append n bytes of JSON that are one value. */
 void out_raw(struct json_out *o, const char *key, const char *text, size_t n);
-/* Append any text as a member's key; its value is the next call, with a NULL key. */
+/* Append any text as a member's key. The next call appends the value with a NULL key. */
 void out_key(struct json_out *o, const char *text, size_t n);
 
 #endif

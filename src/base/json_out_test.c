@@ -1,6 +1,6 @@
-/* Goal: everything written reads back as the intended value, with commas in the right places.
- * Method: fixed documents byte for byte, and random trees that the parser must reproduce (json_put
- * of what was read). */
+/* Goal: every written value reads back as the same value, and commas are in the right places.
+ * Method: compare fixed documents byte for byte.
+ * The parser and json_put must reproduce random trees. */
 #include "json_out.h"
 #include "json.h"
 #include "rng.h"
@@ -66,7 +66,8 @@ TEST(json_out_numbers_at_their_edges)
 /* Append a random value, at most `depth` deep. */
 static void put_random(struct json_out *o, const char *key, uint64_t *seed, int depth)
 {
-    /* each key once, because a parser keeps one of duplicates */
+    /* an object contains each key at most once, because a parser keeps only one of several
+     * duplicates */
     static const char *const keys[] = {"a", "b", "c", "d"};
     uint64_t x = rng_next(seed);
     int kind = (int)(x % (depth > 0 ? 8 : 6)), n = (int)(x >> 8) & 3;

@@ -1,5 +1,5 @@
-/* json_put.c - write texts and numbers as JSON. Needs no parser library, so that code that only
- * writes (log lines) does not depend on one. */
+/* json_put.c - write texts and numbers as JSON. It needs no parser library. Code that only writes
+ * (log lines) therefore does not depend on one. */
 #include "json.h"
 #include "utf8.h"
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* letters of two-character escapes; 0: \u00NN */
 static const char short_form[0x20] = {
     ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r',
 };
@@ -24,7 +25,7 @@ static void put_char(struct buf *b, unsigned char c)
 
 void json_put_text(struct buf *b, const char *text, size_t n)
 {
-    size_t i = 0, plain = 0; /* text[plain..i) needs no escape and is not written yet */
+    size_t i = 0, plain = 0; /* text[plain, i) needs no escape and is not appended yet */
     buf_add_char(b, '"');
     while (i < n) {
         uint32_t cp;
@@ -45,6 +46,7 @@ void json_put_text(struct buf *b, const char *text, size_t n)
     buf_add_char(b, '"');
 }
 
+/* The same decisions as json_put_text. An invalid sequence becomes U+FFFD, which has 3 bytes. */
 size_t json_text_bytes(const char *text, size_t n)
 {
     size_t sum = 2;
@@ -58,7 +60,8 @@ size_t json_text_bytes(const char *text, size_t n)
     return sum;
 }
 
-/* Append x with `digits` digits, or as many more as it takes to read back the same value. */
+/* Append x with `digits` digits,
+ * or with the smallest larger number of digits that reads back as x. */
 static void put_number(struct buf *b, double x, int digits, bool as_float)
 {
     char text[48];
@@ -68,14 +71,14 @@ static void put_number(struct buf *b, double x, int digits, bool as_float)
     }
     do snprintf(text, sizeof text, "%.*g", digits, x);
     while ((as_float ? (double)strtof(text, NULL) : strtod(text, NULL)) != x && ++digits <= 17);
-    char *comma = strchr(text, ','); /* the decimal point of the user's locale */
+    char *comma = strchr(text, ','); /* decimal point of the user's locale */
     if (comma) *comma = '.';
     buf_add_text(b, text);
     if (!strpbrk(text, ".e")) buf_add_text(b, ".0");
 }
 
-/* Any decimal of 15 (float: 6) digits survives in a normal number, so only numbers below those need
- * to try fewer. */
+/* Append a double. A normal number preserves any decimal of 15 digits (float: 6). Only smaller
+ * numbers therefore need a test of fewer digits. */
 void json_put_real(struct buf *b, double x)
 {
     put_number(b, x, fabs(x) < 1e-300 ? 1 : 15, false);

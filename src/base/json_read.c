@@ -1,13 +1,18 @@
-/* json_read.c - JSON text to values: recursive descent over the caller's text, values of jansson.
+/* json_read.c - parse JSON text to jansson values, by recursive descent over the caller's text.
  *
  *   json_parse: UTF-8? --> read_value (list, object, text, number, literal) --> only blanks left?
  *
  * Values and keys are counted before they are allocated, and depth before recursion.
  *
- * jansson's parser is not used because its lexer ignores failed allocations: a byte for which there
- * was no memory is missing in the document (a number loses a digit), and a missing closing quote
- * makes it read and write past its buffers. */
-#include <jansson.h> /* before json.h, which renames json_real: jansson exports one too */
+ * jansson's parser is not used, because its lexer ignores failed allocations. The document then
+ * lacks a byte, for example a digit of a number. The lexer also reads and writes past its buffers
+ * if a closing quote is missing.
+ *
+ * Invariants: r->at is at the first byte that is not consumed. A read_* function that fails has set
+ * the error and has freed its partial value. Recursion is limited by depth_max: one level is about
+ * three frames on the stack. */
+/* included before json.h, because json.h renames json_real, a function of jansson */
+#include <jansson.h>
 
 static json_t *new_real(double x)
 {
@@ -17,6 +22,7 @@ static json_t *new_real(double x)
 #include "json.h"
 #include "cancel.h"
 #include "utf8.h"
+#include "text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -26,25 +32,38 @@ static json_t *new_real(double x)
 #include <stdlib.h>
 #include <string.h>
 
+/* DEPTH_MOST limits the options of all callers, because jansson frees nested values by recursion.
+ * It is the maximum depth of jansson's own parser. */
 enum { DEPTH_DEFAULT = 512, DEPTH_MOST = 2048, NODE_DEFAULT = 20 * 1000 * 1000 };
 
 struct reader {
-    const char *text; /* borrowed, [n] */
-    size_t n, at;     /* at only grows */
-    size_t depth, depth_max, n_node, node_max;
-    const struct json_limits *limits; /* borrowed; may be NULL */
-    struct buf scratch;               /* a decoded text, or a number with its NUL */
-    struct err *e;
+    const char *text; /* [n] text of the document, borrowed */
+    size_t n, at;     /* length and position of the text; `at` never decreases */
+    size_t depth, depth_max, n_node, node_max; /* open containers; counted values and keys */
+    const struct json_limits *limits;          /* borrowed; may be NULL */
+    struct buf scratch;                        /* a decoded text, or a number with a NUL */
+    struct err *e;                             /* borrowed */
 };
+
+/* Place in a text for error messages, both from 1. A column is a character, not a byte. */
+struct place {
+    size_t line, column; /* from 1; a column is a character */
+};
+
+static struct place place_of(const struct reader *r, size_t at)
+{
+    struct place p = {1, 1};
+    for (size_t i = 0; i < at; i++) {
+        if (r->text[i] == '\n') p.line++, p.column = 0;
+        if ((r->text[i] & 0xC0) != 0x80) p.column++;
+    }
+    return p;
+}
 
 static int fail_at(const struct reader *r, size_t at, int code, const char *what)
 {
-    size_t line = 1, column = 1;
-    for (size_t i = 0; i < at; i++) {
-        if (r->text[i] == '\n') line++, column = 0;
-        if ((r->text[i] & 0xC0) != 0x80) column++;
-    }
-    return err_set(r->e, code, "line %zu, column %zu: %s", line, column, what);
+    struct place p = place_of(r, at);
+    return err_set(r->e, code, "line %zu, column %zu: %s", p.line, p.column, what);
 }
 
 static int no_memory(const struct reader *r)
@@ -52,6 +71,8 @@ static int no_memory(const struct reader *r)
     return err_memory(r->e, "JSON", r->n);
 }
 
+/* Fail with "expected WHAT, got FOUND". Only printable ASCII is quoted; other bytes are shown in
+ * hexadecimal, so that a log line stays one line. */
 static int expected(const struct reader *r, const char *what)
 {
     char text[96];
@@ -70,7 +91,7 @@ static void skip_blanks(struct reader *r)
     while (r->at < r->n && memchr(" \t\r\n", r->text[r->at], 4)) r->at++;
 }
 
-/* Skip blanks, then c if it is next. Returns true if it was. */
+/* Skip blanks, then c if it is the next character. Returns true if c was skipped. */
 static bool take(struct reader *r, char c)
 {
     skip_blanks(r);
@@ -90,15 +111,16 @@ static int count_node(struct reader *r)
 
 /* ---- texts ---- */
 
-/* Return the value of the escape \uXXXX at text[at], or -1. */
+/* Return the value of the escape \uXXXX at text[at], or -1. `at` may be past the end, because the
+ * second half of a pair is read before its length is known. */
 static int escape_value(const struct reader *r, size_t at)
 {
     if (at > r->n || r->n - at < 6 || r->text[at] != '\\' || r->text[at + 1] != 'u') return -1;
     int v = 0;
     for (int i = 2; i < 6; i++) {
-        int c = (unsigned char)r->text[at + i];
-        if (!isxdigit(c)) return -1;
-        v = v << 4 | (c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
+        int digit = hex_digit(r->text[at + i]);
+        if (digit < 0) return -1;
+        v = v << 4 | digit;
     }
     return v;
 }
@@ -113,7 +135,7 @@ static bool is_low(int v)
     return v >= 0xDC00 && v <= 0xDFFF;
 }
 
-/* Decode the escape at r->at, a backslash. A lone surrogate becomes U+FFFD. */
+/* Decode the escape at r->at, which is a backslash. A lone surrogate becomes U+FFFD. */
 static int read_escape(struct reader *r)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -135,8 +157,8 @@ static int read_escape(struct reader *r)
     return 0;
 }
 
-/* Return the number of bytes up to a quote, a backslash or a character that is illegal in a
- * text. */
+/* Return the number of bytes before a quote,
+ * a backslash or a character that is illegal in a text. */
 static size_t plain_run(const struct reader *r)
 {
     size_t i = r->at;
@@ -145,12 +167,14 @@ static size_t plain_run(const struct reader *r)
     return i - r->at;
 }
 
+/* Skip the closing quote. Raw control characters are errors, as RFC 8259 requires. */
 static int end_text(struct reader *r)
 {
     if (r->at < r->n && r->text[r->at] == '"') return r->at++, 0;
     return expected(r, r->at < r->n ? "no control character in a string" : "a closing quote");
 }
 
+/* Decode a text with escapes into scratch, which the next text overwrites. */
 static int read_escaped(struct reader *r, const char **text, size_t *n)
 {
     int rc = 0;
@@ -170,8 +194,8 @@ static int read_escaped(struct reader *r, const char **text, size_t *n)
     return rc;
 }
 
-/* Read the text after the quote at r->at - 1: borrowed from the document, or from scratch if it has
- * escapes. */
+/* Read the text after the quote at r->at - 1. The result is borrowed from the document, or from
+ * scratch if the text has escapes. */
 static int read_text(struct reader *r, const char **text, size_t *n)
 {
     size_t begin = r->at, k = plain_run(r);
@@ -199,8 +223,8 @@ static size_t skip_digits(const struct reader *r, size_t i)
     return i;
 }
 
-/* Return the end of the number at r->at by RFC 8259's grammar; 0 if it is none. *whole: it has
- * neither fraction nor exponent. */
+/* Return the end of the number at r->at by RFC 8259's grammar; 0 if no number begins there. Set
+ * *whole to true if the number has neither fraction nor exponent. */
 static size_t number_end(const struct reader *r, bool *whole)
 {
     size_t begin = r->at + (r->text[r->at] == '-'), i = skip_digits(r, begin), k;
@@ -248,10 +272,11 @@ static int read_number(struct reader *r, json_t **out)
     return ok ? 0 : no_memory(r);
 }
 
-/* ---- the rest ---- */
+/* ---- values ---- */
 
 static int read_value(struct reader *r, json_t **out);
 
+/* Read the items after '['. On failure the caller frees the list and its items. */
 static int read_list(struct reader *r, json_t *list)
 {
     int rc = 0;
@@ -260,7 +285,7 @@ static int read_list(struct reader *r, json_t *list)
         json_t *item = NULL;
         rc = read_value(r, &item);
         if (rc == 0 && json_array_append_new(list, item) != 0)
-            rc = no_memory(r); /* the failed append drops the value */
+            rc = no_memory(r); /* the failed append has freed the value */
         if (rc == 0 && take(r, ']')) return 0;
         if (rc == 0 && !take(r, ',')) rc = expected(r, "',' or ']'");
         if (rc == 0) rc = count_node(r);
@@ -268,6 +293,21 @@ static int read_list(struct reader *r, json_t *list)
     return rc;
 }
 
+/* Check the key of n bytes at text[at]. Search results are exact: getn compares lengths too. */
+static int check_unique(const struct reader *r, const json_t *object, const char *key, size_t n,
+                        size_t at)
+{
+    if (!r->limits || !r->limits->unique || !json_object_getn(object, key, n)) return 0;
+    struct place p = place_of(r, at);
+    char name[64]; /* a text that ends at its first NUL */
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), key);
+    return err_field(r->e, ERR_ARG, name,
+                     ": must not be repeated in an object (line %zu, column %zu)", p.line,
+                     p.column);
+}
+
+/* Read "key": value. The key is either borrowed from the document or detached from scratch, because
+ * the value may be a text with escapes. */
 static int read_member(struct reader *r, json_t *object)
 {
     const char *key;
@@ -275,11 +315,12 @@ static int read_member(struct reader *r, json_t *object)
     size_t n;
     json_t *value = NULL;
     if (!take(r, '"')) return expected(r, "a key");
+    size_t at = r->at - 1;
     int rc = read_text(r, &key, &n);
     if (rc != 0) return rc;
     if (key == r->scratch.data)
-        key = own = buf_detach(&r->scratch); /* the value needs scratch too */
-    if (!key) rc = no_memory(r);
+        key = own = buf_detach(&r->scratch); /* the value also needs scratch */
+    rc = key ? check_unique(r, object, key, n, at) : no_memory(r);
     if (rc == 0 && !take(r, ':')) rc = expected(r, "':'");
     if (rc == 0) rc = count_node(r);
     if (rc == 0) rc = read_value(r, &value);
@@ -288,7 +329,8 @@ static int read_member(struct reader *r, json_t *object)
     return rc;
 }
 
-/* Read an object's members. A duplicate key gets the last value and keeps its place. */
+/* Read an object's members. The last value of a permitted duplicate replaces the earlier values, at
+ * the key's first place. */
 static int read_object(struct reader *r, json_t *object)
 {
     int rc = 0;
@@ -302,6 +344,8 @@ static int read_object(struct reader *r, json_t *object)
     return rc;
 }
 
+/* Read a list or an object after its bracket. depth is restored only on success, because a failure
+ * ends the whole parse. */
 static int read_inside(struct reader *r, json_t **out, bool object)
 {
     if (++r->depth > r->depth_max)
@@ -343,6 +387,7 @@ static int read_value(struct reader *r, json_t **out)
     return read_literal(r, out);
 }
 
+/* Check the whole text once. All later functions may then copy bytes without a check. */
 static int check_utf8(const struct reader *r)
 {
     char what[64];
@@ -354,8 +399,9 @@ static int check_utf8(const struct reader *r)
     return fail_at(r, i, ERR_FORMAT, what);
 }
 
-/* Counted before anything is allocated: a million values take hundreds of times the memory of their
- * text. */
+/* Count the values before any allocation, because values take hundreds of times the memory of their
+ * text. The count needs no grammar: count_node counts at the same characters. Malformed texts may
+ * be counted wrong, but read_value rejects them. */
 static int check_count(const struct reader *r)
 {
     bool inside = false;

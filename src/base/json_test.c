@@ -1,4 +1,4 @@
-/* json_test.c - the promises of json.h, and all of JSONTestSuite. */
+/* json_test.c - the guarantees of json.h, and all of JSONTestSuite. */
 #include "json.h"
 #include "os.h"
 #include "rng.h"
@@ -13,7 +13,8 @@ static struct json *parse(const char *text, struct err *e)
     return json_parse(&j, text, strlen(text), NULL, e) == 0 ? j : NULL;
 }
 
-/* Return the text as json_put writes it back, in a static ring; "error: ..." if it is rejected. */
+/* Return the text as json_put writes its value, in a static ring; "error: ..." if it is
+ * rejected. */
 static const char *rewritten_n(const char *text, size_t n)
 {
     static char ring[4][1024];
@@ -39,7 +40,7 @@ static const char *rewritten(const char *text)
 
 TEST(json_text_forms)
 {
-    /* Goal: the output is compact, in order, and the same value. */
+    /* Goal: the output is compact, keeps the order, and has the same value. */
     EXPECT_TEXT(rewritten(" { \"b\" : [ 1 , -2.50, true,false,null ] , \"a\":{} } "),
                 "{\"b\":[1,-2.5,true,false,null],\"a\":{}}");
     EXPECT_TEXT(rewritten("\"\\u00e9\\t\\\"\\\\\\/\\u0001\\ud83d\\ude00\""),
@@ -50,8 +51,8 @@ TEST(json_text_forms)
 
 TEST(json_lone_surrogates)
 {
-    /* Goal: each lone surrogate escape is one U+FFFD; pairs and escaped backslashes are left alone.
-     */
+    /* Goal: each lone surrogate escape becomes one U+FFFD. Pairs and escaped backslashes are
+     * unchanged. */
     EXPECT_TEXT(rewritten("\"\\ud800\""), "\"\xEF\xBF\xBD\"");
     EXPECT_TEXT(rewritten("\"a\\uDC00b\""), "\"a\xEF\xBF\xBD"
                                             "b\"");
@@ -64,7 +65,7 @@ TEST(json_lone_surrogates)
 
 TEST(json_nul)
 {
-    /* Goal: \u0000 is kept in values and in keys; a NUL byte is an error. */
+    /* Goal: \u0000 is kept in values and in keys. A NUL byte is an error. */
     struct err e;
     struct json *j =
         parse("{\"a\\u0000b\":\"x\\u0000y\",\"\\uFDD0\":2,\"\xEF\xB7\x91\":[{\"\\u0000\":3}]}", &e);
@@ -72,7 +73,8 @@ TEST(json_nul)
     size_t n;
     const char *text = json_text(json_field_n(j, "a\0b", 3), &n);
     EXPECT(text && n == 3 && memcmp(text, "x\0y", 3) == 0);
-    EXPECT(!json_text(json_field_n(j, "a\0b", 3), NULL)); /* not "x" */
+    /* NULL instead of "x", the part before the NUL */
+    EXPECT(!json_text(json_field_n(j, "a\0b", 3), NULL));
     EXPECT_INT(json_int(json_field(j, "\xEF\xB7\x90"), 0), 2);
     EXPECT_INT(json_int(json_field_n(json_item(json_field(j, "\xEF\xB7\x91"), 0), "\0", 1), 0), 3);
     const char *key = json_it_key(json_first(j), &n);
@@ -90,7 +92,8 @@ TEST(json_nul)
 
 TEST(json_numbers)
 {
-    /* Goal: int64 if it fits, otherwise the nearest double, an error above a double. */
+    /* Goal: a number is an int64 if it fits, otherwise the nearest double. A number above a
+     * double's range is an error. */
     EXPECT_TEXT(rewritten("[9223372036854775807,-9223372036854775808]"),
                 "[9223372036854775807,-9223372036854775808]");
     EXPECT_TEXT(rewritten("[9223372036854775808,-9223372036854775809]"),
@@ -109,7 +112,8 @@ TEST(json_numbers)
 
 TEST(json_big_integers_are_nearest_double)
 {
-    /* Goal: every integer beyond int64 reads as strtod reads it. Method: random digits. */
+    /* Goal: every integer beyond int64 gets the value that strtod returns.
+     * Method: random digits. */
     uint64_t rng = 1;
     char text[64];
     for (int i = 0; i < 20000; i++) {
@@ -130,11 +134,32 @@ TEST(json_big_integers_are_nearest_double)
 TEST(json_duplicate_keys)
 {
     EXPECT_TEXT(rewritten("{\"a\":1,\"b\":2,\"a\":3}"), "{\"a\":3,\"b\":2}");
+    /* a duplicate key is an error at any depth, also with escapes */
+    static const struct json_limits limits = {.unique = true};
+    static const struct {
+        const char *text, *field;
+    } list[] = {{"{\"a\":1,\"b\":2,\"a\":3}", "a"},
+                {"[{\"x\":{\"abc\":null,\"\\u0061bc\":null}}]", "abc"},
+                {"{\"a\":1,\"\":2,\"\":3}", ""},
+                {"{\"a\":{\"a\":1},\"b\":{\"a\":1},\"c\":[{\"a\":1},{\"a\":1}]}", NULL},
+                {"{\"a\":1,\"A\":2,\"a\\u0000\":3}", NULL}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        struct json *j;
+        struct err e = {0};
+        int rc = json_parse(&j, list[i].text, strlen(list[i].text), &limits, &e);
+        EXPECT_INT(rc, list[i].field ? ERR_ARG : 0);
+        EXPECT_TEXT(e.field, list[i].field ? list[i].field : "");
+        json_drop(j);
+    }
+    struct json *j;
+    struct err e;
+    EXPECT_INT(json_parse(&j, "{\"a\":1,\n \"a\":1}", 15, &limits, &e), ERR_ARG);
+    EXPECT_TEXT(e.text, "a: must not be repeated in an object (line 2, column 2)");
 }
 
 TEST(json_limits)
 {
-    /* Goal: the limits hold exactly, and brackets inside strings do not count. */
+    /* Goal: the limits are exact, and brackets inside strings are ignored. */
     char deep[1300];
     memset(deep, '[', 513), memset(deep + 513, ']', 513);
     struct json *j;
@@ -203,8 +228,8 @@ static void expect_real(double x, const char *want)
 
 TEST(json_put_real_shortest)
 {
-    /* Goal: the fewest digits that read back to the same double. Method: known cases, then random
-     * bit patterns. */
+    /* Goal: a double is written with the fewest digits that read back to it. Method: known cases,
+     * then random bit patterns. */
     expect_real(0.1, "0.1"), expect_real(1, "1.0"), expect_real(-0.0, "-0.0"),
         expect_real(1e20, "1e+20");
     expect_real(5e-324, "5e-324"), expect_real(1.0 / 3, "0.3333333333333333"),
@@ -226,8 +251,8 @@ TEST(json_put_real_shortest)
 
 TEST(json_put_float_shortest)
 {
-    /* Goal: the fewest digits that read back to the same float. Method: known cases, then random
-     * bit patterns. */
+    /* Goal: a float is written with the fewest digits that read back to it. Method: known cases,
+     * then random bit patterns. */
     static const struct {
         float x;
         const char *text;
@@ -264,10 +289,27 @@ TEST(json_members_have_a_comma_before_them)
     buf_deinit(&b);
 }
 
+TEST(json_put_members_except_one)
+{
+    static const char text[] = "{\"a\":1,\"b\":[true],\"ab\":null}";
+    struct json *j;
+    struct err e;
+    struct buf b = {0};
+    NEED_OK(json_parse(&j, text, sizeof text - 1, NULL, &e), &e);
+    json_put_members(&b, j, "a");
+    buf_add_char(&b, ' ');
+    json_put_members(&b, j, NULL);
+    buf_add_char(&b, ' ');
+    json_put_members(&b, json_field(j, "a"), "a"); /* not an object: no members */
+    EXPECT_TEXT(b.data, ",\"b\":[true],\"ab\":null ,\"a\":1,\"b\":[true],\"ab\":null ");
+    json_drop(j);
+    buf_deinit(&b);
+}
+
 TEST(json_text_bytes_are_those_put)
 {
-    /* Random bytes, half of them special: control characters, quotes, invalid UTF-8, prefixes of
-     * longer characters. */
+    /* Random bytes. Half of them are special: control characters, quotes, invalid UTF-8, or
+     * prefixes of longer characters. */
     static const char special[] = "\x01\x1f\n\t\"\\\x7f\xc3\xa4\xf0\x9f\x98\x80\xff\xed";
     uint64_t rng = 5;
     for (int i = 0; i < 5000; i++) {
@@ -325,7 +367,8 @@ static int run_folder(const char *relative)
 
 TEST(json_test_suite)
 {
-    /* Goal: every y_ is accepted, every n_ rejected; i_ and transform cases do not crash. */
+    /* Goal: every y_ file is accepted and every n_ file rejected.
+     * i_ and transform files do not crash. */
     int n = run_folder("json/JSONTestSuite/test_parsing");
     if (n == 0) SKIP("json/JSONTestSuite is absent");
     EXPECT_INT(n, 318);

@@ -1,5 +1,5 @@
-/* log.c - see log.h. A message is formatted on the stack and written by one write(2), or by the
- * log's thread, so that lines of several threads never mix. */
+/* log.c - see log.h. A message is formatted on the stack. One write(2), or the log's thread, writes
+ * the whole message. Lines of several threads therefore never mix. */
 #include "log.h"
 #include "buf.h"
 #include "date.h"
@@ -20,7 +20,7 @@ _Atomic bool log_silent;
 _Thread_local struct buf *log_kept;
 bool log_as_json;
 
-/* owned; set before threads that log are started and reset after they end */
+/* owned; set before logging threads start, reset after they end */
 static struct writer *writer;
 
 int log_begin(struct err *e)
@@ -48,9 +48,10 @@ struct writer *log_writer(void)
 static void put_line(const char *line, size_t n)
 {
     ssize_t put = writer ? writer_put(writer, line, n) : write(STDERR_FILENO, line, n);
-    (void)put; /* nothing left to report to */
+    (void)put; /* the failure cannot be reported anywhere else */
 }
 
+/* Escape control characters that JSON permits in texts, such as U+202E. */
 void log_put_json(struct buf *b, const char *text)
 {
     struct buf plain = {0};
@@ -68,6 +69,8 @@ void log_put_json(struct buf *b, const char *text)
     buf_deinit(&plain);
 }
 
+/* Escape as \xNN. Quotes and backslashes are escaped too,
+ * because the text is put between quotes. */
 void log_put_plain(struct buf *b, const char *text)
 {
     for (size_t i = 0, n = strlen(text); i < n;) {
@@ -98,7 +101,7 @@ void log_put(struct buf *b, enum log_level level, const char *text, size_t n)
         log_put_json(b, line);
         buf_add_text(b, "}\n");
     } else {
-        utf8_show(line, n); /* a client's text cannot begin a line of its own */
+        utf8_show(line, n); /* a client's text cannot begin a new line */
         buf_addf(b, "quoth: %s%s\n", prefix[level], line);
     }
 }

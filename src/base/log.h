@@ -1,5 +1,5 @@
-/* log.h - log messages as lines on standard error. Lines are written whole. Any thread; workers and
- * kernels never log. */
+/* log.h - write log messages as lines on standard error. Each line is written whole. Any thread
+ * except workers. */
 #ifndef QUOTH_BASE_LOG_H
 #define QUOTH_BASE_LOG_H
 
@@ -10,29 +10,31 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-extern _Atomic bool log_silent; /* nothing is written: for use as a library */
+extern _Atomic bool log_silent; /* true: no message is written, for use as a library */
 struct buf;
-/* This thread's warnings are appended here, one per line, instead of being written; NULL: none. */
+/* buffer for this thread's warnings, one per line, instead of standard error; NULL: none */
 extern _Thread_local struct buf *log_kept;
-/* Lines are JSON objects: {"time":"2026-11-20T14:30:00.123Z","level":"warning","message":"..."} */
+/* true: lines are JSON objects:
+ * {"time":"2026-11-20T14:30:00.123Z","level":"warning","message":"..."} */
 extern bool log_as_json;
-extern _Atomic enum log_level log_level_max; /* messages above it are dropped; default LOG_WARN */
+/* highest level of messages that are written (default LOG_WARN) */
+extern _Atomic enum log_level log_level_max;
 
 struct writer;
 
-/* Start a thread that writes the lines, so that a blocked reader delays no other thread. log_end,
- * called after all logging threads have ended, writes pending lines for at most wait_ms; later
- * lines are written directly. */
+/* Start a thread that writes the lines, so that a blocked reader delays no other thread. Call
+ * log_end after all logging threads have ended. log_end writes pending lines for at most wait_ms.
+ * Later lines are written directly. ERR_MEMORY: lines are then written directly. */
 int log_begin(struct err *e);
 void log_end(int wait_ms);
 /* Wait until all pending lines are written, for at most wait_ms. */
 void log_flush(int wait_ms);
-struct writer *log_writer(void); /* writer of that thread; NULL if none */
+struct writer *log_writer(void); /* return the writer that log_begin started; NULL if none */
 
 /* Append a message formatted as a log line, with its line feed. */
 void log_put(struct buf *b, enum log_level level, const char *text, size_t n);
-/* Append a client's text to a line: in JSON, with quotes; in plain text, with quotes, backslashes
- * and control characters as \xNN. */
+/* Append a client's text to a line, in quotes. log_put_json escapes the text as JSON. log_put_plain
+ * replaces quotes, backslashes and control characters by \xNN. */
 void log_put_json(struct buf *b, const char *text);
 void log_put_plain(struct buf *b, const char *text);
 

@@ -1,4 +1,4 @@
-/* names.c - match and list the legal values of a flag or a key; see names.h. */
+/* names.c - match and list the legal values of a flag or key; see names.h. */
 #include "names.h"
 
 #include "buf.h"

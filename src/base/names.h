@@ -1,8 +1,15 @@
-/* names.h - the legal values of a flag or key: one of a list, or any text of a form. */
+/* names.h - the legal values of a flag or key: an item of a list, or any text of a form. */
 #ifndef QUOTH_BASE_NAMES_H
 #define QUOTH_BASE_NAMES_H
 
 #include "base/err.h"
+
+#include <stddef.h>
+
+struct text_list { /* array of borrowed texts; owned */
+    const char **v;
+    size_t n, cap;
+};
 
 /* Return the i-th legal value, i = 0, 1, ...; NULL after the last. Any thread. */
 typedef const char *name_fn(int i);
@@ -16,12 +23,12 @@ typedef const char *name_fn(int i);
     }
 
 /* Set *out to the legal value that equals `text`, ignoring case, with `-` equal to `_`. ERR_ARG if
- * none matches; the sentence begins with `field` and lists all values. */
+ * no legal value matches. The error's sentence begins with `field` and lists all values. */
 int name_choose(const char **out, const char *field, name_fn *names, const char *text,
                 struct err *e);
 
-/* Validate the form of a value. Returns 0, or ERR_ARG with a sentence that describes the legal form
- * and begins without the field's name. Any thread. */
+/* Validate the form of a value. Returns 0, or ERR_ARG with a sentence that describes the legal
+ * form. The sentence does not begin with the field's name. Any thread. */
 typedef int form_fn(const char *text, struct err *e);
 
 /* Set "must be WHAT, got TEXT" for a form_fn. Returns ERR_ARG. */

@@ -1,4 +1,4 @@
-/* Goal: a legal value is matched ignoring case; anything else is rejected with the whole list.
+/* Goal: a legal value matches in any case. The error for any other value lists all legal values.
  * Method: a list of three. */
 #include "names.h"
 

@@ -1,4 +1,4 @@
-/* os.c - os.h for Linux: one of the few files that depend on the system. */
+/* os.c - os.h for Linux. Few other files depend on the system. */
 #include "os.h"
 #include "bus.h"
 #include "cgroup.h"
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,15 +21,19 @@
 #include <time.h>
 #include <unistd.h>
 
+/* bytes of a huge page on x86-64 */
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Request huge pages, for fewer TLB misses. Not for small blocks, which would grow when touched. */
+/* Request huge pages, for fewer TLB misses. Small blocks are excluded, because a touched huge page
+ * takes more memory. */
 static void *advise_huge(void *p, size_t n_byte)
 {
     if (n_byte >= 2 * HUGE_PAGE) madvise(p, n_byte, MADV_HUGEPAGE);
     return p;
 }
 
+/* Open a file for reading. Return the descriptor or ERR_IO. O_NONBLOCK prevents a wait for the
+ * writer of a named pipe, which is then rejected. */
 static int open_regular(const char *path, struct stat *st, struct err *e)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -38,6 +43,8 @@ static int open_regular(const char *path, struct stat *st, struct err *e)
     return err_set(e, ERR_IO, "%s: cannot open: not a regular file", path);
 }
 
+/* A later truncation of the file causes SIGBUS.
+ * bus_register makes this an error message with the path. */
 int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e)
 {
     *m = (struct file_map){0};
@@ -83,7 +90,9 @@ void file_map_release_pages(const struct file_map *m)
     if (m->data && !m->detached) madvise((void *)m->data, m->n_byte, MADV_DONTNEED);
 }
 
-/* The bytes that are not kept stay reserved, so that nothing else is mapped there. */
+/* Keep the bytes after n_keep reserved, so that no other memory is mapped there. The steps are: map
+ * anonymous memory, copy the part to keep, move the copy over the file's mapping, forbid access to
+ * the rest. The move is one system call. Pointers into the first n_keep bytes stay valid. */
 int file_map_detach(struct file_map *m, size_t n_keep, struct err *e)
 {
     if (!m->data || m->detached) return 0;
@@ -103,6 +112,8 @@ int file_map_detach(struct file_map *m, size_t n_keep, struct err *e)
     return 0;
 }
 
+/* "-" is standard input. The limit is checked after each block of 64 KiB, because sizes of pipes
+ * and of files in /proc are unknown before. */
 int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *e)
 {
     bool is_stdin = strcmp(path, "-") == 0;
@@ -132,6 +143,7 @@ int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *
     return rc;
 }
 
+/* Write all bytes; false after an error other than EINTR. errno has the reason. */
 static bool write_all(int fd, const char *p, size_t n)
 {
     while (n > 0) {
@@ -144,6 +156,8 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
+/* Write a temporary file and rename it.
+ * A reader therefore sees the old or the new file, never a part. */
 int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
 {
     char temp[4096];
@@ -151,7 +165,7 @@ int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
     if (n < 0 || (size_t)n >= sizeof temp)
         return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", path);
     int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return err_set(e, ERR_IO, "%s: cannot create: %s", temp, strerror(errno));
+    if (fd < 0) return err_set(e, ERR_IO, "%s: cannot create: %s", path, strerror(errno));
     bool ok = write_all(fd, data, n_byte);
     ok = close(fd) == 0 && ok;
     if (ok && rename(temp, path) == 0) return 0;
@@ -172,6 +186,8 @@ bool dir_exists(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* Create each missing folder of the path, as `mkdir -p` does. Mode 0700, because the files of a
+ * cache may be private. */
 int dir_make(const char *path, struct err *e)
 {
     char part[4096];
@@ -187,6 +203,8 @@ int dir_make(const char *path, struct err *e)
     return 0;
 }
 
+/* Entries are sorted, so that results do not depend on the file system.
+ * Hidden entries are left out. */
 int dir_list(struct buf *out, const char *path, struct err *e)
 {
     struct dirent **entry = NULL;
@@ -208,6 +226,7 @@ bool path_join(char *out, size_t n_out, const char *dir, const char *name)
     return n >= 0 && (size_t)n < n_out;
 }
 
+/* AT_EXECFN is the path of execve. It is the fallback for a chroot or container without /proc. */
 const char *os_self_path(void)
 {
     static const char proc[] = "/proc/self/exe";
@@ -215,6 +234,7 @@ const char *os_self_path(void)
     return started_as ? started_as : proc;
 }
 
+/* 0 if the kernel does not report one. The file has a random UUID for each boot. */
 uint64_t os_boot_id(void)
 {
     struct buf b = {0};
@@ -249,9 +269,25 @@ int64_t time_thread_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* Block signals in the new thread, so that the main thread handles them. Signals of faults stay
+ * open. If a thread blocks its own fault's signal, the kernel ends the process without calling the
+ * handler of bus_catch. */
+bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before); /* a new thread inherits the mask */
+    bool ok = pthread_create(thread, NULL, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok;
+}
+
 void os_thread_background(void)
 {
-    /* The calling thread on Linux, the process according to POSIX. 10: a tenth of a busy thread's share */
+    /* Linux applies the priority to the calling thread, POSIX to the process. 10 gives a tenth of a
+     * busy thread's share. */
     setpriority(PRIO_PROCESS, 0, 10);
 }
 
@@ -269,6 +305,8 @@ int file_numbers(const char *path, long long *a, long long *b)
     return n < 0 ? 0 : n;
 }
 
+/* Map zeroed pages without reserving swap. Large blocks are mapped with one extra huge page, and
+ * the unaligned ends are unmapped: the kernel uses huge pages only for aligned ranges. */
 void *os_alloc(size_t n_byte)
 {
     bool huge = n_byte >= 2 * HUGE_PAGE;
@@ -278,7 +316,7 @@ void *os_alloc(size_t n_byte)
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
     if (!huge) return p;
-    /* Align to a huge page and unmap the rest. */
+    /* Align to a huge page and unmap the memory before and after. */
     size_t before = -(uintptr_t)p % HUGE_PAGE, page = (size_t)sysconf(_SC_PAGESIZE);
     size_t end = (before + n + page - 1) / page * page;
     if (before) munmap(p, before);
@@ -301,7 +339,7 @@ void os_populate(void *p, size_t n_byte)
 #endif
 }
 
-static _Atomic uint64_t memory_limit, memory_planned; /* 0: none */
+static _Atomic uint64_t memory_limit, memory_planned; /* limits in bytes; 0: no limit */
 
 void os_memory_limit(uint64_t n_byte, uint64_t n_planned)
 {
@@ -340,6 +378,8 @@ int64_t os_cpu_us(void)
     return clock_us(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+/* Fields 2 and 3 of statm are resident and shared pages. The difference excludes the mapped file of
+ * weights, which the kernel can drop. */
 int64_t os_memory_own(void)
 {
     long long n_page, n_file;
@@ -350,6 +390,8 @@ int64_t os_memory_own(void)
     return n == 2 ? (int64_t)(n_page - n_file) * sysconf(_SC_PAGESIZE) : -1;
 }
 
+/* Sum the packages' counters of RAPL. Return -1 without permission or without the counters. The
+ * counters wrap around. */
 int64_t os_energy_uj(void)
 {
     int64_t sum = -1;
@@ -362,6 +404,7 @@ int64_t os_energy_uj(void)
     return sum;
 }
 
+/* Return the last level's size. sysconf gives 0 for levels that do not exist. */
 uint64_t os_cache_bytes(void)
 {
     static const int level[] = {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE,
@@ -377,10 +420,12 @@ uint64_t os_random(void)
 {
     uint64_t x;
     if (getrandom(&x, sizeof x, 0) == sizeof x) return x;
-    int64_t now[2] = {time_us(), time_wall_us()}; /* a kernel without getrandom */
+    int64_t now[2] = {time_us(), time_wall_us()}; /* fallback for a kernel without getrandom */
     return hash_bytes(now, sizeof now, (uint64_t)(uintptr_t)&x);
 }
 
+/* MemAvailable includes file pages that the kernel can drop. Half of all memory is the guess
+ * without /proc. */
 uint64_t os_memory_free(void)
 {
     FILE *f = fopen("/proc/meminfo", "re");
@@ -396,6 +441,7 @@ uint64_t os_memory_free(void)
     return within_limit(group.room < n ? group.room : n);
 }
 
+/* Return n if the limit is sufficient or unknown, otherwise the limit. */
 int64_t os_open_files(int64_t n)
 {
     struct rlimit r;
@@ -411,9 +457,18 @@ int64_t os_open_files(int64_t n)
 
 void os_return_memory(void)
 {
-#ifdef M_MMAP_THRESHOLD /* glibc raises it to the size of the largest freed block */
+#ifdef M_MMAP_THRESHOLD
+    /* otherwise glibc raises the threshold to the size of the largest freed block */
     mallopt(M_MMAP_THRESHOLD, 256 * 1024);
-    /* otherwise the blocks of 128 KiB and more of each request are unmapped and mapped again */
+    /* otherwise glibc unmaps and maps blocks of at least 128 KiB again for each request */
     mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+#endif
+}
+
+void os_trim_memory(void)
+{
+#ifdef M_MMAP_THRESHOLD
+    /* free() returns only the end of an arena, and a small used block at the end prevents this */
+    malloc_trim(0);
 #endif
 }

@@ -5,105 +5,120 @@
 #include "buf.h"
 #include "err.h"
 
+#include <pthread.h>
 #include <stdint.h>
 
 struct file_map {
     const uint8_t *data; /* read-only, owned; NULL for an empty file */
     size_t n_byte;
     uint64_t device, inode; /* identity of the file */
-    int64_t mtime_ns;       /* its modification time, at open */
-    bool detached;          /* data is a private copy (file_map_detach) */
+    int64_t mtime_ns;       /* modification time of the file when it was opened */
+    bool detached;          /* true if data is a private copy (file_map_detach) */
 };
 
 /* Map a whole regular file read-only. ERR_IO gives the path and the system's reason. */
 int file_map_open(struct file_map *m, const char *path, struct err *e);
-/* Map an open file; fd may be closed afterwards. `path` is for error messages. */
+/* Map an open file. The caller may then close fd. `path` is for error messages. ERR_IO with the
+ * path and the system's reason. */
 int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e);
-void file_map_close(struct file_map *m); /* safe on a zeroed struct */
-/* Release this process's pages of the file; they are read again on access. */
+void file_map_close(struct file_map *m); /* unmap the file; accepts a zeroed struct */
+/* Release this process's pages of the file. They are read again on access. */
 void file_map_release_pages(const struct file_map *m);
 
-/* Replace the map by a private copy of its first n_keep bytes, so that data[0, n_keep) stays valid
- * whatever happens to the file. The bytes after them must not be read any more. ERR_MEMORY: the map
- * is unchanged. No other thread may read it meanwhile. */
+/* Replace the map by a private copy of its first n_keep bytes. data[0, n_keep) then stays valid if
+ * the file changes. Do not read later bytes. The map is unchanged after ERR_MEMORY. No other thread
+ * may read the map during the call. */
 int file_map_detach(struct file_map *m, size_t n_keep, struct err *e);
 
-/* Append a whole file to `out`. ERR_LIMIT if it is larger than n_byte_max. path "-" is standard
- * input. */
+/* Append a whole file to `out`.
+ * ERR_LIMIT if it is larger than n_byte_max. The path "-" is standard input. */
 int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *e);
 
-/* Read the first one or two numbers of a small file, e.g. in /sys. Returns how many were found
- * ("max" is none). */
+/* Read the first one or two numbers of a small file, e.g. in /sys. Returns the number of values
+ * found; "max" is not a value. */
 int file_numbers(const char *path, long long *a, long long *b);
 
-/* Write a file atomically: to a temporary name next to it, then renamed. */
+/* Write a file atomically: write a temporary file next to it, then rename the temporary file.
+ * ERR_IO with the path and the reason, ERR_ARG if the path is too long. */
 int file_write(const char *path, const void *data, size_t n_byte, struct err *e);
 
 bool file_exists(const char *path);
 bool dir_exists(const char *path);
 
-/* Make a folder with permissions for this user only, and its missing parents. */
+/* Make a folder and its missing parents, with permissions for this user only. ERR_IO with the path
+ * and the reason, ERR_ARG if the path is too long. */
 int dir_make(const char *path, struct err *e);
 
-/* Append the names (not paths) in a folder, sorted, without dot files, one per line. */
+/* Append the names (not paths) in a folder, sorted, one per line. Dot files are omitted. ERR_IO
+ * with the path and the reason, ERR_MEMORY. */
 int dir_list(struct buf *out, const char *path, struct err *e);
 
-/* Put "dir/name" into out[n_out]. Returns false if it does not fit. */
+/* Write "dir/name" to out[n_out]. Returns false if it does not fit. */
 bool path_join(char *out, size_t n_out, const char *dir, const char *name);
 
-/* Return this program's file: "/proc/self/exe", or the name it was started by if there is no
- * /proc. */
+/* Return the path of this program's file:
+ * "/proc/self/exe", or the path at the start if there is no /proc. */
 const char *os_self_path(void);
 
-/* Return a number that differs after each boot of the system; 0 if unknown. */
+/* Return a number that differs between boots of the system; 0 if unknown. */
 uint64_t os_boot_id(void);
 
 /* Return the message for an errno of connect(). */
 const char *os_connect_error(int error);
 
-int64_t time_us(void);        /* monotonic                       */
-int64_t time_wall_us(void);   /* since 1970-01-01 UTC            */
-int64_t time_thread_ns(void); /* CPU time of this thread; 0: unknown */
+int64_t time_us(void);        /* return the monotonic time */
+int64_t time_wall_us(void);   /* return the time since 1970-01-01 UTC */
+int64_t time_thread_ns(void); /* return the CPU time of this thread; 0: unknown */
 
-/* Lower the priority of this thread: it computes what no client waits for at once. Advisory. */
+/* Start a thread that blocks all signals except those of faults (SIGBUS, SIGSEGV, SIGFPE, SIGILL),
+ * because the program's own threads handle signals. Returns false if the system has no thread left.
+ * The caller joins or detaches *thread. */
+bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
+/* Lower the priority of this thread. For threads whose results no client waits for. Advisory. */
 void os_thread_background(void);
 
-uint64_t os_random(void); /* unpredictable; not for results that must be reproducible */
+/* Return an unpredictable number. Not for results that must be reproducible. */
+uint64_t os_random(void);
 
-/* Limit the memory that this process plans to use. Afterwards os_memory_bytes returns at most
- * n_byte (0: no limit), and os_memory_free at most n_byte less n_planned, or less the memory in use
- * if that is more. */
+/* Limit the memory that this process plans to use. os_memory_bytes then returns at most n_byte (0:
+ * no limit). os_memory_free returns at most n_byte less the larger
+ * of n_planned and the memory in use. */
 void os_memory_limit(uint64_t n_byte, uint64_t n_planned);
 bool os_memory_limited(void);
-/* Return the physical memory, or the limit of the control groups or of os_memory_limit if that is
- * lower. */
+/* Return the size of the physical memory, or a lower limit of the control groups or of
+ * os_memory_limit. */
 uint64_t os_memory_bytes(void);
-/* Return the bytes that can be allocated without swapping, within the same limits. */
+/* Return the number of bytes that can be allocated without swapping, within the limits of
+ * os_memory_bytes. */
 uint64_t os_memory_free(void);
 
-/* Totals of this process: CPU time of all threads since it began, microseconds; private memory
- * (without file pages), bytes; energy of all processor packages, all users included, microjoules.
- * -1: cannot be read. */
+/* Return totals of this process; -1: cannot be read. os_cpu_us: CPU time of all threads,
+ * microseconds. os_memory_own: private memory (without file pages), bytes. os_energy_uj: energy of
+ * all processor packages, for all programs, microjoules. */
 int64_t os_cpu_us(void);
 int64_t os_memory_own(void);
 int64_t os_energy_uj(void);
 
-/* Raise the limit of open files to n, or to the hard limit if that is lower. Returns the limit, at
- * most n. */
+/* Raise the limit of open files to n, or to the hard limit if that is lower. Returns the limit, or
+ * n if that is less. */
 int64_t os_open_files(int64_t n);
 
-/* Make free() return large blocks to the system, whatever sizes were freed before: for programs
- * that run long. */
+/* Make free() always return large blocks to the system, for programs that run long. The default
+ * depends on the sizes of earlier freed blocks. */
 void os_return_memory(void);
+/* Return the free memory of all of malloc's arenas to the system. The call takes milliseconds per
+ * gigabyte. Any thread. */
+void os_trim_memory(void);
 
-/* Return the bytes of the largest cache, which may be shared with other programs; 0: unknown. */
+/* Return the size of the largest cache in bytes; 0: unknown.
+ * Other programs may share this cache. */
 uint64_t os_cache_bytes(void);
 
-/* Return zeroed memory that is reserved now and committed on first touch; in huge pages from 4 MiB
- * on if the system allows it. NULL if none is left. */
+/* Return zeroed memory that is reserved now and committed on first touch. Blocks of at least 4 MiB
+ * are in huge pages if the system allows them. NULL if no memory is left. */
 void *os_alloc(size_t n_byte);
-void os_free(void *p, size_t n_byte); /* NULL is allowed */
-/* Commit the memory now instead of on first touch. Advisory: some systems cannot. */
+void os_free(void *p, size_t n_byte); /* release p; NULL is allowed */
+/* Commit the memory now instead of on first touch. Advisory: not every system can do this. */
 void os_populate(void *p, size_t n_byte);
 
 #endif

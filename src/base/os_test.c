@@ -1,4 +1,4 @@
-/* os_test.c - files, folders, clocks. */
+/* os_test.c - tests of files, folders and clocks. */
 #include "os.h"
 #include "../../tests/unit.h"
 
@@ -10,7 +10,7 @@
 
 TEST(os_file_write_read_map)
 {
-    /* Goal: a written file is read and mapped; writing again replaces it completely. */
+    /* Goal: a written file can be read and mapped. Writing again replaces it completely. */
     struct err e = {0};
     struct file_map m;
     struct buf b = {0};
@@ -35,7 +35,8 @@ TEST(os_file_write_read_map)
 
 TEST(os_file_refusals)
 {
-    /* Goal: a path that is no regular file is rejected and named, and a FIFO does not block. */
+    /* Goal: the error for a path that is not a regular file contains the path. Opening a FIFO does
+     * not block. */
     struct err e = {0};
     struct file_map m;
     struct buf b = {0};
@@ -100,7 +101,7 @@ TEST(os_raises_the_limit_of_open_files)
 TEST(os_alloc_is_zeroed_and_given_back)
 {
     /* Goal: blocks of any size are zeroed, writable to the end and returned completely. Method:
-     * sizes about page and huge page boundaries; a map of 64 GiB many times. */
+     * sizes near page and huge page boundaries, and a map of 64 GiB many times. */
     static const size_t sizes[] = {
         0, 1, 4096, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, 6 << 20, (6 << 20) + 5000};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -112,7 +113,7 @@ TEST(os_alloc_is_zeroed_and_given_back)
         if (n) p[0] = p[n - 1] = 1;
         os_free(p, n);
     }
-    for (int i = 0; i < 3000; i++) { /* 128 TiB is the whole address space */
+    for (int i = 0; i < 3000; i++) { /* the whole address space has 128 TiB */
         void *p = os_alloc(1ull << 36);
         NEED(p || i == 0);
         if (!p) SKIP("no room for a map of 64 GiB");
@@ -124,7 +125,7 @@ TEST(os_alloc_is_zeroed_and_given_back)
 
 TEST(os_counts_what_this_process_uses)
 {
-    /* Goal: work adds CPU time, and written memory counts as this process's own. */
+    /* Goal: work increases the CPU time, and written memory increases this process's own memory. */
     enum { N = 64 << 20 };
     int64_t cpu = os_cpu_us(), own = os_memory_own();
     volatile char *p = malloc(N);
@@ -138,17 +139,17 @@ TEST(os_counts_what_this_process_uses)
 
 TEST(os_memory_limit_bounds_what_may_be_planned)
 {
-    /* Goal: with a limit both numbers are those of a smaller machine; without it they are as
-     * before. */
+    /* Goal: with a limit, total and free memory are those of a smaller machine. Removal of the
+     * limit restores the former values. */
     const uint64_t limit = 256 << 20;
     EXPECT(!os_memory_limited());
     os_memory_limit(limit, 0);
     EXPECT(os_memory_limited() && os_memory_bytes() == limit && os_memory_free() < limit);
-    os_memory_limit(limit, limit - 100); /* planned, not touched yet */
+    os_memory_limit(limit, limit - 100); /* planned memory that is not touched yet */
     EXPECT(os_memory_free() <= 100);
     os_memory_limit(limit, 2 * limit);
     EXPECT(os_memory_free() == 0);
-    os_memory_limit(1ull << 60, 0); /* more than the machine has */
+    os_memory_limit(1ull << 60, 0); /* more than the machine's memory */
     EXPECT(os_memory_bytes() < 1ull << 60 && os_memory_free() <= os_memory_bytes());
     os_memory_limit(0, 0);
     EXPECT(!os_memory_limited() && os_memory_bytes() > limit);

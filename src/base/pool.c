@@ -1,32 +1,32 @@
 /* pool.c - see pool.h.
  *
  * The chunks of a phase are split into one range per thread. A worker claims from its own range
- * first, so that a core works on the same weights in each phase and token and finds them in its
- * cache; then it claims from the other ranges. (Reading 0.5 to 4 MB repeatedly on two cores with 2
- * MB of L2 each: 1.3 to 2 times as fast as with one common queue.)
+ * first, then from the other ranges. A core therefore uses the same weights in each phase and
+ * token, and its cache already contains them. On two cores with 2 MB of L2 each, repeated reading
+ * of 0.5 to 4 MB was 1.3 to 2 times as fast as with one common queue.
  *
  *   caller: fn, ctx; job = (phase, n_chunk); wake the parked; claim and run; wait for all chunks
  *   worker: spin until job changes -> claim and run; after SPIN_US without a job, park on `phase`
  *
- * A claim is a compare-and-swap on a range's word, (phase, next chunk). A worker that comes late
- * with an old job finds the ranges of its phase used up or already of a newer one, because a phase
- * ends only when all its chunks are claimed and done. So fn and ctx stay valid until then.
+ * A claim is a compare-and-swap on a range's word, (phase, next chunk). A phase ends only when all
+ * its chunks are claimed and done. A late worker with an old job therefore finds ranges without
+ * chunks or of a newer phase. fn and ctx stay valid until the end of the phase.
  *
- * Waiting. A spinning worker takes over a job in 0.3 us; waking a parked one takes 21 to 50 us (90
- * at the ninth decile; 2-core virtual machine, Linux 6.18). So workers spin through the gaps inside
- * a step, for about as long as a wake takes, then park.
+ * Waiting. A spinning worker begins a job within 0.3 us. Waking a parked worker takes 21 to 50 us,
+ * and 90 us at the ninth decile (2-core virtual machine, Linux 6.18). Workers therefore spin during
+ * the gaps inside a step, for about the duration of a wake, then park.
  *
- * Other programs. The system gives a core to each thread for milliseconds at a time, which is
- * hundreds of phases, and a preempted worker usually holds a chunk. A thread that waits longer than
- * SPIN_US looks for a holder that is not running, moves it to its own core, and sleeps. With a
- * foreign busy loop on one of two cores this keeps 69 to 84 % of the throughput of the idle machine
- * (75 % is the fair share of two cores); without it, 50 %.
+ * Other programs. The system assigns a core to a thread for milliseconds, the time of hundreds of
+ * phases. A preempted worker usually holds a chunk. A thread that waits longer than SPIN_US
+ * searches for a chunk's holder that is not running. The waiting thread moves that worker to its
+ * own core and sleeps. With another program's busy loop on one of two cores, this keeps 69 to 84 %
+ * of the idle machine's throughput. The fair share is 75 %. Without the move only 50 % remain.
  *
- * Cores. There are never more threads than CPUs, because they would only compete. With as many
- * threads as CPUs or as cores, each worker is pinned to its own. The caller is not pinned: it stays
- * on the core on which the system runs it, and the worker pinned there gets the caller's former
- * core. Fewer threads are placed by the system, so that two programs do not share cores while
- * others are idle. */
+ * Cores. There are never more threads than CPUs, because the threads would only compete. Each
+ * worker is pinned to its own CPU or core if there are as many threads as CPUs or cores. The caller
+ * is not pinned. It stays on the core on which the system runs it. The worker that was pinned to
+ * that core is moved to the caller's former core. The system places the threads if there are fewer
+ * threads than cores. Two programs then do not share cores while other cores are idle. */
 #include "pool.h"
 #include "check.h"
 #include "cores.h"
@@ -44,35 +44,40 @@
 
 enum {
     SPIN_US = 80,
-    STALL_US = 10,     /* a thread whose CPU clock stops for that long is not running */
+    STALL_US = 10,     /* a thread whose CPU clock stops for this time is not running */
     RECHECK_US = 1000, /* maximum length of a sleep for the end of a phase */
-    CHUNK_BITS = 24,   /* of a job and of a range; the phase counter above them lasts for years */
+    /* bits of the chunk number in a job and in a range; the phase counter has the other bits and
+     * does not overflow for years */
+    CHUNK_BITS = 24,
 };
 
-/* Two cache lines: fields written by other threads, then fields written by the worker. */
+/* A worker in two cache lines: first the fields that other threads write, then the fields that the
+ * worker writes. */
 struct worker {
     /* phase << CHUNK_BITS | number of claimed chunks of its range */
     _Alignas(64) _Atomic uint64_t range;
-    _Atomic int home;                 /* index of its CPU set in pool.home */
-    _Atomic bool moved;               /* moved by a waiter; returns home by itself */
-    _Alignas(64) _Atomic bool claims; /* may hold a chunk */
-    _Atomic pid_t tid;                /* 0 before it has begun */
-    struct pool *pool;
+    _Atomic int home;   /* index of the worker's CPU set in pool.home */
+    _Atomic bool moved; /* true after a waiting thread moved the worker; the worker itself moves
+                         * back */
+    _Alignas(64) _Atomic bool claims; /* true if the worker may hold a chunk */
+    _Atomic pid_t tid;                /* thread id; 0 before the thread has begun */
+    struct pool *pool;                /* pool of the worker, borrowed */
     int index;
-    _Atomic uint64_t n_chunk, work_ticks;
+    _Atomic uint64_t n_chunk, work_ticks; /* totals for pool_stats; written by the worker only */
     pthread_t thread;
 };
 
 struct pool {
     _Alignas(64) _Atomic uint64_t job; /* phase << CHUNK_BITS | n_chunk */
     pool_fn *fn;
-    void *ctx;
-    _Alignas(64) _Atomic uint32_t n_done; /* finished chunks; the caller may sleep on it */
-    _Atomic bool sleeps;
-    _Alignas(64) _Atomic uint32_t phase; /* low bits; parked workers sleep on it */
-    _Atomic int n_parked;
+    void *ctx; /* argument of fn, borrowed for the phase */
+    /* number of finished chunks; the caller may wait for it with a futex */
+    _Alignas(64) _Atomic uint32_t n_done;
+    _Atomic bool sleeps;                 /* true while the caller waits in the futex */
+    _Alignas(64) _Atomic uint32_t phase; /* low bits of the phase; the futex of parked workers */
+    _Atomic int n_parked;                /* number of workers in the futex, or about to enter it */
     _Atomic bool quit;
-    _Atomic uint64_t n_lend;
+    _Atomic uint64_t n_lend; /* number of cores that waiting threads gave away */
 
     int n_thread, n_started;
     bool pinned;
@@ -82,11 +87,12 @@ struct pool {
     uint64_t n_phase, n_wake, run_ticks, wait_ticks;
     uint64_t open_ticks;
     int64_t open_us;
-    struct worker worker[]; /* [n_thread]; 0 is the caller */
+    struct worker worker[]; /* [n_thread]; worker 0 is the caller */
 };
 
 /* ---- the system ---- */
 
+/* Sleep while *at is `value`, for at most us microseconds. It may also return early. */
 static void futex_wait(_Atomic uint32_t *at, uint32_t value, int us) /* us < 0: no limit */
 {
     struct timespec t = {.tv_nsec = us * 1000L};
@@ -106,6 +112,8 @@ static int64_t thread_ns(pid_t tid)
     return clock_gettime(its, &t) == 0 ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : -1;
 }
 
+/* Return the calling thread's id.
+ * It is read once per thread, because the call takes a system call. */
 static pid_t own_tid(void)
 {
     static _Thread_local pid_t tid;
@@ -113,13 +121,15 @@ static pid_t own_tid(void)
     return tid;
 }
 
-/* Set the CPUs of a pool thread; tid 0 is the calling thread. Failure is ignored, as for all
- * affinity here. */
+/* Set the CPUs of a pool thread; tid 0 is the calling thread. A failure to set the affinity is
+ * always ignored. */
 static void allow(pid_t tid, const cpu_set_t *set)
 {
     sched_setaffinity(tid, sizeof *set, set);
 }
 
+/* Restore the affinity of the calling worker.
+ * `moved` is reset first: a later move must be undone too. */
 static void go_home(struct worker *w)
 {
     struct pool *p = w->pool;
@@ -129,6 +139,8 @@ static void go_home(struct worker *w)
 
 /* ---- claiming ---- */
 
+/* Return the phase of a word. The upper bits of a job or of a range are its phase, the lower bits a
+ * number of chunks. */
 static uint64_t phase_of(uint64_t word)
 {
     return word >> CHUNK_BITS;
@@ -139,13 +151,14 @@ static uint32_t chunks_of(uint64_t word)
     return word & ((1u << CHUNK_BITS) - 1);
 }
 
-/* Return the first chunk of range i in a phase of n chunks. */
+/* Return the number of the first chunk of range i in a phase of n chunks. */
 static uint32_t range_begin(const struct pool *p, int i, uint32_t n)
 {
     return (uint32_t)((uint64_t)n * (unsigned)i / (unsigned)p->n_thread);
 }
 
-/* Claim the next chunk of range i. Returns -1 if none is left or the job is over. */
+/* Claim the next chunk of range i. Returns -1 if no chunk is left or the phase is over. A range of
+ * an older phase counts as untouched if `job` is still the current job. */
 static int claim(struct pool *p, int i, uint64_t job)
 {
     uint32_t begin = range_begin(p, i, chunks_of(job));
@@ -170,7 +183,7 @@ static void count(_Atomic uint64_t *at, uint64_t n)
                           memory_order_relaxed);
 }
 
-/* Count n finished chunks. Returns true if they were the last. */
+/* Count n finished chunks. Returns true if they were the last chunks of the job. */
 static bool report(struct pool *p, uint32_t n, uint64_t job)
 {
     if (n == 0 || atomic_fetch_add(&p->n_done, n) + n < chunks_of(job)) return false;
@@ -178,7 +191,7 @@ static bool report(struct pool *p, uint32_t n, uint64_t job)
     return true;
 }
 
-/* Claim and run chunks of the job until none is left. */
+/* Claim and run chunks of the job until no chunk is left. */
 static void run_chunks(struct worker *w, uint64_t job)
 {
     struct pool *p = w->pool;
@@ -190,7 +203,7 @@ static void run_chunks(struct worker *w, uint64_t job)
         uint32_t n = 0;
         for (int chunk; (chunk = claim(p, i, job)) >= 0; n++) p->fn(p->ctx, chunk, w->index);
         count(&w->n_chunk, n);
-        /* before claiming from other ranges, whose cache lines are remote */
+        /* report first, because the cache lines of other ranges belong to other cores */
         over = report(p, n, job);
     }
     count(&w->work_ticks, cpu_ticks() - start);
@@ -200,6 +213,8 @@ static void run_chunks(struct worker *w, uint64_t job)
 
 /* ---- waiting ---- */
 
+/* Return true if the thread uses a CPU now, or holds no chunk any more. Its CPU clock is read
+ * twice, STALL_US apart. */
 static bool runs(struct worker *w, pid_t tid)
 {
     int64_t before = thread_ns(tid);
@@ -207,8 +222,8 @@ static bool runs(struct worker *w, pid_t tid)
     return before < 0 || !atomic_load(&w->claims) || thread_ns(tid) != before;
 }
 
-/* Return true if a thread that may hold a chunk is not running. The calling thread has then given
- * it its core and must sleep. */
+/* Give the core of the calling thread to a thread that may hold a chunk and is not running. Returns
+ * true if there is such a thread. The calling thread must then sleep. */
 static bool lend_core(struct worker *me)
 {
     struct pool *p = me->pool;
@@ -217,23 +232,27 @@ static bool lend_core(struct worker *me)
         pid_t tid = atomic_load(&w->tid);
         if (w == me || !tid || !atomic_load(&w->claims) || runs(w, tid)) continue;
         atomic_fetch_add(&p->n_lend, 1);
-        if (!p->pinned) return true; /* the system detects an idle core */
+        if (!p->pinned) return true; /* the system itself uses the idle core */
         cpu_set_t here;
         CPU_ZERO(&here);
         CPU_SET(sched_getcpu(), &here);
         allow(tid, &here);
-        atomic_store(&w->moved, true); /* after allow: a move that comes too late is undone too */
+        /* set after allow(), so that a late move is also undone */
+        atomic_store(&w->moved, true);
         return true;
     }
     return false;
 }
 
+/* Return true if all chunks of the job are done. Only a hint for workers, because a new phase may
+ * begin at any time. */
 static bool all_done(struct pool *p)
 {
     return atomic_load(&p->n_done) >= chunks_of(atomic_load(&p->job));
 }
 
-/* Wait, as the caller, until all chunks are done. */
+/* Wait until all chunks are done. Only the caller of pool_run uses it. A sleep lasts at most
+ * RECHECK_US, then the search for the holder is repeated. */
 static void wait_done(struct pool *p, uint32_t n_chunk)
 {
     int64_t until = 0;
@@ -252,7 +271,8 @@ static void wait_done(struct pool *p, uint32_t n_chunk)
     }
 }
 
-/* Wait, as a worker, until the job is not `job`. */
+/* Wait until the job is not `job`. Only workers use it. n_parked is raised before the futex checks
+ * `phase`, so that pool_run cannot miss a worker that is about to sleep. */
 static void wait_job(struct worker *w, uint64_t job)
 {
     struct pool *p = w->pool;
@@ -273,6 +293,8 @@ static void wait_job(struct worker *w, uint64_t job)
 
 /* ---- threads ---- */
 
+/* Run a worker until the pool closes. The first job of a worker may be an old one. Its ranges are
+ * then empty. */
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
@@ -301,6 +323,8 @@ static int choose_homes(struct pool *p, const struct cores *c, struct err *e)
     return 0;
 }
 
+/* Start the threads. Worker 0 is the caller, so n_thread - 1 threads are started. pool_close
+ * accepts a failure. */
 static int start_workers(struct pool *p, struct err *e)
 {
     for (int i = 0; i < p->n_thread; i++)
@@ -315,6 +339,7 @@ static int start_workers(struct pool *p, struct err *e)
     return 0;
 }
 
+/* A worker occupies whole cache lines, so the memory is aligned to 64 bytes. */
 int pool_open_on(struct pool **out, int n_thread, const struct cores *c, struct err *e)
 {
     *out = NULL;
@@ -344,6 +369,7 @@ int pool_open(struct pool **out, int n_thread, struct err *e)
     return pool_open_on(out, n_thread, &c, e);
 }
 
+/* The phase changes too, so that parked workers leave the futex. */
 void pool_close(struct pool *p)
 {
     if (!p) return;
@@ -362,7 +388,7 @@ int pool_n_thread(const struct pool *p)
 
 /* ---- a phase ---- */
 
-/* Move the worker pinned to the caller's current CPU to the caller's former one. */
+/* Move the worker that is pinned to the caller's current CPU to the caller's former CPU. */
 static void keep_clear(struct pool *p)
 {
     int cpu = sched_getcpu(), home = atomic_load(&p->worker[0].home);

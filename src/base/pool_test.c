@@ -1,5 +1,4 @@
-/* pool_test.c - goal: every chunk runs once, in every phase, with any number of threads on any
- * number of cores. */
+/* pool_test.c - goal: every chunk runs once in every phase, for any number of threads and cores. */
 #include "pool.h"
 #include "cores.h"
 #include "cpu.h"
@@ -15,7 +14,7 @@
 #include <unistd.h>
 
 struct counts {
-    _Atomic int *run; /* [n_chunk] */
+    _Atomic int *run; /* [n_chunk] number of runs of each chunk */
     int n_thread;
     _Atomic int n_bad_worker;
 };
@@ -27,7 +26,7 @@ static void count(void *ctx, int chunk, int worker)
     if (worker < 0 || worker >= c->n_thread) atomic_fetch_add(&c->n_bad_worker, 1);
 }
 
-/* Open a pool of n threads on any machine, by describing as many CPUs. */
+/* Open a pool of n threads on any machine, by describing n CPUs. */
 static int open_wide(struct pool **p, int n, struct err *e)
 {
     struct cores c;
@@ -49,7 +48,8 @@ static void run_phases(int n_thread, int n_phase)
         int n = i * 37 % (N + 1);
         pool_run(p, count, &c, n);
         for (int k = 0; k < n; k++) want[k]++;
-        if (n) NEED(atomic_load(&c.run[n - 1]) == want[n - 1]); /* done when pool_run returns */
+        /* the chunk is done before pool_run returns */
+        if (n) NEED(atomic_load(&c.run[n - 1]) == want[n - 1]);
     }
     for (int k = 0; k < N; k++) NEED(atomic_load(&c.run[k]) == want[k]);
     EXPECT_INT(atomic_load(&c.n_bad_worker), 0);
@@ -93,8 +93,9 @@ static void uneven(void *ctx, int chunk, int worker)
 
 TEST(pool_takes_the_chunks_of_late_workers)
 {
-    /* Goal: chunks of a range whose owner is late, slow or parked are run by others. Method: more
-     * threads than cores, uneven chunks, phases of few chunks and of many, gaps of any length. */
+    /* Goal: other workers run the chunks of a range if its owner is late, slow or parked. Method:
+     * use more threads than cores, uneven chunks,
+     * phases of few and of many chunks, and gaps of any length. */
     struct err e;
     struct pool *p;
     _Atomic int run[40] = {0};
@@ -114,8 +115,8 @@ TEST(pool_takes_the_chunks_of_late_workers)
 
 TEST(pool_beside_a_busy_program)
 {
-    /* Goal: lending a core to the holder of a chunk loses nothing, and the caller stays free to run
-     * anywhere. Method: as many threads as CPUs, a process that is busy on each CPU in turn. */
+    /* Goal: lending a core to the holder of a chunk loses no chunk. The caller may still run on any
+     * core. Method: use as many threads as CPUs, and a process that is busy on each CPU in turn. */
     struct err e;
     struct pool *p;
     struct cores cores;
@@ -184,9 +185,9 @@ TEST(pool_does_not_allocate)
 
 TEST(pool_has_no_more_threads_than_cpus)
 {
-    /* Goal: threads beyond the CPUs of the affinity are not started, and none leaves it. Method:
-     * this thread, and so the pool, is bound to one CPU; then pools on a fictitious machine with
-     * hyperthreads. */
+    /* Goal: a pool has at most as many threads as the affinity has CPUs, and no thread leaves the
+     * affinity. Method: bind this thread, and thereby the pool, to one CPU. Then open pools on a
+     * fictitious machine with hyperthreads. */
     struct err e;
     struct pool *p;
     cpu_set_t all, one, now;

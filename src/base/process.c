@@ -1,4 +1,5 @@
-/* process.c - see process.h. Reads Linux's /proc on each call. */
+/* process.c - see process.h.
+ * It reads Linux's /proc on each call. Fields that cannot be read stay -1. */
 #include "process.h"
 
 #include "os.h"
@@ -21,7 +22,7 @@ static void read_memory(struct process_usage *u)
     fclose(f);
 }
 
-/* Return when the system was started, in seconds since 1970; -1 if unknown. */
+/* Return the start of the system in seconds since 1970; -1 if unknown. */
 static long long boot_s(void)
 {
     char line[256];
@@ -33,7 +34,8 @@ static long long boot_s(void)
     return s;
 }
 
-/* Read field 22 of /proc/self/stat, ticks since boot; the name before it may contain anything. */
+/* Read field 22 of /proc/self/stat, in ticks since boot. The program's name, an earlier field, may
+ * contain any character. */
 static void read_start(struct process_usage *u)
 {
     char line[1024] = "";
@@ -59,7 +61,7 @@ static void read_descriptors(struct process_usage *u)
         u->n_fd_max = r.rlim_cur == RLIM_INFINITY ? -1 : (int64_t)r.rlim_cur;
     DIR *d = opendir("/proc/self/fd");
     if (!d) return;
-    u->n_fd = -3; /* "." and "..", and the folder itself */
+    u->n_fd = -3; /* do not count ".", ".." and the open folder */
     while (readdir(d)) u->n_fd++;
     closedir(d);
 }

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* -1: cannot be read. */
+/* resource usage; -1: cannot be read */
 struct process_usage {
     int64_t virtual_bytes, resident_bytes;
     int64_t start_s;        /* start time, seconds since 1970 */

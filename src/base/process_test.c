@@ -1,5 +1,5 @@
-/* process_test.c - goal: a process's resource usage is measured. Method: change it and read it
- * again. */
+/* process_test.c - goal: a process's resource usage is measured. Method: change the usage and read
+ * it again. */
 #include "../../tests/unit.h"
 
 #include "os.h"

@@ -1,11 +1,17 @@
-/* queue.c - a ring under a mutex; see queue.h. Items are messages (a request, an event), at most a
- * few thousand per second, so the lock has no measurable cost in a step.
+/* queue.c - a ring with a mutex; see queue.h. Items are messages (a request, an event), at most a
+ * few thousand per second. The lock has no measurable cost in a step.
  *
- * Signalling while holding the lock is slow: on the pusher's own core the woken thread preempts it,
- * blocks on the lock and yields; a listener that pushes into another queue doubles that. So
- * queue_push signals and calls the listener after unlocking. n_inside counts pushers in that
- * window, and queue_close waits until it is 0. A waiter found by a listener's push is signalled
- * after the thread has left the queues on its way, because that waiter often closes them. */
+ * (1) head < cap, n <= cap. Items are at the places [head, head + n) modulo cap, oldest first.
+ * (2) n_waiting counts the threads that wait in queue_pop, n_inside the threads in a push after
+ *     unlocking. Both are 0 when the queue is closed.
+ * (3) A thread may use the queue after unlocking only while n_inside counts it.
+ *
+ * Signalling is slow if the thread holds the lock: the woken thread may preempt it, block on the
+ * lock and yield. A listener that pushes into another queue doubles this cost. Therefore queue_push
+ * unlocks before it signals and calls the listener. n_inside counts pushers after the unlock, and
+ * queue_close waits until n_inside is 0. A thread that waits for the push of a listener is
+ * signalled later, after the pushing thread has left its queues. The reason is that the woken
+ * thread often closes the queues. */
 #include "queue.h"
 #include "check.h"
 
@@ -17,22 +23,21 @@
 struct queue {
     pthread_mutex_t lock;
     pthread_cond_t more, left;
-    size_t cap, item_bytes, head, n; /* items are numbers head .. head+n-1, modulo cap */
-    /* threads that wait for an item; that are in a push, after unlocking */
+    size_t cap, item_bytes, head, n;
     int n_waiting, n_inside;
-    bool woken;
-    queue_fn *listener; /* NULL if none */
-    void *listener_ctx;
-    char item[]; /* [cap, item_bytes] */
+    bool woken;         /* true after a queue_wake that no queue_pop has consumed */
+    queue_fn *listener; /* function to call after each push; NULL: no listener */
+    void *listener_ctx; /* argument of the listener, borrowed from the consumer */
+    char item[];        /* [cap, item_bytes] */
 };
 
 struct queue *queue_open(size_t cap, size_t item_bytes)
 {
     size_t n_byte;
-    CHECK(cap > 0, "%zu bytes an item", item_bytes);
+    CHECK(cap > 0 && item_bytes > 0, "%zu items of %zu bytes", cap, item_bytes);
     if (__builtin_mul_overflow(cap, item_bytes, &n_byte)) return NULL;
     if (n_byte > SIZE_MAX - sizeof(struct queue)) return NULL;
-    /* uninitialized: items are written before they are read */
+    /* uninitialized, because items are written before they are read */
     struct queue *q = malloc(sizeof *q + n_byte);
     if (!q) return NULL;
     *q = (struct queue){.cap = cap, .item_bytes = item_bytes};
@@ -46,12 +51,39 @@ struct queue *queue_open(size_t cap, size_t item_bytes)
     return q;
 }
 
+/* Return NULL, or the violated invariant. The caller holds the lock. */
+static const char *check(const struct queue *q)
+{
+    if (q->n > q->cap) return "a queue has more items than places";
+    if (q->head >= q->cap) return "a queue's oldest item is outside of the ring";
+    if (q->n_waiting < 0) return "a queue's waiting threads are not counted right";
+    if (q->n_inside < 0) return "a queue's pushing threads are not counted right";
+    return NULL;
+}
+
+/* Release the lock. Debug builds check the invariants first. */
+static void unlock(struct queue *q)
+{
+    const char *wrong = check_steps ? check(q) : NULL;
+    CHECK(!wrong, "%s", wrong);
+    pthread_mutex_unlock(&q->lock);
+}
+
+const char *queue_check(struct queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    const char *wrong = check(q);
+    pthread_mutex_unlock(&q->lock);
+    return wrong;
+}
+
 void queue_close(struct queue *q)
 {
     if (!q) return;
     pthread_mutex_lock(&q->lock);
     while (q->n_inside > 0) pthread_cond_wait(&q->left, &q->lock);
-    pthread_mutex_unlock(&q->lock);
+    CHECK(q->n_waiting == 0, "%d threads wait in queue_pop", q->n_waiting);
+    unlock(q);
     pthread_cond_destroy(&q->more);
     pthread_cond_destroy(&q->left);
     pthread_mutex_destroy(&q->lock);
@@ -72,6 +104,7 @@ static void push_byte(void *bell, const void *item)
 
 void queue_ring(struct queue *q, struct queue *bell)
 {
+    CHECK(q != bell, "a queue of %zu items rings itself", q->cap);
     queue_listen(q, push_byte, bell);
 }
 
@@ -83,15 +116,18 @@ static char *item_at(struct queue *q, size_t i)
 static void leave(struct queue *q)
 {
     pthread_mutex_lock(&q->lock);
+    CHECK(q->n_inside > 0, "%zu items of %zu", q->n, q->cap);
     if (--q->n_inside == 0) pthread_cond_signal(&q->left);
-    pthread_mutex_unlock(&q->lock);
+    unlock(q);
 }
 
-/* Signal and call the listener after a push, without the lock. */
+/* Signal a waiting thread and call the listener after a push, without the lock. */
 static void notify(struct queue *q, const void *item, bool waited_for)
 {
-    static _Thread_local int n_listener; /* listeners that this thread is in */
-    /* queue whose waiter is signalled later, counted as inside it; NULL if none */
+    static _Thread_local int n_listener; /* number of listener calls that are active on this
+                                          * thread */
+    /* queue whose waiting thread this thread signals later;
+     * NULL if none; n_inside counts this thread */
     static _Thread_local struct queue *owed;
     bool later = waited_for && n_listener > 0 && !owed;
     if (later) owed = q;
@@ -118,7 +154,7 @@ bool queue_push(struct queue *q, const void *item)
         q->n++;
         q->n_inside += notifies;
     }
-    pthread_mutex_unlock(&q->lock);
+    unlock(q);
     if (ok && notifies) notify(q, item, waited_for);
     return ok;
 }
@@ -151,7 +187,7 @@ bool queue_pop(struct queue *q, void *item, int64_t wait_us)
     } else if (wait_us != 0) {
         q->woken = false; /* a call without waiting does not consume a wake */
     }
-    pthread_mutex_unlock(&q->lock);
+    unlock(q);
     return got;
 }
 
@@ -160,13 +196,13 @@ void queue_wake(struct queue *q)
     pthread_mutex_lock(&q->lock);
     q->woken = true;
     pthread_cond_signal(&q->more);
-    pthread_mutex_unlock(&q->lock);
+    unlock(q);
 }
 
 size_t queue_len(struct queue *q)
 {
     pthread_mutex_lock(&q->lock);
     size_t n = q->n;
-    pthread_mutex_unlock(&q->lock);
+    unlock(q);
     return n;
 }

@@ -1,4 +1,4 @@
-/* queue_test.c - a queue in one thread and between threads. */
+/* queue_test.c - tests of a queue in one thread and between threads. */
 #include "os.h"
 #include "queue.h"
 #include "../../tests/unit.h"
@@ -14,10 +14,10 @@ TEST(queue_order_and_bound)
     EXPECT(!queue_pop(q, &x, 0));
     for (int round = 0; round < 5; round++) {
         for (int i = 0; i < 3; i++) EXPECT(queue_push(q, &i));
-        EXPECT(!queue_push(q, &round) && queue_len(q) == 3);
+        EXPECT(!queue_push(q, &round) && queue_len(q) == 3 && !queue_check(q));
         for (int i = 0; i < 3; i++) EXPECT(queue_pop(q, &x, 0) && x == i);
         EXPECT(queue_push(q, &round) && queue_pop(q, &x, -1) &&
-               x == round); /* advances the ring by one */
+               x == round); /* advance the ring by one place */
     }
     queue_close(q);
     queue_close(NULL);
@@ -35,7 +35,7 @@ TEST(queue_notifies_its_listener)
     int n = 0, x = 7;
     queue_listen(q, add_up, &n);
     EXPECT(queue_push(q, &x) && queue_push(q, &x) && !queue_push(q, &x));
-    EXPECT_INT(n, 14); /* rejected items call no listener */
+    EXPECT_INT(n, 14); /* rejected items do not call the listener */
     queue_close(q);
 }
 
@@ -56,8 +56,8 @@ static void *push_one(void *q)
 
 TEST(queue_closes_behind_its_listener)
 {
-    /* Goal: the thread that popped the last item may close the queue; the listener is not called
-     * afterwards. */
+    /* Goal: the thread that popped the last item may close the queue. The listener is not called
+     * after the close. */
     struct queue *q = queue_open(1, sizeof(int));
     atomic_bool done = false;
     pthread_t thread;
@@ -80,7 +80,8 @@ static void *wake_later(void *q)
 
 TEST(queue_waits)
 {
-    /* Goal: a wait ends after its time, or at once after a wake; one pop consumes a wake. */
+    /* Goal: a wait ends after its time limit, or immediately after a wake.
+     * One pop consumes a wake. */
     struct queue *q = queue_open(1, sizeof(int));
     int x;
     int64_t start = time_us();
@@ -97,7 +98,7 @@ TEST(queue_waits)
 enum { PER_PRODUCER = 20000, N_PRODUCER = 3 };
 struct shared {
     struct queue *q;
-    uint64_t sum[N_PRODUCER]; /* by consumer */
+    uint64_t sum[N_PRODUCER]; /* sum of each consumer */
 };
 
 static void *produce(void *arg)
@@ -118,7 +119,8 @@ static void *consume(void *arg)
 
 TEST(queue_between_threads)
 {
-    /* Goal: with several producers and consumers no item is lost or duplicated. Method: the sum. */
+    /* Goal: no item is lost or duplicated with several producers and consumers.
+     * Method: compare the sums. */
     struct shared s = {.q = queue_open(64, sizeof(uint64_t))};
     pthread_t producer[N_PRODUCER], consumer[N_PRODUCER];
     void *arg[N_PRODUCER][2];
@@ -145,11 +147,12 @@ TEST(queue_wake_is_for_a_waiting_pop)
     char byte;
     queue_wake(q);
     EXPECT(!queue_pop(q, &byte, 0));
-    EXPECT(!queue_pop(q, &byte, -1)); /* would wait without limit */
+    EXPECT(!queue_pop(q, &byte, -1)); /* this call would wait without limit */
     queue_close(q);
 }
 
-/* Goal: one bell announces many queues, whether it is popped at once or later. */
+/* Goal: one bell announces pushes into many queues.
+ * A thread may pop the bell immediately or later. */
 TEST(queue_ring_notifies_of_many_queues)
 {
     enum { N = 20 };
@@ -162,7 +165,7 @@ TEST(queue_ring_notifies_of_many_queues)
     }
     EXPECT(!queue_pop(bell, &byte, 0));
     for (int i = 0; i < N; i++) EXPECT(queue_push(q[i], &item) && queue_push(q[i], &item));
-    EXPECT(queue_pop(bell, &byte, -1) && !queue_pop(bell, &byte, 0)); /* one byte for all */
+    EXPECT(queue_pop(bell, &byte, -1) && !queue_pop(bell, &byte, 0)); /* one byte for all queues */
     EXPECT(queue_push(q[3], &item) && queue_pop(bell, &byte, 0));
     for (int i = 0; i < N; i++) queue_close(q[i]);
     queue_close(bell);
@@ -180,7 +183,7 @@ static void *wait_one(void *q)
     return queue_pop(q, &x, 10000000) && x == 7 ? q : NULL;
 }
 
-/* Goal: waiting threads, one or several, are woken by pushes of a listener. */
+/* Goal: pushes of a listener wake one or several waiting threads. */
 TEST(queue_wakes_those_behind_a_listener)
 {
     struct queue *q = queue_open(1, sizeof(int)), *bell[2];
@@ -193,7 +196,8 @@ TEST(queue_wakes_those_behind_a_listener)
     }
     NEED(q);
     queue_listen(q, push_both, bell);
-    for (int64_t until = time_us() + 20000; time_us() < until;) continue; /* until they wait */
+    /* give the threads time to begin to wait */
+    for (int64_t until = time_us() + 20000; time_us() < until;) continue;
     EXPECT(queue_push(q, &x));
     for (int i = 0; i < 2; i++) {
         pthread_join(thread[i], &got);

@@ -1,4 +1,4 @@
-/* range.h - the legal values of a number: an interval, and one more value outside it. */
+/* range.h - the legal values of a number: an interval, and one additional value. */
 #ifndef QUOTH_BASE_RANGE_H
 #define QUOTH_BASE_RANGE_H
 
@@ -7,18 +7,18 @@
 #include <stdbool.h>
 
 struct range {
-    double low, high, also; /* also: another legal value (high: none) */
-    bool open;              /* low itself is not legal */
-    const char *text;       /* "in [0, 1]": completes "must be" */
+    double low, high, also; /* also: additional legal value (equal to high: none) */
+    bool open;              /* true if low itself is not legal */
+    const char *text;       /* static text that completes "must be", such as "in [0, 1]" */
 };
 
-/* Return true if x is legal. NaN never is. */
+/* Return true if x is legal. NaN is never legal. */
 static inline bool range_has(const struct range *r, double x)
 {
     return x == r->also || (x >= r->low && x <= r->high && !(r->open && x == r->low));
 }
 
-/* Convert to float; values out of its range become an infinity, which is in no range. */
+/* Convert to float. A value outside of float's range becomes an infinity, which is never legal. */
 static inline float to_float(double x)
 {
     return x > FLT_MAX ? INFINITY : x < -FLT_MAX ? -INFINITY : (float)x;

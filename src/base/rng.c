@@ -1,4 +1,7 @@
-/* rng.c - see rng.h. */
+/* rng.c - see rng.h.
+ *
+ * rng_words has no state: a draw does not depend on earlier draws. The constants are the paper's.
+ * rng_next is SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), for numbers without a key. */
 #include "rng.h"
 
 void rng_words(uint32_t out[4], const struct rng_key *key, uint64_t draw)
@@ -17,6 +20,7 @@ void rng_words(uint32_t out[4], const struct rng_key *key, uint64_t draw)
     for (int i = 0; i < 4; i++) out[i] = c[i];
 }
 
+/* 53 bits: each double of the form k / 2^53 in [0, 1) is equally likely. */
 double rng_unit(const struct rng_key *key, uint64_t draw)
 {
     uint32_t w[4];

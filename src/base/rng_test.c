@@ -1,10 +1,11 @@
-/* rng_test.c - Philox and splitmix64 against their published values, and uniformity. */
+/* rng_test.c - compare Philox and splitmix64 with their published values, and test uniformity. */
 #include "rng.h"
 #include "../../tests/unit.h"
 
 TEST(rng_known_values)
 {
-    /* Goal: Random123's kat_vectors for philox4x32-10 of zeros; splitmix64 from 0. */
+    /* Goal: philox4x32-10 of zeros equals Random123's kat_vectors. splitmix64 from 0 equals its
+     * published values. */
     uint32_t w[4];
     rng_words(w, &(struct rng_key){0}, 0);
     EXPECT(w[0] == 0x6627E8D5 && w[1] == 0xE169C58D && w[2] == 0xBC57AC4C && w[3] == 0x9B00DBD8);
@@ -24,8 +25,8 @@ TEST(rng_depends_on_every_field)
 
 TEST(rng_unit_is_uniform)
 {
-    /* Goal: in [0, 1), and each of 100 bins within 5 sigma of its share. Method: the first 10^6
-     * positions. */
+    /* Goal: numbers are in [0, 1), and each of 100 bins is within 5 sigma of its share. Method: the
+     * first 10^6 positions. */
     int bin[100] = {0};
     for (uint32_t i = 0; i < 1000000; i++) {
         double x = rng_unit(&(struct rng_key){.seed = 7, .position = i}, 0);

@@ -1,10 +1,18 @@
-/* share.c - a binary heap of holders with the largest evictable one at the root, and a hash table
- * from ids to heap indices. See share.h for the rules.
+/* share.c - a binary heap of holders and a hash table from ids to heap indices. The largest holder
+ * that can be evicted is the root. share.h has the rules.
  *
- * Invariants: each of heap[0 .. n) holds something; table[heap[i].cell] is i; a parent's size is
- * not below its children's. The size of a holder is held / weight, or -1 if all that it holds is
- * settled. Weights are fixed-point numbers, so that their sum stays exact as holders come and
- * go. */
+ * Invariants: each holder in heap[0, n) has units. table[heap[i].cell] is i. A parent's size is at
+ * least its children's. The size of a holder is held / weight, or -1 if all its units are settled.
+ * Weights are fixed-point numbers, so that their sum stays exact.
+ *
+ * Decision for a request of n units:
+ *
+ *   fits below the limit for this holder ----> SHARE_TAKEN
+ *   a larger holder has enough loose units --> SHARE_EVICT, *victim is its id
+ *   otherwise -------------------------------> SHARE_REFUSED
+ *
+ * The limit for large holders is lower by the reserve. A new holder therefore gets units while
+ * another holder has all the rest. */
 #include "share.h"
 #include "check.h"
 
@@ -16,21 +24,21 @@
 enum { EMPTY = -1, WEIGHT_BITS = 20 };
 
 struct holder {
-    uint64_t id;
-    int64_t held, settled, weight;
-    double size;
-    int cell; /* index in the table */
+    uint64_t id;                   /* of the caller, for example a key's hash */
+    int64_t held, settled, weight; /* units; fixed point, WEIGHT_BITS bits of fraction */
+    double size;                   /* place in the heap, see the head of this file */
+    int cell;                      /* index of its cell in the table */
 };
 
 struct share {
-    struct share_options options;
-    int n, n_cell;     /* holders; cells, a power of two                  */
-    int64_t total;     /* units held by all */
+    struct share_options options; /* copied */
+    int n, n_cell;     /* numbers of holders and of cells (a power of two)                  */
+    int64_t total;     /* units of all holders */
     int64_t loose;     /* units that are not settled */
     int64_t weight;    /* sum of the weights */
-    uint64_t seed;     /* hash seed: ids may come from outside */
+    uint64_t seed;     /* hash seed, because ids may be input from outside */
     struct holder *at; /* owned [n_holder_max], the heap                  */
-    int *table;        /* owned [n_cell], an index of the heap, or EMPTY  */
+    int *table;        /* owned [n_cell], indices of the heap, or EMPTY */
 };
 
 int share_open(struct share **out, const struct share_options *o, struct err *e)
@@ -76,7 +84,7 @@ static int next_cell(const struct share *s, int cell)
     return (cell + 1) & (s->n_cell - 1);
 }
 
-/* Return the cell of id, or the empty cell for it. */
+/* Return the cell of id, or the empty cell for id. */
 static int find_cell(const struct share *s, uint64_t id)
 {
     int cell = first_cell(s, id);
@@ -84,13 +92,16 @@ static int find_cell(const struct share *s, uint64_t id)
     return cell;
 }
 
+/* Return the holder with this id; NULL if it has no units. The pointer is valid until the next
+ * change of the heap. */
 static struct holder *find(const struct share *s, uint64_t id)
 {
     int i = s->table[find_cell(s, id)];
     return i == EMPTY ? NULL : &s->at[i];
 }
 
-/* Empty a cell and close the gap: an entry moves back unless its first cell is after the gap. */
+/* Empty a cell and close the gap.
+ * A later entry moves to the gap unless its first cell is after the gap. */
 static void clear_cell(struct share *s, int gap)
 {
     for (int c = next_cell(s, gap); s->table[c] != EMPTY; c = next_cell(s, c)) {
@@ -105,13 +116,14 @@ static void clear_cell(struct share *s, int gap)
 
 /* ---- the heap ---- */
 
+/* Store h at index i, and set its cell of the table. */
 static void put(struct share *s, int i, const struct holder *h)
 {
     s->at[i] = *h;
     s->table[h->cell] = i;
 }
 
-/* Move the holder at i to its place after its size changed. */
+/* Move the holder at i to its correct place in the heap after a change of its size. */
 static void sift(struct share *s, int i)
 {
     struct holder h = s->at[i];
@@ -127,24 +139,31 @@ static void sift(struct share *s, int i)
     put(s, i, &h);
 }
 
+/* Return units per weight. Only comparisons use it, so rounding has no effect on sums. */
 static double size_of(int64_t held, int64_t weight)
 {
     return (double)held / (double)weight;
 }
 
+/* Recompute the size after a change of held, settled or weight, and restore the heap. The pointer h
+ * is invalid afterwards, because its holder may have moved. */
 static void resize(struct share *s, struct holder *h)
 {
     h->size = h->held > h->settled ? size_of(h->held, h->weight) : -1;
     sift(s, (int)(h - s->at));
 }
 
+/* Append a holder without units. Its size of -1 is valid at the end of the heap. The caller sets
+ * held and weight and calls resize. */
 static struct holder *insert(struct share *s, uint64_t id)
 {
+    CHECK(s->n < s->options.n_holder_max, "%d holders", s->n);
     int cell = find_cell(s, id);
     put(s, s->n, &(struct holder){.id = id, .size = -1, .cell = cell});
     return &s->at[s->n++];
 }
 
+/* Remove a holder. The last holder of the heap replaces it. sift moves it up or down. */
 static void take_out(struct share *s, struct holder *h)
 {
     int i = (int)(h - s->at);
@@ -159,16 +178,19 @@ static void take_out(struct share *s, struct holder *h)
 
 static int64_t weight_of(double weight)
 {
-    double w = fmin(SHARE_WEIGHT_MAX, fmax(SHARE_WEIGHT_MIN, weight)); /* NaN: the least */
+    double w = fmin(SHARE_WEIGHT_MAX, fmax(SHARE_WEIGHT_MIN, weight)); /* NaN becomes the minimum */
     return (int64_t)ldexp(w, WEIGHT_BITS);
 }
 
 /* A request of a holder, compared with its share. */
 struct claim {
-    const struct holder *holder; /* NULL if it holds nothing yet */
-    int64_t after, weight, sum;  /* units held after it; its weight; sum of all weights */
+    /* holder of the request, borrowed from the heap; NULL if it has no units yet */
+    const struct holder *holder;
+    /* after: units of the holder after the request; sum: weights of all holders */
+    int64_t after, weight, sum;
 };
 
+/* Return the claim of a request for n units. n is 0 for a query of the present state. */
 static struct claim claim_of(const struct share *s, uint64_t id, double weight, int64_t n)
 {
     struct claim a = {.holder = find(s, id), .weight = weight_of(weight)};
@@ -177,23 +199,29 @@ static struct claim claim_of(const struct share *s, uint64_t id, double weight, 
     return a;
 }
 
+/* Return the part of the limit for a weight among the sum of weights. Rounding to double changes it
+ * by about one unit at most. */
 static int64_t part(const struct share *s, int64_t weight, int64_t sum)
 {
     return (int64_t)((double)s->options.limit * (double)weight / (double)sum);
 }
 
+/* Return the limit of total units for this request. A holder is small if it stays within its share
+ * even after one more holder of its weight arrives. Only small holders may use the reserve. */
 static int64_t limit_for(const struct share *s, const struct claim *a)
 {
     bool small = a->after <= part(s, a->weight, a->sum + a->weight);
     return small ? s->options.limit : s->options.limit - s->options.reserve;
 }
 
+/* Return the units of other holders that an eviction could free. */
 static int64_t loose_of_others(const struct share *s, const struct claim *a)
 {
     return s->loose - (a->holder ? a->holder->held - a->holder->settled : 0);
 }
 
-/* Return the largest other holder; NULL if none can be evicted. */
+/* Return the largest other holder; NULL if no other holder can be evicted. The largest holder is
+ * the root. If the request is its own, the next one is the larger child of the root. */
 static const struct holder *largest_other(const struct share *s, const struct claim *a)
 {
     int i = 0;
@@ -201,7 +229,9 @@ static const struct holder *largest_other(const struct share *s, const struct cl
     return i < s->n && s->at[i].size > 0 ? &s->at[i] : NULL;
 }
 
-/* Return the holder to evict for `need` units; NULL if none has to give way. */
+/* Return the holder to evict for `need` units; NULL if there is no such holder. A holder above its
+ * fair share evicts only if the victim stays at least as large. Otherwise two holders could evict
+ * each other in turn. */
 static const struct holder *victim_of(const struct share *s, const struct claim *a, int64_t need)
 {
     const struct holder *v = largest_other(s, a);
@@ -211,6 +241,8 @@ static const struct holder *victim_of(const struct share *s, const struct claim 
     return fair || size_of(v->held - need, v->weight) >= size ? v : NULL;
 }
 
+/* Set *victim only for SHARE_EVICT. The table of holders counts as a resource too: a new holder is
+ * refused if the heap is full. */
 static enum share_answer decide(const struct share *s, const struct claim *a, int64_t n,
                                 uint64_t *victim)
 {
@@ -232,6 +264,8 @@ enum share_answer share_acquire(struct share *s, uint64_t id, double weight, int
     struct holder *h = a.holder ? &s->at[a.holder - s->at] : insert(s, id);
     s->total += n;
     s->loose += n;
+    CHECK(s->total <= s->options.limit && s->loose <= s->total, "%lld units of %lld, %lld loose",
+          (long long)s->total, (long long)s->options.limit, (long long)s->loose);
     s->weight = a.sum;
     h->weight = a.weight;
     h->held = a.after;
@@ -246,11 +280,14 @@ bool share_can_acquire(const struct share *s, uint64_t id, double weight, int64_
     return decide(s, &a, n, &victim) != SHARE_REFUSED;
 }
 
+/* There are three ways to get units: without the reserve, as a small holder, and by evicting others
+ * up to the fair share. The result is their maximum. */
 int64_t share_room(const struct share *s, uint64_t id, double weight)
 {
     struct claim a = claim_of(s, id, weight, 0);
     int64_t free = s->options.limit - s->total, open = free - s->options.reserve;
-    int64_t small = part(s, a.weight, a.sum + a.weight) - a.after; /* including the reserve */
+    int64_t small = part(s, a.weight, a.sum + a.weight) - a.after; /* unused part of the share with
+                                                                    * the reserve */
     int64_t fair = part(s, a.weight, a.sum) - a.after;
     int64_t most = open > (small < free ? small : free) ? open : (small < free ? small : free);
     int64_t others = loose_of_others(s, &a);
@@ -271,8 +308,12 @@ void share_settle(struct share *s, uint64_t id, int64_t n)
     resize(s, h);
 }
 
+/* Release n units of a holder.
+ * A holder without units leaves the heap, so n counts active holders only. */
 static void release(struct share *s, struct holder *h, int64_t n)
 {
+    CHECK(n >= 0 && n <= h->held && n <= s->total, "%lld of %lld", (long long)n,
+          (long long)h->held);
     h->held -= n;
     s->total -= n;
     if (h->held == 0)

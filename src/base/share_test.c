@@ -1,6 +1,6 @@
-/* share_test.c - goal: a holder within its fair share is admitted whatever others hold, and the
- * largest holder is evicted. Method: floods by hand; seeded random holders against a model that
- * checks all of them. */
+/* share_test.c - goal: a holder within its fair share is admitted independently of other holders,
+ * and the largest holder is evicted. Method: fixed floods, and random holders compared with a model
+ * that checks all holders. */
 #include "share.h"
 #include "rng.h"
 #include "../../tests/unit.h"
@@ -14,10 +14,10 @@ static struct share *open_share(int64_t limit, int64_t reserve, int n_holder_max
     struct share_options o = {.limit = limit, .reserve = reserve, .n_holder_max = n_holder_max};
     if (share_open(&s, &o, &e) == 0) return s;
     test_fail(__FILE__, __LINE__, "%s", e.text);
-    exit(1); /* the rest cannot run */
+    exit(1); /* the test cannot continue */
 }
 
-/* Acquire one unit, with the evictions that it needs. Returns the number of evictions, -1 if
+/* Acquire one unit and make the necessary evictions. Returns the number of evictions; -1 if
  * refused. */
 static int take_one(struct share *s, uint64_t id, double weight)
 {
@@ -33,11 +33,12 @@ static int take_one(struct share *s, uint64_t id, double weight)
 TEST(share_lets_a_small_holder_in_beside_a_flood)
 {
     struct share *s = open_share(1024, 0, 1024);
-    for (int i = 0; i < 1024; i++) EXPECT_INT(take_one(s, 1, 1), 0); /* alone: all of it */
+    /* a single holder acquires all units */
+    for (int i = 0; i < 1024; i++) EXPECT_INT(take_one(s, 1, 1), 0);
     for (int i = 0; i < 100; i++) EXPECT_INT(take_one(s, 1, 1), -1);
     for (int i = 0; i < 512; i++) {
         EXPECT_INT(take_one(s, 2, 1), 1);
-        EXPECT_INT(take_one(s, 1, 1), -1); /* the flood continues, and gets nothing back */
+        EXPECT_INT(take_one(s, 1, 1), -1); /* the flood continues, but acquires no further unit */
     }
     EXPECT_INT(take_one(s, 2, 1), -1);
     EXPECT_INT(share_held(s, 1), 512);
@@ -63,8 +64,8 @@ TEST(share_refuses_the_next_of_equal_holders)
 {
     struct share *s = open_share(64, 0, 64);
     for (uint64_t id = 0; id < 64; id++) EXPECT_INT(take_one(s, id, 1), 0);
-    EXPECT_INT(take_one(s, 64, 1), -1); /* as many holders as units */
-    EXPECT_INT(take_one(s, 65, 2), 1);  /* its weight makes it the smallest */
+    EXPECT_INT(take_one(s, 64, 1), -1); /* there are as many holders as units */
+    EXPECT_INT(take_one(s, 65, 2), 1);  /* its weight makes holder 65 the smallest */
     share_close(s);
 }
 
@@ -74,7 +75,8 @@ TEST(share_takes_no_room_of_a_victim_that_is_not_enough)
     uint64_t victim;
     EXPECT_INT(share_acquire(s, 1, 1, 60, &victim), SHARE_TAKEN);
     EXPECT_INT(share_acquire(s, 2, 1, 40, &victim), SHARE_TAKEN);
-    EXPECT_INT(share_acquire(s, 2, 1, 15, &victim), SHARE_REFUSED); /* 55 next to 45 */
+    /* 55 units would exceed the 45 of holder 1 */
+    EXPECT_INT(share_acquire(s, 2, 1, 15, &victim), SHARE_REFUSED);
     EXPECT_INT(share_acquire(s, 2, 1, 10, &victim), SHARE_EVICT);
     EXPECT_INT(victim, 1);
     EXPECT_INT(share_acquire(s, 3, 1, 33, &victim), SHARE_EVICT);
@@ -89,7 +91,8 @@ TEST(share_evicts_nothing_that_is_settled)
     EXPECT_INT(share_acquire(s, 1, 1, 80, &victim), SHARE_TAKEN);
     EXPECT_INT(share_acquire(s, 2, 1, 20, &victim), SHARE_TAKEN);
     share_settle(s, 1, 80);
-    EXPECT_INT(share_acquire(s, 3, 1, 30, &victim), SHARE_REFUSED); /* 20 are not enough */
+    /* 20 evictable units are not enough */
+    EXPECT_INT(share_acquire(s, 3, 1, 30, &victim), SHARE_REFUSED);
     EXPECT_INT(share_acquire(s, 3, 1, 10, &victim), SHARE_EVICT);
     EXPECT_INT(victim, 2);
     share_release_settled(s, 1, 50);
@@ -122,7 +125,7 @@ struct item {
     bool settled;
 };
 struct model_holder {
-    double weight; /* 0 if it holds nothing */
+    double weight; /* weight of the holder; 0 if it has no units */
     struct item item[ITEM_MAX];
     int n_item;
 };
@@ -156,7 +159,8 @@ static double weight_with(const struct share_model *m, int id, double weight)
     return sum;
 }
 
-/* Return the largest size of another holder that can be evicted; 0 if none. */
+/* Return the largest size among the other holders that can be evicted;
+ * 0 if there is no such holder. */
 static double largest_size(const struct share_model *m, int id)
 {
     double most = 0;
@@ -169,8 +173,8 @@ static double largest_size(const struct share_model *m, int id)
     return most;
 }
 
-/* Return the answer by the rules of share.h. Weights are powers of two here, so that no quotient is
- * rounded differently. */
+/* Return the answer by the rules of share.h. All weights here are powers of two, so no quotient is
+ * rounded. */
 static int expected(struct share_model *m, int id, double weight, int64_t n)
 {
     int64_t mine = held_of(&m->at[id], false) + n, total = held_by_others(m, id, false) + mine;
@@ -184,7 +188,8 @@ static int expected(struct share_model *m, int id, double weight, int64_t n)
     if (n > most || total - most > held_by_others(m, id, true) || largest <= size)
         return SHARE_REFUSED;
     if (fair) return SHARE_EVICT;
-    bool all = true, any = false; /* any of equally large holders may be the victim */
+    bool all = true, any = false; /* any holder of several equally large holders may be the
+                                   * victim */
     for (int i = 0; i < N_ID; i++) {
         const struct model_holder *h = &m->at[i];
         int64_t held = held_of(h, false);
@@ -212,7 +217,7 @@ static void drop_newest_loose(struct share_model *m, struct share *s, int id)
     drop(m, s, id, i);
 }
 
-/* Make one request of a holder, with all its evictions. */
+/* Make one request of a holder and all necessary evictions. */
 static void acquire(struct share_model *m, struct share *s, int id, double weight, int64_t n)
 {
     struct model_holder *h = &m->at[id];
@@ -248,7 +253,8 @@ static void compare(const struct share_model *m, const struct share *s)
     EXPECT_INT(share_n_holder(s), n_holder);
 }
 
-/* share_room units are not refused unless the evictable holders are small. */
+/* Check that a request of share_room units is not refused,
+ * unless the evictable holders are small. */
 static void compare_room(struct share_model *m, const struct share *s, int id, double weight)
 {
     int64_t room = share_room(s, (uint64_t)id, weight);
@@ -297,7 +303,8 @@ TEST(share_answers_as_a_model_that_looks_at_all_holders)
     for (int i = 0; i < n; i++) simulate((uint64_t)i + 1, 2000, i % 2);
 }
 
-/* Goal: of many addresses that come and go, each is found again and none remains. */
+/* Goal: each of many addresses that are added and removed is found again, and no address
+ * remains. */
 TEST(share_forgets_holders_that_hold_nothing)
 {
     enum { N = 1000 };

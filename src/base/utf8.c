@@ -1,10 +1,10 @@
-/* utf8.c - see utf8.h. Well-formedness by table 3-7 of the Unicode standard. */
+/* utf8.c - see utf8.h. Table 3-7 of the Unicode standard defines well-formed sequences. */
 #include "utf8.h"
 
 #include <string.h>
 
-/* Return the length of a sequence with first byte c, and the range of its second byte; 0 if c
- * cannot be first. */
+/* Return the length of a sequence with first byte c; 0 if c cannot be the first byte. Set *lo and
+ * *hi to the range of its second byte. */
 static int sequence_len(uint8_t c, uint8_t *lo, uint8_t *hi)
 {
     *lo = 0x80, *hi = 0xBF;
@@ -22,8 +22,8 @@ static int sequence_len(uint8_t c, uint8_t *lo, uint8_t *hi)
     return 4;
 }
 
-/* Return how many bytes of s match the sequence that begins there. *want: the length that it would
- * have; 0 if none. */
+/* Return the number of bytes of s that match the sequence at s. Set *want to the complete length of
+ * the sequence, or to 0 if no sequence begins at s. */
 static int matched_len(const char *s, size_t n, int *want)
 {
     uint8_t lo, hi;
@@ -38,6 +38,8 @@ static int matched_len(const char *s, size_t n, int *want)
     return m;
 }
 
+/* Return 0 for an invalid sequence, -1 if the text ends within a valid one. The second byte's range
+ * excludes overlong forms, surrogates and values above U+10FFFF, so no later check is needed. */
 int utf8_decode(const char *s, size_t n, uint32_t *cp)
 {
     static const uint8_t first_mask[5] = {0, 0x7F, 0x1F, 0x0F, 0x07};
@@ -52,6 +54,7 @@ int utf8_decode(const char *s, size_t n, uint32_t *cp)
     return want;
 }
 
+/* 0xF00 >> n gives the leading ones: 0xC0, 0xE0 or 0xF0 for n of 2, 3, 4. */
 int utf8_encode(char *out, uint32_t cp)
 {
     if (cp < 0x80) {
@@ -82,16 +85,8 @@ int utf8_bad_len(const char *s, size_t n)
     return matched_len(s, n, &want);
 }
 
-size_t utf8_complete_len(const char *s, size_t n)
-{
-    for (size_t back = 1; back <= 3 && back <= n; back++) {
-        uint32_t cp;
-        if (((uint8_t)s[n - back] & 0xC0) == 0x80) continue; /* look for the first byte */
-        return utf8_decode(s + n - back, back, &cp) == -1 ? n - back : n;
-    }
-    return n;
-}
-
+/* C0, DEL, C1, and the marks that change the direction of a terminal's text. Such marks can make a
+ * log line look like another line (CVE-2021-42574). */
 bool utf8_is_control(uint32_t cp)
 {
     if (cp < 0xA0) return cp < ' ' || cp >= 127;
@@ -99,6 +94,7 @@ bool utf8_is_control(uint32_t cp)
            (cp >= 0x2066 && cp <= 0x2069);
 }
 
+/* The length stays the same, so callers may use fixed buffers. */
 void utf8_show(char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {

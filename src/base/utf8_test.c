@@ -1,10 +1,11 @@
-/* utf8_test.c - UTF-8 against its definition: every code point, every short byte string. */
+/* utf8_test.c - compare UTF-8 with its definition,
+ * for every code point and every short byte string. */
 #include "utf8.h"
 #include "../../tests/unit.h"
 
 TEST(utf8_every_code_point)
 {
-    /* Goal: encode and decode are inverse; surrogates and values above U+10FFFF are rejected. */
+    /* Goal: encode and decode are inverse. Surrogates and values above U+10FFFF are rejected. */
     for (uint32_t cp = 0; cp <= 0x10FFFF; cp++) {
         char bytes[4];
         uint32_t back;
@@ -21,7 +22,7 @@ TEST(utf8_every_code_point)
     }
 }
 
-/* The definition, by shape and value rather than by table 3-7. */
+/* Return the length by the definition, from shape and value instead of table 3-7. */
 static int naive_len(const uint8_t *s, size_t n)
 {
     int len = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
@@ -38,8 +39,8 @@ static int naive_len(const uint8_t *s, size_t n)
 
 TEST(utf8_every_short_string)
 {
-    /* Goal: a decoded length agrees with the definition. Method: all 4-byte strings over boundary
-     * bytes. */
+    /* Goal: a decoded length equals the length by the definition. Method: all 4-byte strings of
+     * boundary bytes. */
     static const uint8_t boundary[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF,
                                        0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE,
                                        0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};
@@ -56,8 +57,7 @@ TEST(utf8_every_short_string)
 
 TEST(utf8_maximal_subparts)
 {
-    /* Goal: table 3-8 of the Unicode standard: the bytes that one replacement character
-     * replaces. */
+    /* Goal: one replacement character replaces the bytes of table 3-8 of the Unicode standard. */
     EXPECT_INT(utf8_bad_len("\xC0\xAF", 2), 1);
     EXPECT_INT(utf8_bad_len("\xE0\x80\x80", 3), 1);
     EXPECT_INT(utf8_bad_len("\xED\xA0\x80", 3), 1);
@@ -67,18 +67,6 @@ TEST(utf8_maximal_subparts)
     EXPECT_INT(utf8_bad_len("\xF1\xBF\x41", 3), 2);
     EXPECT_INT(utf8_bad_len("\x80", 1), 1);
     EXPECT_INT(utf8_bad_len("", 0), 0);
-}
-
-TEST(utf8_complete_len_holds_back)
-{
-    /* Goal: only a sequence that could still become valid is held back. */
-    EXPECT_INT(utf8_complete_len("ab\xF0\x9F\x98", 5), 2);
-    EXPECT_INT(utf8_complete_len("ab\xF0\x9F\x98\x80", 6), 6);
-    EXPECT_INT(utf8_complete_len("ab\xE2", 3), 2);
-    EXPECT_INT(utf8_complete_len("ab\xC0", 3), 3);
-    EXPECT_INT(utf8_complete_len("ab\xE0\x80", 4), 4);
-    EXPECT_INT(utf8_complete_len("\x80\x80\x80\x80", 4), 4);
-    EXPECT_INT(utf8_complete_len("", 0), 0);
 }
 
 TEST(utf8_valid_and_width)

@@ -1,4 +1,5 @@
-/* utf8_width.c - the columns of a code point; separate from utf8.c, which needs no library. */
+/* utf8_width.c - the width of a code point. This file is separate from utf8.c, because utf8.c needs
+ * no library. */
 #include "utf8.h"
 
 #include <utf8proc.h>

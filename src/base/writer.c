@@ -1,9 +1,14 @@
 /* writer.c - see writer.h.
  *
  * Pieces of lines pass through a queue. The thread waits for the descriptor with poll, so that
- * writer_close can end it, and writes at most PIPE_BYTES at a time, which a ready pipe accepts
- * completely. After a write that failed within a line, the next one begins with a line feed, so
- * that a truncated line is never continued by another. */
+ * writer_close can end it. It writes at most PIPE_BYTES at a time, which a ready pipe accepts
+ * completely. If the previous write failed within a line, the next write begins with a line feed.
+ * No line therefore continues a truncated line.
+ *
+ *   any thread: writer_put --> queue of pieces --> writer's thread: poll, write --> fd
+ *
+ * A slow reader of the log therefore never delays a request: lines beyond n_byte_max are lost and
+ * counted. */
 #include "writer.h"
 #include "check.h"
 
@@ -15,7 +20,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,23 +30,25 @@
 enum { PIECES_MAX = 4096, PIPE_BYTES = 4096, POLL_MS = 50 };
 
 struct piece {
-    char *data; /* owned; NULL: end of the thread */
+    char *data; /* bytes of the piece, owned; NULL: the thread ends */
     size_t n;
 };
 struct writer {
-    int fd;
-    size_t n_byte_max;
-    struct queue *queue; /* owned: struct piece */
-    atomic_size_t n_held;
-    _Atomic int64_t n_lost, until_us; /* until_us: time to give up; 0: never */
+    int fd;               /* borrowed, never closed here */
+    size_t n_byte_max;    /* limit of n_held */
+    struct queue *queue;  /* owned: struct piece */
+    atomic_size_t n_held; /* bytes in the queue and in the current write */
+    /* number of lost lines; end of the thread's writing, 0: none */
+    _Atomic int64_t n_lost, until_us;
     pthread_t thread;
     bool started;
 
-    /* its thread */
-    int64_t n_reported; /* part of n_lost that is reported */
-    bool torn;          /* the last byte written is within a line */
+    /* fields of the writer's thread */
+    int64_t n_reported; /* number of reported lost lines */
+    bool torn;          /* true if the last written byte is within a line */
 };
 
+/* Return the number of line feeds, because lost lines are reported as a number. */
 static int64_t count_lines(const char *s, size_t n)
 {
     int64_t lines = 0;
@@ -57,23 +63,27 @@ static void lose(struct writer *w, const char *s, size_t n)
 
 /* ---- the thread ---- */
 
+/* Return true if writer_close's wait is over. until_us is 0 before writer_close. */
 static bool given_up(const struct writer *w)
 {
     int64_t until = atomic_load(&w->until_us);
     return until && time_us() >= until;
 }
 
+/* Wait until fd accepts bytes. Return false if the wait of writer_close ends first. POLL_MS limits
+ * the delay of this check. */
 static bool wait_ready(const struct writer *w)
 {
     struct pollfd p = {.fd = w->fd, .events = POLLOUT};
     while (!given_up(w)) {
         int rc = poll(&p, 1, POLL_MS);
-        if (rc > 0 || (rc < 0 && errno != EINTR)) return true; /* even if a write will fail */
+        /* also true if the write fails */
+        if (rc > 0 || (rc < 0 && errno != EINTR)) return true;
     }
     return false;
 }
 
-/* Write s[0..n). Returns the number of bytes written. */
+/* Write s[0, n). Returns the number of bytes written. */
 static size_t write_most(const struct writer *w, const char *s, size_t n)
 {
     size_t done = 0;
@@ -88,6 +98,7 @@ static size_t write_most(const struct writer *w, const char *s, size_t n)
     return done;
 }
 
+/* Write a piece, and update `torn`. All lines that were not written completely count as lost. */
 static void write_lines(struct writer *w, const char *s, size_t n)
 {
     if (w->torn) w->torn = write_most(w, "\n", 1) != 1;
@@ -96,7 +107,7 @@ static void write_lines(struct writer *w, const char *s, size_t n)
     if (done < n) lose(w, s + done, n - done);
 }
 
-/* Report how many lines were lost, once a line has been written again. */
+/* Report the number of lost lines. Call it after writing has resumed. */
 static void report_lost(struct writer *w)
 {
     struct buf b = {0};
@@ -111,6 +122,8 @@ static void report_lost(struct writer *w)
     buf_deinit(&b);
 }
 
+/* Run the thread until the piece without data. n_held is reduced after the write, so that
+ * writer_flush waits for the write too. */
 static void *write_on(void *writer)
 {
     struct writer *w = writer;
@@ -130,11 +143,7 @@ static void *write_on(void *writer)
 
 static int start(struct writer *w, struct err *e)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
-    w->started = pthread_create(&w->thread, NULL, write_on, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    w->started = os_thread_start(&w->thread, write_on, w);
     return w->started ? 0 : err_set(e, ERR_MEMORY, "cannot start the log's thread");
 }
 
@@ -151,7 +160,8 @@ int writer_open(struct writer **out, int fd, size_t n_byte_max, struct err *e)
     return rc;
 }
 
-/* Wait for the thread. Returns false if it is still in a write. */
+/* Wait for the thread. Returns false if it is still in a write. pthread_timedjoin_np counts in real
+ * time. The second of tolerance covers the last poll. */
 static bool join(struct writer *w, int wait_ms)
 {
     struct timespec until;
@@ -162,6 +172,8 @@ static bool join(struct writer *w, int wait_ms)
     return false;
 }
 
+/* until_us is set before the end piece is queued, so that the thread cannot wait forever for a
+ * blocked reader. If the thread does not end, its memory stays allocated on purpose. */
 void writer_close(struct writer *w, int wait_ms)
 {
     if (!w) return;
@@ -172,12 +184,13 @@ void writer_close(struct writer *w, int wait_ms)
         for (int i = 0; !queue_push(w->queue, &p) && i < wait_ms + 1000; i++) poll(NULL, 0, 1);
         ended = join(w, wait_ms);
     }
-    if (!ended) return; /* the thread still uses its memory */
+    if (!ended) return; /* the thread still uses this memory */
     while (w->queue && queue_pop(w->queue, &p, 0)) free(p.data);
     queue_close(w->queue);
     free(w);
 }
 
+/* n_held is added before the check, so that parallel calls cannot exceed the limit together. */
 bool writer_put(struct writer *w, const char *lines, size_t n)
 {
     if (n == 0) return true;
@@ -194,6 +207,7 @@ bool writer_put(struct writer *w, const char *lines, size_t n)
 
 void writer_flush(const struct writer *w, int wait_ms)
 {
+    CHECK(wait_ms >= 0, "%d ms", wait_ms);
     for (int i = 0; atomic_load(&w->n_held) > 0 && i < wait_ms; i++) poll(NULL, 0, 1);
 }
 

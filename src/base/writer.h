@@ -1,6 +1,6 @@
-/* writer.h - lines written to a descriptor by a thread of its own, so that no caller waits for a
- * blocked reader, a full disk or a terminal. The buffer is bounded: lines that do not fit are
- * dropped and counted, and a line reports their number when writing resumes. */
+/* writer.h - lines that a separate thread writes to a descriptor. No caller therefore waits for a
+ * blocked reader, a full disk or a terminal. The buffer is bounded. Lines that do not fit are
+ * dropped and counted. When writing resumes, a line reports the number of dropped lines. */
 #ifndef QUOTH_BASE_WRITER_H
 #define QUOTH_BASE_WRITER_H
 
@@ -12,17 +12,19 @@
 
 struct writer; /* opaque */
 
-/* Open a writer to fd (borrowed) with at most n_byte_max bytes pending. */
+/* Open a writer to fd (borrowed) with at most n_byte_max bytes pending. The caller owns *out.
+ * ERR_MEMORY also if the thread cannot start. */
 int writer_open(struct writer **out, int fd, size_t n_byte_max, struct err *e);
-/* Write pending lines for at most wait_ms. A thread that is blocked longer is abandoned. NULL is
- * allowed. */
+/* Write pending lines for at most wait_ms, then free w. A thread that stays blocked is abandoned.
+ * NULL is allowed. */
 void writer_close(struct writer *w, int wait_ms);
 
-/* Append whole lines. Returns false if they were dropped. Never waits for the descriptor. Any
- * thread. */
+/* Append whole lines. Returns false if they were dropped.
+ * Never waits for the descriptor. Any thread. */
 bool writer_put(struct writer *w, const char *lines, size_t n);
 /* Wait until all pending lines are written or lost, for at most wait_ms. */
 void writer_flush(const struct writer *w, int wait_ms);
-int64_t writer_n_lost(const struct writer *w); /* lines lost since writer_open */
+/* Return the number of lines lost since writer_open. */
+int64_t writer_n_lost(const struct writer *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* Goal: no reader of the log delays a thread that logs, and every line that is written is whole. */
+/* Goal: no reader of the log delays a thread that logs, and every written line is whole. */
 #include "writer.h"
 
 #include "buf.h"
@@ -44,10 +44,11 @@ TEST(writer_drops_what_is_not_read)
     EXPECT_INT(writer_n_lost(w), 2000 - n);
     struct buf b = {0};
     read_all(&b, p[0]);
-    EXPECT(writer_put(w, "after\n", 6)); /* then the line that counts the lost ones */
+    EXPECT(writer_put(w, "after\n", 6)); /* the line with the number of lost lines follows */
     read_all(&b, p[0]);
     buf_add_char(&b, 0);
-    int lines = 0, lost = 0; /* two gaps, if the thread began to write after the buffer was full */
+    /* there are two gaps if the thread began to write after the buffer was full */
+    int lines = 0, lost = 0;
     for (const char *s = b.data; *s; s = strchr(s, '\n') + 1) {
         const char *end = strchr(s, '\n'), *of = strstr(s, " lines of this log were lost");
         NEED(end);
@@ -82,7 +83,7 @@ TEST(writer_flush_waits_for_the_lines_but_not_for_ever)
     char long_line[8000];
     memset(long_line, 'x', sizeof long_line);
     long_line[sizeof long_line - 1] = '\n';
-    EXPECT(writer_put(w, long_line, sizeof long_line)); /* more than the pipe holds */
+    EXPECT(writer_put(w, long_line, sizeof long_line)); /* more than the pipe's capacity */
     writer_flush(w, 20);
     writer_close(w, 0);
     close(p[0]), close(p[1]);
@@ -110,7 +111,7 @@ TEST(writer_closes_before_a_reader_that_stopped)
 
 TEST(writer_ends_a_line_that_was_cut)
 {
-    /* Method: the file may not exceed 100 bytes, as on a full disk, and later may again. */
+    /* Method: limit the file to 100 bytes, as on a full disk. Then remove the limit. */
     const char *path = temp_path("log");
     int fd = open(path, O_CREAT | O_RDWR | O_APPEND | O_CLOEXEC, 0600);
     struct writer *w;

@@ -1,4 +1,11 @@
-/* batch.c - fills struct batch with work like an engine's; see measure.h. */
+/* batch.c - fill a struct batch with work like that of an engine; see measure.h.
+ *
+ * Sequences have disjoint pages. Page i of a sequence is interleaved with those of the others, as
+ * in an engine after some time:
+ *
+ *   page number = i * n_seq_max + seq        slot = page number * page_rows + pos % page_rows
+ *
+ * Tokens are pseudo-random from a fixed seed, so that every run computes the same work. */
 #include "measure.h"
 
 #include "base/rng.h"
@@ -21,6 +28,8 @@ int32_t bench_batch_page(const struct bench_batch *b, int seq, int i)
     return i * b->n_seq_max + seq;
 }
 
+/* Append rows [pos0, pos0 + n) of a sequence. KV before pos0 is read as it is: its values do not
+ * change the time. Only the last row may have logits. */
 void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_logits)
 {
     struct batch *t = &b->batch;

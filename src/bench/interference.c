@@ -1,13 +1,13 @@
-/* interference.c - quoth bench interference: how a long prompt that arrives while other sequences decode
- * changes their pace, and how long the prompt takes.
+/* interference.c - quoth bench interference: the effect of a long prompt on the pace of decoding
+ * sequences, and the time of that prompt.
  *
  *   alone     the prompt without other sequences
  *   idle      the streams generate, no prompt
  *   during    the same streams while the prompt is computed (--itl-target-ms limits its share)
- *   idle      again: idle counts both, so that drift of the machine is visible
+ *   idle      the first case again; both give `idle`, so that drift of the machine is visible
  *
- * The engine is stepped by hand and without a prefix cache; a gap is the time between two tokens of a
- * stream as seen by its client. */
+ * The engine is stepped by hand and without a prefix cache. A gap is the time between two tokens of
+ * a stream at its client. */
 #include "measure.h"
 
 #include "base/os.h"
@@ -33,19 +33,22 @@ static const struct option options[] = {
 };
 
 struct stream {
-    struct queue *queue; /* owned */
+    struct queue *queue; /* events of the request, owned */
     uint64_t id;
-    int64_t last_us; /* time of its last token; 0: none yet */
+    int64_t last_us; /* time of the last token; 0 before the first token */
     bool done;
 };
 
+/* State of a measurement. rng: state of the random tokens of prompts. */
 struct scene {
     struct session s;
-    struct stream *stream; /* owned [n_stream + 1], the last is the prompt */
+    struct stream *stream; /* owned [n_stream + 1]; the last one is the prompt */
     uint64_t rng;
-    struct samples *gaps; /* receives gaps of the streams; NULL: discard */
+    struct samples *gaps; /* borrowed; gaps of the streams; NULL: discard */
 };
 
+/* Submit a request of n random tokens on a stream.
+ * Greedy sampling is the cheapest, so it hides least. */
 static int send(struct scene *c, struct stream *st, int n, int max_tokens, struct err *e)
 {
     struct request *r = request_open(e);
@@ -66,6 +69,7 @@ static int send(struct scene *c, struct stream *st, int n, int max_tokens, struc
     return rc;
 }
 
+/* Read a stream's events. counts: add the gaps between its tokens to c->gaps. */
 static int listen(struct scene *c, struct stream *st, bool counts, struct err *e)
 {
     struct event ev;
@@ -81,6 +85,8 @@ static int listen(struct scene *c, struct stream *st, bool counts, struct err *e
     return 0;
 }
 
+/* Run one step of the engine and read all streams.
+ * The last stream is the prompt, which has no gaps. */
 static int step(struct scene *c, struct err *e)
 {
     engine_step(c->s.engine);
@@ -89,7 +95,7 @@ static int step(struct scene *c, struct err *e)
     return rc;
 }
 
-/* Step until the prompt's first token; *us: the time that it took. */
+/* Step until the prompt's first token. Set *us to the duration in microseconds. */
 static int run_prompt(struct scene *c, double *us, struct err *e)
 {
     struct stream *st = &c->stream[n_stream];
@@ -100,6 +106,7 @@ static int run_prompt(struct scene *c, double *us, struct err *e)
     return rc;
 }
 
+/* Step without the prompt. */
 static int run_idle(struct scene *c, struct err *e)
 {
     int rc = 0;
@@ -107,6 +114,7 @@ static int run_idle(struct scene *c, struct err *e)
     return rc;
 }
 
+/* Return true if each stream has a token, so its prompt is computed. */
 static bool all_generate(const struct scene *c)
 {
     for (int i = 0; i < n_stream; i++)
@@ -114,11 +122,13 @@ static bool all_generate(const struct scene *c)
     return true;
 }
 
+/* Durations of the prompt alone and among the streams. */
 struct outcome {
     struct samples idle, during; /* owned; ms */
     double alone_us, among_us;
 };
 
+/* Run the four cases of the head, in that order. */
 static int measure(struct scene *c, struct outcome *o, struct err *e)
 {
     int room = model_info(c->s.model)->context_max - (int)n_context;
@@ -131,11 +141,12 @@ static int measure(struct scene *c, struct outcome *o, struct err *e)
     c->gaps = &o->during;
     if (rc == 0) rc = run_prompt(c, &o->among_us, e);
     c->gaps = NULL;
-    if (rc == 0) rc = step(c, e); /* its gap began during the prompt */
+    if (rc == 0) rc = step(c, e); /* this gap began during the prompt */
     c->gaps = &o->idle;
     return rc ? rc : run_idle(c, e);
 }
 
+/* The ratios compare the gaps with the idle ones, and the prompt's rate with its rate alone. */
 static void report(struct outcome *o)
 {
     samples_sort(&o->idle);
@@ -161,6 +172,8 @@ static void report(struct outcome *o)
            100 * among / alone);
 }
 
+/* The context has room for both lengths and more, so that streams do not end during the
+ * measurement. */
 static int open_scene(struct scene *c, const char *model, struct err *e)
 {
     int longest = (int)(n_prompt > n_context ? n_prompt : n_context);
@@ -206,11 +219,11 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_interference = {
     .name = "bench interference",
-    .summary = "effect of a long prompt on running answers, and of these on it",
+    .summary = "effect of a long prompt and of running answers on each other",
     .usage = "[MODEL] [OPTIONS]",
-    .detail = "Sequences generate; a prompt arrives. The time between their tokens with it and "
-              "without, and the "
-              "prompt's rate beside them and alone. --itl-target-ms moves between the two: 2x, 4x.",
+    .detail = "A prompt arrives while sequences generate. The report has the time between their "
+              "tokens with and without the prompt. It also has the prompt's rate with and without "
+              "the sequences. --itl-target-ms (2x, 4x) sets the balance.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

@@ -1,13 +1,17 @@
-/* kernels.c - quoth bench kernels: speed of a model's arithmetic, compared with the machine's limits.
- * Rows and units are those of llama-bench and llama-batched-bench.
+/* kernels.c - quoth bench kernels: speed of a model's arithmetic, compared with the machine's
+ * limits. Rows and units are those of llama-bench and llama-batched-bench.
  *
- *   pp512      a prompt of 512 tokens, the last one's logits        tokens/s
+ *   pp512      a prompt of 512 tokens, the last token's logits      tokens/s
  *   tg128      128 tokens one after the other                       tokens/s
  *   tg32 x 8   eight sequences concurrently, 32 tokens each         tokens/s of all together
  *
- * Each at every --depth: with that many tokens in the cache before (kernels_rows.c). With --op the
- * backend's ops one by one (kernels_ops.c). With -o the model is written as a GGUF instead, so that
- * other programs can be measured on the same weights. */
+ * Each row is measured at every --depth, the number of tokens in the cache before (kernels_rows.c).
+ * --op measures the backend's ops one by one (kernels_ops.c). -o writes the model as a GGUF file
+ * instead, so that other programs can be measured on the same weights.
+ *
+ *    options -> plan_read -> kernels_rows; kernels_ops (--op); kernels_fusion (--fusion)
+ *
+ * "none" is an empty list, so that a kind of row can be skipped. */
 #include "kernels.h"
 
 #include <stdio.h>
@@ -52,7 +56,7 @@ static const struct option options[] = {
     NAME_OPTION("op", "NAME,...", &ops, kernels_op_name,
                 "measure single ops instead: linear, attn, rms_norm ... or all", .many = true),
     FLAG_OPTION("fusion", &fusion, "measure the gain of each fusion of ops instead"),
-    TEXT_OPTION("output", "FILE.gguf", &out_path, "write the model as a GGUF and measure nothing",
+    TEXT_OPTION("output", "FILE.gguf", &out_path, "write the model as a GGUF without measuring it",
                 .letter = 'o'),
     FLAG_OPTION("limits", &limits,
                 "measure the machine's limits for each row (default on; --no-limits)"),
@@ -68,6 +72,7 @@ static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
     progress_bar(ctx, done, n_byte);
 }
 
+/* Random weights have no data in memory: the writer generates each tensor. */
 static int write_model(const char *model, struct err *e)
 {
     struct checkpoint *c;
@@ -77,8 +82,9 @@ static int write_model(const char *model, struct err *e)
     return rc;
 }
 
-/* ---- what to measure ---- */
+/* ---- the plan ---- */
 
+/* Free the lists of a plan. */
 static void plan_deinit(struct kernels_plan *p)
 {
     vec_deinit(&p->prompt);
@@ -87,6 +93,7 @@ static void plan_deinit(struct kernels_plan *p)
     vec_deinit(&p->depth);
 }
 
+/* Read the options into a plan. The context is the deepest cache plus the longest run. */
 static int plan_read(struct kernels_plan *p, struct err *e)
 {
     int rc = numbers_read(&p->prompt, prompts, 1, TOKENS_MOST, e);
@@ -129,21 +136,18 @@ const struct command command_bench_kernels = {
     .summary = "tokens a second of prompts, generation and batches, without a server",
     .usage = "[MODEL] [OPTIONS]",
     .detail =
-        "With --shape NAME --quant TYPE a model of random weights in that shape is measured; with "
-        "-o FILE.gguf too it is written instead, for other programs. GB/s counts the weights and "
-        "the KV that a step must read, TOP/s two operations for each weight and row; of read and "
-        "of peak are "
-        "their parts of the bandwidth (in cache: it read more than memory gives) and of the peak "
-        "of the instructions in "
-        "use. Phases are "
-        "of the thread pool, for each step; serial is the part of the time outside of them, idle "
-        "the part inside that threads waited. With --op the "
-        "rows are single ops: linear layers by name, type and shape, attention at each depth, the "
-        "rest by the model's widths, for 1 row and as many as --batch and --prompt set; without "
-        "--depth attention for one row at depths of 1k, 8k, 32k and 128k and for prompts of 512 "
-        "and "
-        "8192 tokens. With --fusion each row is measured with all fusions and without one, in "
-        "turns.",
+        "--shape NAME --quant TYPE measures a model of random weights in that shape. If -o "
+        "FILE.gguf is also given, the model is written for other programs and not measured. GB/s "
+        "counts the weights and the KV that a step must read. TOP/s counts two operations for each "
+        "weight and row. The columns \"of read\" and \"of peak\" are shares of the bandwidth and "
+        "of the peak of the instructions in use. \"in cache\" replaces a share of the bandwidth "
+        "above 1. Phases are those of the thread pool, per step. \"serial\" is the share of the "
+        "time outside of phases, \"idle\" the share inside that threads waited. With --op each row "
+        "is a single op: linear layers by name, type and shape, attention at each depth, the "
+        "others by the model's widths. Ops are measured for 1 row and for the rows of --batch and "
+        "--prompt. Without --depth, attention is measured for one row at depths of 1k, 8k, 32k and "
+        "128k, and for prompts of 512 and 8192 tokens. With --fusion each row is measured with all "
+        "fusions and without one, in turns.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

@@ -1,6 +1,7 @@
-/* kernels_attn.c - quoth bench kernels --op attn: a row each of --batch sequences, and --prompt rows of
- * one, at each --depth (else the default ones). A sample is one pass through all layers, after evicting
- * the caches. GB/s counts K and V, TOP/s 2 (d_k + d_v) for each head, row and position attended to. */
+/* kernels_attn.c - quoth bench kernels --op attn. The rows are --batch sequences of one row each,
+ * and --prompt rows of one sequence, at each --depth or the default depths. A sample is one pass
+ * through all layers, after evicting the caches. GB/s are those of K and V. TOP/s are 2 (d_k + d_v)
+ * operations for each head, row and visible position. */
 #include "kernels_ops.h"
 
 #include "base/os.h"
@@ -11,12 +12,14 @@
 static const int usual_depth[] = {1 << 10, 8 << 10, 32 << 10, 128 << 10},
                  usual_prompt[] = {512, 8192};
 
+/* Copy the batch to the device once, so that the copy is not measured. */
 static void bring_batch(struct ops *b)
 {
     struct backend *be = b->s.backend;
     b->on_device = be->op->begin(be, &b->batch.batch);
 }
 
+/* Run attention of layer i over the batch on the device. */
 static void run_attn_step(struct ops *b, int i)
 {
     struct backend *be = b->s.backend;
@@ -28,12 +31,15 @@ static void run_attn_step(struct ops *b, int i)
     be->op->attn(be, b->y, b->x, &b->kv.layer[i], b->on_device, &spec);
 }
 
+/* One call for --batch (call.run). The batch is on the device already. */
 static void run_attn(struct ops *b, const struct call *c, int i)
 {
     (void)c;
     run_attn_step(b, i);
 }
 
+/* Run a prompt in batches of PROMPT_ROWS rows, as an engine does. Here the copy of each batch is
+ * measured too. */
 static void run_prompt_attn(struct ops *b, const struct call *c, int i)
 {
     for (int at = 0; at < c->n_row; at += PROMPT_ROWS) {
@@ -45,8 +51,8 @@ static void run_prompt_attn(struct ops *b, const struct call *c, int i)
     }
 }
 
-/* Fill every page of every layer: memory that was never written would be mapped to one page of
- * zeros. */
+/* Fill every page of every layer,
+ * because memory that was never written is mapped to one page of zeros. */
 static int fill_kv(struct ops *b, struct err *e)
 {
     struct backend *be = b->s.backend;
@@ -61,6 +67,7 @@ static int fill_kv(struct ops *b, struct err *e)
     return rc ? rc : ops_set_index(b, 0, e);
 }
 
+/* Return limits that fit all measured cases. */
 struct batch_limits ops_batch_limits(const struct ops *b)
 {
     bool usual = b->usual_attn;
@@ -70,6 +77,8 @@ struct batch_limits ops_batch_limits(const struct ops *b)
         .n_row = b->n_row_max, .n_seq = n_seq, .n_out = n_seq, .page_stride = stride};
 }
 
+/* Open a KV store with as many layers as a quarter of the free memory holds. Several layers prevent
+ * that one stays in a cache. A second call has no effect. */
 int ops_open_kv(struct ops *b, struct err *e)
 {
     enum kv_type type = KV_F16;
@@ -84,13 +93,19 @@ int ops_open_kv(struct ops *b, struct err *e)
     struct kv_geometry *all = calloc((size_t)n, sizeof *all);
     if (!all) return err_memory(e, "the KV geometry", (unsigned long long)n * sizeof *all);
     for (int i = 0; i < n; i++) all[i] = geometry;
-    rc = kv_store_open(&b->kv, b->s.backend, all, n, type, page_rows, stride * n_seq, e);
+    struct kv_store_options so = {.backend = b->s.backend,
+                                  .layer = all,
+                                  .n_layer = n,
+                                  .type = type,
+                                  .page_rows = page_rows,
+                                  .n_page = stride * n_seq};
+    rc = kv_store_open(&b->kv, &so, e);
     free(all);
     if (rc == 0) rc = bench_batch_open(&b->batch, &l, page_rows, 1, e);
     return rc ? rc : fill_kv(b, e);
 }
 
-/* Measure n_seq sequences of one row each, or one of n rows, from position `depth` on. */
+/* Measure n_seq sequences of one row each, or one sequence of n rows, from position `depth` on. */
 static int measure_attn_case(struct ops *b, bool is_prompt, int n_seq, int n, int depth,
                              struct err *e)
 {
@@ -115,6 +130,7 @@ static int measure_attn_case(struct ops *b, bool is_prompt, int n_seq, int n, in
     return ops_measure_call(b, &c, e);
 }
 
+/* Measure the cases that are used without --depth. */
 static int measure_usual_attn(struct ops *b, struct err *e)
 {
     int rc = ops_open_kv(b, e);
@@ -125,6 +141,7 @@ static int measure_usual_attn(struct ops *b, struct err *e)
     return rc;
 }
 
+/* Measure all given depths with all batches and prompts. */
 int ops_measure_attn(struct ops *b, struct err *e)
 {
     const struct kernels_plan *p = b->plan;

@@ -1,20 +1,21 @@
-/* kernels_fusion.c - quoth bench kernels --fusion: the gain of each of the backend's fusions, and a check
- * that it does not change a bit.
+/* kernels_fusion.c - quoth bench kernels --fusion: the gain of each of the backend's fusions. It
+ * also checks that a fusion changes no bit.
  *
- * Runs with all fusions and runs without one alternate, so that load by other programs slows both; the
- * gain is the median of the ratios of neighbouring runs. */
+ * Runs with all fusions alternate with runs without one fusion, so that other programs slow both
+ * kinds. The gain is the median of the ratios of neighbouring runs. */
 #include "kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The model that is measured. All cases share it. */
 struct table {
-    const struct kernels_plan *plan;
+    const struct kernels_plan *plan; /* borrowed */
     struct session s;
-    struct bench_model *b;
+    struct bench_model *b; /* owned */
 };
 
-/* plain: the fusion that is disabled in every other run. */
+/* Measure a case. plain: the fusion that every second run disables. */
 static int measure_fusion(const struct table *t, const struct bench_case *c, unsigned plain,
                           const char *name, const char *what, struct err *e)
 {
@@ -28,7 +29,7 @@ static int measure_fusion(const struct table *t, const struct bench_case *c, uns
     backend->plain = plain;
     const bool same = bench_model_bits(t->b, c) == bits;
     for (int i = 0; i < t->plan->n_repeat && ok; i++) {
-        backend->plain = i % 2 ? plain : 0; /* the order alternates too */
+        backend->plain = i % 2 ? plain : 0; /* the order also alternates */
         double one = bench_model_time(t->b, c);
         backend->plain = i % 2 ? 0 : plain;
         double other = bench_model_time(t->b, c);
@@ -54,6 +55,7 @@ static int measure_fusion(const struct table *t, const struct bench_case *c, uns
     return rc;
 }
 
+/* Measure each fusion alone, then all together. */
 static int measure_case(const struct table *t, const struct bench_case *c, struct err *e)
 {
     int rc = 0;

@@ -1,11 +1,11 @@
-/* kernels_linear.c - quoth bench kernels --op linear: all matrices in the order of the file, as in a
- * forward pass, each timed separately: its cache hits are those of a forward pass. A sample is one such
- * pass. GB/s counts the weights in their file format. */
+/* kernels_linear.c - quoth bench kernels --op linear: all matrices in the order of the file, as in
+ * a forward pass. Each matrix is timed separately, with the cache hits of a forward pass. A sample
+ * is one such pass. GB/s are those of the weights in their file format. */
 #include "kernels_ops.h"
 
 #include "base/os.h"
 
-/* Return false for a head with more rows than sequences: a prompt has one row of logits. */
+/* Return false for a head with more rows than sequences, because a prompt has one row of logits. */
 static bool is_met(const struct ops *b, const struct group *g, int n_row)
 {
     return !g->is_head || n_row <= b->plan->n_seq;
@@ -31,6 +31,7 @@ static bool turn_linear(struct ops *b, int n_row)
     return true;
 }
 
+/* Print the row of a group: matrices of equal name, type and shape. */
 static void print_linear(const struct ops *b, const struct group *g, int n_row,
                          const struct limit limit[2])
 {
@@ -51,6 +52,7 @@ static int measure_linear_rows(struct ops *b, int n_row, struct err *e)
     struct limit limit[N_ARITH][2];
     struct limits *l = b->plan->limits ? b->limits : NULL;
     progress_note("linear");
+    /* a warm-up, whose samples are dropped */
     turn_linear(b, n_row);
     for (size_t g = 0; g < b->group.n; g++) b->group.v[g].us.n = 0;
     for (enum arith k = 0; k < N_ARITH; k++) limit[k][0] = limits_now(l, k);

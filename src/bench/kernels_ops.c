@@ -1,8 +1,12 @@
-/* kernels_ops.c - quoth bench kernels --op: the backend's ops one by one, on a model's weights and
- * widths but without the model; linear layers and attention are in kernels_linear.c and kernels_attn.c.
+/* kernels_ops.c - quoth bench kernels --op: the backend's ops one by one, with a model's weights
+ * and widths but without the model. kernels_linear.c and kernels_attn.c have linear layers and
+ * attention.
  *
- * The ops here run repeatedly on the same few rows, which are then in a cache as they are in a forward
- * pass; a sample is enough calls to fill SAMPLE_US. GB/s counts bytes read and written. */
+ * The ops of this file run repeatedly on the same few rows, so that the rows are in a cache, as in
+ * a forward pass. A sample is enough calls to fill SAMPLE_US. GB/s are bytes read and written.
+ *
+ *    list_rows -> session_checkpoint, session_backend -> read_sizes -> open_weights -> open_buffers
+ *      -> for each op: rows -> ops_measure_call: limits, time_call, limits, a row of the table */
 #include "kernels_ops.h"
 
 #include "base/cpu.h"
@@ -13,10 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* microseconds of a sample, long compared with the clock's resolution of 1 us */
 enum { SAMPLE_US = 20000 };
 
 /* ---- one row ---- */
 
+/* Append n_repeat means of microseconds per call. A call whose data come from memory runs each of
+ * its n_cycle variants once, after the caches were evicted. */
 static int time_call(struct ops *b, const struct call *c, struct samples *us, struct err *e)
 {
     bool ok = true;
@@ -34,6 +41,7 @@ static int time_call(struct ops *b, const struct call *c, struct samples *us, st
     return ok ? 0 : err_memory(e, "samples", sizeof(double));
 }
 
+/* Print a row as JSON. gb and top are GB/s and TOP/s. */
 static void print_json(const struct call *c, const struct samples *us, double gb, double top,
                        const struct limit limit[2])
 {
@@ -47,6 +55,7 @@ static void print_json(const struct call *c, const struct samples *us, double gb
            share_json(peak, top * 1e12, limit[0].ops, limit[1].ops));
 }
 
+/* Print a row as text. "in cache" and "above peak" replace shares that cannot be limits. */
 static void print_text(const struct call *c, const struct samples *us, double gb, double top,
                        const struct limit limit[2])
 {
@@ -58,6 +67,7 @@ static void print_text(const struct call *c, const struct samples *us, double gb
            share_text(peak, top * 1e12, limit[0].ops, limit[1].ops, ABOVE_PEAK));
 }
 
+/* Bytes per microsecond times 1e-3 are GB/s. Operations per microsecond times 1e-6 are TOP/s. */
 void ops_print_call(const struct ops *b, const struct call *c, const struct samples *us,
                     const struct limit limit[2])
 {
@@ -66,7 +76,7 @@ void ops_print_call(const struct ops *b, const struct call *c, const struct samp
     fflush(stdout);
 }
 
-/* Return the limits of a call; none if its data stays in a cache. */
+/* Return the limits of a call; zeros if its data remain in a cache. */
 static struct limit limit_of(struct ops *b, const struct call *c)
 {
     bool wanted = c->from_memory && b->plan->limits;
@@ -87,8 +97,9 @@ int ops_measure_call(struct ops *b, const struct call *c, struct err *e)
     return rc;
 }
 
-/* ---- the rest ---- */
+/* ---- other ops ---- */
 
+/* The functions run_ are call.run: one call of an op, the i-th of a cycle. */
 static void run_rms_norm(struct ops *b, const struct call *c, int i)
 {
     (void)i;
@@ -96,6 +107,7 @@ static void run_rms_norm(struct ops *b, const struct call *c, int i)
     be->op->rms_norm(be, b->y, b->x, b->ones, c->n_row, (int)c->n, 1e-5f);
 }
 
+/* cos and sin are ones and zeros: their values do not change the time. */
 static void run_rope(struct ops *b, const struct call *c, int i)
 {
     (void)i;
@@ -125,7 +137,7 @@ static void run_kv_put(struct ops *b, const struct call *c, int i)
     be->op->kv_put(be, &b->kv.layer[i], b->x, b->x, b->index, c->n_row);
 }
 
-/* Measure n values per row, at bytes_each per value. */
+/* Measure an op with n values per row and bytes_each bytes per value. */
 static int measure_rows(struct ops *b, const struct call *like, double bytes_each, struct err *e)
 {
     int rc = 0;
@@ -141,6 +153,7 @@ static int measure_rows(struct ops *b, const struct call *like, double bytes_eac
     return rc;
 }
 
+/* 8 bytes: a value is read and written as f32. */
 static int measure_rms_norm(struct ops *b, struct err *e)
 {
     return measure_rows(b, &(struct call){.op = "rms_norm", .run = run_rms_norm, .n = b->d}, 8, e);
@@ -152,6 +165,7 @@ static int measure_rope(struct ops *b, struct err *e)
     return measure_rows(b, &(struct call){.op = "rope", .run = run_rope, .n = n}, 8, e);
 }
 
+/* 12 bytes: two values are read and one is written, as f32. */
 static int measure_silu_mul(struct ops *b, struct err *e)
 {
     return measure_rows(b, &(struct call){.op = "silu_mul", .run = run_silu_mul, .n = b->d_ff}, 12,
@@ -163,6 +177,7 @@ static int measure_add(struct ops *b, struct err *e)
     return measure_rows(b, &(struct call){.op = "add", .run = run_add, .n = b->d}, 12, e);
 }
 
+/* 4 bytes: a value is read as f32. The written page is not counted. */
 static int measure_kv_put(struct ops *b, struct err *e)
 {
     int rc = ops_open_kv(b, e), n_slot = b->kv.n_page * b->kv.page_rows;
@@ -177,8 +192,9 @@ static int measure_kv_put(struct ops *b, struct err *e)
     return rc ? rc : measure_rows(b, &c, 4, e);
 }
 
+/* The ops of --op, in the order of the report. */
 static const struct op {
-    const char *name;
+    const char *name; /* static */
     int (*measure)(struct ops *b, struct err *e);
 } ops[] = {
     {"linear", ops_measure_linear}, {"attn", ops_measure_attn},     {"rms_norm", measure_rms_norm},
@@ -188,6 +204,8 @@ static const struct op {
 
 /* ---- opening ---- */
 
+/* Return the number of the key ARCH.key; 1 if it is not positive or too large, because the file may
+ * contain anything. */
 static int size_of(const struct checkpoint *c, const char *key, int64_t fallback)
 {
     char full[160];
@@ -197,6 +215,7 @@ static int size_of(const struct checkpoint *c, const char *key, int64_t fallback
     return n > 0 && n < 1 << 24 ? (int)n : 1;
 }
 
+/* Read the widths of ops from GGUF's metadata. Missing ones have the values of simple models. */
 static void read_sizes(struct ops *b)
 {
     const struct checkpoint *c = b->s.checkpoint;
@@ -208,8 +227,8 @@ static void read_sizes(struct ops *b)
     b->d_head = size_of(c, "attention.key_length", b->d / b->n_head);
 }
 
-/* Extract a matrix's name: "blk.3.ffn_up.weight" -> "ffn_up". Outside blocks, only the head is a
- * matrix of a linear layer. */
+/* Extract a matrix's name: "blk.3.ffn_up.weight" -> "ffn_up". The head is the only linear layer's
+ * matrix outside of blocks. */
 static bool part_of(char out[48], const struct checkpoint *c, const char *name, bool *is_head)
 {
     const char *head =
@@ -222,6 +241,7 @@ static bool part_of(char out[48], const struct checkpoint *c, const char *name, 
     return *is_head || dot;
 }
 
+/* Return the group of a matrix, or add one. NULL if there are too many groups or memory ran out. */
 static struct group *find_group(struct ops *b, const struct group *like)
 {
     for (size_t i = 0; i < b->group.n; i++) {
@@ -234,6 +254,7 @@ static struct group *find_group(struct ops *b, const struct group *like)
     return room && vec_push(&b->group, *like) ? &b->group.v[b->group.n - 1] : NULL;
 }
 
+/* Collect all linear layers. b->order has the group of each matrix, in the order of the file. */
 static int gather_matrices(struct ops *b, struct err *e)
 {
     for (int i = 0; i < checkpoint_n_tensor(b->s.checkpoint); i++) {
@@ -265,6 +286,7 @@ static int open_weights(struct ops *b, struct err *e)
     return rc;
 }
 
+/* List the numbers of rows to measure: batches, then prompts. Return false if memory ran out. */
 static bool list_rows(struct ops *b)
 {
     const struct ids *from[] = {&b->plan->batch, &b->plan->prompt};
@@ -276,7 +298,7 @@ static bool list_rows(struct ops *b)
     return true;
 }
 
-/* Return the number of values that any op reads or writes at most: the widest row times its number
+/* Return the maximum number of values that an op reads or writes: the widest row times its number
  * of rows. */
 static int64_t most_values(const struct ops *b, int64_t *k_max)
 {
@@ -295,11 +317,13 @@ static int64_t most_values(const struct ops *b, int64_t *k_max)
     return row * b->n_row_max > head ? row * b->n_row_max : head;
 }
 
+/* Return the size of the array of row indexes. */
 static size_t index_bytes(const struct ops *b)
 {
     return (size_t)b->n_row_max * sizeof *b->index;
 }
 
+/* Set the indexes to from, from + 1, ... on the device. */
 int ops_set_index(struct ops *b, int from, struct err *e)
 {
     struct backend *be = b->s.backend;
@@ -320,6 +344,8 @@ static void close_buffers(struct ops *b)
     if (b->index) be->op->release(be, b->index, index_bytes(b));
 }
 
+/* Allocate the operands on the device. x is random in [-1, 1), `ones` is 1, y and z are 0. NaN and
+ * denormal numbers would change the speed. */
 static int open_buffers(struct ops *b, struct err *e)
 {
     struct backend *be = b->s.backend;
@@ -351,6 +377,7 @@ static int open_buffers(struct ops *b, struct err *e)
     return be->op->reserve(be, &sizes, e);
 }
 
+/* close_bench frees the parts after a failure. */
 static int open_bench(struct ops *b, const char *model, struct err *e)
 {
     if (!list_rows(b)) return err_memory(e, "the plan", sizeof *b);
@@ -361,6 +388,7 @@ static int open_bench(struct ops *b, const char *model, struct err *e)
     return rc ? rc : open_buffers(b, e);
 }
 
+/* Accepts a half-open state. The backend is closed last, because it frees the operands. */
 static void close_bench(struct ops *b)
 {
     limits_close(b->limits);

@@ -1,4 +1,5 @@
-/* kernels_ops.h - private to kernels_*.c: single ops of a backend, on a model's weights and widths. */
+/* kernels_ops.h - private to kernels_*.c:
+ * single ops of a backend, on a model's weights and widths. */
 #ifndef QUOTH_BENCH_KERNELS_OPS_H
 #define QUOTH_BENCH_KERNELS_OPS_H
 
@@ -15,61 +16,64 @@ struct group {
     enum qtype type;
     int64_t n_out, k;
     bool is_head;
-    VEC(struct linear) matrix; /* owned */
-    struct samples us;         /* owned: time of one call, in the rounds that count */
+    VEC(struct linear) matrix; /* matrices of the group, owned */
+    struct samples us;         /* owned: time of one call, in the measured rounds */
 };
 
 struct ops {
-    const struct kernels_plan *plan;
-    struct session s; /* opened without a model */
-    bool usual_attn;  /* measure attention at its default depths */
+    const struct kernels_plan *plan; /* borrowed */
+    struct session s;                /* session without a model */
+    bool usual_attn;                 /* true: measure attention at its default depths */
     int n_layer, d, d_ff, n_head, n_head_kv, d_head;
     VEC(struct group) group;
-    VEC(uint32_t) order; /* group of each matrix, in the file's order */
-    struct weights *weights;
-    struct ids n_row; /* numbers of rows to measure, owned */
+    VEC(uint32_t) order;     /* group of each matrix, in the file's order */
+    struct weights *weights; /* owned: the matrices on the device */
+    struct ids n_row;        /* numbers of rows to measure, owned */
     int n_row_max;
-    /* On the device: operands f32 [n_value], each large enough for any op; index i32 [n_row_max]:
-     * 0, 1, 2 ... Owned. */
+    /* Operands on the device, owned: f32 [n_value], each large enough for any op, and index i32
+     * [n_row_max]: 0, 1, 2 ... */
     int64_t n_value;
-    float *x, *y, *z, *ones;
-    int32_t *index;
+    float *x, *y, *z, *ones; /* owned */
+    int32_t *index;          /* owned */
     struct kv_store kv;
     struct bench_batch batch;
-    const struct batch *on_device; /* the batch that op->begin copied to the device */
-    struct limits *limits;         /* for comparison if the plan requires it, and to evict caches */
+    const struct batch *on_device; /* borrowed: batch on the device, copied by op->begin */
+    /* owned: limits for comparison, if the plan requires it, and for evicting caches */
+    struct limits *limits;
 };
 
-/* One op on given operands. */
+/* One op on given operands. Texts are static or borrowed, like `group`, for ops_measure_call. */
 struct call {
     const char *op, *part, *type;
     void (*run)(struct ops *b, const struct call *c, int i);
-    int n_cycle;               /* number of calls with different operands, in turn */
-    const struct group *group; /* for linear */
+    int n_cycle;               /* number of calls with different operands */
+    const struct group *group; /* group of matrices; only for linear */
     int n_row, depth;
-    bool from_memory;  /* caches are evicted before each round */
+    bool from_memory;  /* true: caches are evicted before each round */
     int64_t n;         /* values in a row */
     double bytes, ops; /* per call */
 };
 
 /* ---- kernels_ops.c ---- */
 
-/* Time the call, and print its row. */
+/* Measure the time of the call, and print its row. ERR_MEMORY. */
 int ops_measure_call(struct ops *b, const struct call *c, struct err *e);
-/* Print a row: us per call, compared with the limits measured before and after. */
+/* Print a row: microseconds per call, compared with the limits measured before and after. */
 void ops_print_call(const struct ops *b, const struct call *c, const struct samples *us,
                     const struct limit limit[2]);
 
-/* ---- kernels_linear.c, kernels_attn.c: rows of those ops ---- */
+/* ---- kernels_linear.c, kernels_attn.c: rows of linear layers and attention ---- */
 
+/* Measure and print all rows of an op. ERR_MEMORY. ops_measure_attn: also the errors of
+ * ops_open_kv. */
 int ops_measure_linear(struct ops *b, struct err *e);
 int ops_measure_attn(struct ops *b, struct err *e);
 /* Return the limits of batches for attention. */
 struct batch_limits ops_batch_limits(const struct ops *b);
-/* Set index = from, from + 1, ... */
+/* Set b->index i32 [n_row_max] to from, from + 1, ... on the device. ERR_MEMORY. */
 int ops_set_index(struct ops *b, int from, struct err *e);
 /* Open KV pages for all sequences at the greatest depth, in as many layers as fit into a quarter of
- * the memory; do nothing if they are open. */
+ * the memory. No effect if the pages are open. ERR_ARG for another --kv-cache-dtype, ERR_MEMORY. */
 int ops_open_kv(struct ops *b, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* kernels_rows.c - the rows of quoth bench kernels: a model's prompts, generation and batches at
- * each depth, in tokens/s, and where the time was spent. */
+ * each depth, in tokens/s, and the division of the time. */
 #include "kernels.h"
 
 #include "base/json.h"
@@ -9,20 +9,21 @@
 #include <string.h>
 
 struct table {
-    const struct kernels_plan *plan;
+    const struct kernels_plan *plan; /* borrowed */
     struct session s;
-    struct bench_model *b;
-    struct limits *limits; /* NULL: no comparison */
+    struct bench_model *b; /* owned */
+    struct limits *limits; /* owned; limits of the machine; NULL: no comparison */
 };
 
 /* Figures of one run of a case. */
 struct figures {
-    double tokens_per_s, sd; /* mean and deviation over the runs */
+    double tokens_per_s, sd; /* mean and standard deviation over the runs */
     double step_ms;          /* mean of a forward pass */
     double gb_per_s;         /* weights and KV that must be read */
-    double top_per_s;        /* 2 per multiply-add of weights */
-    double n_phase;          /* of the thread pool, per step  */
-    double serial, idle;     /* shares of time: one thread had work; waits in phases */
+    double top_per_s;        /* number of operations: 2 per multiply-add of weights */
+    double n_phase;          /* phases of the thread pool, per step */
+    /* shares of the time with work for one thread only (serial) and of waits in phases (idle) */
+    double serial, idle;
     struct limit before, after;
 };
 
@@ -35,11 +36,14 @@ static void count_threads(struct figures *f, const struct pool_stats *stats, int
     f->idle = stats->run_us > 0 ? 1 - stats->work_us / (n_thread * stats->run_us) : 0;
 }
 
+/* Return the number of forward passes of a case. */
 static int n_step(const struct bench_case *c, int n_row)
 {
     return c->prompt ? (c->n_token + n_row - 1) / n_row : c->n_token;
 }
 
+/* Compute the rates from the runs' durations. They count only what a step must read and
+ * multiply. */
 static struct figures figures_of(const struct table *t, const struct bench_case *c,
                                  const struct samples *seconds)
 {
@@ -47,8 +51,8 @@ static struct figures figures_of(const struct table *t, const struct bench_case 
     int64_t n_row = (int64_t)c->n_token * c->n_seq;
     int n = n_step(c, model_batch_limits(t->s.model)->n_row);
     int64_t n_logits = c->prompt ? 1 : n_row;
-    /* Each step reads the weights once, and the sequences' KV: on average half of the new
-     * tokens. */
+    /* Each step reads the weights once. It also reads the sequences' KV, on average with half of
+     * the new tokens. */
     double kv = (double)info->kv_token_bytes * c->n_seq * n * (c->depth + 0.5 * c->n_token);
     double bytes =
         (double)info->layer_bytes * n + (double)info->head_bytes * (c->prompt ? 1 : n) + kv;
@@ -67,6 +71,7 @@ static struct figures figures_of(const struct table *t, const struct bench_case 
     return f;
 }
 
+/* Write a case's name as llama-bench does: pp512, tg128, tg32 x 8. */
 void kernels_case_name(char *out, size_t n, const struct bench_case *c)
 {
     if (c->prompt)
@@ -125,8 +130,10 @@ static void print_head(const struct session *s)
            session_act_name(), kv_type_name(i->kv_type), i->page_rows);
     printf("%-14s %7s %10s %8s %10s %8s %8s %8s %7s %6s %7s %7s\n", "test", "depth", "tokens/s",
            "+/-", "ms/step", "GB/s", "of read", "TOP/s", "of peak", "phases", "serial", "idle");
+    fflush(stdout);
 }
 
+/* The limits are measured immediately before and after, see limit.c. */
 static int measure_case(const struct table *t, const struct bench_case *c, struct err *e)
 {
     struct samples seconds = {0};
@@ -155,6 +162,7 @@ static int measure_case(const struct table *t, const struct bench_case *c, struc
     return rc;
 }
 
+/* Write the cases of one depth to out. Return their number. */
 int kernels_cases(struct bench_case *out, int n_max, const struct kernels_plan *p, int depth)
 {
     int n = 0;
@@ -167,6 +175,8 @@ int kernels_cases(struct bench_case *out, int n_max, const struct kernels_plan *
     return n;
 }
 
+/* Open a model with exactly the pages that the largest case uses. Copies fill the prefixes of other
+ * sequences. */
 int kernels_session(struct session *s, const struct kernels_plan *p, const char *model,
                     struct err *e)
 {
@@ -193,10 +203,14 @@ static int measure_depth(const struct table *t, int depth, struct err *e)
 int kernels_rows(const char *model, const struct kernels_plan *p, struct err *e)
 {
     struct table t = {.plan = p};
+    progress_note("opening the model");
     int rc = kernels_session(&t.s, p, model, e);
+    progress_note(NULL);
+    if (rc == 0 && !p->as_json) print_head(&t.s);
+    progress_note("measuring the machine's limits");
     if (rc == 0) rc = bench_model_open(&t.b, &t.s, p->n_seq, e);
     if (rc == 0 && p->limits) rc = limits_open(&t.limits, t.s.backend, e);
-    if (rc == 0 && !p->as_json) print_head(&t.s);
+    progress_note(NULL);
     for (size_t i = 0; i < p->depth.n && rc == 0; i++) rc = measure_depth(&t, p->depth.v[i], e);
     limits_close(t.limits);
     bench_model_close(t.b);

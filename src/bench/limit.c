@@ -1,7 +1,7 @@
-/* limit.c - the limits that a row of quoth bench kernels is compared with: read bandwidth, and the peak
- * of the instructions that its kernels use.
+/* limit.c - the limits for comparison with a row of quoth bench kernels: read bandwidth, and the
+ * peak of the instructions that its kernels use.
  *
- * Both change from one second to the next if other programs run, so they are measured immediately
+ * Both change from one second to the next if other programs run. So they are measured immediately
  * before and after a row, with the same threads. */
 #include "measure.h"
 
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* READ_MIB: more than any cache. READ_US and PEAK_US: duration of one measurement. */
 enum { READ_MIB = 1024, READ_US = 40000, PEAK_US = 10000 };
 
 enum arith arith_of(enum qtype t)
@@ -25,6 +26,7 @@ enum arith arith_of_model(const struct checkpoint *c)
 
 /* ---- memory ---- */
 
+/* Write one MiB, so that its pages exist (pool_run). */
 static void touch(void *ctx, int chunk, int worker)
 {
     (void)worker;
@@ -32,6 +34,8 @@ static void touch(void *ctx, int chunk, int worker)
     memset(r->data + ((size_t)chunk << 20), 1, 1 << 20);
 }
 
+/* Allocate `mib` MiB, or a quarter of the free memory if that is less. The threads that read it
+ * also touch it first. */
 int reading_open(struct reading *r, struct pool *p, uint64_t mib, struct err *e)
 {
     uint64_t most = os_memory_free() >> 22;
@@ -53,12 +57,12 @@ double reading_rate(const struct reading *r, struct pool *p, int us)
     return peak_bandwidth(p, r->data, r->n_byte, us);
 }
 
-/* ---- both ---- */
+/* ---- limits of memory and arithmetic ---- */
 
 struct limits {
-    struct pool *pool; /* borrowed */
+    struct pool *pool; /* threads, borrowed */
     struct reading reading;
-    peak_fn *fn[N_ARITH]; /* the fastest up to the current level; NULL: none */
+    peak_fn *fn[N_ARITH]; /* fastest peak up to the current level; NULL: none */
 };
 
 int limits_open(struct limits **out, struct backend *b, struct err *e)
@@ -86,6 +90,7 @@ struct limit limits_now(struct limits *l, enum arith k)
     };
 }
 
+/* Read one byte of each cache line of a MiB. */
 static void read_chunk(void *ctx, int chunk, int worker)
 {
     (void)worker;
@@ -94,6 +99,7 @@ static void read_chunk(void *ctx, int chunk, int worker)
     for (int i = 0; i < 1 << 20; i += 64) (void)at[i];
 }
 
+/* Reading twice the size of the caches replaces their contents. 256 MiB if the size is unknown. */
 void limits_evict_cache(struct limits *l)
 {
     uint64_t mib = l->reading.n_byte >> 20, cache = os_cache_bytes() >> 20;
@@ -101,6 +107,7 @@ void limits_evict_cache(struct limits *l)
     pool_run(l->pool, read_chunk, &l->reading, (int)(mib < wanted ? mib : wanted));
 }
 
+/* A share above 1 means that the limit does not apply; `above` is printed instead. */
 const char *share_text(char out[16], double x, double before, double after, const char *above)
 {
     double limit = (before + after) / 2;

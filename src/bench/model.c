@@ -1,7 +1,7 @@
 /* model.c - timing of model_forward.
  *
- *   prefix: the first sequence's is computed; the others' pages are copies of its pages: their contents
- *           do not matter, but they must be separate memory
+ *   prefix: the first sequence's is computed. The other sequences get copies of its pages: their
+ *           contents do not matter, but they must be separate memory
  *   case:   the same positions again in each repeat */
 #include "measure.h"
 
@@ -13,8 +13,8 @@
 #include <string.h>
 
 struct bench_model {
-    struct model *m;   /* borrowed */
-    struct pool *pool; /* borrowed */
+    struct model *m;   /* model, borrowed */
+    struct pool *pool; /* threads of the model, borrowed */
     struct pool_stats stats;
     struct bench_batch work;
     struct model_out out; /* output of the last step */
@@ -23,6 +23,8 @@ struct bench_model {
 
 /* ---- running ---- */
 
+/* Run n rows of sequence 0 from pos0 on, in as few batches as possible.
+ * Only the last one has logits. */
 static void run_prompt(struct bench_model *b, int pos0, int n)
 {
     int n_row = b->work.batch.limits.n_row;
@@ -34,6 +36,7 @@ static void run_prompt(struct bench_model *b, int pos0, int n)
     }
 }
 
+/* Run one token of each of n_seq sequences at the same position. */
 static void run_step(struct bench_model *b, int pos, int n_seq)
 {
     batch_clear(&b->work.batch);
@@ -49,7 +52,7 @@ static void run_case(struct bench_model *b, const struct bench_case *c)
         for (int i = 0; i < c->n_token; i++) run_step(b, c->depth + i, c->n_seq);
 }
 
-/* Give every sequence a separate prefix. */
+/* Open a separate prefix for every sequence. */
 static void reach(struct bench_model *b, int depth)
 {
     if (depth == b->depth) return;
@@ -68,6 +71,8 @@ static void reach(struct bench_model *b, int depth)
 
 /* ---- open, run, close ---- */
 
+/* The KV pages are allocated lazily, so their size is compared with the free memory before the
+ * first step touches them. */
 int bench_model_open(struct bench_model **out, struct session *s, int n_seq_max, struct err *e)
 {
     struct bench_model *b = *out = calloc(1, sizeof *b);
@@ -98,6 +103,7 @@ struct pool_stats bench_model_threads(const struct bench_model *b)
     return b->stats;
 }
 
+/* The prefix is computed before the clock starts. It is reused by later cases of the same depth. */
 double bench_model_time(struct bench_model *b, const struct bench_case *c)
 {
     unsigned former = cpu_float_canonical();
@@ -109,6 +115,7 @@ double bench_model_time(struct bench_model *b, const struct bench_case *c)
     return seconds;
 }
 
+/* Warm up with one step, or with the whole prompt, then measure n_repeat runs. */
 int bench_model_run(struct bench_model *b, const struct bench_case *c, int n_repeat,
                     struct samples *seconds, struct err *e)
 {
@@ -122,13 +129,14 @@ int bench_model_run(struct bench_model *b, const struct bench_case *c, int n_rep
     return ok ? 0 : err_memory(e, "samples", (unsigned long long)n_repeat * sizeof(double));
 }
 
+/* Return a hash of the last step's logits. */
 uint64_t bench_model_bits(struct bench_model *b, const struct bench_case *c)
 {
     const uint64_t rng = b->work.rng;
     struct bench_case one = *c;
     one.n_token = c->prompt ? c->n_token : 1;
     bench_model_time(b, &one);
-    b->work.rng = rng; /* use the same tokens next time */
+    b->work.rng = rng; /* the next run uses the same tokens */
     return hash_bytes(b->out.logits,
                       (size_t)b->work.n_vocab * sizeof(float) * (size_t)b->work.batch.n_out, 0);
 }

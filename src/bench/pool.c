@@ -1,6 +1,6 @@
-/* pool.c - quoth bench pool: the overhead of the threads: the time until a worker has a job, the cost of
- * a phase beyond its work, and the throughput left if another program uses one of the CPUs. These are
- * the figures at the head of base/pool.c. */
+/* pool.c - quoth bench pool: the overhead of the threads. It measures the time until a worker has a
+ * job, and the cost of a phase in addition to its work. It also measures the remaining throughput
+ * if another program uses one of the CPUs. The head of base/pool.c has the results. */
 #include "measure.h"
 
 #include "base/cores.h"
@@ -27,6 +27,7 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* Print one result as text or JSON. */
 static void row(const char *name, double value, const char *unit, const char *note)
 {
     if (as_json)
@@ -38,7 +39,7 @@ static void row(const char *name, double value, const char *unit, const char *no
 
 /* ---- work of a known length ---- */
 
-/* Count operations, not time: time taken by another program must not count as work. */
+/* The loop counts operations, because elapsed time includes that of other programs. */
 static void burn(int n)
 {
     uint64_t x = 1;
@@ -48,6 +49,7 @@ static void burn(int n)
     }
 }
 
+/* Return the speed of burn: the best of 20 measurements, because other programs only slow it. */
 static double burns_per_us(void)
 {
     double best = 0;
@@ -60,6 +62,7 @@ static double burns_per_us(void)
     return best;
 }
 
+/* Do the work of one chunk (pool_run). */
 static void burn_chunk(void *ctx, int chunk, int worker)
 {
     (void)chunk, (void)worker;
@@ -68,23 +71,24 @@ static void burn_chunk(void *ctx, int chunk, int worker)
 
 /* ---- phases ---- */
 
-/* Each thread's one chunk: wait until all have begun. */
+/* A phase with one chunk per thread. Each chunk waits until all threads have begun. */
 struct rendezvous_job {
     int n;
     _Atomic int n_begun;
 };
 
+/* Wait until all threads have begun (pool_run). */
 static void rendezvous(void *ctx, int chunk, int worker)
 {
     (void)chunk, (void)worker;
     struct rendezvous_job *j = ctx;
     atomic_fetch_add(&j->n_begun, 1);
-    /* bounded: if another program delays a thread, this thread takes its chunk */
+    /* the wait is bounded; this thread takes the chunk of a thread that another program delays */
     for (int i = 0; i < 1000000 && atomic_load(&j->n_begun) < j->n; i++) cpu_pause();
 }
 
-/* Measure a phase in which every thread takes part and does nothing, after a pause: median and
- * ninth decile, in microseconds. */
+/* Measure a phase in which every thread takes part and does nothing, after a pause. Print median
+ * and ninth decile in microseconds. */
 static int measure_rendezvous(struct pool *p, const char *name, int pause_us, struct err *e)
 {
     struct samples us = {0};
@@ -106,7 +110,8 @@ static int measure_rendezvous(struct pool *p, const char *name, int pause_us, st
     return ok ? 0 : err_memory(e, "samples", (unsigned long long)n_repeat * sizeof(double));
 }
 
-/* Measure the cost of phases of n chunks per thread beyond their work: the best of several. */
+/* Measure the cost of phases of n chunks per thread beyond their work. Print the best of several
+ * measurements. */
 static void measure_cost(struct pool *p, double rate, int n, double us)
 {
     int n_burn = (int)(us * rate), n_chunk = n * pool_n_thread(p);
@@ -122,10 +127,11 @@ static void measure_cost(struct pool *p, double rate, int n, double us)
     row(name, best, "us", "");
 }
 
-/* ---- beside another program ---- */
+/* ---- next to another program ---- */
 
 enum { CONTENDED_US = 1000000, CONTENDED_CHUNK_US = 50, CONTENDED_CHUNKS = 8 };
 
+/* Return the throughput of phases during CONTENDED_US. */
 static double phases_per_s(struct pool *p, double rate)
 {
     int n_burn = (int)(CONTENDED_CHUNK_US * rate), n = 0;
@@ -138,7 +144,7 @@ static double phases_per_s(struct pool *p, double rate)
     return n * 1e6 / (double)(now - start);
 }
 
-/* Start a process that keeps a CPU busy. It ends with this program in all cases. */
+/* Start a process that uses all of a CPU. It always ends with this program. */
 static pid_t start_busy(int cpu)
 {
     pid_t own = getpid(), pid = fork();
@@ -152,7 +158,8 @@ static pid_t start_busy(int cpu)
     for (;;) cpu_pause();
 }
 
-/* Measure throughput while a program keeps one CPU busy, as a share of that without it. */
+/* Measure the throughput during the work of another program on one CPU, as a share of the
+ * undisturbed throughput. */
 static int measure_contended(struct pool *p, double rate, int cpu, struct err *e)
 {
     double idle = phases_per_s(p, rate);
@@ -173,6 +180,7 @@ static int measure_contended(struct pool *p, double rate, int cpu, struct err *e
 
 /* ---- the command ---- */
 
+/* Four CPUs are enough for the case of another program, which takes two seconds each. */
 static int measure(struct pool *p, struct err *e)
 {
     struct cores c;
@@ -201,7 +209,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_pool = {
     .name = "bench pool",
-    .summary = "cost of distributing work to threads, also next to other programs",
+    .summary = "cost of distributing work to threads, alone and next to other programs",
     .usage = "[OPTIONS]",
     .options = options,
     .run = run,

@@ -1,14 +1,15 @@
-/* roofline.c - quoth bench roofline: the limits of the machine's memory and arithmetic, and how close a
- * model comes to them.
+/* roofline.c - quoth bench roofline: the limits of the machine's memory and arithmetic, and a
+ * model's share of them.
  *
- *   decode   must read every weight, and the keys and values of all previous tokens, for each token:
- *            bytes / bandwidth is the minimum time
+ *   decode   must read every weight, and the keys and values of all previous tokens, for each
+ *            token: bytes / bandwidth is the minimum time
  *   prefill  must do two operations for each weight and token, at the peak of the instruction that
  *            multiplies activations of that type
  *
- * Other programs, the clock and the host of a virtual machine change all of these from one second to
- * the next. A round therefore measures limit, model and limit again; a share is relative to the mean
- * of the two limits, and the median of all rounds counts. For the machine itself the best round counts. */
+ * Other programs, the clock and the host of a virtual machine change these limits from one second
+ * to the next. So a round measures limit, model and limit again. A share is relative to the mean of
+ * the two limits, and the result is the median of all rounds. The result for the machine itself is
+ * the best round. */
 #include "measure.h"
 
 #include "base/cpu.h"
@@ -30,8 +31,8 @@ static const struct option options[] = {
                .letter = 'd'),
     INT_OPTION("repeat", "N", &n_round, 1, 1000, "rounds (default 5)", .letter = 'r'),
     INT_OPTION("read", "MIB", &read_mib, 1, 1 << 20,
-               "memory to read for the bandwidth, much more than the caches (default 1024, at most "
-               "a quarter of the free memory)"),
+               "memory to read for the bandwidth, at most a quarter of the free memory (default "
+               "1024)"),
     FLAG_OPTION("json", &as_json, "one JSON object"),
     OPTIONS_OF(model_options),
     OPTIONS_END,
@@ -39,16 +40,19 @@ static const struct option options[] = {
 
 /* ---- the machine ---- */
 
+/* READ_US and PEAK_US: duration of one measurement. */
 enum { N_LEVEL = 16, READ_US = 60000, PEAK_US = 15000 };
 
 struct machine {
     struct pool *pool[2]; /* [0] one thread, owned; [1] all threads, the backend's */
     struct reading reading;
-    const struct peak *level[N_LEVEL];
+    const struct peak *level[N_LEVEL]; /* static [n_level] */
     int n_level;
-    double read[2], peak[N_LEVEL][N_ARITH][2]; /* per second; 0: the level has none */
+    /* rates per second; 0: no such instruction */
+    double read[2], peak[N_LEVEL][N_ARITH][2];
 };
 
+/* Return the name of the multiplying instruction of a level. */
 static const char *instruction_of(const struct peak *p, enum arith k)
 {
     return k == ARITH_INT8 ? p->int8_name : k == ARITH_BF16 ? p->bf16_name : p->f32_name;
@@ -60,6 +64,7 @@ static void machine_close(struct machine *m)
     pool_close(m->pool[0]);
 }
 
+/* Open one thread and the memory to read. The backend's pool has all threads. */
 static int machine_open(struct machine *m, struct pool *pool, struct err *e)
 {
     *m = (struct machine){.pool[1] = pool};
@@ -75,6 +80,7 @@ static void keep_best(double *best, double x)
     if (x > *best) *best = x;
 }
 
+/* Keep the best of all rounds, for one thread and for all. */
 static void machine_measure(struct machine *m)
 {
     for (int round = 0; round < n_round; round++)
@@ -88,6 +94,7 @@ static void machine_measure(struct machine *m)
         }
 }
 
+/* Print the rates of the machine, with a row for each arithmetic and level. */
 static void machine_print(const struct machine *m)
 {
     printf("%-28s %12s %9d threads\n", cpu_name(), "1 thread", pool_n_thread(m->pool[1]));
@@ -104,6 +111,7 @@ static void machine_print(const struct machine *m)
         }
 }
 
+/* Each list of two has the rates of one thread and of all threads. */
 static void machine_json(const struct machine *m, struct buf *b)
 {
     buf_add_text(b, "\"cpu\":");
@@ -122,17 +130,19 @@ static void machine_json(const struct machine *m, struct buf *b)
     buf_add_text(b, "]");
 }
 
-/* ---- a model on it ---- */
+/* ---- a model on the machine ---- */
 
 struct reached {
     enum arith kind;
     double step_bytes,
         token_ops; /* bytes of a decode step; operations per prompt token, without the head */
-    double decode, decode_share; /* tokens per second; share of the bandwidth measured around it */
-    double prefill;              /* tokens per second                                */
-    double share[N_LEVEL];       /* of the peak of each level measured around it; 0: none */
+    /* tokens per second, and as a share of the bandwidth in the same round */
+    double decode, decode_share;
+    double prefill;        /* tokens per second */
+    double share[N_LEVEL]; /* shares of each level's peak in the same round; 0: none */
 };
 
+/* Return the seconds of a case. On failure set *rc and return 0. */
 static double time_case(struct bench_model *b, const struct bench_case *c, int *rc, struct err *e)
 {
     struct samples seconds = {0};
@@ -142,11 +152,13 @@ static double time_case(struct bench_model *b, const struct bench_case *c, int *
     return s;
 }
 
+/* Return the current read rate of all threads. */
 static double bandwidth(const struct machine *m)
 {
     return reading_rate(&m->reading, m->pool[1], READ_US);
 }
 
+/* Measure decoding. The rate after a round is also that before the next one. */
 static int decode_rounds(struct reached *r, const struct machine *m, struct bench_model *b,
                          struct err *e)
 {
@@ -197,6 +209,8 @@ static int prefill_rounds(struct reached *r, const struct machine *m, struct ben
     return rc;
 }
 
+/* Measure the model's share of the limits. A decode step reads the KV of half of its run on
+ * average. */
 static int reach(struct reached *r, const struct machine *m, struct session *s, struct err *e)
 {
     const struct model_info *i = model_info(s->model);
@@ -215,6 +229,7 @@ static int reach(struct reached *r, const struct machine *m, struct session *s, 
     return rc;
 }
 
+/* Levels that are slower than the measured rate are omitted, because they are not limits. */
 static void reached_print(const struct reached *r, const struct machine *m, struct session *s)
 {
     const struct model_info *i = model_info(s->model);
@@ -223,14 +238,14 @@ static void reached_print(const struct reached *r, const struct machine *m, stru
     printf("decode   %10.2f tokens/s at %.1f MB a token, of %.2f: ", r->decode,
            r->step_bytes * 1e-6, r->decode / r->decode_share);
     if (r->decode_share > 1)
-        printf("in cache\n"); /* memory is not the limit */
+        printf("in cache\n"); /* memory is not the limit here */
     else
         printf("%.1f %% of the bandwidth\n", r->decode_share * 100);
     printf("prefill  %10.2f tokens/s at %.1f MOP a token, of", r->prefill, r->token_ops * 1e-6);
     bool first = true;
     for (int k = m->n_level - 1; k >= 0; k--)
         if (r->share[k] > 0 &&
-            (r->share[k] <= 1 || first)) { /* slower levels than the rate: no limit */
+            (r->share[k] <= 1 || first)) { /* a level that is slower than the rate is not a limit */
             char share[16];
             printf("%s %.2f: %s of %s", first ? "" : ",", r->prefill / r->share[k],
                    share_text(share, r->share[k], 1, 1, ABOVE_PEAK), m->level[k]->name);
@@ -264,6 +279,7 @@ static void reached_json(const struct reached *r, const struct machine *m, struc
 
 /* ---- the command ---- */
 
+/* Open a model with room for the longest case. */
 static int open_session(struct session *s, const char *model, struct err *e)
 {
     int64_t longest = depth + (n_prompt > n_gen ? n_prompt : n_gen) + 1;
@@ -271,7 +287,7 @@ static int open_session(struct session *s, const char *model, struct err *e)
     return session_open_sized(s, model, &size, e);
 }
 
-/* s: a backend, and optionally a model. */
+/* Measure with s: a backend, and optionally a model. */
 static int measure(struct session *s, struct err *e)
 {
     struct machine m;
@@ -310,13 +326,13 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_roofline = {
     .name = "bench roofline",
-    .summary = "limits of memory and arithmetic, and the share of them that a model reaches",
+    .summary = "limits of memory and arithmetic, and a model's share of them",
     .usage = "[MODEL] [OPTIONS]",
     .detail =
-        "Reads memory and multiplies as fast as the machine can, on one thread and on all. With "
-        "a MODEL, or --shape, also the share of that which decoding (bytes that a token must "
-        "read, against the bandwidth) and prefill (operations of the linear layers, against "
-        "the peak of each instruction set) reach.",
+        "Read memory and multiply at the machine's limits, on one thread and on all. With MODEL or "
+        "--shape, also report the shares of decoding and prefill. Decoding: bytes that a token "
+        "must read, as a share of the bandwidth. Prefill: operations of the linear layers, as a "
+        "share of the peak of each instruction set.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

@@ -1,4 +1,11 @@
-/* samples.c - lists of numbers, means and deviations, for quoth bench; see measure.h. */
+/* samples.c - lists of numbers, means and deviations, for quoth bench; see measure.h.
+ *
+ * Two kinds of percentiles exist, because other tools use both. samples_percentile interpolates
+ * between neighbours. samples_nearest returns a measured value, the nearest rank from 1:
+ *
+ *   rank = ceil(percent / 100 * n), and rank 1 for 0 %
+ *
+ * The readers of lists are also the forms of options: a form reads the list and drops it. */
 #include "measure.h"
 
 #include "base/histogram.h"
@@ -7,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Return the mean; 0 for an empty list, so that reports of runs without results have no NaN. */
 double samples_mean(const struct samples *s)
 {
     double sum = 0;
@@ -14,18 +22,12 @@ double samples_mean(const struct samples *s)
     return s->n ? sum / (double)s->n : 0;
 }
 
+/* Return the deviation of a sample, with n - 1 in the denominator; 0 for fewer than two values. */
 double samples_sd(const struct samples *s)
 {
     double mean = samples_mean(s), sum = 0;
     for (size_t i = 0; i < s->n; i++) sum += (s->v[i] - mean) * (s->v[i] - mean);
     return s->n > 1 ? sqrt(sum / (double)(s->n - 1)) : 0;
-}
-
-double samples_max(const struct samples *s)
-{
-    double max = s->n ? s->v[0] : 0;
-    for (size_t i = 1; i < s->n; i++) max = s->v[i] > max ? s->v[i] : max;
-    return max;
 }
 
 static int by_size(const void *a, const void *b)
@@ -56,6 +58,8 @@ double samples_median(struct samples *s)
     return samples_percentile(s, 50);
 }
 
+/* An empty text and "none" are empty lists. Numbers too large for a long are clamped by strtol and
+ * are then above `hi`. */
 int numbers_read(struct ids *out, const char *text, int lo, int hi, struct err *e)
 {
     if (!*text || strcmp(text, "none") == 0) return 0;
@@ -86,6 +90,7 @@ int numbers_most(const struct ids *list, int fallback)
     return most;
 }
 
+/* Infinities are legal if the range has them. NaN fails the negated comparison with the range. */
 int reals_read(struct samples *out, const char *text, double lo, double hi, struct err *e)
 {
     for (const char *at = text; *text; at++) {
@@ -109,6 +114,7 @@ int reals_form(const char *text, double lo, double hi, struct err *e)
     return rc;
 }
 
+/* Require KEY=VALUE for a header. CR and LF would begin another header. */
 int pair_form(const char *text, struct err *e)
 {
     const char *equals = strchr(text, '=');

@@ -1,5 +1,8 @@
-/* tokenize.c - quoth bench tokenize: a tokenizer's speed in megabytes per second, on ordinary and
- * on degenerate text. */
+/* tokenize.c - quoth bench tokenize: a tokenizer's speed in megabytes per second, on usual and on
+ * degenerate text.
+ *
+ * Degenerate texts find algorithms of quadratic time: a word of 1 MB has one million possible
+ * merges. The rate is of the fastest round, because other work of the machine only adds time. */
 #include "option/option.h"
 
 #include "base/os.h"
@@ -26,11 +29,14 @@ static const struct option options[] = {
 
 enum { MEGABYTE = 1000000 };
 
+/* Append copies of `unit` until b has at least n_byte bytes. Whole copies keep UTF-8 valid. */
 static void repeat(struct buf *b, const char *unit, size_t n_byte)
 {
     while (b->n < n_byte && !b->failed) buf_add_text(b, unit);
 }
 
+/* Encode the text n_round times and print the best round. A round of 0 microseconds counts as 1, so
+ * that the rate stays finite. Bytes per microsecond are MB/s. */
 static int measure(const struct tokenizer *t, const char *name, const struct buf *text,
                    struct err *e)
 {
@@ -56,6 +62,8 @@ static int measure(const struct tokenizer *t, const char *name, const struct buf
     return rc;
 }
 
+/* English with quotes, contractions, a number with a comma and blank lines: each takes another
+ * branch of the usual pre-tokenizer patterns. */
 static const char paragraph[] =
     "The keeper of the light had counted ships for thirty-one years, and in all that time she had "
     "never once been wrong. "
@@ -63,10 +71,11 @@ static const char paragraph[] =
     "were 1,204 gulls on the "
     "railing and no ship at all; the log-book's next line stayed empty until well past noon.\n\n";
 
+/* Measure ordinary text, then degenerate texts of one megabyte. */
 static int measure_texts(const struct tokenizer *t, struct err *e)
 {
     struct {
-        const char *name, *unit;
+        const char *name, *unit; /* static */
         size_t n_byte;
     } made[] = {{"one letter", "a", MEGABYTE},
                 {"spaces", " ", MEGABYTE},

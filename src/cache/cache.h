@@ -1,5 +1,5 @@
-/* cache.h - KV memory: the sequences' pages (pages.c), the bytes of pages (store.c), and pages in
- * host memory (spill.c). */
+/* cache.h - KV memory. pages.c has the sequences' pages, store.c the bytes of pages, spill.c pages
+ * in host memory. */
 #ifndef QUOTH_CACHE_H
 #define QUOTH_CACHE_H
 
@@ -10,101 +10,122 @@
 
 struct pages; /* opaque */
 
-/* Open a pool of free pages. keep: pages stay findable after their last holder drops them; else
- * they are forgotten. */
+/* Open a pool of free pages. keep: a page can still be found after its last holder drops it; false:
+ * such a page is forgotten. The caller owns *out, which is NULL after an error. ERR_ARG if n_page <
+ * 1 or page_rows is not a power of two in [1, 64]. ERR_MEMORY. */
 int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct err *e);
-void pages_close(struct pages *p); /* p may be NULL */
+void pages_close(struct pages *p); /* free p; p may be NULL */
 
-int64_t pages_bytes(int n_page, int page_rows); /* bytes of the bookkeeping */
+int64_t pages_bytes(int n_page, int page_rows); /* return the number of bytes of the bookkeeping */
+/* Return the number of pages of the pool. */
 int pages_n_total(const struct pages *p);
-int pages_n_free(const struct pages *p);   /* pages that can be taken now: free or cached */
-int pages_n_cached(const struct pages *p); /* pages without holder, but full and findable */
+/* Return the number of pages that can be taken now: free or cached pages. */
+int pages_n_free(const struct pages *p);
+/* Return the number of full pages without a holder that page_find can find. */
+int pages_n_cached(const struct pages *p);
+/* Return the number of rows of a page. */
 int pages_rows(const struct pages *p);
 
-/* Take a page, held once by the caller: a free one, else the least recently used cached one.
- * Returns -1 if there is none. */
+/* Take a page, which the caller then holds once. It is a free page, or otherwise the least recently
+ * used cached page. Returns -1 if there is no such page. */
 int32_t page_take(struct pages *p);
-void page_ref(struct pages *p, int32_t page); /* one more table names it */
-/* Remove one holder. After the last one the page is cached if sealed, else free. */
+void page_ref(struct pages *p, int32_t page); /* add a holder: one more table contains the page */
+/* Remove one holder. After the last holder, a sealed page is cached, any other page is free. */
 void page_drop(struct pages *p, int32_t page);
+/* Return the number of holders of the page. */
 int page_refs(const struct pages *p, int32_t page);
 
 /* Return the name of a full page. It depends on its parent's name (PAGE_ROOT for a sequence's first
- * page), its tokens i32 [page_rows], and a hash `extra` of everything else that changes its content
+ * page) and its tokens i32 [page_rows]. The hash `extra` covers other data that change its content
  * (adapter, image, a tenant's salt). Names differ between pools. */
 enum { PAGE_ROOT = 0 };
 uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra);
 
-/* Make a full and computed page findable; it must not be written again. Returns the page that the
- * caller holds from now on: this one, or an earlier page of that name, for which this one was
- * dropped. */
+/* Seal a full and computed page: page_find can find it, and it must not be written again. Returns
+ * the page that the caller then holds. The result is this page, or an earlier page of that name.
+ * This page is then dropped. */
 int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens);
 
-/* Find the page of that name and tokens and hold it once more for the caller. Returns -1 if
- * none. */
+/* Find the page with that name and tokens, and hold it once more for the caller. Returns -1 if no
+ * such page exists. */
 int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens);
-/* Find the page of that name and tokens without holding it. Returns -1 if none. */
+/* Find the page with that name and tokens without holding it. Returns -1 if no such page exists. */
 int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens);
 
-/* Callbacks for the ages of cached pages: on eviction (since the page was taken; since its last
- * use) and on a hit (since its last use). */
+/* Callbacks for the ages of cached pages. evicted: times since the page was taken and since its
+ * last use. found: time since its last use. */
 struct page_watch {
-    void *ctx; /* borrowed */
+    void *ctx; /* argument of the callbacks, borrowed */
     void (*evicted)(void *ctx, int64_t life_us, int64_t idle_us);
     void (*found)(void *ctx, int64_t gap_us);
 };
+/* Set the callbacks of p. */
 void pages_watch(struct pages *p, const struct page_watch *w);
+/* Set the time for the ages of pages, in microseconds. */
 void pages_now(struct pages *p, int64_t now_us);
 
-/* Free every cached page and make held pages unfindable. */
+/* Free every cached page. Held pages can no longer be found. */
 void pages_clear(struct pages *p);
 
-/* Check the invariants of pages.c against the given tables: table[i] names n[i] pages, -1 for a
- * hole. Returns NULL or a description of the violation. For tests, and debug builds after every
- * step. */
+/* Check the invariants of pages.c against the given tables. table[i] contains n[i] pages, -1 for a
+ * hole. Returns NULL or a description of the violation.
+ * For tests, and for debug builds after every step. */
 const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n,
                         int n_table);
 
 /* ---- store: the bytes of all layers ---- */
 
-struct kv_geometry { /* of one layer; zeros: the layer has no K and V */
+struct kv_geometry { /* geometry of one layer; zeros: the layer has no K and V */
     int n_head_kv, d_k, d_v;
 };
 
 struct kv_store {
-    struct backend *backend; /* borrowed */
+    struct backend *backend; /* backend of the memory, borrowed */
     int n_layer, n_page, page_rows;
-    struct kv_layer *layer; /* owned [n_layer] */
+    struct kv_layer *layer; /* memory of each layer, owned [n_layer] */
     uint8_t *memory;        /* owned, on the device */
     int64_t n_byte;
-    int64_t page_bytes; /* of all layers */
-    int64_t n_present;  /* pieces of memory touched ahead of use */
+    int64_t page_bytes; /* bytes of a page of all layers */
+    int64_t n_present;  /* number of pieces of memory that were touched before their use */
     int n_host_page;
-    uint8_t *host; /* owned [n_host_page, page_bytes], in host memory, touched when used */
+    uint8_t *host; /* host memory, owned [n_host_page, page_bytes], touched when used */
 };
 
+/* Return the bytes of a page of all layers. layer: [n_layer]. */
 int64_t kv_store_bytes_per_page(const struct kv_geometry *layer, int n_layer, enum kv_type t,
                                 int page_rows);
-int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometry *layer,
-                  int n_layer, enum kv_type t, int page_rows, int n_page, struct err *e);
-void kv_store_close(struct kv_store *s); /* s may be zeroed */
 
-/* Report the highest page of a step: some memory of the following pages is touched ahead. Engine
- * thread. */
+struct kv_store_options {
+    struct backend *backend;         /* backend of the memory, borrowed until kv_store_close */
+    const struct kv_geometry *layer; /* geometry of each layer, borrowed [n_layer] */
+    int n_layer;
+    enum kv_type type; /* type of K and V in every layer */
+    int page_rows;     /* rows of a page: a power of two in [1, 64] */
+    int n_page;
+};
+/* Reserve memory for the pages of all layers. ERR_MEMORY. */
+int kv_store_open(struct kv_store *s, const struct kv_store_options *o, struct err *e);
+void kv_store_close(struct kv_store *s); /* accepts a zeroed s */
+
+/* Report the highest page of a step, so that some memory of the following pages is touched before
+ * its use. Engine thread. */
 void kv_store_reach(struct kv_store *s, int32_t page);
 
-/* Device memory of a page's K (run 0, 2 ... : layers 0, 1 ...) or V (run 1, 3 ...). */
+/* device memory of a page, borrowed from the store; runs 0, 2 ... are K of layers 0, 1 ..., runs 1,
+ * 3 ... are V */
 struct page_place {
     uint8_t *at;
     size_t n_byte;
 };
+/* Return the memory of a page in a run. */
 struct page_place kv_store_place(const struct kv_store *s, int run, int32_t page);
 /* Copy a page of all layers to another page. */
 void kv_store_copy(struct kv_store *s, int32_t src, int32_t dst);
 
-/* Allocate n_host_page pages in host memory; at most once. */
+/* Allocate n_host_page pages in host memory; at most once.
+ * ERR_MEMORY: the store has no host memory then. */
 int kv_store_spill(struct kv_store *s, int n_host_page, struct err *e);
-/* Copy a page of all layers to host memory (out) or back (in). The caller manages the numbers
+/* Copy a page of all layers to host memory (out) or back (in). The caller manages the page numbers
  * (struct spill). */
 void kv_store_out(struct kv_store *s, int32_t page, int32_t host_page);
 void kv_store_in(struct kv_store *s, int32_t host_page, int32_t page);
@@ -113,12 +134,15 @@ void kv_store_in(struct kv_store *s, int32_t host_page, int32_t page);
 
 struct spill {
     int n_page, n_free;
-    int32_t *free_list; /* owned [n_page] */
-    bool *held;         /* owned [n_page] */
+    int32_t *free_list; /* numbers of free pages, owned [n_page] */
+    bool *held;         /* true for pages in use, owned [n_page] */
 };
+/* Open a list of n_page free host pages. On ERR_MEMORY, spill_close is still called. */
 int spill_open(struct spill *s, int n_page, struct err *e);
-void spill_close(struct spill *s);   /* s may be zeroed */
-int32_t spill_take(struct spill *s); /* -1: none is free */
+int64_t spill_bytes(int n_page);     /* return the number of bytes of the lists */
+void spill_close(struct spill *s);   /* accepts a zeroed s */
+int32_t spill_take(struct spill *s); /* return a free host page; -1 if no page is free */
+/* Return a page, which must be in use, to the list. */
 void spill_give(struct spill *s, int32_t page);
 
 #endif

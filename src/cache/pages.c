@@ -1,25 +1,25 @@
-/* pages.c - which sequence holds which KV page.            engine thread only
+/* pages.c - the assignment of KV pages to sequences. Engine thread only.
  *
  *   FREE --page_take--> HELD(1) <--page_ref / page_drop--> HELD(n)
  *     ^                    | last drop; sealed
  *     +---- page_take --- CACHED --- page_find hit --> HELD(1)
  *
  * (1) A page is in exactly one of: the free list, the cached LRU, at least one sequence's table.
- * (2) refs(page) = the number of tables naming it. A page with refs > 1 is never written: the
- *     writer copies first.
- * (3) Only full pages are sealed. A name covers the parent's name, the page's tokens and everything
- *     else that changes its content, so finding a chain of pages is a walk down a radix tree whose
- *     edges are whole pages. A hit also compares the page's tokens, but cannot compare those before
- *     them. Names therefore depend on a random number of the pool: otherwise an attacker could
- *     construct tokens with the name of another user's page and find the pages after it.
- * (4) A name belongs to at most one page. A second page, computed at the same time, is dropped when
- *     it is sealed, and its holder continues with the first one: both hold the same bits.
+ * (2) refs(page) = the number of tables that contain it. A page with refs > 1 is never written: the
+ *     writer copies it first.
+ * (3) Only full pages are sealed. A name covers the parent's name, the page's tokens and all other
+ *     data that change its content. So finding a chain of pages is a walk down a radix tree whose
+ *     edges are whole pages. A hit also compares the page's tokens, but cannot compare the tokens
+ *     of its parents. Names therefore depend on a random number of the pool. Otherwise an attacker
+ *     could construct tokens with the name of another user's page and find the pages after it.
+ * (4) A name belongs to at most one page. Another page of that name, computed at the same time, is
+ *     dropped when it is sealed. Its holder continues with the first page, which has the same bits.
  *
  * The free list is a stack: the page freed last, still in the processor's caches, is taken first.
- * The first page to be evicted is a leaf of the tree: a holder of a page holds its parents (4) and
- * drops its pages last first, so a child is dropped for the last time before its parent and is
- * older in the LRU. (If all layers have a window, parents before it are dropped first; a prefix is
- * then found by its last pages alone.) Which page a sequence gets never changes its output
+ * The page evicted first is a leaf of the tree. A holder of a page holds its parents (4) and drops
+ * its pages from the last to the first. So a child is dropped for the last time before its parent,
+ * and is older in the LRU. Parents before the window are dropped first if all layers have a window.
+ * A prefix is then found by its last pages alone. A sequence's output never depends on its pages
  * (docs/design.md 5). */
 #include "cache.h"
 
@@ -34,19 +34,20 @@ enum { NONE = -1 };
 
 struct page {
     int32_t refs;
-    int32_t newer, older; /* neighbours in the LRU while CACHED */
-    bool named;           /* findable under name */
+    int32_t newer, older; /* neighbours in the LRU, if CACHED */
+    bool named;           /* true if `name` finds the page */
     uint64_t name;
-    int64_t born_us, used_us; /* time of page_take; time of the last drop by its last holder */
+    int64_t born_us, used_us; /* times of page_take and of the last drop by its last holder */
 };
 
+/* A pool of pages. The arrays are owned. */
 struct pages {
     int n_page, page_rows, n_free, n_cached;
     bool keep;
     uint64_t root;      /* parent name of first pages */
-    struct page *page;  /* [n_page] */
+    struct page *page;  /* [n_page] state of each page */
     int32_t *token;     /* [n_page, page_rows] of named pages */
-    int32_t *free_list; /* [n_page], the first n_free are free */
+    int32_t *free_list; /* [n_page], of which the first n_free are free */
     int32_t newest, oldest;
     int32_t *slot;   /* [n_slot] open-addressing table name -> page; NONE = empty */
     uint32_t n_slot; /* a power of two, at least 2 * n_page */
@@ -145,7 +146,7 @@ static const int32_t *tokens_of(const struct pages *p, int32_t page)
     return p->token + (int64_t)page * p->page_rows;
 }
 
-/* Return the slot that holds `name`, or the empty one for it. */
+/* Return the slot of `name`, or the empty slot for `name`. */
 static uint32_t slot_of(const struct pages *p, uint64_t name)
 {
     uint32_t i = (uint32_t)name & (p->n_slot - 1);
@@ -153,7 +154,7 @@ static uint32_t slot_of(const struct pages *p, uint64_t name)
     return i;
 }
 
-/* Empty the slot of a page and move up later entries that would become unreachable. */
+/* Empty the slot of a page. Later entries that would become unreachable are moved. */
 static void unname(struct pages *p, int32_t page)
 {
     if (!p->page[page].named) return;
@@ -179,7 +180,7 @@ int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *t
         return twin;
     }
     uint32_t i = slot_of(p, name);
-    if (p->slot[i] != NONE) return page; /* another content has that name */
+    if (p->slot[i] != NONE) return page; /* another page with different tokens has that name */
     p->slot[i] = page;
     p->page[page].named = true;
     p->page[page].name = name;
@@ -269,6 +270,7 @@ int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens)
 {
     int32_t page = page_look(p, name, tokens);
     if (page == NONE || p->page[page].refs++ > 0) return page;
+    CHECK(p->n_cached > 0, "page %d has no holder and is not cached", page);
     if (p->watch.found) p->watch.found(p->watch.ctx, p->now_us - p->page[page].used_us);
     lru_remove(p, page);
     return page;

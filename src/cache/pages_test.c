@@ -1,6 +1,6 @@
 /* pages_test.c - goal: the page table keeps its invariants and finds exactly the cached prefixes.
- * Method: random takes, shares, seals, finds and drops by imaginary sequences, with pages_check
- * after each, against brute force. */
+ * Method: random takes, shares, seals, finds and drops by imaginary sequences, compared with brute
+ * force. pages_check runs after each operation. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -8,7 +8,8 @@
 
 enum { N_TABLE = 6, N_PAGE = 40, ROWS = 4, LEN_MAX = 80 };
 
-/* An imaginary sequence: tokens from an alphabet of two, so that prefixes are often shared. */
+/* An imaginary sequence. Its tokens are from an alphabet of two,
+ * so that prefixes are often shared. */
 struct imaginary {
     int32_t token[LEN_MAX], page[LEN_MAX / ROWS];
     int n_page, n_reused;
@@ -19,7 +20,7 @@ static void sequence_end(struct pages *p, struct imaginary *s)
     while (s->n_page > 0) page_drop(p, s->page[--s->n_page]);
 }
 
-/* Reuse what can be found, take the rest, seal all: like the scheduler. */
+/* Reuse the pages that are found, take the other pages and seal all pages, like the scheduler. */
 static void sequence_begin(struct pages *p, struct imaginary *s, uint64_t *rng)
 {
     int n = 1 + (int)rng_below(rng, LEN_MAX / ROWS);
@@ -60,7 +61,7 @@ TEST(pages_keep_their_invariants)
         if (wrong) break;
     }
     EXPECT(n_reused > 1000);
-    if (n[0] > 0) { /* a check that cannot fail checks nothing */
+    if (n[0] > 0) { /* test that pages_check can fail */
         n[0]--;
         EXPECT(pages_check(p, at, n, N_TABLE) != NULL);
     }
@@ -88,9 +89,9 @@ TEST(a_prefix_is_found_exactly_as_far_as_it_agrees)
     EXPECT_INT(pages_n_free(p), 16);
     EXPECT_INT(page_find(p, name[1], token + ROWS), page[1]);
     EXPECT_INT(page_refs(p, page[1]), 1);
-    EXPECT_INT(page_find(p, name[1], token), -1); /* the name is right, the tokens are not */
+    EXPECT_INT(page_find(p, name[1], token), -1); /* the name matches, but the tokens do not */
     page_drop(p, page[1]);
-    /* 12 free, then the oldest cached: the leaf */
+    /* 12 free pages, then the oldest cached page (the leaf) */
     for (int i = 0; i < 13; i++) EXPECT(page_take(p) >= 0);
     EXPECT_INT(page_find(p, name[3], token + 3 * ROWS), -1);
     EXPECT_INT(page_find(p, name[0], token), page[0]);
@@ -144,8 +145,8 @@ static struct known *entry_of(uint64_t name, int depth)
     return &known[n_known++];
 }
 
-/* Remove the least recently used leaf: no other prefix contains it, as those were used later or
- * evicted before. */
+/* Remove the least recently used leaf. No other prefix contains it, because longer prefixes were
+ * used later or evicted before. */
 static void forget_oldest(void)
 {
     struct known *oldest = NULL;

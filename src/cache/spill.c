@@ -4,8 +4,8 @@
  *
  * The pool of host pages is bounded (--swap-space) and lives as long as the model. The engine
  * chooses the pages (batch.copy, COPY_OUT and COPY_IN) and keeps the list of free host pages. The
- * copies are executed in order before the step. On a CPU both ends are the same memory, and
- * swapping saves only the time of recomputing the tokens. */
+ * backend executes the copies in order before the step. On a CPU both ends are in the same memory,
+ * so swapping only saves the time of recomputing the tokens. */
 #include "cache.h"
 
 #include "base/check.h"
@@ -57,13 +57,19 @@ void kv_store_in(struct kv_store *s, int32_t host_page, int32_t page)
 
 /* ---- the free list ---- */
 
+int64_t spill_bytes(int n_page)
+{
+    const struct spill *s = NULL;
+    return ((int64_t)n_page + 1) * (int64_t)(sizeof *s->free_list + sizeof *s->held);
+}
+
 int spill_open(struct spill *s, int n_page, struct err *e)
 {
     *s = (struct spill){.n_page = n_page, .n_free = n_page};
     s->free_list = calloc((size_t)n_page + 1, sizeof *s->free_list);
     s->held = calloc((size_t)n_page + 1, sizeof *s->held);
     if (!s->free_list || !s->held)
-        return err_memory(e, "the list of host pages", (unsigned long long)n_page * 5);
+        return err_memory(e, "the list of host pages", (unsigned long long)spill_bytes(n_page));
     for (int i = 0; i < n_page; i++) s->free_list[i] = n_page - 1 - i;
     return 0;
 }
@@ -79,6 +85,7 @@ int32_t spill_take(struct spill *s)
 {
     if (s->n_free == 0) return -1;
     int32_t page = s->free_list[--s->n_free];
+    CHECK(!s->held[page], "host page %d is in use", page);
     s->held[page] = true;
     return page;
 }

@@ -1,12 +1,12 @@
-/* store.c - memory layout of the pages: one reservation for all layers; K and V of a layer are a
- * run of pages each. Memory is reserved at open and touched when used, so a large pool costs
- * nothing until sequences fill it.
+/* store.c - memory layout of the pages: one reservation for all layers. K and V of a layer are a
+ * run of pages each. Memory is reserved at open and touched when used, so the empty part of a large
+ * pool takes no memory.
  *
- * A new pool hands out pages in the order of their numbers, and all runs use huge pages. The page
- * that begins a new huge page does so in every run at once: 64 MiB for 16 layers, whose first touch
- * delayed that step by 10 to 100 ms. Memory is therefore populated ahead of use, by up to a group
- * of pages (a huge page of one run), piece by piece, as many pieces as the pages in use have grown
- * by:
+ * Pages of a new pool are taken in the order of their numbers, and all runs use huge pages. A page
+ * that begins a new huge page begins one in every run. For 16 layers these are 64 MiB, whose first
+ * touch delayed a step by 10 to 100 ms. So memory is populated before its use, by up to a group of
+ * pages (a huge page of one run). Each step populates as many pieces as the number of pages in use
+ * has grown by:
  *
  *             |  group 0  |  group 1  |  group 2
  *     K of 0  | present     present   |             a piece: a group in one run
@@ -44,40 +44,48 @@ int64_t kv_store_bytes_per_page(const struct kv_geometry *layer, int n_layer, en
     return n;
 }
 
-int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometry *layer,
-                  int n_layer, enum kv_type t, int page_rows, int n_page, struct err *e)
+/* Divide the memory among the layers: K, then V of each. */
+static void divide(struct kv_store *s, const struct kv_store_options *o)
 {
-    CHECK(n_layer >= 1 && n_page >= 1 && page_rows >= 1 && page_rows <= 64 &&
-              (page_rows & (page_rows - 1)) == 0,
-          "%d layers, %d pages of %d", n_layer, n_page, page_rows);
-    *s = (struct kv_store){
-        .backend = b, .n_layer = n_layer, .n_page = n_page, .page_rows = page_rows};
-    s->layer = calloc((size_t)n_layer, sizeof *s->layer);
+    uint8_t *at = s->memory;
+    for (int i = 0; i < o->n_layer; i++) {
+        s->layer[i] = layer_of(&o->layer[i], o->type, o->page_rows);
+        s->layer[i].k = at;
+        at += s->layer[i].k_page_bytes * o->n_page;
+        s->layer[i].v = at;
+        at += s->layer[i].v_page_bytes * o->n_page;
+    }
+}
+
+int kv_store_open(struct kv_store *s, const struct kv_store_options *o, struct err *e)
+{
+    CHECK(o->n_layer >= 1 && o->n_page >= 1 && o->page_rows >= 1 && o->page_rows <= 64 &&
+              (o->page_rows & (o->page_rows - 1)) == 0,
+          "%d layers, %d pages of %d", o->n_layer, o->n_page, o->page_rows);
+    *s = (struct kv_store){.backend = o->backend,
+                           .n_layer = o->n_layer,
+                           .n_page = o->n_page,
+                           .page_rows = o->page_rows};
+    s->layer = calloc((size_t)o->n_layer, sizeof *s->layer);
     if (!s->layer)
         return err_memory(e, "the KV cache's layers",
-                          (unsigned long long)n_layer * sizeof *s->layer);
-    s->page_bytes = kv_store_bytes_per_page(layer, n_layer, t, page_rows);
-    s->n_byte = s->page_bytes * n_page;
+                          (unsigned long long)o->n_layer * sizeof *s->layer);
+    s->page_bytes = kv_store_bytes_per_page(o->layer, o->n_layer, o->type, o->page_rows);
+    s->n_byte = s->page_bytes * o->n_page;
     if (s->n_byte == 0) return 0;
-    s->memory = b->op->alloc(b, (size_t)s->n_byte);
+    s->memory = o->backend->op->alloc(o->backend, (size_t)s->n_byte);
     if (!s->memory) {
         kv_store_close(s);
         return err_memory(e, "the KV cache", (unsigned long long)s->n_byte);
     }
-    uint8_t *at = s->memory;
-    for (int i = 0; i < n_layer; i++) {
-        s->layer[i] = layer_of(&layer[i], t, page_rows);
-        s->layer[i].k = at;
-        at += s->layer[i].k_page_bytes * n_page;
-        s->layer[i].v = at;
-        at += s->layer[i].v_page_bytes * n_page;
-    }
+    divide(s, o);
     return 0;
 }
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Return the pages of a group, from the first layer that has K: others may be recurrent. */
+/* Return the number of pages of a group, by the first layer with K. Other layers may be
+ * recurrent. */
 static int group_pages(const struct kv_store *s)
 {
     int i = 0;
@@ -110,6 +118,8 @@ void kv_store_reach(struct kv_store *s, int32_t page)
 
 struct page_place kv_store_place(const struct kv_store *s, int run, int32_t page)
 {
+    CHECK(run >= 0 && run < 2 * s->n_layer && page >= 0 && page < s->n_page, "run %d, page %d", run,
+          page);
     const struct kv_layer *l = &s->layer[run / 2];
     const int64_t n = run % 2 ? l->v_page_bytes : l->k_page_bytes;
     return (struct page_place){(run % 2 ? l->v : l->k) + page * n, (size_t)n};

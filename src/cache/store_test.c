@@ -1,6 +1,6 @@
-/* store_test.c - goal: a page's memory is present before a step reaches it, and no step makes much
- * more present than its own share. Method: a backend that records requests; pools of several
- * shapes, filled from the first page to the last, with one or many pages per step. */
+/* store_test.c - goal: a page's memory is present before a step reaches it. No step makes more than
+ * about twice its share of memory present. Method: a backend that records requests. Pools of
+ * several shapes are filled from the first page to the last, with one or many pages per step. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -13,7 +13,7 @@
 struct recorder {
     struct backend base;
     uint8_t *memory;
-    size_t n_byte, n_touched; /* n_touched: in the last step */
+    size_t n_byte, n_touched; /* size of the memory; number of bytes touched in the last step */
     uint8_t *touched;         /* [n_byte / UNIT] number of requests */
     bool outside;
 };
@@ -60,7 +60,7 @@ static bool page_present(const struct recorder *r, const struct kv_store *s, int
 }
 
 struct pool_case {
-    int n_layer, n_head, d, n_page, page_rows, step; /* step: pages added per step */
+    int n_layer, n_head, d, n_page, page_rows, step; /* step: number of pages added per step */
     int n_none;                                      /* number of first layers without K and V */
 };
 
@@ -73,7 +73,13 @@ static void fill(const struct pool_case *c)
             i < c->n_none ? (struct kv_geometry){0} : (struct kv_geometry){c->n_head, c->d, c->d};
     struct kv_store s;
     struct err e;
-    NEED_OK(kv_store_open(&s, &r.base, g, c->n_layer, KV_F16, c->page_rows, c->n_page, &e), &e);
+    struct kv_store_options o = {.backend = &r.base,
+                                 .layer = g,
+                                 .n_layer = c->n_layer,
+                                 .type = KV_F16,
+                                 .page_rows = c->page_rows,
+                                 .n_page = c->n_page};
+    NEED_OK(kv_store_open(&s, &o, &e), &e);
     const int64_t k_page_bytes = s.layer[c->n_layer - 1].k_page_bytes;
     int64_t group = (2 << 20) / k_page_bytes, all = s.n_byte / s.n_page;
     if (group < 1) group = 1;
@@ -85,7 +91,7 @@ static void fill(const struct pool_case *c)
             for (int i = page; i <= last && c->step <= group; i++) late += !page_present(&r, &s, i);
         r.n_touched = 0;
         kv_store_reach(&s, last);
-        /* twice its own share while the lead is built up; pieces are whole */
+        /* at most twice the step's share during growth of the lead; pieces are whole */
         heavy += r.n_touched > (size_t)(2 * all * c->step + 2 * group * k_page_bytes);
     }
     EXPECT_INT(late, 0);
@@ -103,10 +109,10 @@ TEST(kv_store_is_present_ahead_of_use)
     static const struct pool_case c[] = {
         {16, 8, 64, 256, 32, 1, 0},  /* 64 pages are a huge page of one run */
         {16, 8, 64, 200, 32, 16, 0}, /* the last group is not whole; one prompt chunk per step */
-        {2, 1, 32, 700, 16, 3, 0},   /* the whole pool is less than a group */
-        {3, 8, 128, 40, 64, 1, 0},   /* few pages a group */
+        {2, 1, 32, 700, 16, 3, 0},   /* the whole pool is smaller than a group */
+        {3, 8, 128, 40, 64, 1, 0},   /* few pages per group */
         {1, 64, 256, 5, 64, 1, 0},   /* a page is a huge page */
-        {4, 2, 64, 300, 32, 300, 0}, /* all at once */
+        {4, 2, 64, 300, 32, 300, 0}, /* all pages in one step */
         {8, 8, 64, 256, 32, 1, 4},   /* the first layers are recurrent */
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) fill(&c[i]);
@@ -118,7 +124,9 @@ TEST(kv_store_of_a_model_without_k_and_v)
     struct kv_geometry g[2] = {{0}, {0}};
     struct kv_store s;
     struct err e;
-    NEED_OK(kv_store_open(&s, &r.base, g, 2, KV_F16, 16, 8, &e), &e);
+    struct kv_store_options o = {
+        .backend = &r.base, .layer = g, .n_layer = 2, .type = KV_F16, .page_rows = 16, .n_page = 8};
+    NEED_OK(kv_store_open(&s, &o, &e), &e);
     EXPECT_INT((int)s.n_byte, 0);
     kv_store_reach(&s, 7);
     kv_store_copy(&s, 1, 2);
@@ -129,20 +137,27 @@ TEST(kv_store_of_a_model_without_k_and_v)
 TEST(kv_store_without_populate)
 {
     struct backend_ops ops = record_ops;
-    ops.populate = NULL; /* a device whose memory is present from the start */
+    ops.populate = NULL; /* the memory of such a device is present from the start */
     struct recorder r = {.base = {.op = &ops}};
     struct kv_geometry g = {1, 32, 32};
     struct kv_store s;
     struct err e;
-    NEED_OK(kv_store_open(&s, &r.base, &g, 1, KV_F16, 16, 8, &e), &e);
+    struct kv_store_options o = {.backend = &r.base,
+                                 .layer = &g,
+                                 .n_layer = 1,
+                                 .type = KV_F16,
+                                 .page_rows = 16,
+                                 .n_page = 8};
+    NEED_OK(kv_store_open(&s, &o, &e), &e);
     kv_store_reach(&s, 7);
     EXPECT_INT((int)r.n_touched, 0);
     kv_store_close(&s);
     free(r.touched);
 }
 
-/* Method: pages of random bytes; one is copied to another, a third goes to host memory and returns
- * elsewhere: equal bytes, and the rest of the pool unchanged. */
+/* Goal: copied and swapped pages have equal bytes, and all other pages of the pool are unchanged.
+ * Method: pages of random bytes. One is copied to another, a third is copied to host memory and
+ * back to a different page. */
 TEST(a_page_that_was_copied_or_swapped_is_the_page)
 {
     enum { N_PAGE = 5 };
@@ -153,7 +168,13 @@ TEST(a_page_that_was_copied_or_swapped_is_the_page)
         struct kv_store s;
         struct err e;
         NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
-        NEED_OK(kv_store_open(&s, b, g, 3, (enum kv_type)t, 16, N_PAGE, &e), &e);
+        struct kv_store_options o = {.backend = b,
+                                     .layer = g,
+                                     .n_layer = 3,
+                                     .type = (enum kv_type)t,
+                                     .page_rows = 16,
+                                     .n_page = N_PAGE};
+        NEED_OK(kv_store_open(&s, &o, &e), &e);
         NEED_OK(kv_store_spill(&s, 2, &e), &e);
         uint8_t *was = malloc((size_t)s.n_byte);
         NEED(was);

@@ -3,8 +3,8 @@
  *   messages + tools --template_render--> prompt text          (to the tokenizer)
  *   generated text --chat_parser_push--> reasoning, content, tool calls
  *
- * A template is Jinja, as published with the model; it is compiled once and immutable, so any
- * thread may render it. Template and conversation are hostile input: steps, nesting, memory and
+ * A template is Jinja, as published with the model. It is compiled once and immutable, so any
+ * thread may render it. Template and conversation are hostile input. Steps, nesting, memory and
  * output are limited. */
 #ifndef QUOTH_CHAT_CHAT_H
 #define QUOTH_CHAT_CHAT_H
@@ -19,97 +19,97 @@
 
 struct template;
 
-/* Compile n bytes of UTF-8 template source (at most 1 MiB; copied). On failure *t is NULL and the
- * error names line and column. Renders small conversations to detect what the template supports, so
- * it takes some tens of microseconds to milliseconds. */
+/* Compile n bytes of UTF-8 template source, at most 1 MiB. The source is copied. The caller owns
+ * *t, which is NULL after an error. ERR_FORMAT contains line and column, ERR_LIMIT the size.
+ * ERR_MEMORY. template_open renders small conversations to detect the features of the template. The
+ * renderings take tens of microseconds to milliseconds. */
 int template_open(struct template **t, const char *source, size_t n, struct err *e);
-void template_close(struct template *t); /* NULL is fine */
+void template_close(struct template *t); /* free t; t may be NULL */
 
-/* Return the source as compiled (newlines are \n), NUL-terminated; valid as long as the
+/* Return the compiled source, NUL-terminated, with \n as newline. The text is valid as long as the
  * template. */
 const char *template_source(const struct template *t);
 
-/* Features of the template, detected by probing. Requests are adapted to them, so this is
- * information. */
+/* Features of the template, detected by probing. Callers do not need them, because template_render
+ * adapts messages to the template. */
 struct template_caps {
-    bool text_content;     /* "content": "..."                                            */
-    bool typed_content;    /* "content": [{"type": "text", "text": "..."}]                */
-    bool system_role;      /* else a system message is merged into the first message after it */
-    bool tools;            /* prints the list of tools                                    */
-    bool tool_calls;       /* prints an assistant message's tool calls                    */
-    bool object_arguments; /* expects their arguments parsed, not as a JSON string        */
-    bool reasoning;        /* has a thinking block (see template_thinking)                */
+    bool text_content;     /* true: content may be a string, "content": "..." */
+    bool typed_content;    /* true: content may be a list, [{"type": "text", "text": "..."}] */
+    bool system_role;      /* false: system messages are merged into the next message */
+    bool tools;            /* true: the template prints the list of tools */
+    bool tool_calls;       /* true: the template prints the tool calls of an assistant message */
+    bool object_arguments; /* true: arguments of calls are an object, not a JSON string */
+    bool reasoning;        /* true: the template has a thinking block (template_thinking) */
 };
 const struct template_caps *template_caps(const struct template *t);
 
 /* Get the marks around reasoning, e.g. "<think>\n" and "\n</think>\n\n". Both are NULL if the
- * template has none. */
+ * template has no reasoning, otherwise valid as long as t. */
 void template_thinking(const struct template *t, const char **open, const char **close);
 
-/* Limits of one rendering; 0: default. Exceeding a limit fails the rendering with ERR_LIMIT. */
+/* Limits of one rendering; 0: default. The rendering fails with ERR_LIMIT if it exceeds a limit. */
 struct template_limits {
-    uint64_t n_step_max;   /* evaluation steps (default 20 million, at most a second or two) */
-    size_t n_byte_max;     /* memory while rendering (default 256 MiB)                     */
-    size_t n_byte_out_max; /* rendered text (default 64 MiB)                               */
-    int depth_max;         /* nesting of evaluation, macro calls included (default 600)    */
+    uint64_t n_step_max;   /* evaluation steps (default 20 million, at most about 2 s) */
+    size_t n_byte_max;     /* bytes of memory while rendering (default 256 MiB) */
+    size_t n_byte_out_max; /* bytes of rendered text (default 64 MiB) */
+    int depth_max;         /* depth of evaluation and of macro calls (default 600) */
 };
 
-/* Whether generation continues the last message, the assistant's, instead of answering it. */
+/* Beginning of generation: a new answer, or a continuation of the assistant's last message. */
 enum chat_continue {
     CHAT_CONTINUE_NO,
-    CHAT_CONTINUE_AUTO,      /* its content, or its reasoning if it has only that */
-    CHAT_CONTINUE_REASONING, /* the prompt ends inside the thinking block          */
+    CHAT_CONTINUE_AUTO, /* continue the message's content, or its reasoning if it has no content */
+    CHAT_CONTINUE_REASONING, /* end the prompt inside the thinking block */
     CHAT_CONTINUE_CONTENT,
 };
 
+/* A conversation to render. All pointers are borrowed for template_render. */
 struct conversation {
-    /* Borrowed, parsed from a request in OpenAI's form. messages: a list of objects with a role.
-     * tools, documents: lists, or NULL. kwargs (chat_template_kwargs: enable_thinking, ...): an
-     * object whose fields become template variables, or NULL. */
+    /* parsed from a request in OpenAI's form. messages: list of objects with a role.
+     * tools, documents: lists; NULL if none. kwargs: object of template variables, such as
+     * enable_thinking; NULL if none */
     const struct json *messages, *tools, *documents, *kwargs;
-    const char *system;                /* put first if no message has that role; NULL: none */
+    const char *system; /* system message if no message has that role; NULL if none */
     const char *bos_token, *eos_token; /* text of the special tokens; NULL: "" */
-    /* Template variable; "none" also turns enable_thinking off. NULL: not set. */
+    /* Template variable; NULL if not set. "none" also disables enable_thinking. */
     const char *reasoning_effort;
     bool add_generation_prompt;
-    enum chat_continue continue_final; /* not NO: add_generation_prompt is ignored */
-    bool answer_only; /* only n_answer of struct chat_turn is needed; n_turn may be 0 */
-    int64_t now;      /* clock of strftime_now, seconds since 1970; 0: the time of the call */
+    /* beginning of generation; add_generation_prompt is ignored unless it is NO */
+    enum chat_continue continue_final;
+    /* true: template_render sets n_answer of struct chat_turn, and may leave n_turn 0 */
+    bool answer_only;
+    int64_t now; /* time of strftime_now, seconds since 1970; 0: time of the call */
     struct template_limits limits;
 };
 
 /* Sizes of parts at the end of a prompt, in bytes. */
 struct chat_turn {
-    size_t n_turn;   /* the open assistant turn: generation prompt, or continued message       */
-    size_t n_answer; /* at the end of n_turn, the part that already belongs to the answer:
-                      * "<think>\n", continued text; push it into a chat_parser first */
+    size_t n_turn; /* bytes of the open assistant turn: generation prompt, or continued message */
+    /* Bytes at the end of the turn that belong to the answer, such as "<think>\n" or a continued
+     * text. The caller pushes them into a chat_parser first. */
+    size_t n_answer;
 };
 
-/* Append the prompt of a conversation to *out. First adapts the messages to the template: null
- * content becomes "", lists of text parts are joined, tool-call arguments are parsed or written as
- * a string, an unsupported system message is merged into the next one.
- *   turn  start of the assistant's turn in the prompt; NULL: not needed, which saves a second
- *         rendering, as answer_only usually does
- * Returns ERR_ARG for a bad conversation or the template's raise_exception; ERR_LIMIT;
- * ERR_UNSUPPORTED for a content part that the template does not support. Existing bytes of *out are
- * kept. Any thread. */
+/* Append the prompt of a conversation to *out. Existing bytes of *out are kept. First adapt the
+ * messages to the template. Null content becomes "". Lists of text parts are joined. Arguments of
+ * calls become objects or strings. An unsupported system message is merged into the next message.
+ *   turn  start of the assistant's turn in the prompt; NULL: not needed. NULL saves a second
+ *         rendering. answer_only usually saves it, too.
+ * Return ERR_ARG for an invalid conversation, a message that the template ignores, or the
+ * template's raise_exception. Return ERR_UNSUPPORTED for a content part that the template does not
+ * support. Return ERR_LIMIT if the rendering exceeds a limit. Return ERR_MEMORY.
+ * *out is unchanged after an error. Any thread. */
 int template_render(const struct template *t, const struct conversation *c, struct buf *out,
                     struct chat_turn *turn, struct err *e);
 
-/* Append a rendering with exactly the variables of `context` (an object; NULL: none). Messages are
- * not adapted. */
-int template_render_context(const struct template *t, const struct json *context,
-                            const struct template_limits *limits, int64_t now, struct buf *out,
-                            struct err *e);
-
-/* Convert local time "2026-11-20", "2026-11-20T14:30" or with seconds to seconds since 1970: --now
- * DATE. */
+/* Convert local time to seconds since 1970, for --now DATE. Forms: "2026-11-20",
+ * "2026-11-20T14:30", "2026-11-20T14:30:00". ERR_ARG for another form. */
 int template_clock(const char *date, int64_t *now, struct err *e);
 
 /* ---- parsing model output ---- */
 
-/* Parser of generated text, incremental. Every text is accepted: malformed parts are content. The
- * concatenated deltas are the same for every way of cutting the text. */
+/* Incremental parser of generated text. It accepts every text, because malformed parts are content.
+ * The concatenated deltas do not depend on the cuts between pieces of text. */
 struct chat_parser;
 
 enum chat_delta_kind { CHAT_REASONING, CHAT_CONTENT, CHAT_CALL };
@@ -119,121 +119,138 @@ struct chat_delta {
     /* piece of reasoning, content or call arguments (JSON text); borrowed */
     const char *text;
     size_t n;
-    int i_call; /* CHAT_CALL: index of the call, from 0                                           */
-    /* CHAT_CALL: function name in the first delta of a call, else NULL; borrowed */
+    int i_call; /* CHAT_CALL: index of the call in the message, from 0 */
+    /* CHAT_CALL: function name in the first delta of a call, borrowed; NULL in later deltas */
     const char *name;
-    const char *id; /* CHAT_CALL: id in the first delta if the model wrote one, else NULL */
+    /* CHAT_CALL: id in the first delta, borrowed;
+     * NULL in later deltas, or if the model wrote none */
+    const char *id;
 };
 typedef void chat_delta_fn(void *ctx, const struct chat_delta *d);
 
-/* What the text of a message is held to (chat_answer_tag), so that it need not be guessed. */
+/* Properties of a message that its grammar guarantees (chat_answer_tag).
+ * The parser relies on them. */
 struct chat_expected {
-    bool closed;   /* reasoning ends at its mark alone */
-    bool either;   /* the message is calls, or content: not both */
-    bool verbatim; /* content has no further marks: no reasoning again, nothing to drop */
-    /* borrowed: the text between reasoning and content, other blanks are content; NULL: any */
+    bool closed;   /* true: reasoning ends only at its mark */
+    bool either;   /* true: the message is either calls or content */
+    bool verbatim; /* true: content contains no marks of reasoning and no marks to remove */
+    bool complete; /* true: the arguments of each call are whole JSON, if the family writes JSON */
+    /* borrowed; text between reasoning and content, where all other blanks are content;
+     * NULL: any blanks */
     const char *gap;
 };
 
 struct chat_parser_options {
-    /* rows of parser.def or their other names; NULL: that part is not parsed and stays content */
+    /* names or aliases in parser.def, borrowed for chat_parser_open; NULL: calls or reasoning
+     * remain content */
     const char *tool_parser, *reasoning_parser;
-    /* The request's tools, borrowed until the parser is closed: some families write arguments as
-     * raw text, whose type is in the tool's schema. NULL: unknown, a value is JSON if it can be. */
+    /* The request's tools, borrowed until the parser is closed; NULL if unknown. Some families
+     * write arguments as raw text. The tool's schema gives the type of such an argument. A value of
+     * unknown type is JSON if the text is valid JSON. */
     const struct json *tools;
-    /* Calls are content; of the tool parser only the marks that its family puts around content
-     * are read. */
+    /* true: calls are content. The tool parser only removes the marks of its family from
+     * content. */
     bool no_calls;
-    struct chat_expected expected; /* zeroed: nothing is known of the text */
+    struct chat_expected expected; /* guaranteed properties of the text; zeroed if none */
 };
 
-/* Open a parser. Returns ERR_ARG, with the list of names, for an unknown one. One thread at a
- * time. */
+/* Open a parser. The caller owns *p, which is NULL after an error. Return ERR_ARG for an unknown
+ * name; the error lists the available ones. ERR_MEMORY. One thread at a time. */
 int chat_parser_open(struct chat_parser **p, const struct chat_parser_options *o, struct err *e);
-void chat_parser_close(struct chat_parser *p); /* NULL is fine */
+void chat_parser_close(struct chat_parser *p); /* free p; p may be NULL */
 
-/* Parse the next piece of text. fn NULL: emit no deltas (for the prompt's n_answer bytes, which the
- * client already has). */
+/* Parse the next piece of text. fn: callback for deltas; NULL: no deltas are emitted. The caller
+ * passes NULL for the prompt's n_answer bytes if the client already has them. */
 void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_delta_fn *fn,
                       void *ctx);
-/* End the text: emits everything pending. */
+/* End the text: emit everything pending. */
 void chat_parser_finish(struct chat_parser *p, chat_delta_fn *fn, void *ctx);
 
-/* Return the part of a message that the text pushed so far ends in. */
+/* Parts of a message. chat_parser_place returns the part at the end of the pushed text. */
 enum chat_place {
-    CHAT_BEFORE,    /* reasoning may begin          */
+    CHAT_BEFORE,    /* before the message's text: reasoning may begin */
     CHAT_INSIDE,    /* reasoning                    */
     CHAT_AFTER,     /* content or calls             */
-    CHAT_UNDECIDED, /* what may be part of a mark of reasoning */
+    CHAT_UNDECIDED, /* the end of the text may be a part of a mark of reasoning */
 };
 enum chat_place chat_parser_place(const struct chat_parser *p);
 
-/* Return true if memory ran out: the deltas emitted since chat_parser_open are incomplete. */
+/* Return true if memory ran out. The deltas emitted since chat_parser_open are then incomplete. */
 bool chat_parser_failed(const struct chat_parser *p);
 
-/* Return the values of the flags: the parsers, then "none". i = 0, 1, ...; NULL after the last. */
+/* Return value i of the flag --tool-call-parser or --reasoning-parser, from 0: the parsers, then
+ * "none". NULL after the last value. */
 const char *chat_tool_parsers(int i);
 const char *chat_reasoning_parsers(int i);
 
-/* Return the parser that fits a template's conventions, or NULL. Static strings. */
+/* Return the name of the parser for the conventions of a template; NULL if none.
+ * The string is static. */
 const char *chat_tool_parser_of(const struct template *t);
 const char *chat_reasoning_parser_of(const struct template *t);
 
 /* ---- the grammar of an answer ---- */
 
-/* A function that may be called. */
+/* A function that the model may call. */
 struct chat_tool {
-    const char *name; /* borrowed [n_name] */
+    const char *name; /* function name, borrowed [n_name] */
     size_t n_name;
-    const char *schema; /* borrowed [n_schema]: JSON Schema of its arguments; NULL: any object */
+    const char *schema; /* JSON Schema of its arguments, borrowed [n_schema]; NULL: any object */
     size_t n_schema;
-    size_t i; /* its place in the request's tools, for errors */
+    size_t i; /* index of the function in the request's tools, for errors */
 };
 
-/* What an answer may be: reasoning as `place` allows, then calls, content or free text with calls in it. */
+/* The permitted forms of an answer. It has reasoning if `place` permits reasoning, then calls,
+ * content, or free text that contains calls. */
 struct chat_answer {
-    const struct template *t;                   /* borrowed; NULL: none */
-    const char *tool_parser, *reasoning_parser; /* NULL: none */
-    enum chat_place place;        /* of the prompt's part of the answer; not CHAT_UNDECIDED */
-    const struct chat_tool *tool; /* borrowed [n_tool] */
+    const struct template *t;                   /* template, borrowed; NULL if none */
+    const char *tool_parser, *reasoning_parser; /* borrowed; NULL if none */
+    /* place at the end of the prompt's part of the answer; not CHAT_UNDECIDED */
+    enum chat_place place;
+    const struct chat_tool *tool; /* permitted functions, borrowed [n_tool] */
     size_t n_tool;                /* 0: no calls */
     bool one_call;
-    bool
-        no_text; /* calls, or content if there is one; otherwise free text, with calls wherever a mark of one is */
-    const char
-        *content; /* borrowed [n_content]: a structural tag's format of the content; NULL: none */
+    bool no_text;      /* true: the answer is calls or `content`, without other text */
+    bool begun;        /* true: the prompt has begun the content */
+    bool no_reasoning; /* true: no reasoning may begin */
+    /* format of the content in a structural tag, borrowed [n_content]; NULL if none */
+    const char *content;
     size_t n_content;
-    const char *gap; /* as in struct chat_expected */
-    /* Return the length of the special token at the front of text[0, n), 0 if it begins with none: such a token has no other spelling. */
+    const char *gap; /* borrowed; text between reasoning and content (struct chat_expected) */
+    /* Return the length in bytes of the special token at the front of text[0, n); 0 if none. A
+     * special token has only one spelling. */
     size_t (*special)(const void *arg, const char *text, size_t n);
-    const void *special_arg;
+    const void *special_arg; /* borrowed; argument of `special` */
 };
 
-/* Append the structural tag (grammar.h, GRAMMAR_TAG) of an answer. The texts of calls are those of the parser's family.
- * ERR_ARG, ERR_UNSUPPORTED: the family cannot write what "tools" or "tool_choice" requires. */
+/* Append the structural tag of an answer (grammar.h, GRAMMAR_TAG). Calls are written in the form of
+ * the parser's family. *a is borrowed for the call. ERR_UNSUPPORTED or ERR_ARG if the family cannot
+ * write calls as "tools" or "tool_choice" requires, ERR_LIMIT for too many tools, ERR_MEMORY. */
 int chat_answer_tag(struct buf *out, const struct chat_answer *a, struct err *e);
 
-/* Return what the parser of such an answer may rely on. */
+/* Return the properties that the grammar of answer `a` guarantees to the parser. */
 struct chat_expected chat_answer_expected(const struct chat_answer *a);
 
-/* Return whether a mark begins the calls of a parser's family; otherwise a message that is one may also be JSON. */
+/* Return true if calls of the parser's family begin with a mark. Otherwise a whole message may be a
+ * call or other JSON. */
 bool chat_calls_are_marked(const char *tool_parser);
 
-/* Return the blanks that the template writes between reasoning and content. Static, or valid as long as t. */
+/* Return the blanks that the template writes between reasoning and content. The text is static, or
+ * valid as long as t. */
 const char *chat_reasoning_gap(const struct template *t, const char *reasoning_parser);
 
-/* A whole message, collected by chat_message_add. Zeroed is empty. */
+/* A tool call of a struct chat_message. */
 struct chat_call {
-    char *name, *id; /* owned; id may be NULL */
+    char *name, *id; /* owned; id: NULL if none */
     struct buf arguments;
 };
+/* A whole message, collected by chat_message_add. A zeroed message is empty. */
 struct chat_message {
-    struct buf content, reasoning;
-    struct chat_call *call; /* [n_call], owned */
+    struct buf content, reasoning; /* owned */
+    struct chat_call *call;        /* tool calls, owned [n_call] */
     size_t n_call, cap_call;
-    bool failed; /* memory ran out: the message is incomplete */
+    bool failed; /* true if memory ran out; the message is then incomplete */
 };
-/* Add a delta to a struct chat_message; a chat_delta_fn. */
+/* Append a delta to `message`, a struct chat_message. chat_message_add is a chat_delta_fn. */
 void chat_message_add(void *message, const struct chat_delta *d);
 void chat_message_deinit(struct chat_message *m);
 

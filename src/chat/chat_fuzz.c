@@ -1,6 +1,6 @@
-/* Goal: no template, conversation or model output crashes, runs away or parses differently in
- * pieces. Method: mutated templates with fixed conversations, mutated conversations with fixed
- * templates, and mutated output whole and cut, all under small limits. */
+/* Goal: templates, conversations and model output do not crash the program or exceed its limits. A
+ * text in pieces gives the same result. Method: mutate a template, a conversation or an output,
+ * with the other inputs fixed, under small limits. Parse output whole and in pieces. */
 #include "chat/chat.h"
 #include "../../tests/fuzz/fuzz.h"
 
@@ -57,11 +57,11 @@ static void render_case(const struct template *t, const struct json *j, enum cha
     int rc = template_render(t, &c, &out, render ? &turn : NULL, &e);
     if (rc == 0) fuzz_accepted();
     if (out.n < 1 || out.data[0] != 'x' || out.data[out.n] || (rc != 0 && out.n != 1))
-        abort(); /* must be kept, or appended to */
+        abort(); /* template_render must keep existing bytes of *out */
     buf_deinit(&out);
 }
 
-/* Fragments of the language reach deeper than the random bytes of a mutation. */
+/* Append a fragment of the language. Random mutations alone seldom form whole statements. */
 static void add_fragment(struct buf *b, uint8_t c)
 {
     static const char *const fragments[] = {"{{ ",
@@ -174,7 +174,7 @@ static const char tools_text[] =
     "s\"}},{\"$ref\":\"#\"}]"
     "}}}}}]";
 
-/* The first two bytes choose the families. */
+/* Parse the text with the families that the text's first two bytes select. */
 static void read_output(struct chat_message *m, const char *text, size_t n, size_t n_piece)
 {
     static struct json *tools;
@@ -203,7 +203,7 @@ static bool differs(const struct buf *a, const struct buf *b)
     return a->n != b->n || (a->n > 0 && memcmp(a->data, b->data, a->n) != 0);
 }
 
-/* Fragments of the families' syntax reach deeper than random bytes. */
+/* Append a fragment of a family's syntax. Random bytes alone seldom form marks. */
 static void add_mark(struct buf *b, uint8_t c)
 {
     static const char *const marks[] = {"<tool_call>",

@@ -1,6 +1,7 @@
-/* Goal: the output of each family of models is parsed as its publishers document it, in any pieces.
- * Method: recorded cases of many templates (their parsers chosen by the template, the answer part
- * of the prompt pushed first), and cases of our own; each whole and cut at random places. */
+/* Goal: the output of each family of models is parsed as its publisher documents it, in any pieces.
+ * Method: parse recorded cases of many templates, and handwritten cases, each whole and with random
+ * cuts. The test of recorded cases selects the template's parser. It pushes the answer part of the
+ * prompt first. */
 #include "chat/chat.h"
 #include "base/os.h"
 #include "base/rng.h"
@@ -16,7 +17,7 @@ struct reading {
     struct chat_parser_options options;
     const char *text;
     size_t n;
-    uint64_t seed; /* of the cuts; 0: whole */
+    uint64_t seed; /* seed of the cuts; 0: no cuts */
 };
 
 static void read_text(struct chat_message *m, const struct reading *r)
@@ -41,7 +42,7 @@ static const char *shown(const struct buf *b)
     return b->data ? b->data : "";
 }
 
-/* Append "reasoning|content|name#id(arguments)...". */
+/* Append the message as "reasoning|content|name#id(arguments)...". */
 static void show(struct buf *out, const struct chat_message *m)
 {
     buf_addf(out, "%s|%s", shown(&m->reasoning), shown(&m->content));
@@ -50,7 +51,7 @@ static void show(struct buf *out, const struct chat_message *m)
                  m->call[i].id ? m->call[i].id : "", shown(&m->call[i].arguments));
 }
 
-/* Read the text in random pieces; the result must be that of the whole. */
+/* Return true if the text in random pieces gives the same message. */
 static bool same_in_pieces(const struct reading *whole, const struct chat_message *want, int n_cut)
 {
     struct buf line = {0};
@@ -82,8 +83,8 @@ static const char *text_of(const struct json *c, const char *name)
     return text ? text : "";
 }
 
-/* Return whether two texts of arguments, perhaps incomplete, are the same apart from blanks outside
- * of strings. */
+/* Return true if two texts of arguments are equal apart from blanks outside of strings. They may be
+ * incomplete. */
 static bool same_arguments(const char *a, const char *b)
 {
     for (bool quoted = false;; a++, b++) {
@@ -116,7 +117,7 @@ static bool as_recorded(const struct chat_message *m, const struct json *want)
 
 struct family_case {
     struct template *t;
-    char template[256]; /* that t is */
+    char template[256]; /* path of the template t */
 
     int n_all, n_all_ok, n_left_out;
 };
@@ -167,10 +168,10 @@ static void add_begun(struct buf *text, const struct template *t, const struct j
     json_drop(kwargs);
 }
 
-/* Return why a case is left out. NULL: it is not.
- *   14, 140  their reasoning keeps blanks that the other cases of the same template lose
- *   31, 360, 361  a block of code around JSON is removed: here a schema holds the answer, so that
- *            there is none */
+/* Return the reason for omitting a case; NULL if the case is tested.
+ *   14, 140       their reasoning keeps blanks that other cases of the template lose
+ *   31, 360, 361  expect that a code block around JSON is removed; no such block exists here,
+ *                 because a schema constrains the answer */
 static const char *left_out(const struct json *c)
 {
     switch (json_int(json_field(c, "id"), -1)) {
@@ -198,7 +199,7 @@ static void recorded_case(struct family_case *f, const struct json *c)
     next_template(f, c);
     bool none = strcmp(text_of(c, "reasoning_format"), "none") == 0;
     add_begun(&text, f->t, c);
-    /* a block that the prompt closed is not shown */
+    /* the recorded result excludes a block that the prompt closed */
     if (none && text.n && strncmp(text.data, "</think>", 8) == 0) buf_clear(&text);
     buf_add_text(&text, text_of(c, "input"));
     const struct json *tools = json_field(c, "tools");
@@ -248,7 +249,7 @@ TEST(families_recorded)
     buf_deinit(&lines);
 }
 
-/* ---- cases of our own, from the families' published formats ---- */
+/* ---- handwritten cases, from the families' published formats ---- */
 
 static const char tools_text[] =
     "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\","
@@ -463,7 +464,8 @@ TEST(families_as_published)
     json_drop(tools);
 }
 
-/* A call's name is emitted before its arguments are complete, and a string as it is written. */
+/* Goal: the name of a call is emitted before its arguments are complete. Pieces of a string are
+ * emitted before the string is complete. */
 TEST(calls_are_emitted_as_they_are_written)
 {
     static const char *const texts[][2] = {
@@ -488,4 +490,72 @@ TEST(calls_are_emitted_as_they_are_written)
         chat_parser_close(p);
     }
     json_drop(tools);
+}
+
+/* ---- hostile texts ---- */
+
+/* Return the processor time of reading the text byte by byte, in microseconds. */
+static int64_t time_of(const char *family, const struct buf *text, struct chat_message *m)
+{
+    struct chat_parser_options o = {.tool_parser = family};
+    struct chat_parser *p = NULL;
+    struct err e;
+    int64_t begin = time_thread_ns();
+    if (chat_parser_open(&p, &o, &e) != 0) return test_fail(__FILE__, __LINE__, "%s", e.text), 0;
+    for (size_t i = 0; i < text->n; i++)
+        chat_parser_push(p, text->data + i, 1, chat_message_add, m);
+    chat_parser_finish(p, chat_message_add, m);
+    chat_parser_close(p);
+    return (time_thread_ns() - begin) / 1000;
+}
+
+/* Append a text n times. */
+static void add_times(struct buf *b, const char *text, int n)
+{
+    while (n-- > 0) buf_add_text(b, text);
+}
+
+/* Goal: time grows linearly with the text. Method: parse openings of calls without a call, a name
+ * after other members in a family with two forms, and a member's name without an end. */
+TEST(chat_hostile_calls_take_linear_time)
+{
+    static const struct {
+        const char *family, *begin, *again;
+        int n;
+    } c[] = {{"hermes", "", "<tool_call>{\"a\":[", 12000},
+             {"granite", "<|tool_call|>{\"arguments\":\"", "abcdefgh", 2500},
+             {"hermes", "<tool_call>{\"name\":\"f\",\"", "abcdefgh", 20000}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        int64_t us[2];
+        for (int k = 0; k < 2; k++) {
+            struct buf b = {0};
+            struct chat_message m = {0};
+            buf_add_text(&b, c[i].begin);
+            add_times(&b, c[i].again, k ? c[i].n : c[i].n / 4);
+            us[k] = time_of(c[i].family, &b, &m);
+            chat_message_deinit(&m);
+            buf_deinit(&b);
+        }
+        test_note("%s: %lld and %lld us", c[i].again, (long long)us[0], (long long)us[1]);
+        EXPECT(us[1] < 9 * us[0]);
+    }
+}
+
+/* Goal: a text in any pieces is not a call if its name is too far from the beginning. */
+TEST(chat_names_are_searched_within_bounds)
+{
+    for (int far = 0; far < 2; far++) {
+        struct buf b = {0};
+        struct chat_message m = {0};
+        buf_add_text(&b, "<tool_call>{\"arguments\":{\"a\":\"");
+        add_times(&b, "abcdefgh", far ? 5000 : 3000);
+        buf_add_text(&b, "\"},\"name\":\"f\"}</tool_call>");
+        struct reading r = {{.tool_parser = "hermes"}, b.data, b.n, 0};
+        read_text(&m, &r);
+        EXPECT_INT(m.n_call, !far);
+        EXPECT(!far || m.content.n == b.n);
+        EXPECT(same_in_pieces(&r, &m, 3));
+        chat_message_deinit(&m);
+        buf_deinit(&b);
+    }
 }

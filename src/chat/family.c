@@ -1,8 +1,8 @@
-/* family.c - conventions of model families that probing their templates does not find.
+/* family.c - conventions of model families that a probe of their templates cannot detect.
  *
- * Texts in the template's source select a row; the first match is used. To add a family, add a
- * row, and a function if messages must be changed. Features that a probe detects (probe.c) need
- * no row. */
+ * The first row whose texts are in the template's source is used. To add a family, add a row. Add a
+ * function, too, if the family's messages must be changed. Features that a probe detects (probe.c)
+ * need no row. */
 #include "chat/template_impl.h"
 
 #include <string.h>
@@ -12,7 +12,8 @@ static bool has_items(struct val v)
     return v.kind == V_LIST && v.list->n > 0;
 }
 
-/* gpt-oss: the reasoning field is "thinking"; in a message with tool calls it replaces content. */
+/* Adapt to gpt-oss: the reasoning field is "thinking".
+ * It replaces content in a message with tool calls. */
 static void adjust_harmony(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t;
@@ -26,7 +27,7 @@ static void adjust_harmony(struct render *r, const struct template *t, struct li
     }
 }
 
-/* LFM2: the reasoning field is "thinking". */
+/* Adapt to LFM2: the reasoning field is "thinking". */
 static void adjust_lfm2(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t;
@@ -36,7 +37,8 @@ static void adjust_lfm2(struct render *r, const struct template *t, struct list 
     }
 }
 
-/* StepFun: white space around contents makes the model loop. */
+/* Adapt to StepFun: remove white space around contents.
+ * With that white space the model repeats itself. */
 static void adjust_stepfun(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t;
@@ -48,7 +50,7 @@ static void adjust_stepfun(struct render *r, const struct template *t, struct li
     }
 }
 
-/* Firefunction: the functions are a text that may be empty but must exist. */
+/* Adapt to Firefunction: the template requires the variable "functions", which may be empty. */
 static void adjust_firefunction(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t, (void)messages;
@@ -58,12 +60,14 @@ static void adjust_firefunction(struct render *r, const struct template *t, stru
 
 /* ---- Gemma 4: a call, its results and the answer are one message ---- */
 
-/* Return the JSON value in a tool message's content, or the content itself. */
+/* Return the JSON value in the content of a tool message; the content itself if it is not JSON. */
 static struct val tool_result(struct render *r, struct val content)
 {
     return content.kind == V_TEXT ? val_from_json_text(r, content) : content;
 }
 
+/* Append the result of one call. The name comes from the call at the same position, because
+ * messages of role tool often lack one. */
 static void add_response(struct render *r, struct list *responses, struct val calls,
                          struct val message)
 {
@@ -77,6 +81,8 @@ static void add_response(struct render *r, struct list *responses, struct val ca
     list_add(r, responses, response);
 }
 
+/* Merge an assistant message with calls, its results and the following answer into one message.
+ * Newer templates do this themselves. Their first comment identifies them. */
 static void adjust_gemma4(struct render *r, const struct template *t, struct list *messages)
 {
     uint32_t out = 0;
@@ -102,6 +108,7 @@ static void adjust_gemma4(struct render *r, const struct template *t, struct lis
 
 /* ---- DeepSeek V4: results in the order of the calls ---- */
 
+/* Return the position of the call that a result belongs to; 0 if its id is unknown. */
 static int64_t call_order(struct render *r, const struct list *calls, struct val message)
 {
     struct val id = message_field(r, message, "tool_call_id");
@@ -112,7 +119,8 @@ static int64_t call_order(struct render *r, const struct list *calls, struct val
     return 0;
 }
 
-/* Sort the tool messages among v[0, n) by insertion, stably; the set of their positions is kept. */
+/* Sort the tool messages among v[0, n) by insertion, stably. Other messages keep their
+ * positions. */
 static void sort_results(struct render *r, const struct list *calls, struct val *v, uint32_t n)
 {
     for (uint32_t i = 0; i < n && r->rc == 0; i++) {
@@ -128,6 +136,8 @@ static void sort_results(struct render *r, const struct list *calls, struct val 
     }
 }
 
+/* Sort the results of each turn. Results follow the calls of the last assistant message. Clients
+ * may send them in any order. */
 static void adjust_deepseek_v4(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t;
@@ -145,7 +155,7 @@ static void adjust_deepseek_v4(struct render *r, const struct template *t, struc
     }
 }
 
-/* ---- the rows ---- */
+/* ---- the table of families ---- */
 
 static const struct family families[] = {
     {.name = "harmony",
@@ -202,6 +212,8 @@ static const struct family families[] = {
     {.name = "firefunction", .has = {"functools[", "+ functions"}, .adjust = adjust_firefunction},
 };
 
+/* Return true if a template's source has the texts of a family. All texts of `has` must be in the
+ * source, and `lacks` must not. */
 static bool fits(const struct family *f, const char *source)
 {
     for (int i = 0; i < 4 && f->has[i]; i++)

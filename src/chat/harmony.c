@@ -3,15 +3,16 @@
  *   <|start|>assistant [to=functions.NAME] <|channel|>analysis|commentary|final [<|constrain|>json]
  *   <|message|> text <|end|> or <|call|> or <|return|>
  *
- * The prompt ends with <|start|>assistant. A message to functions.NAME is a call, on any channel;
- * the analysis is reasoning, the rest is content. Messages to other recipients are calls of tools
- * that no request declares, and are dropped. Text without a header is content. */
+ * The prompt ends with <|start|>assistant. A message to functions.NAME is a call, on any channel.
+ * The channel "analysis" is reasoning; all other channels are content. Messages to other recipients
+ * call tools that no request declares. The parser removes them. Text without a header is
+ * content. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
 
 enum { HEADER, BODY };
-enum { TO_CONTENT, TO_REASONING, TO_RAW, TO_CALL, TO_NONE }; /* of a body: s->call.part */
+enum { TO_CONTENT, TO_REASONING, TO_RAW, TO_CALL, TO_NONE }; /* kind of a body, in s->call.part */
 enum { HEADER_BYTE_MAX = 2048 };
 
 static const char function_mark[] = "to=functions.";
@@ -21,6 +22,7 @@ static bool has(const char *text, size_t n, const char *word)
     return memmem(text, n, word, strlen(word)) != NULL;
 }
 
+/* Emit text of the body by its kind, and return n. */
 static size_t emit(struct stage *s, const char *text, size_t n)
 {
     switch (s->call.part) {
@@ -38,7 +40,7 @@ static size_t emit(struct stage *s, const char *text, size_t n)
     return n;
 }
 
-/* Copy the name after to=functions. in a header. */
+/* Copy the name after to=functions. in a header. Return false if the header has no such name. */
 static bool read_recipient(const char *text, size_t n, char name[NAME_ROOM])
 {
     const char *p = memmem(text, n, function_mark, sizeof function_mark - 1);
@@ -50,7 +52,7 @@ static bool read_recipient(const char *text, size_t n, char name[NAME_ROOM])
     return k > 0;
 }
 
-/* Return the channel of a header: what follows the last <|channel|>. */
+/* Return true if `channel` follows the last <|channel|> of a header. */
 static bool is_channel(const char *text, size_t n, const char *channel)
 {
     static const char mark[] = "<|channel|>";
@@ -60,7 +62,7 @@ static bool is_channel(const char *text, size_t n, const char *channel)
     return last && text_begins(last, n - (size_t)(last - text), channel);
 }
 
-/* Begin the body behind the header text[0, n), which is without <|message|>. */
+/* Begin the body after the header text[0, n). The header does not include <|message|>. */
 static void body_begin(struct stage *s, const char *text, size_t n)
 {
     char name[NAME_ROOM];
@@ -68,6 +70,8 @@ static void body_begin(struct stage *s, const char *text, size_t n)
     bool other =
         has(text, n, " to=") && !has(text, n, " to=assistant") && !has(text, n, function_mark);
     s->state = BODY;
+    s->call.value.quoted = s->call.value.escaped = false;
+    s->n_emitted = 0;
     s->call.part = calls ? TO_CALL : other ? TO_NONE : TO_CONTENT;
     if (calls) parser_emit_call(s, name, NULL);
     if (calls || other || !is_channel(text, n, "analysis")) return;
@@ -76,7 +80,7 @@ static void body_begin(struct stage *s, const char *text, size_t n)
     if (!s->reason) parser_emit(s, CHAT_CONTENT, "<|message|>", 11);
 }
 
-/* Return whether a header begins at text[0]. */
+/* Return CALL_YES if a header begins at text[0]. */
 static enum verdict is_header(const char *text, size_t n)
 {
     static const char *const begins[] = {"<|channel|>", "<|start|>", "<|constrain|>", "<|message|>",
@@ -122,11 +126,38 @@ static size_t body_end(struct stage *s, const char *mark, size_t at)
     return at + (header ? 0 : strlen(mark));
 }
 
+/* Emit text of arguments that are whole JSON, up to the next quote of a string outside a mark.
+ * Return its length; 0 if the front of the text may be a mark.
+ * A mark in a string is a part of the string. */
+static size_t step_string(struct stage *s, const char *text, size_t n)
+{
+    struct value *v = &s->call.value;
+    size_t i = 0;
+    if (!v->quoted && (n == 0 || *text != '"')) return 0;
+    if (!v->quoted) v->quoted = true, i = 1;
+    for (; i < n && v->quoted; i++) {
+        if (!v->escaped && text[i] == '"') v->quoted = false;
+        v->escaped = !v->escaped && text[i] == '\\';
+    }
+    return emit(s, text, i);
+}
+
 static size_t step_body(struct stage *s, const char *text, size_t n, bool end)
 {
+    const struct chat_expected *x = &s->expected;
+    const bool json = s->call.part == TO_CALL && x->complete;
+    if (s->call.part == TO_CONTENT && x->verbatim && (!x->complete || x->either)) {
+        bool mark = s->n_emitted == 0 && text_begins(text, n, "<|channel|>");
+        if (s->n_emitted == 0 && text_may_begin(text, n, "<|channel|>") && !end) return 0;
+        s->n_emitted += n;
+        if (!mark) return emit(s, text, n);
+    }
+    size_t n_string = json ? step_string(s, text, n) : 0;
+    if (n_string > 0) return n_string;
     static const char *const marks[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>",
                                         "<|channel|>"};
-    size_t at = n, used;
+    const char *quote = json ? memchr(text, '"', n) : NULL;
+    size_t at = quote ? (size_t)(quote - text) : n, used;
     const char *first = NULL;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         size_t k = mark_find(marks[i], text, n);
@@ -136,6 +167,12 @@ static size_t step_body(struct stage *s, const char *text, size_t n, bool end)
     enum verdict v = mark_at(first, text, n, &used);
     if (v == CALL_MAYBE) return end ? emit(s, text, n) : 0;
     return body_end(s, first, 0);
+}
+
+enum chat_place harmony_place(const struct stage *s)
+{
+    if (s->state == HEADER) return s->held.n > 0 ? CHAT_UNDECIDED : CHAT_BEFORE;
+    return s->call.part == TO_REASONING ? CHAT_INSIDE : CHAT_AFTER;
 }
 
 size_t harmony_step(struct stage *s, const char *text, size_t n, bool end)

@@ -1,11 +1,24 @@
-/* jinja_eval.c - expressions: names, calls, operators by their place in the tree.
+/* jinja_eval.c - expressions: names, calls, and operators in the syntax tree.
  *
- * eval() dispatches; jinja_op.c implements the operators on values. */
+ * eval() dispatches by the kind of a node. jinja_op.c implements the operators on values.
+ *
+ *   name --> scopes, inner to outer --> globals (the context) --> builtin functions --> undefined
+ *
+ * An undefined name is a value with a name, not a failure. It prints as nothing and is false; its
+ * attributes, calls and arithmetic fail with the name in the message. This is jinja2's default
+ * Undefined, and templates test optional fields with it.
+ *
+ * Before an operation that may fail, r->at is set again to the offset of its node. The operands
+ * have moved it, and error messages give the place of the operator. */
 #include "chat/jinja_impl.h"
+
+#include "base/check.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* ERR_ARG: a template that fails is a fault of the request, such as messages in a wrong order. The
+ * caller's own limits are ERR_LIMIT, by jinja_fail_code. */
 struct val jinja_fail(struct render *r, const char *fmt, ...)
 {
     struct err sentence = {0};
@@ -28,6 +41,8 @@ void jinja_fail_code(struct render *r, int code, const char *fmt, ...)
     r->rc = jinja_err(r->err, code, r->source, r->at, "%s", sentence.text);
 }
 
+/* Steps measure work and not time, so the same request fails at the same place on every machine.
+ * Functions charge a share of their bytes: n / 256 for a memcpy, n / 2 for a slow loop. */
 bool render_charge(struct render *r, uint64_t n_step)
 {
     if (r->rc != 0) return false;
@@ -38,6 +53,7 @@ bool render_charge(struct render *r, uint64_t n_step)
     return r->rc == 0;
 }
 
+/* A recursion is also one step. So a loop that only recurses ends too. */
 bool render_enter(struct render *r)
 {
     if (!render_charge(r, 1)) return false;
@@ -51,6 +67,7 @@ bool render_enter(struct render *r)
 
 void render_leave(struct render *r)
 {
+    CHECK(r->depth > 0, "depth %d", r->depth);
     r->depth--;
 }
 
@@ -58,6 +75,7 @@ void render_leave(struct render *r)
 
 struct scope *scope_push(struct render *r, struct scope *up)
 {
+    CHECK(!up || up->n <= up->cap, "%u names, room for %u", up->n, up->cap);
     struct scope *s = render_push(r, 1, sizeof *s);
     if (!s) return NULL;
     s->up = up;
@@ -65,6 +83,7 @@ struct scope *scope_push(struct render *r, struct scope *up)
     return s;
 }
 
+/* A linear search is enough: scopes of templates have a few names. Large ones are charged. */
 void scope_set(struct render *r, struct scope *s, uint32_t sym, struct val v)
 {
     for (uint32_t i = 0; i < s->n; i++)
@@ -89,6 +108,8 @@ const struct val *scope_find(struct render *r, const struct scope *s, uint32_t s
     return NULL;
 }
 
+/* Return the value of a name. The context and builtins are the outermost scopes; a variable of the
+ * context hides a builtin of the same name. */
 static struct val eval_name(struct render *r, const struct node *n)
 {
     const struct val *v = scope_find(r, r->scope, n->sym);
@@ -103,12 +124,14 @@ static struct val eval_name(struct render *r, const struct node *n)
 
 /* ---- calls ---- */
 
+/* Append a keyword argument as two items. eval_args reads the pairs as struct kwarg. */
 static void add_keyword(struct render *r, struct list *kw, struct val name, struct val value)
 {
     list_add(r, kw, name);
     list_add(r, kw, value);
 }
 
+/* Evaluate one argument of a call: x, name=x, *x (its items) or **x (its entries). */
 static void eval_arg(struct render *r, const struct node *n, struct list *positional,
                      struct list *kw)
 {
@@ -129,18 +152,21 @@ static void eval_arg(struct render *r, const struct node *n, struct list *positi
     }
 }
 
+/* Evaluate the arguments in the order of the source, as Python does. */
 static struct args eval_args(struct render *r, const struct node *first)
 {
     struct list positional = {0}, kw = {0};
     for (const struct node *n = first; n && r->rc == 0; n = n->next)
         eval_arg(r, n, &positional, &kw);
-    /* kw alternates names and values: an array of struct kwarg */
+    /* kw alternates names and values, so it is an array of struct kwarg */
     return (struct args){
         .v = positional.v, .n = positional.n, .kw = (struct kwarg *)kw.v, .n_kw = kw.n / 2};
 }
 
+/* Return nothing at the first call and the separator at later ones, so that it separates items. */
 static struct val joiner_call(struct turn *joiner)
 {
+    CHECK(joiner->items.n > 0, "call %u of a joiner without separator", joiner->i);
     return joiner->i++ ? joiner->items.v[0] : val_text("", 0);
 }
 
@@ -164,6 +190,7 @@ struct val val_call(struct render *r, struct val callee, const struct args *args
     }
 }
 
+/* Evaluate a call. The callee is evaluated before its arguments, as in Python. */
 static struct val eval_call(struct render *r, const struct node *n)
 {
     struct val callee = eval(r, n->a);
@@ -172,15 +199,19 @@ static struct val eval_call(struct render *r, const struct node *n)
     return r->rc == 0 ? val_call(r, callee, &args) : VAL_UNDEFINED;
 }
 
+/* Apply the filter n to self. The caller evaluates self, which is a body in a filter block. */
 static struct val eval_filter(struct render *r, const struct node *n, struct val self)
 {
     const struct builtin *filter = filter_find(n->text, n->n);
     struct args args = eval_args(r, n->b);
     r->at = n->at;
+    /* the parser accepts unknown names in branches that may never run */
     if (!filter) jinja_fail(r, "unknown filter \"%.*s\"", (int)n->n, n->text);
     return r->rc == 0 ? filter->fn(r, self, &args) : VAL_UNDEFINED;
 }
 
+/* The last filter of x|f|g is the root of the tree,
+ * so the recursion applies the first one first. */
 struct val eval_filters(struct render *r, const struct node *n, struct val body)
 {
     if (!n || !render_enter(r)) return body;
@@ -201,6 +232,7 @@ static struct val eval_test(struct render *r, const struct node *n)
 
 /* ---- literals and access ---- */
 
+/* Evaluate a list or tuple literal to a new value at each run, because lists can be changed. */
 static struct val eval_items(struct render *r, const struct node *n)
 {
     struct val v = val_list(r, n->kind == N_LIST ? V_LIST : V_TUPLE, 0);
@@ -209,6 +241,7 @@ static struct val eval_items(struct render *r, const struct node *n)
     return v;
 }
 
+/* Evaluate a dict literal. A key that occurs twice keeps its first place and its last value. */
 static struct val eval_dict(struct render *r, const struct node *n)
 {
     struct val v = val_dict(r, V_DICT);
@@ -219,6 +252,7 @@ static struct val eval_dict(struct render *r, const struct node *n)
     return v;
 }
 
+/* Evaluate a[b] or a[b:c:d]. An empty subscript a[] is undefined, and never fails. */
 static struct val eval_item(struct render *r, const struct node *n)
 {
     struct val v = eval(r, n->a);
@@ -237,6 +271,8 @@ static struct val eval_item(struct render *r, const struct node *n)
 
 /* ---- operators ---- */
 
+/* Evaluate +a or -a. A bool becomes an integer, as in Python. -a is 0 - a, which checks the
+ * overflow of -INT64_MIN. */
 static struct val eval_sign(struct render *r, const struct node *n)
 {
     struct val v = eval(r, n->a);
@@ -247,6 +283,8 @@ static struct val eval_sign(struct render *r, const struct node *n)
     return v.kind == V_REAL ? val_real(-v.d) : val_binary(r, '-', val_int(0), v);
 }
 
+/* Compare by one operator. Equality accepts all kinds; an order of two kinds without one fails the
+ * rendering. 'i' and 'n' are `in` and `not in`. */
 static bool compare_one(struct render *r, int op, struct val a, struct val b)
 {
     switch (op) {
@@ -282,6 +320,7 @@ static struct val eval_compare(struct render *r, const struct node *n)
     return val_bool(holds);
 }
 
+/* Evaluate both operands and apply the operator. Only "and" and "or" skip an operand. */
 static struct val eval_binary(struct render *r, const struct node *n)
 {
     struct val a = eval(r, n->a), b = eval(r, n->b);
@@ -289,18 +328,21 @@ static struct val eval_binary(struct render *r, const struct node *n)
     return r->rc == 0 ? val_binary(r, n->op, a, b) : VAL_UNDEFINED;
 }
 
+/* Evaluate only the chosen branch of an inline if. It is undefined if there is no else. */
 static struct val eval_cond(struct render *r, const struct node *n)
 {
     if (val_truth(eval(r, n->b))) return eval(r, n->a);
     return n->c ? eval(r, n->c) : VAL_UNDEFINED;
 }
 
+/* Return the operand that decides, not a bool: `a or b` is a if a is true, as in Python. */
 static struct val eval_logic(struct render *r, const struct node *n)
 {
     struct val left = eval(r, n->a);
     return val_truth(left) == (n->kind == N_OR) ? left : eval(r, n->b);
 }
 
+/* Dispatch by kind. Statements never reach it. */
 static struct val eval_kind(struct render *r, const struct node *n)
 {
     switch (n->kind) {

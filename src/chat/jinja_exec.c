@@ -1,14 +1,15 @@
 /* jinja_exec.c - statements: output, loops, definitions.
  *
- * A for loop, a macro, a call block, a with block and a generation block have their own scope; an
- * if does not. A macro uses the scope of its definition. All rounds of a loop share one scope,
- * which is emptied between rounds. */
+ * For loops, macros, call blocks, with blocks and generation blocks have a scope. An if statement
+ * has none. The scope of a macro is inside the scope of its definition. All iterations of a loop
+ * share one scope. The interpreter empties that scope between iterations. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
 
 static void assign(struct render *r, const struct node *target, struct val v);
 
+/* Assign the items of v to the targets of a tuple. Their numbers must be equal, as in Python. */
 static void assign_tuple(struct render *r, const struct node *target, struct val v)
 {
     const struct list *items = val_iterate(r, v);
@@ -22,6 +23,8 @@ static void assign_tuple(struct render *r, const struct node *target, struct val
     if (items && i < items->n) jinja_fail(r, "too many values to unpack: %u, not %u", items->n, i);
 }
 
+/* Assign to ns.name. Only namespaces have assignable attributes, because a variable set in a loop
+ * is lost at the loop's end and a namespace is jinja2's way around this. */
 static void assign_attr(struct render *r, const struct node *target, struct val v)
 {
     struct val object = eval(r, target->a);
@@ -50,7 +53,7 @@ struct val exec_capture(struct render *r, const struct node *body)
     return out_take(r, mark);
 }
 
-/* Capture a body in its own scope, inside the current one. */
+/* Return the output of a body, executed in a new scope inside the current scope. */
 static struct val exec_capture_inside(struct render *r, const struct node *body)
 {
     struct scope *outer = r->scope;
@@ -59,6 +62,7 @@ static struct val exec_capture_inside(struct render *r, const struct node *body)
     return v;
 }
 
+/* Execute a body in a new scope inside the current scope. break and continue pass through. */
 static enum flow exec_inside(struct render *r, const struct node *body)
 {
     struct scope *outer = r->scope;
@@ -69,7 +73,7 @@ static enum flow exec_inside(struct render *r, const struct node *body)
 
 /* ---- loops ---- */
 
-/* Return the items that satisfy the loop's condition. */
+/* Return the items for which the loop's condition is true. */
 static struct list *loop_filter(struct render *r, const struct node *n, struct list *items)
 {
     struct scope *outer = r->scope;
@@ -84,12 +88,15 @@ static struct list *loop_filter(struct render *r, const struct node *n, struct l
     return r->rc == 0 ? kept.list : NULL;
 }
 
+/* Run the body once per item. `items` may grow during the loop if the body appends to the list; n
+ * is the number at the start. */
 static void loop_rounds(struct render *r, struct loop *loop)
 {
     struct scope *s = scope_push(r, loop->scope);
     enum flow flow = FLOW_NEXT;
     for (loop->i = 0; s && loop->i < loop->n && flow != FLOW_BREAK && r->rc == 0; loop->i++) {
         r->scope = s;
+        /* a variable set in one round is not visible in the next */
         s->n = 0;
         scope_set(r, s, SYM_LOOP, (struct val){.kind = V_LOOP, .loop = loop});
         assign(r, loop->node->a, loop->item[loop->i]);
@@ -97,10 +104,14 @@ static void loop_rounds(struct render *r, struct loop *loop)
     }
 }
 
+/* Run a for loop over the items of `over`, inside the scope `around`. The condition filters the
+ * items first, so that loop.length and loop.last count only the items that pass.
+ * An empty rest runs `else`. */
 static void exec_loop(struct render *r, const struct node *n, struct val over, struct scope *around,
                       int level)
 {
     struct scope *outer = r->scope;
+    /* the body of a recursive call runs in the scope around the loop, not in that of the call */
     struct list *items = r->rc == 0 ? val_iterate(r, over) : NULL;
     r->scope = around;
     if (items && n->c) items = loop_filter(r, n, items);
@@ -115,6 +126,8 @@ static void exec_loop(struct render *r, const struct node *n, struct val over, s
     r->scope = outer;
 }
 
+/* Run the loop again over other items, one level deeper: {{ loop(item.children) }}. Its output is
+ * the value of the call. */
 struct val loop_call(struct render *r, const struct loop *loop, const struct args *args)
 {
     if (loop->node->op != 'r')
@@ -135,6 +148,7 @@ static enum flow exec_for(struct render *r, const struct node *n)
 
 /* ---- macros ---- */
 
+/* Return the keyword argument with the name of that node; NULL if none. */
 static struct val *keyword(const struct args *args, const struct node *name)
 {
     for (uint32_t i = 0; i < args->n_kw; i++)
@@ -143,6 +157,8 @@ static struct val *keyword(const struct args *args, const struct node *name)
     return NULL;
 }
 
+/* Set the parameters of a macro. Missing arguments have the default, or are undefined. A default
+ * may use earlier parameters, because r->scope is s. Surplus arguments are in the tuple varargs. */
 static void bind_params(struct render *r, struct scope *s, const struct node *params,
                         const struct args *args)
 {
@@ -157,6 +173,7 @@ static void bind_params(struct render *r, struct scope *s, const struct node *pa
     scope_set(r, s, SYM_VARARGS, rest);
 }
 
+/* Return true if the keyword is a parameter or `caller`. Others are collected in kwargs. */
 static bool is_param(const struct node *params, struct val name)
 {
     for (; params; params = params->next)
@@ -164,7 +181,8 @@ static bool is_param(const struct node *params, struct val name)
     return text_is(name, "caller");
 }
 
-/* Bind kwargs and caller. A call block's body takes these from the surrounding macro instead. */
+/* Set the variables kwargs and caller. The body of a call block uses those of the surrounding macro
+ * instead. */
 static void bind_keywords(struct render *r, struct scope *s, const struct node *params,
                           const struct args *args)
 {
@@ -183,6 +201,7 @@ struct val macro_call(struct render *r, const struct macro *macro, const struct 
     struct scope *outer = r->scope;
     struct val v = VAL_UNDEFINED;
     if (!render_enter(r)) return v;
+    /* as in Jinja, a macro sees the scope of its definition, not of its caller */
     struct scope *s = scope_push(r, macro->scope);
     if (s) bind_params(r, s, macro->node->b, args);
     if (s && macro->node->kind == N_MACRO) bind_keywords(r, s, macro->node->b, args);
@@ -192,6 +211,8 @@ struct val macro_call(struct render *r, const struct macro *macro, const struct 
     return v;
 }
 
+/* Return a macro value. It keeps the current scope alive: scopes are in the rendering's arena, so a
+ * closure needs no copy. */
 static struct val macro_new(struct render *r, const struct node *n)
 {
     struct macro *macro = render_push(r, 1, sizeof *macro);
@@ -213,8 +234,10 @@ static void exec_call_block(struct render *r, const struct node *n)
     out_str(r, eval(r, &call));
 }
 
-/* ---- the rest ---- */
+/* ---- if, with, and dispatch by kind ---- */
 
+/* Execute the first branch whose condition is true. An elif is the only node of its parent's c,
+ * with op 'e', so that a chain of any length needs no recursion. */
 static enum flow exec_if(struct render *r, const struct node *n)
 {
     while (n && r->rc == 0) {
@@ -225,6 +248,8 @@ static enum flow exec_if(struct render *r, const struct node *n)
     return n && n->c && r->rc == 0 ? exec_body(r, n->c) : FLOW_NEXT;
 }
 
+/* Execute a with block. All values are evaluated in the outer scope, as in jinja2: in {% with a=1,
+ * b=a %}, b does not see the new a. */
 static enum flow exec_with(struct render *r, const struct node *n)
 {
     struct scope *outer = r->scope;
@@ -241,6 +266,7 @@ static enum flow exec_with(struct render *r, const struct node *n)
     return flow;
 }
 
+/* Execute one statement. */
 static enum flow exec_one(struct render *r, const struct node *n)
 {
     r->at = n->at;

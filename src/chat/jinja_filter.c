@@ -1,7 +1,7 @@
-/* jinja_filter.c - filters on single values: text, numbers, JSON. Filters on sequences are in
+/* jinja_filter.c - filters of single values: text, numbers, JSON. Filters of sequences are in
  * jinja_seq.c.
  *
- * All three forms of a call (value|f, map('f'), a filter block) use builtin_fn. */
+ * All three forms of a call use builtin_fn: value|f, map('f') and a filter block. */
 #include "chat/jinja_impl.h"
 
 #include <math.h>
@@ -16,6 +16,8 @@
 
 /* ---- arguments ---- */
 
+/* Return argument i or the keyword argument `name`. NULL if both are absent. The index of the list
+ * is that of Python's signature. */
 const struct val *arg(const struct args *a, uint32_t i, const char *name)
 {
     if (i < a->n) return &a->v[i];
@@ -30,6 +32,7 @@ bool arg_bool(const struct args *a, uint32_t i, const char *name, bool fallback)
     return v ? val_truth(*v) : fallback;
 }
 
+/* None is the fallback. A float is an error, as in Python. */
 int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
                 int64_t fallback)
 {
@@ -41,6 +44,7 @@ int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *
     return fallback;
 }
 
+/* A NULL fallback makes the argument required. */
 struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name,
                     const char *fallback)
 {
@@ -63,7 +67,7 @@ struct args args_tail(const struct args *a, uint32_t n_skip)
 
 /* ---- text ---- */
 
-/* Fast path for ASCII. */
+/* Append an ASCII character in the case of `mode`. add_ascii_case is the fast path of text_case. */
 static void add_ascii_case(struct buf *b, char c, char mode, bool first, bool *word_start)
 {
     bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
@@ -72,6 +76,8 @@ static void add_ascii_case(struct buf *b, char c, char mode, bool first, bool *w
     buf_add_char(b, lower && up ? c - 32 : upper && !up ? c + 32 : c);
 }
 
+/* Invalid UTF-8 is copied. A letter begins a word after each character that has no case, as in
+ * str.title(). */
 struct val text_case(struct render *r, struct val v, char mode)
 {
     size_t mark = r->out.n;
@@ -110,7 +116,7 @@ struct val filter_lower(struct render *r, struct val self, const struct args *a)
     return text_case(r, self, 'l');
 }
 
-/* Use jinja2's own title: a word begins only after white space or one of -([{<. */
+/* Convert to title case by jinja2's own rule. A word begins only after white space or -([{<. */
 struct val filter_title(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -139,6 +145,7 @@ struct val filter_string(struct render *r, struct val self, const struct args *a
     return val_str(r, self);
 }
 
+/* Mark the text, so that |escape leaves it alone. */
 struct val filter_safe(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -147,6 +154,7 @@ struct val filter_safe(struct render *r, struct val self, const struct args *a)
     return v;
 }
 
+/* The spelling of the entities is that of markupsafe. */
 struct val filter_escape(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -168,6 +176,7 @@ struct val filter_escape(struct render *r, struct val self, const struct args *a
     return out;
 }
 
+/* This is str.strip, whose semantics are in jinja_str.c. */
 struct val filter_trim(struct render *r, struct val self, const struct args *a)
 {
     struct val v = val_str(r, self);
@@ -175,6 +184,7 @@ struct val filter_trim(struct render *r, struct val self, const struct args *a)
     return r->rc == 0 ? strip.method->fn(r, v, a) : v;
 }
 
+/* An empty `from` matches before each code point and at the end, as in Python. */
 struct val text_replace(struct render *r, struct val v, struct val from, struct val to,
                         int64_t count)
 {
@@ -206,12 +216,14 @@ struct val filter_replace(struct render *r, struct val self, const struct args *
     return r->rc == 0 ? text_replace(r, v, from, to, count) : VAL_UNDEFINED;
 }
 
+/* Empty lines get no indentation unless `blank`. */
 static void indent_line(struct render *r, struct val width, const char *line, size_t n, bool blank)
 {
     if (n > 0 || blank) buf_add(&r->out, width.s, width.n);
     buf_add(&r->out, line, n);
 }
 
+/* width: a number of blanks, or the text itself. The first line is not indented unless `first`. */
 struct val filter_indent(struct render *r, struct val self, const struct args *a)
 {
     const struct val *given = arg(a, 0, "width");
@@ -241,7 +253,7 @@ struct val filter_center(struct render *r, struct val self, const struct args *a
     struct val v = val_str(r, self);
     int64_t width = arg_int(r, a, 0, "width", 80), pad = width - text_count(r, v);
     if (pad <= 0 || r->rc != 0) return v;
-    /* Python puts the odd blank on the left if the width is also odd. */
+    /* Python puts an odd blank on the left if the width is also odd */
     int64_t left = pad / 2 + (pad & width & 1);
     struct val blank = val_text(" ", 1);
     struct val text = val_binary(r, '+', val_binary(r, '*', blank, val_int(left)), v);
@@ -249,6 +261,8 @@ struct val filter_center(struct render *r, struct val self, const struct args *a
                       : text;
 }
 
+/* A text that exceeds the length by at most `leeway` is not changed. Otherwise the result ends at a
+ * blank, unless killwords. */
 struct val filter_truncate(struct render *r, struct val self, const struct args *a)
 {
     struct val v = val_str(r, self), end = arg_text(r, a, 2, "end", "...");
@@ -262,6 +276,7 @@ struct val filter_truncate(struct render *r, struct val self, const struct args 
     return val_concat(r, cut, end);
 }
 
+/* A word is a run of characters that are not white space. */
 struct val filter_wordcount(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -277,7 +292,7 @@ struct val filter_wordcount(struct render *r, struct val self, const struct args
     return val_int(count);
 }
 
-/* Quote for a URL. In a query, blanks become '+' and '/' is quoted. */
+/* Append v, quoted for a URL. query: '+' replaces blanks, and '/' is quoted too. */
 static void url_quote(struct render *r, struct val v, bool query)
 {
     if (!render_charge(r, v.n / 4)) return;
@@ -294,6 +309,7 @@ static void url_quote(struct render *r, struct val v, bool query)
     }
 }
 
+/* A dict becomes "key=value&...". */
 struct val filter_urlencode(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -317,6 +333,7 @@ struct val filter_format(struct render *r, struct val self, const struct args *a
 
 /* ---- numbers ---- */
 
+/* 0 - i checks the overflow of -INT64_MIN. */
 struct val filter_abs(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -326,8 +343,8 @@ struct val filter_abs(struct render *r, struct val self, const struct args *a)
     return i < 0 ? val_binary(r, '-', val_int(0), val_int(i)) : val_int(i);
 }
 
-/* Convert all of v to a number by the rules of Python's int() and float(), with strtod/strtoll.
- * Returns false if it is no number. */
+/* Convert the whole text v to a number by the rules of Python's int() and float(), with strtoll or
+ * strtod. Return false if v is not a number. */
 static bool text_to_int(struct val v, int base, int64_t *i)
 {
     char digits[80];
@@ -346,6 +363,8 @@ static bool text_to_int(struct val v, int base, int64_t *i)
     return n > 0 && *end == 0;
 }
 
+/* Convert the whole text v to a double. Hexadecimal numbers are rejected, because strtod accepts
+ * them and Python does not. */
 static bool text_to_real(struct val v, double *d)
 {
     char digits[400], *end;
@@ -358,11 +377,13 @@ static bool text_to_real(struct val v, double *d)
     return *end == 0;
 }
 
+/* Truncate towards 0. Infinities, NaN and large numbers give the fallback. */
 static struct val real_to_int(struct val fallback, double d)
 {
     return fabs(d) < 9.2e18 ? val_int((int64_t)d) : fallback;
 }
 
+/* "3.7"|int is 3: a text that is no integer is read as a float, as in jinja2. */
 struct val filter_int(struct render *r, struct val self, const struct args *a)
 {
     const struct val *given = arg(a, 0, "default");
@@ -388,6 +409,8 @@ struct val filter_float(struct render *r, struct val self, const struct args *a)
     return given ? *given : val_real(0);
 }
 
+/* "common" rounds the decimal text to nearest even, as Python's round does. An int stays an int
+ * with a precision of at least 0. */
 struct val filter_round(struct render *r, struct val self, const struct args *a)
 {
     int64_t precision = arg_int(r, a, 0, "precision", 0);
@@ -422,13 +445,15 @@ static void style_indent(struct render *r, struct json_style *style, const struc
     style->n_item_sep = 1;
 }
 
+/* jinja2 escapes <, >, & and ' for HTML. transformers overrides the filter without escapes, and
+ * templates expect that form. */
 struct val filter_tojson(struct render *r, struct val self, const struct args *a)
 {
     struct json_style style = {.item_sep = ", ", .n_item_sep = 2, .key_sep = ": ", .n_key_sep = 2};
     const struct val *separators = arg(a, 2, "separators");
     struct args by_name = {.kw = a->kw, .n_kw = a->n_kw};
-    /* argument order of transformers: ensure_ascii, indent, separators, sort_keys; of jinja2:
-     * indent */
+    /* the order of transformers:
+     * ensure_ascii, indent, separators, sort_keys; jinja2 has only indent */
     const struct val *first = a->n > 0 && a->v[0].kind != V_BOOL ? &a->v[0] : NULL;
     style_indent(r, &style, first ? first : arg(a, 1, "indent"));
     style.ascii = first ? arg_bool(&by_name, 0, "ensure_ascii", false)
@@ -448,7 +473,8 @@ struct val filter_tojson(struct render *r, struct val self, const struct args *a
     return out_take(r, mark);
 }
 
-/* Copy the texts of a parsed document, which has its own memory, to the rendering's memory. */
+/* Copy the texts of a parsed document to the memory of the rendering, because the value outlives
+ * the document. */
 static struct val own_texts(struct render *r, struct val v)
 {
     if (!render_enter(r)) return VAL_UNDEFINED;
@@ -463,7 +489,7 @@ static struct val own_texts(struct render *r, struct val v)
     return v;
 }
 
-/* Return a document's value in the rendering's memory; drops the document. */
+/* Return the value of the document j in the memory of the rendering. Free j. */
 static struct val own_json(struct render *r, struct json *j)
 {
     struct val v = own_texts(r, val_from_json(r, j));
@@ -471,10 +497,11 @@ static struct val own_json(struct render *r, struct json *j)
     return v;
 }
 
-/* Limits of documents inside texts: while parsing, a value takes a hundred times the size of its
- * text, so the arena's limit applies too late. */
+/* Limits of JSON texts inside a template. Parsing needs up to a hundred times the size of the text.
+ * So the arena's limit would be checked too late. */
 static const struct json_limits inner_limits = {.depth_max = 200, .node_max = 1 << 20};
 
+/* Invalid JSON fails the rendering. */
 struct val filter_from_json(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -489,6 +516,7 @@ struct val filter_from_json(struct render *r, struct val self, const struct args
     return own_json(r, j);
 }
 
+/* Invalid JSON is not an error here, because arguments of earlier calls come from models. */
 struct val val_from_json_text(struct render *r, struct val text)
 {
     struct json *j = NULL;
@@ -500,6 +528,7 @@ struct val val_from_json_text(struct render *r, struct val text)
     return rc == 0 ? own_json(r, j) : text;
 }
 
+/* With the second argument true, each false value gets the default too. */
 struct val filter_default(struct render *r, struct val self, const struct args *a)
 {
     (void)r;
@@ -514,8 +543,9 @@ struct val filter_attr(struct render *r, struct val self, const struct args *a)
     return val_attr(r, self, arg_text(r, a, 0, "name", NULL));
 }
 
-/* ---- the table ---- */
+/* ---- the table of filters ---- */
 
+/* A linear search is enough for these tables. */
 const struct builtin *builtin_find(const struct builtin *table, size_t count, const char *name,
                                    size_t n)
 {

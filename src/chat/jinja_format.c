@@ -1,4 +1,11 @@
-/* jinja_format.c - Python's two format languages: "%5.2f" % x and "{0:>8}".format(x). */
+/* jinja_format.c - formatting as in Python: "%5.2f" % x and "{0:>8}".format(x).
+ *
+ *   "%-8s|%05.1f" % (a, b)          percent_one    each conversion becomes a struct spec
+ *   "{0:>8}|{x!r}|{:,}".format()    braces_one     the same after the colon
+ *                                   out_spec       writes a value by its spec
+ *
+ * Supported are the conversions that templates use. Unknown types of numbers are written as
+ * integers. */
 #include "chat/jinja_impl.h"
 
 #include <stdio.h>
@@ -6,15 +13,17 @@
 
 enum { WIDTH_MAX = 4096 };
 
-/* [[fill]align][sign][#][0][width][,][.precision][type] */
+/* Format specification: [[fill]align][sign][#][0][width][,][.precision][type] */
 struct spec {
-    char fill[4];
+    char fill[4]; /* one code point in UTF-8 [n_fill] */
     int n_fill;
-    char align, sign, type;
-    bool comma;
-    int width, precision; /* -1: none */
+    char align, sign, type; /* 0 if absent; align: one of < > ^ = */
+    bool comma;             /* true: thousands are grouped */
+    int width, precision;   /* -1 if absent */
 };
 
+/* Read digits at s[*i]. -1 if there are none. Large numbers become WIDTH_MAX, so that a width
+ * cannot exhaust memory. */
 static int read_number(const char *s, size_t n, size_t *i)
 {
     int x = -1;
@@ -23,6 +32,8 @@ static int read_number(const char *s, size_t n, size_t *i)
     return x > WIDTH_MAX || x < -1 ? WIDTH_MAX : x;
 }
 
+/* Parse a format specification. The fill is any code point that an alignment sign follows. A
+ * leading 0 means fill "0" with "=". */
 static struct spec spec_parse(const char *s, size_t n)
 {
     struct spec p = {.fill = " ", .n_fill = 1, .width = -1, .precision = -1};
@@ -49,7 +60,7 @@ static struct spec spec_parse(const char *s, size_t n)
     return p;
 }
 
-/* Convert "-1234.5" to "-1,234.5" in out, which must be large enough. */
+/* Insert commas: write "-1234.5" as "-1,234.5" to `out`, which must be large enough. */
 static void group_thousands(char *out, const char *digits)
 {
     size_t n_whole = strspn(digits, "0123456789");
@@ -60,7 +71,7 @@ static void group_thousands(char *out, const char *digits)
     memcpy(out, digits + n_whole, strlen(digits + n_whole) + 1);
 }
 
-/* Write |v| as digits to text[600]. */
+/* Write the digits of the absolute value of v to text[600]. */
 static void number_digits(struct render *r, struct val v, const struct spec *p, char *text)
 {
     char type = p->type ? p->type : v.kind == V_REAL ? 'r' : 'd';
@@ -109,11 +120,13 @@ static void number_digits(struct render *r, struct val v, const struct spec *p, 
     }
 }
 
+/* Append the fill `count` times; none if count is negative. */
 static void out_fill(struct render *r, const struct spec *p, int count)
 {
     for (int i = 0; i < count; i++) buf_add(&r->out, p->fill, (size_t)p->n_fill);
 }
 
+/* Write sign and body in a field of the spec's width. '=' puts the fill between sign and digits. */
 static void out_padded(struct render *r, const struct spec *p, const char *sign, struct val body,
                        char align)
 {
@@ -126,6 +139,8 @@ static void out_padded(struct render *r, const struct spec *p, const char *sign,
     if (align != '=') out_fill(r, p, pad - left);
 }
 
+/* Append a value by its specification. A bool without a type is a text ("True"), as in Python. A
+ * real cannot be written by an integer conversion if it does not fit int64. */
 static void out_spec(struct render *r, struct val v, const struct spec *p)
 {
     char digits[600], grouped[840];
@@ -152,7 +167,7 @@ static void out_spec(struct render *r, struct val v, const struct spec *p)
 
 /* ---- "%" ---- */
 
-/* Format one conversion after '%'; returns the offset after it. */
+/* Format one conversion after '%'. Return the offset after the conversion. */
 static size_t percent_one(struct render *r, struct val format, size_t i, const struct args *a,
                           uint32_t *next)
 {
@@ -198,6 +213,7 @@ static size_t percent_one(struct render *r, struct val format, size_t i, const s
     return i + 1;
 }
 
+/* `next` counts the positional arguments. A single dict supplies %(name)s. */
 struct val text_format_percent(struct render *r, struct val format, const struct args *a)
 {
     size_t mark = r->out.n;
@@ -245,7 +261,7 @@ static struct val field_value(struct render *r, struct val name, const struct ar
     return v;
 }
 
-/* Format one field after '{'; returns the offset after its '}'. */
+/* Format one field after '{'. Return the offset after the field's '}'. */
 static size_t braces_one(struct render *r, struct val format, size_t i, const struct args *a,
                          uint32_t *next)
 {
@@ -269,6 +285,7 @@ static size_t braces_one(struct render *r, struct val format, size_t i, const st
     return end + 1;
 }
 
+/* "{{" and "}}" are literal braces. */
 struct val text_format_braces(struct render *r, struct val format, const struct args *a)
 {
     size_t mark = r->out.n;

@@ -1,5 +1,6 @@
-/* jinja_global.c - global functions: jinja2's own, and those that transformers adds for chat
- * templates. */
+/* jinja_global.c - global functions: those of jinja2, and those of transformers for chat templates.
+ * Each function ignores self. Objects with a state (namespace, cycler, joiner) are values of their
+ * own kinds. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -11,6 +12,7 @@
 
 enum { RANGE_MAX = 100000 };
 
+/* Return a list of the numbers of a range. The limit is that of jinja2's sandbox (MAX_RANGE). */
 static struct val global_range(struct render *r, struct val self, const struct args *a)
 {
     (void)self;
@@ -28,6 +30,7 @@ static struct val global_range(struct render *r, struct val self, const struct a
     return out;
 }
 
+/* Build the dict by update, which accepts pairs and keywords. */
 static struct val dict_of(struct render *r, uint8_t kind, const struct args *a)
 {
     struct val v = val_dict(r, V_DICT);
@@ -42,12 +45,15 @@ static struct val global_dict(struct render *r, struct val self, const struct ar
     return dict_of(r, V_DICT, a);
 }
 
+/* Return a namespace. A namespace is a dict whose attributes a template can set,
+ * also inside of a loop. */
 static struct val global_namespace(struct render *r, struct val self, const struct args *a)
 {
     (void)self;
     return dict_of(r, V_NAMESPACE, a);
 }
 
+/* Return a cycler or joiner without items. */
 static struct val turn_new(struct render *r, uint8_t kind)
 {
     struct turn *t = render_push(r, 1, sizeof *t);
@@ -71,6 +77,8 @@ static struct val global_joiner(struct render *r, struct val self, const struct 
     return v;
 }
 
+/* Fail the rendering. Templates call it to reject conversations. The error's sentence is the
+ * template's own. */
 static struct val global_raise_exception(struct render *r, struct val self, const struct args *a)
 {
     (void)self;
@@ -78,7 +86,7 @@ static struct val global_raise_exception(struct render *r, struct val self, cons
     return jinja_fail(r, "%.*s", v.n > 300 ? 300 : (int)v.n, v.kind == V_TEXT ? v.s : "");
 }
 
-/* Format one conversion "%X" or "%-X" with the C library; widths are ignored. */
+/* Format one conversion "%X" or "%-X" with the C library. Widths are ignored. */
 static size_t out_time(struct render *r, const char *s, size_t n, const struct tm *tm)
 {
     char format[4] = "%", text[128];
@@ -93,6 +101,8 @@ static size_t out_time(struct render *r, const char *s, size_t n, const struct t
     return i + 1;
 }
 
+/* Return the time of the rendering by a format of strftime. r->now is fixed at the start of a
+ * rendering, so two calls in one prompt agree. */
 static struct val global_strftime_now(struct render *r, struct val self, const struct args *a)
 {
     (void)self;

@@ -3,10 +3,10 @@
  *   source --jinja_lex--> tokens --jinja_parse--> struct node tree (immutable, template's arena)
  *   tree + context --jinja_exec / jinja_eval--> bytes in render.out
  *
- * Everything that a rendering creates is in its own arena and is released together, so values need
- * no reference counts and cycles are harmless. Failure is sticky: jinja_fail sets render.rc, and
- * every function returns at once. n_step_max limits all work, depth_max all recursion, the arena's
- * limit all memory and out.max all text: no template can run away. */
+ * All objects of a rendering are in its arena and are released together. So values need no
+ * reference counts, and cycles are harmless. A failure is permanent. jinja_fail sets render.rc, and
+ * every function then returns immediately. Four limits stop every template. n_step_max limits work,
+ * depth_max recursion, the arena memory, and out.max text. */
 #ifndef QUOTH_CHAT_JINJA_IMPL_H
 #define QUOTH_CHAT_JINJA_IMPL_H
 
@@ -24,59 +24,62 @@ struct builtin;
 
 enum token_kind {
     T_END,
-    T_DATA,        /* literal text between tags, whitespace control applied */
+    T_DATA,        /* literal text between tags, after whitespace control */
     T_PRINT_BEGIN, /* {{ */
     T_PRINT_END,
     T_BLOCK_BEGIN, /* {% */
     T_BLOCK_END,
     T_NAME,
-    T_TEXT, /* string literal, escapes resolved */
+    T_TEXT, /* string literal, after decoding of its escapes */
     T_INT,
     T_REAL,
     T_OP,
 };
 
-/* An operator is its one or two characters as an int: OP('=', '='), or '+' itself. */
+/* Number of an operator of two characters, e.g. OP('=', '='). The number of one character is the
+ * character itself, e.g. '+'. */
 #define OP(a, b) ((a) << 8 | (b))
 
 struct token {
     enum token_kind kind;
-    int op;
-    uint32_t at; /* byte offset in the source */
-    uint32_t n;
-    const char *text;
-    int64_t i;
-    double d;
+    int op;           /* T_OP: the operator, as OP() */
+    uint32_t at;      /* byte offset in the source */
+    uint32_t n;       /* length of text in bytes */
+    const char *text; /* borrowed from the source or the arena [n]; no NUL at its end */
+    int64_t i;        /* T_INT: value */
+    double d;         /* T_REAL: value */
 };
 
 struct tokens {
-    struct token *v; /* owned, free() */
+    struct token *v; /* owned; release with free() */
     size_t n, cap;
 };
 
-/* Convert source (newlines normalized) to tokens. Token text points into source or arena. */
+/* Append the tokens of source (newlines normalized) to *out, which the caller frees also after an
+ * error. Texts of tokens point into the source or the arena. ERR_FORMAT with line and column,
+ * ERR_MEMORY. */
 int jinja_lex(struct tokens *out, const char *source, size_t n, struct arena *arena, struct err *e);
 
-/* Set an error "line L, column C: sentence". */
+/* Set the error to "line L, column C: sentence". */
 int jinja_err(struct err *e, int code, const char *source, size_t at, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
 /* ---- values ---- */
 
 enum val_kind {
-    V_UNDEFINED, /* s, n: the name, for messages */
+    V_UNDEFINED, /* s, n: name of the undefined variable, for error messages */
     V_NONE,
     V_BOOL,
     V_INT,
     V_REAL,
     V_TEXT,
     V_LIST,
-    V_TUPLE, /* a list that prints with parentheses and can be a key */
+    V_TUPLE, /* tuple: a list that is printed in parentheses and may be a key */
     V_DICT,
-    V_NAMESPACE, /* a dict whose attributes can be set */
+    V_NAMESPACE, /* namespace: a dict with assignable attributes */
     V_MACRO,
-    V_BUILTIN, /* a function by name                      */
-    V_BOUND,   /* a method with the value it belongs to   */
+    V_BUILTIN, /* a builtin function */
+    V_BOUND,   /* bound method: a method with its object */
     V_LOOP,
     V_CYCLER,
     V_JOINER,
@@ -85,8 +88,9 @@ enum val_kind {
 
 struct val {
     uint8_t kind;
-    bool safe;  /* V_TEXT: marked by |safe or |escape */
-    uint32_t n; /* bytes of s                         */
+    bool safe;  /* V_TEXT: true if marked by |safe or |escape */
+    uint32_t n; /* length of s in bytes */
+    /* all pointers: borrowed from the rendering's arena, the template's arena or the source */
     union {
         bool b;
         int64_t i;
@@ -103,7 +107,7 @@ struct val {
 };
 
 struct list {
-    struct val *v;
+    struct val *v; /* items, in the rendering's arena [n]; NULL before the first */
     uint32_t n, cap;
 };
 
@@ -112,31 +116,31 @@ struct pair {
     uint32_t hash;
 };
 
-/* Insertion-ordered dict. slot[] is an open-addressing index (entry + 1, 0: empty) for more than 8
- * entries. Functions of dicts and lists do not access one after the rendering has failed: it may be
- * NULL, because its own allocation failed. */
+/* Dict in the order of insertion. slot[] is an open-addressing index (entry + 1; 0: empty). It is
+ * used for more than 8 entries. A dict or list may be NULL after its allocation failed. So
+ * functions do not access dicts or lists after a failure of the rendering. */
 struct dict {
-    struct pair *v;
+    struct pair *v; /* entries, in the rendering's arena [n]; NULL before the first */
     uint32_t n, cap;
-    uint32_t *slot;
+    uint32_t *slot; /* in the rendering's arena [n_slot]; NULL: no index */
     uint32_t n_slot;
 };
 
 struct macro {
-    const struct node *node; /* N_MACRO or N_CALL_BLOCK: parameters and body */
-    struct scope *scope;     /* scope of the definition                       */
+    const struct node *node; /* borrowed: N_MACRO or N_CALL_BLOCK, with parameters and body */
+    struct scope *scope;     /* borrowed: scope of the definition */
 };
 
 struct loop {
-    const struct val *item;
-    uint32_t n, i;
-    int level; /* recursion depth, from 0 */
-    const struct node *node;
-    struct scope *scope;   /* around the loop */
-    struct val last_value; /* loop.changed    */
+    const struct val *item;  /* borrowed: the items [n] */
+    uint32_t n, i;           /* i: index of the current item */
+    int level;               /* depth of a recursive loop, from 0 */
+    const struct node *node; /* borrowed: N_FOR */
+    struct scope *scope;     /* borrowed: scope outside of the loop */
+    struct val last_value;   /* last argument of loop.changed */
 };
 
-/* cycler: list and position; joiner: separator and whether it has been used. */
+/* State of a cycler (its list and position) or of a joiner (its separator and number of uses). */
 struct turn {
     struct list items;
     uint32_t i;
@@ -154,12 +158,12 @@ enum node_kind {
     N_PAIR,   /* a key, b value */
     N_ATTR,   /* a.text */
     N_ITEM,   /* a[b]; b NULL: a[] */
-    N_SLICE,  /* [a:b:c] as the b of an N_ITEM */
+    N_SLICE,  /* [a:b:c], as the b of an N_ITEM */
     N_CALL,   /* a(b...) */
     N_ARG,    /* a; op: 0, '=' (text), '*' or OP('*','*') */
     N_FILTER, /* a | text(b...); a NULL: the body of a filter block */
     N_TEST,   /* a is text(b...) */
-    N_COND,   /* a if b else c (c may be NULL) */
+    N_COND,   /* a if b else c; c: NULL if none */
     N_AND,
     N_OR,
     N_NOT,
@@ -185,61 +189,72 @@ enum node_kind {
     N_CONTINUE,
 };
 
+/* A node. All nodes are in the template's arena and immutable after jinja_parse. */
 struct node {
     enum node_kind kind;
-    int op;
-    uint32_t at;
-    uint32_t sym;
-    const char *text;
+    int op;           /* operator, as OP(); or a letter of the kind */
+    uint32_t at;      /* byte offset in the source, for error messages */
+    uint32_t sym;     /* symbol number of a name */
+    const char *text; /* borrowed from the source or the arena [n] */
     uint32_t n;
-    struct node *a, *b, *c, *d, *e;
-    struct node *next;
-    struct val val; /* N_CONST */
+    struct node *a, *b, *c, *d, *e; /* children in the arena; NULL if none */
+    struct node *next;              /* next node of a list; NULL after the last */
+    struct val val;                 /* N_CONST */
 };
 
-/* Names used by the interpreter have fixed symbol numbers. */
+/* Symbol numbers of the names with a meaning for the interpreter. */
 enum { SYM_LOOP, SYM_CALLER, SYM_VARARGS, SYM_KWARGS, SYM_FIRST_FREE };
 
-/* Parse tokens to a tree; *root is NULL for an empty template. */
+/* Parse tokens to a tree in the arena. The source must live as long as the tree. Set *root to NULL
+ * if the template is empty. ERR_FORMAT with line and column, ERR_MEMORY. */
 int jinja_parse(struct node **root, const struct tokens *tokens, const char *source,
                 struct arena *arena, struct err *e);
 
 /* ---- shared by jinja_parse.c and jinja_stmt.c ---- */
 
 struct parser {
-    const struct token *t; /* the current token */
-    const char *source;
-    struct arena *arena;
-    struct strmap syms;
-    struct err *err;
-    int rc;
-    int depth;
-    int loops; /* for loops around the current statement, in this macro */
-    /* First unknown filter or test, except in expressions that may not run; NULL: none. */
+    const struct token *t; /* borrowed: current token */
+    const char *source;    /* borrowed */
+    struct arena *arena;   /* borrowed: the template's arena, for nodes */
+    struct strmap syms;    /* owned: name -> symbol number */
+    struct err *err;       /* borrowed: receives the first failure */
+    int rc;                /* 0, or the code of the first failure */
+    int depth;             /* number of open parser_enter */
+    int loops; /* number of for loops around the current statement, inside the current macro */
+    /* borrowed: first unknown filter or test outside of conditional expressions; NULL if none */
     const struct token *unknown;
-    const char *unknown_what; /* "filter" or "test" */
-    struct node broken;       /* returned by parser_node if out of memory */
+    const char *unknown_what; /* static: "filter" or "test" */
+    struct node broken;       /* result of parser_node if memory ran out */
 };
 
-struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t at); /* NULL: failed */
+/* Return a new node. NULL if failed. */
+struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t at);
 void parser_fail(struct parser *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Record the current token as the name of an unknown filter or test. This is an error unless a
- * caller restores p->unknown because the expression may never run. */
+/* Record the current token as the name of an unknown filter or test. The name is an error if no
+ * caller restores p->unknown. A caller restores it for an expression that may never run. */
 void parser_unknown(struct parser *p, const char *what);
+/* Return true if the current token is this operator or name. parser_take_ also consumes it;
+ * parser_need_op fails the parser if it is another token. */
 bool parser_is_op(const struct parser *p, int op);
 bool parser_is_name(const struct parser *p, const char *name);
 bool parser_take_op(struct parser *p, int op);
 bool parser_take_name(struct parser *p, const char *name);
 void parser_need_op(struct parser *p, int op);
-struct node *parser_name(struct parser *p); /* an identifier as N_NAME */
+struct node *parser_name(struct parser *p); /* parse an identifier to N_NAME */
+/* Begin a nested construct. Return false if the parser has failed or the nesting is too deep.
+ * parser_leave ends it, also after false. */
 bool parser_enter(struct parser *p);
 void parser_leave(struct parser *p);
-struct node *parse_expr(struct parser *p);                          /* without a bare tuple   */
-struct node *parse_expr_no_cond(struct parser *p);                  /* also no inline if      */
-struct node *parse_tuple(struct parser *p);                         /* with a bare tuple      */
-struct node *parse_filters(struct parser *p, struct node *operand); /* name(args) | name ... */
-struct node *parse_params(struct parser *p);                        /* (a, b=1) of a macro    */
-struct node *parse_postfix_expr(struct parser *p);                  /* primary with . [] ()   */
+struct node *parse_expr(struct parser *p); /* parse an expression, but not a bare tuple */
+/* Parse an expression without an inline if, but not a bare tuple. */
+struct node *parse_expr_no_cond(struct parser *p);
+struct node *parse_tuple(struct parser *p); /* parse an expression or a bare tuple */
+/* Parse the filters name(args) | name ..., applied to `operand`. */
+struct node *parse_filters(struct parser *p, struct node *operand);
+/* Parse the parameters (a, b=1) of a macro. */
+struct node *parse_params(struct parser *p);
+/* Parse a primary expression with its attributes, subscripts and calls. */
+struct node *parse_postfix_expr(struct parser *p);
 
 /* ---- one rendering ---- */
 
@@ -249,56 +264,64 @@ struct binding {
 };
 
 struct scope {
-    struct scope *up;
-    struct binding *v;
+    struct scope *up;  /* borrowed: enclosing scope; NULL if none */
+    struct binding *v; /* in the rendering's arena [n]; NULL before the first */
     uint32_t n, cap;
 };
 
-/* Spare room after a concatenated text: s + t + u extends s + t in place instead of copying it. */
+/* Unused memory after a concatenated text. With it, s + t + u extends s + t in place. */
 struct growing {
-    char *s;
+    char *s; /* in the rendering's arena [cap] */
     uint32_t n, cap;
 };
 enum { N_GROWING = 8 };
 
 struct render {
-    struct arena arena;
-    struct growing growing[N_GROWING]; /* most recently used first */
-    struct buf out; /* captures (macros, block set) grow at its end and are then removed */
-    struct err *err;
-    int rc;
-    uint64_t n_step, n_step_max;
-    int depth, depth_max;
-    const char *source;
-    uint32_t at; /* current source offset, for messages */
-    struct dict *globals;
-    struct scope *scope;
-    int64_t now;
+    struct arena arena;                /* owned: every value of the rendering */
+    struct growing growing[N_GROWING]; /* growing texts, most recently used first */
+    /* Output. Macros and {% set %} blocks also append text here. They then move it to a value. */
+    struct buf out;              /* owned */
+    struct err *err;             /* borrowed: receives the first failure */
+    int rc;                      /* 0, or the code of the first failure */
+    uint64_t n_step, n_step_max; /* evaluation steps so far; limit */
+    int depth, depth_max;        /* open recursions; limit */
+    const char *source;          /* borrowed from the template */
+    uint32_t at;                 /* current offset in the source, for error messages */
+    struct dict *globals;        /* in the arena: the context of the rendering */
+    struct scope *scope;         /* in the arena: current scope */
+    int64_t now;                 /* time of strftime_now, seconds since 1970 UTC */
 };
 
 enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
 
-/* Set render.rc once and return undefined, for `return jinja_fail(r, ...)`. */
+/* Fail the rendering: set render.rc unless it is set.
+ * Return undefined, for `return jinja_fail(r, ...)`. */
 struct val jinja_fail(struct render *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void jinja_fail_code(struct render *r, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-bool render_charge(struct render *r, uint64_t n_step); /* false: failed */
-bool render_enter(struct render *r);                   /* recursion; false: failed */
+bool render_charge(struct render *r, uint64_t n_step); /* count steps; return false if failed */
+bool render_enter(struct render *r); /* begin a recursion; return false if failed */
 void render_leave(struct render *r);
-void *render_push(struct render *r, size_t count, size_t size); /* zeroed; NULL: failed */
-void render_no_memory(struct render *r, size_t n); /* an allocation of n bytes failed */
-/* Make room for one more item in an array of n items of `size` bytes (NULL: no array yet). Returns
- * the array, or a copy with twice *cap. NULL: failed. */
+/* Return zeroed memory in the rendering's arena. NULL if failed. */
+void *render_push(struct render *r, size_t count, size_t size);
+void render_no_memory(struct render *r, size_t n); /* fail: n bytes cannot be allocated */
+/* Make room for one more item in an array v of n items of `size` bytes; v is NULL if not allocated
+ * yet. Return v, or a copy of v with twice the capacity. NULL if failed. */
 void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t size);
 
+/* jinja_exec.c, jinja_eval.c: run nodes of the tree, which they borrow. They append text to r->out
+ * and return values of the rendering's arena. After a failure they return at once: VAL_UNDEFINED,
+ * FLOW_NEXT or `body`. exec_body runs a list of statements; exec_capture returns their text. */
 enum flow exec_body(struct render *r, const struct node *n);
 struct val exec_capture(struct render *r, const struct node *body);
 struct val macro_call(struct render *r, const struct macro *macro, const struct args *args);
 struct val loop_call(struct render *r, const struct loop *loop, const struct args *args);
 struct val eval(struct render *r, const struct node *n);
 struct val eval_filters(struct render *r, const struct node *n, struct val body);
-struct scope *scope_push(struct render *r,
-                         struct scope *up); /* becomes the current one; NULL: failed */
+/* Push a scope inside `up` and make it the current scope. Return the new scope; NULL if failed. */
+struct scope *scope_push(struct render *r, struct scope *up);
+/* Bind a name in s itself. scope_find also searches the enclosing scopes: NULL if unbound; the
+ * result is borrowed until the next scope_set. */
 void scope_set(struct render *r, struct scope *s, uint32_t sym, struct val v);
 const struct val *scope_find(struct render *r, const struct scope *s, uint32_t sym);
 
@@ -318,101 +341,126 @@ static inline struct val val_real(double d)
 {
     return (struct val){.kind = V_REAL, .d = d};
 }
-/* Make a text of borrowed bytes, which must outlive the rendering. */
+/* Return a text of n borrowed bytes, which must outlive the rendering. */
 static inline struct val val_text(const char *s, size_t n)
 {
     return (struct val){.kind = V_TEXT, .n = (uint32_t)n, .s = s};
 }
+/* Return a new value in the rendering's arena; VAL_UNDEFINED if failed. val_list: V_LIST or V_TUPLE
+ * with room for n_reserve items; val_dict: V_DICT or V_NAMESPACE; val_from_json: a copy of j. */
 struct val val_copy_text(struct render *r, const char *s, size_t n);
 struct val val_list(struct render *r, uint8_t kind, uint32_t n_reserve);
 struct val val_dict(struct render *r, uint8_t kind);
 struct val val_from_json(struct render *r, const struct json *j);
-/* Return the value of a JSON text; the text itself if it is not JSON. */
+/* Return the value of a JSON text; the text itself if it is not valid JSON. */
 struct val val_from_json_text(struct render *r, struct val text);
 
-const char *val_type(struct val v); /* Python's type name: "str" */
+const char *val_type(struct val v); /* return Python's name of the type: "str" */
 bool val_truth(struct val v);
-bool val_is_number(struct val v); /* bool, int, float */
-bool val_is_seq(struct val v);    /* list or tuple    */
-double val_as_real(struct val v); /* v must be a number */
+bool val_is_number(struct val v); /* return true for bool, int, float */
+bool val_is_seq(struct val v);    /* return true for list or tuple */
+double val_as_real(struct val v); /* return a number v as a double */
 bool val_equal(struct render *r, struct val a, struct val b);
-/* Compare two values: -1, 0, 1. Fails the rendering for kinds without an order. */
+/* Return -1 if a < b, 0 if a == b, 1 if a > b.
+ * Fail the rendering if values of these kinds have no order. */
 int val_compare(struct render *r, struct val a, struct val b);
-bool text_is(struct val v, const char *text);
+bool text_is(struct val v, const char *text); /* return true if v is this text */
 
+/* Append v; set or replace the value of a key. Fail the rendering if memory or steps are exhausted,
+ * or if a value of the key's kind cannot be a key. */
 void list_add(struct render *r, struct list *l, struct val v);
 void dict_put(struct render *r, struct dict *d, struct val key, struct val value);
-void dict_set(struct render *r, struct dict *d, const char *key, struct val value); /* static key */
-struct val *dict_find(struct render *r, const struct dict *d, struct val key); /* NULL: absent */
+/* Set the value of a static key. */
+void dict_set(struct render *r, struct dict *d, const char *key, struct val value);
+/* Return the value of a key; NULL if none. */
+struct val *dict_find(struct render *r, const struct dict *d, struct val key);
 struct val *dict_find_text(struct render *r, const struct dict *d, const char *key);
+/* Remove a key. Return false if the dict has no such key. */
 bool dict_remove(struct render *r, struct dict *d, struct val key);
 
-/* Return the items of a for loop as a list: items, keys, code points. Fails for other kinds. */
+/* Return the items, keys or code points for a for loop as a list. Fail the rendering for values of
+ * other kinds. */
 struct list *val_iterate(struct render *r, struct val v);
 
 /* ---- jinja_text.c: values to text ---- */
 
-/* Move the text after `mark` from the end of render.out to a value. */
+/* Move the text from `mark` to the end of render.out to a value. */
 struct val out_take(struct render *r, size_t mark);
+/* Append the text of a value as Python's str, repr and repr of a float spell it. */
 void out_str(struct render *r, struct val v);
 void out_repr(struct render *r, struct val v);
 void out_real(struct buf *b, double d);
-struct val val_str(struct render *r, struct val v); /* returns v itself if it is text */
+struct val val_str(struct render *r, struct val v); /* return the text of v; v if it is text */
+/* Style of tojson; all texts are borrowed. */
 struct json_style {
-    const char *item_sep, *key_sep;
+    const char *item_sep, *key_sep; /* [n_item_sep], [n_key_sep] */
     size_t n_item_sep, n_key_sep;
-    const char *indent; /* NULL: one line */
+    const char *indent; /* indentation per level; NULL: the JSON is on one line */
     size_t n_indent;
     bool ascii, sort_keys;
 };
+/* Append the JSON text of v, at `level` of indentation.
+ * Fails the rendering for values without JSON text. */
 void out_json(struct render *r, struct val v, const struct json_style *style, int level);
 
-/* Code points. Walking a text is charged: one step per 8 bytes, or per 2 if slow. */
+/* Return the number of code points of a text. Count one evaluation step per 8 bytes. */
 uint32_t text_count(struct render *r, struct val v);
-size_t text_step(const char *s, size_t n); /* bytes of the first code point, at least 1 if n > 0 */
+/* Return the length in bytes of the first code point, at least 1 if n > 0. */
+size_t text_step(const char *s, size_t n);
+/* Return the offset in bytes of code point i_cp, or v.n if the text is shorter. */
 size_t text_offset(struct render *r, struct val v, uint32_t i_cp);
-size_t text_space(const char *s,
-                  size_t n); /* bytes of the white space at s (one code point) or 0 */
-size_t text_space_back(const char *s, size_t n); /* bytes of the white space at the end of s */
+/* Return the length in bytes of the white space character at s; 0 if none. */
+size_t text_space(const char *s, size_t n);
+/* Return the length in bytes of the white space character at the end of s; 0 if none. */
+size_t text_space_back(const char *s, size_t n);
+/* Return v without white space at the chosen ends; the bytes are v's. */
 struct val text_strip(struct val v, bool left, bool right);
+/* Return the first place of needle from byte `from` on, borrowed from hay; NULL if none. */
 const char *text_find(struct render *r, struct val hay, size_t from, struct val needle);
 
 /* ---- functions: globals, filters, tests and methods share one form ---- */
 
 struct args {
-    struct val *v; /* positional */
+    struct val *v; /* positional arguments, in the rendering's arena [n] */
     uint32_t n;
     struct kwarg {
         struct val name, value;
-    } * kw;
+    } * kw; /* keyword arguments, in the rendering's arena [n_kw] */
     uint32_t n_kw;
 };
 
-/* A builtin. self is the filtered or tested value, or the method's object; undefined for global
- * functions. */
+/* A builtin function. self: the filtered or tested value, or the object of the method; undefined
+ * for global functions. */
 typedef struct val builtin_fn(struct render *r, struct val self, const struct args *args);
 
 struct builtin {
-    const char *name;
+    const char *name; /* static text */
     builtin_fn *fn;
 };
 
 struct bound {
     struct val self;
-    const struct builtin *method;
+    const struct builtin *method; /* static */
 };
 
-/* Return an argument by position or keyword (name NULL: position only). NULL if not given. */
+/* Return an argument by position or keyword; NULL if not given. name: NULL if the argument has only
+ * a position. */
 const struct val *arg(const struct args *a, uint32_t i, const char *name);
+/* Return an argument as a truth value or a whole number; `fallback` if the argument is absent.
+ * arg_int: also if it is none; fails the rendering if it is not an integer or bool. */
 bool arg_bool(const struct args *a, uint32_t i, const char *name, bool fallback);
 int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
                 int64_t fallback);
-/* Return an argument as text; `fallback` if absent. Fails if it is not a string. */
+/* Return an argument as text; `fallback` if the argument is absent. Fail the rendering if the
+ * argument is not a string. */
 struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name,
                     const char *fallback);
+/* Return a's arguments without the first n_skip positional ones; borrowed from a. */
 struct args args_tail(const struct args *a, uint32_t n_skip);
+/* Call a function, method, macro or recursive loop. Fails the rendering for other values. */
 struct val val_call(struct render *r, struct val callee, const struct args *args);
 
+/* Return the filter, test, method of self's type, or global of that name; static. NULL if none. */
 const struct builtin *filter_find(const char *name, size_t n);
 const struct builtin *is_find(const char *name, size_t n);
 const struct builtin *method_find(struct val self, const char *name, size_t n);
@@ -420,18 +468,25 @@ const struct builtin *global_find(const char *name, size_t n);
 const struct builtin *builtin_find(const struct builtin *table, size_t count, const char *name,
                                    size_t n);
 
-/* Access by attribute, subscript and "a.b.0" path. An attribute of undefined fails. */
+/* Return an attribute (val_attr), a subscript (val_item) or the value at a path "a.b.0" (val_path).
+ * The rendering fails for an attribute of undefined. */
 struct val val_attr(struct render *r, struct val v, struct val name);
 struct val val_item(struct render *r, struct val v, struct val index);
 struct val val_path(struct render *r, struct val v, struct val path);
+/* Return v[a:b:c]; a bound that is none is absent. */
 struct val val_slice(struct render *r, struct val v, const struct val bound[3]);
-struct val val_concat(struct render *r, struct val a, struct val b); /* two texts */
+struct val val_concat(struct render *r, struct val a, struct val b); /* join two texts */
+/* Return a op b as Python does for numbers, texts and lists; op is '~' or an arithmetic operator.
+ * Fails the rendering for kinds without that operator. */
 struct val val_binary(struct render *r, int op, struct val a, struct val b);
+/* Return true if hay contains needle: an item, a key, or a part of a text. */
 bool val_contains(struct render *r, struct val hay, struct val needle);
-/* "%s of %d" % values, and "{} {name:>8}".format(...). */
+/* Format with "%s of %d" % values, or with "{} {name:>8}".format(...). */
 struct val text_format_percent(struct render *r, struct val format, const struct args *args);
 struct val text_format_braces(struct render *r, struct val format, const struct args *args);
-struct val text_case(struct render *r, struct val v, char mode); /* 'u' 'l' 't'itle 'c'apitalize */
+/* Convert the case of a text. mode: 'u'pper, 'l'ower, 't'itle, 'c'apitalize. */
+struct val text_case(struct render *r, struct val v, char mode);
+/* Replace at most `count` places of `from`; count < 0: all. */
 struct val text_replace(struct render *r, struct val v, struct val from, struct val to,
                         int64_t count);
 

@@ -1,4 +1,5 @@
-/* jinja_is.c - tests: value is name(arguments). Each returns a bool. */
+/* jinja_is.c - tests, used as `value is name(arguments)`. Each test returns a bool. Names that no
+ * test has are errors of the rendering, not of parsing, as in eval_test. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "chat/is.def"
 #undef IS
 
-/* Tests that use only self. */
+/* Define a test that uses only self. */
 #define IS_SIMPLE(id, condition)                                                                   \
     static struct val is_##id(struct render *r, struct val self, const struct args *a)             \
     {                                                                                              \
@@ -16,7 +17,7 @@
     }
 
 IS_SIMPLE(boolean, self.kind == V_BOOL)
-/* jinja2's Undefined is callable (and the call fails) */
+/* jinja2's Undefined is callable, but the call fails */
 IS_SIMPLE(callable, self.kind == V_UNDEFINED || self.kind == V_MACRO || self.kind == V_BUILTIN ||
                         self.kind == V_BOUND || self.kind == V_JOINER)
 IS_SIMPLE(defined, self.kind != V_UNDEFINED)
@@ -37,11 +38,13 @@ IS_SIMPLE(sequence, self.kind == V_UNDEFINED || self.kind == V_TEXT || val_is_se
 IS_SIMPLE(filter, self.kind == V_TEXT && filter_find(self.s, self.n) != NULL)
 IS_SIMPLE(test, self.kind == V_TEXT && is_find(self.s, self.n) != NULL)
 
+/* Return the first argument of the test. */
 static struct val right_side(struct render *r, const struct args *a)
 {
     return a->n > 0 ? a->v[0] : jinja_fail(r, "this test needs an argument");
 }
 
+/* Return an integer operand. Fail the rendering for other kinds. */
 static int64_t whole(struct render *r, struct val v)
 {
     if (v.kind == V_BOOL) return v.b;
@@ -50,6 +53,7 @@ static int64_t whole(struct render *r, struct val v)
     return 0;
 }
 
+/* Return true if the argument divides self. by -1 is separate, because INT64_MIN % -1 overflows. */
 static struct val is_divisibleby(struct render *r, struct val self, const struct args *a)
 {
     int64_t x = whole(r, self), by = whole(r, right_side(r, a));
@@ -104,7 +108,8 @@ static struct val is_in(struct render *r, struct val self, const struct args *a)
     return val_bool(val_contains(r, right_side(r, a), self));
 }
 
-/* Python's "is": identity. For None, bools and small values this is equality of one kind. */
+/* Implement Python's "is", which is identity. Identity of None, bools and small values is equality
+ * of values of one kind. */
 static struct val is_sameas(struct render *r, struct val self, const struct args *a)
 {
     struct val other = right_side(r, a);
@@ -113,7 +118,8 @@ static struct val is_sameas(struct render *r, struct val self, const struct args
     return val_bool(self.kind == other.kind && val_equal(r, self, other));
 }
 
-/* As str.islower(): at least one letter of that case and none of the other. */
+/* Implement str.islower() and isupper(). Return true if at least one letter has the case `mode`,
+ * and no letter has the other case. */
 static struct val has_case(struct render *r, struct val self, char mode)
 {
     struct val v = val_str(r, self), same = text_case(r, v, mode),

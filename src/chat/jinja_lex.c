@@ -5,11 +5,12 @@
  *
  * {# ... #} and {% raw %} are resolved here.
  *
- * White space: '-' inside a tag strips everything on that side. After %} and #} one newline is
+ * A '-' inside a tag removes all white space on its side of the tag. One newline after %} and #} is
  * removed (trim_blocks; '+' keeps it). Blanks between a line's start and {% or {# are removed
  * (lstrip_blocks; '+' keeps them). */
 #include "chat/jinja_impl.h"
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -18,13 +19,14 @@
 #include <string.h>
 
 struct lexer {
-    const char *s;
-    size_t n, at;
-    bool line_start; /* the last tag ended with a newline: data begins at the start of a line */
-    int n_brace;     /* open ( [ { inside a tag; "}}" is then no end */
-    struct tokens *out;
-    struct arena *arena;
-    struct err *err;
+    const char *s; /* borrowed */
+    size_t n, at;  /* length of the source; position */
+    /* true: data begins at the start of a line, because a newline followed the last tag */
+    bool line_start;
+    int n_brace;         /* number of open ( [ { inside a tag; "}}" ends the tag only if it is 0 */
+    struct tokens *out;  /* borrowed: receives the tokens */
+    struct arena *arena; /* borrowed */
+    struct err *err;     /* borrowed */
     int rc;
 };
 
@@ -43,11 +45,13 @@ int jinja_err(struct err *e, int code, const char *source, size_t at, const char
     return err_set(e, code, "template line %d, column %d: %s", line, column, sentence);
 }
 
+/* Keep the first error, with line and column. */
 static void lex_fail(struct lexer *l, size_t at, const char *what)
 {
     if (l->rc == 0) l->rc = jinja_err(l->err, ERR_FORMAT, l->s, at, "%s", what);
 }
 
+/* Append a token whose text is borrowed from the source. NULL if failed. */
 static struct token *lex_push(struct lexer *l, enum token_kind kind, size_t at, size_t n)
 {
     struct token t = {.kind = kind, .at = (uint32_t)at, .text = l->s + at, .n = (uint32_t)n};
@@ -55,13 +59,14 @@ static struct token *lex_push(struct lexer *l, enum token_kind kind, size_t at, 
     return l->rc == 0 ? &l->out->v[l->out->n - 1] : NULL;
 }
 
+/* Return true if `text` is at `at`. */
 static bool lex_see(const struct lexer *l, size_t at, const char *text)
 {
     size_t n = strlen(text);
     return at + n <= l->n && memcmp(l->s + at, text, n) == 0;
 }
 
-/* Return the offset of `text` at or after `at`, or n. */
+/* Return the offset of `text` at or after `at`; n if none. */
 static size_t lex_seek(const struct lexer *l, size_t at, const char *text)
 {
     const char *p = at < l->n ? memmem(l->s + at, l->n - at, text, strlen(text)) : NULL;
@@ -74,7 +79,7 @@ static size_t skip_space(const struct lexer *l, size_t at)
     return at;
 }
 
-/* Return the end of data[begin, end) after white space control by the tag that begins at `end`. */
+/* Return the end of the data in [begin, end) after the white space control of the tag at `end`. */
 static size_t data_end(const struct lexer *l, size_t begin, size_t end, bool is_print)
 {
     char sign = end + 2 < l->n ? l->s[end + 2] : 0;
@@ -92,7 +97,8 @@ static size_t data_end(const struct lexer *l, size_t begin, size_t end, bool is_
     return i > begin || l->line_start ? i : end;
 }
 
-/* Move past a tag's closing marker and the white space that it removes from the following data. */
+/* Move past the closing marker of a tag, and past the following white space that the marker
+ * removes. */
 static void tag_end(struct lexer *l, size_t at, size_t n_marker, bool is_print)
 {
     char sign = l->s[at];
@@ -105,6 +111,7 @@ static void tag_end(struct lexer *l, size_t at, size_t n_marker, bool is_print)
     l->at = end;
 }
 
+/* Skip a comment. Comments do not nest. The sign before #} belongs to its marker. */
 static void lex_comment(struct lexer *l)
 {
     size_t end = lex_seek(l, l->at + 2, "#}");
@@ -116,8 +123,8 @@ static void lex_comment(struct lexer *l)
     tag_end(l, end - sign, 2 + sign, false);
 }
 
-/* Return whether {%[-+]? word [-+]?%} is at `at`; *marker is then the start of its closing marker
- * (sign first). */
+/* Return true if {%[-+]? word [-+]?%} is at `at`. Set *marker to the start of its closing marker,
+ * including the sign. */
 static bool see_word_tag(const struct lexer *l, size_t at, const char *word, size_t *marker)
 {
     if (!lex_see(l, at, "{%")) return false;
@@ -146,24 +153,25 @@ static void lex_raw(struct lexer *l, size_t marker)
     tag_end(l, close, l->s[close] == '%' ? 2 : 3, false);
 }
 
-static int digit_of(char c)
+/* Return true if c is a digit of the base, which is at most 16. */
+static bool is_digit_of(char c, int base)
 {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return 99;
+    int digit = hex_digit(c);
+    return digit >= 0 && digit < base;
 }
 
-/* Read the digits of \xhh, \uhhhh, \Uhhhhhhhh, \ooo. Returns their number; *cp is the value. */
+/* Parse the digits of \xhh, \uhhhh, \Uhhhhhhhh or \ooo. Return the number of digits, and set *cp to
+ * the value. */
 static size_t escape_number(const char *s, size_t n, size_t n_digit, int base, uint32_t *cp)
 {
     size_t i = 0;
     *cp = 0;
-    while (i < n_digit && i < n && digit_of(s[i]) < base) *cp = *cp * base + digit_of(s[i++]);
+    for (; i < n_digit && i < n && is_digit_of(s[i], base); i++)
+        *cp = *cp * (uint32_t)base + (uint32_t)hex_digit(s[i]);
     return i;
 }
 
-/* Read one escape at s[0] == '\\'. Returns its bytes. */
+/* Parse one escape at s[0] == '\\'. Return the length of the escape in bytes. */
 static size_t lex_escape(struct buf *b, const char *s, size_t n)
 {
     static const char from[] = "abfnrtv\\'\"\n", to[] = "\a\b\f\n\r\t\v\\'\"";
@@ -187,6 +195,7 @@ static size_t lex_escape(struct buf *b, const char *s, size_t n)
     return 1;
 }
 
+/* Append a string token. The decoded text is copied to the arena of the template. */
 static void lex_string(struct lexer *l)
 {
     size_t begin = l->at, i = begin + 1;
@@ -210,17 +219,12 @@ static void lex_string(struct lexer *l)
     buf_deinit(&b);
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-/* Copy the literal's digits without '_' to buf. Returns the offset after it. */
+/* Copy the digits of a literal to buf, without '_'. Return the offset after the digits. */
 static size_t number_digits(const struct lexer *l, size_t i, int base, char *buf, size_t cap,
                             size_t *n)
 {
-    while (i < l->n && (digit_of(l->s[i]) < base ||
-                        (l->s[i] == '_' && i + 1 < l->n && digit_of(l->s[i + 1]) < base))) {
+    while (i < l->n && (is_digit_of(l->s[i], base) ||
+                        (l->s[i] == '_' && i + 1 < l->n && is_digit_of(l->s[i + 1], base)))) {
         if (l->s[i] != '_' && *n + 1 < cap) buf[(*n)++] = l->s[i];
         i++;
     }
@@ -228,15 +232,16 @@ static size_t number_digits(const struct lexer *l, size_t i, int base, char *buf
     return i;
 }
 
+/* Copy fraction and exponent, if there are any. "1.e" has neither, because a method may follow. */
 static size_t lex_fraction(const struct lexer *l, size_t i, char *buf, size_t cap, size_t *n)
 {
-    if (i + 1 < l->n && l->s[i] == '.' && is_digit(l->s[i + 1])) {
+    if (i + 1 < l->n && l->s[i] == '.' && is_digit_of(l->s[i + 1], 10)) {
         if (*n + 1 < cap) buf[(*n)++] = '.';
         i = number_digits(l, i + 1, 10, buf, cap, n);
     }
     size_t k = i + 1;
     if (k < l->n && (l->s[k] == '+' || l->s[k] == '-')) k++;
-    if (i < l->n && (l->s[i] | 32) == 'e' && k < l->n && is_digit(l->s[k]) && *n + 3 < cap) {
+    if (i < l->n && (l->s[i] | 32) == 'e' && k < l->n && is_digit_of(l->s[k], 10) && *n + 3 < cap) {
         buf[(*n)++] = 'e';
         if (l->s[k - 1] == '-') buf[(*n)++] = '-';
         i = number_digits(l, k, 10, buf, cap, n);
@@ -244,13 +249,15 @@ static size_t lex_fraction(const struct lexer *l, size_t i, char *buf, size_t ca
     return i;
 }
 
+/* Append a number token. after_dot:
+ * the digits follow a dot, as in a.0.1, where "0.1" is not a number. */
 static void lex_number(struct lexer *l, bool after_dot)
 {
     char digits[400];
     size_t begin = l->at, i = begin, n = 0;
     char mark = i + 1 < l->n && l->s[i] == '0' ? l->s[i + 1] | 32 : 0;
     int base = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 10;
-    if (base != 10 && i + 2 < l->n && digit_of(l->s[i + 2]) < base)
+    if (base != 10 && i + 2 < l->n && is_digit_of(l->s[i + 2], base))
         i += 2;
     else
         base = 10;
@@ -267,10 +274,12 @@ static void lex_number(struct lexer *l, bool after_dot)
 
 static bool is_name_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' ||
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit_of(c, 10) || c == '_' ||
            (c & 0x80);
 }
 
+/* Append an operator token. Operators of two characters are tried first. n_brace counts brackets,
+ * so that "}}" inside of a dict does not end the tag. */
 static void lex_operator(struct lexer *l)
 {
     static const int pairs[] = {OP('=', '='), OP('!', '='), OP('<', '='),
@@ -290,13 +299,14 @@ static void lex_operator(struct lexer *l)
     l->at += op == c ? 1 : 2;
 }
 
+/* Append one token of a tag. */
 static void lex_one(struct lexer *l)
 {
     char c = l->s[l->at];
     size_t begin = l->at;
     if (c == '"' || c == '\'') {
         lex_string(l);
-    } else if (is_digit(c)) {
+    } else if (is_digit_of(c, 10)) {
         lex_number(l, begin > 0 && l->s[begin - 1] == '.');
     } else if (is_name_char(c)) {
         while (l->at < l->n && is_name_char(l->s[l->at])) l->at++;
@@ -306,7 +316,8 @@ static void lex_one(struct lexer *l)
     }
 }
 
-/* Return the length, sign included, of the closing marker ("}}" or "%}") here; 0 if none. */
+/* Return the length of the closing marker ("}}" or "%}") at the lexer's position, with its sign; 0
+ * if none. */
 static size_t see_close(const struct lexer *l, bool is_print)
 {
     const char *marker = is_print ? "}}" : "%}";
@@ -316,6 +327,7 @@ static size_t see_close(const struct lexer *l, bool is_print)
     return sign && lex_see(l, l->at + 1, marker) ? 3 : 0;
 }
 
+/* Append the tokens of {{ ... }} or {% ... %}, and apply the white space control of its end. */
 static void lex_tag(struct lexer *l, bool is_print)
 {
     size_t begin = l->at, close = 0;
@@ -337,6 +349,7 @@ static void lex_tag(struct lexer *l, bool is_print)
     tag_end(l, l->at, close, is_print);
 }
 
+/* Return the offset of the next {{, {% or {#; n if none. */
 static size_t next_tag(const struct lexer *l)
 {
     size_t i = l->at;

@@ -1,8 +1,8 @@
 /* jinja_method.c - methods of lists, dicts, loops and cyclers, and the table of all methods
  * (method.def).
  *
- * Unlike jinja2's immutable sandbox, append, pop and similar methods are allowed: published
- * templates use them. */
+ * append, pop and similar methods are allowed, because published templates call them. jinja2's
+ * immutable sandbox rejects them. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "chat/method.def"
 #undef METHOD
 
+/* Return positional argument i. Fail the rendering if it is absent. */
 static struct val argument(struct render *r, const struct args *a, uint32_t i)
 {
     return i < a->n ? a->v[i]
@@ -25,6 +26,7 @@ struct val method_list_append(struct render *r, struct val self, const struct ar
     return VAL_NONE;
 }
 
+/* n is read before the loop, because a list may extend itself. */
 struct val method_list_extend(struct render *r, struct val self, const struct args *a)
 {
     const struct list *items = val_iterate(r, argument(r, a, 0));
@@ -33,6 +35,7 @@ struct val method_list_extend(struct render *r, struct val self, const struct ar
     return VAL_NONE;
 }
 
+/* The item is appended first, so that the list has room. Then it moves to its place. */
 struct val method_list_insert(struct render *r, struct val self, const struct args *a)
 {
     struct list *l = self.list;
@@ -46,6 +49,7 @@ struct val method_list_insert(struct render *r, struct val self, const struct ar
     return VAL_NONE;
 }
 
+/* Remove and return item i. */
 static struct val list_take(struct list *l, uint32_t i)
 {
     struct val v = l->v[i];
@@ -54,6 +58,7 @@ static struct val list_take(struct list *l, uint32_t i)
     return v;
 }
 
+/* The cost of moving the later items is charged, because a loop of pop(0) is quadratic. */
 struct val method_list_pop(struct render *r, struct val self, const struct args *a)
 {
     int64_t i = arg_int(r, a, 0, NULL, -1), n = self.list->n;
@@ -62,7 +67,7 @@ struct val method_list_pop(struct render *r, struct val self, const struct args 
     return render_charge(r, n / 8) ? list_take(self.list, (uint32_t)i) : VAL_UNDEFINED;
 }
 
-/* Return the index of the first item equal to v, or n. */
+/* Return the index of the first item equal to v; n if none. */
 static uint32_t list_seek(struct render *r, const struct list *l, struct val v)
 {
     uint32_t i = 0;
@@ -148,6 +153,7 @@ struct val method_dict_values(struct render *r, struct val self, const struct ar
     return v;
 }
 
+/* The value is copied before the removal, which moves the entries. */
 struct val method_dict_pop(struct render *r, struct val self, const struct args *a)
 {
     struct val key = argument(r, a, 0);
@@ -167,6 +173,7 @@ struct val method_dict_setdefault(struct render *r, struct val self, const struc
     return fallback;
 }
 
+/* Add the pairs of a list such as [("a", 1)]. */
 static void update_from_pairs(struct render *r, struct dict *d, struct val pairs)
 {
     const struct list *items = val_iterate(r, pairs);
@@ -179,6 +186,8 @@ static void update_from_pairs(struct render *r, struct dict *d, struct val pairs
     }
 }
 
+/* Add the entries of another dict, or pairs.
+ * n is read before the loop, because a dict may update itself. */
 static void update_from(struct render *r, struct dict *d, struct val other)
 {
     if (other.kind != V_DICT) {
@@ -215,11 +224,13 @@ struct val method_dict_clear(struct render *r, struct val self, const struct arg
 
 /* ---- loop and cycler ---- */
 
+/* Return the argument of this iteration: 0, 1, ..., n - 1, 0, ... */
 struct val method_loop_cycle(struct render *r, struct val self, const struct args *a)
 {
     return a->n > 0 ? a->v[self.loop->i % a->n] : jinja_fail(r, "loop.cycle needs arguments");
 }
 
+/* Return true if the arguments differ from those of the previous call in this loop. */
 struct val method_loop_changed(struct render *r, struct val self, const struct args *a)
 {
     struct val now = val_list(r, V_TUPLE, a->n);
@@ -244,8 +255,9 @@ struct val method_cycler_reset(struct render *r, struct val self, const struct a
     return VAL_NONE;
 }
 
-/* ---- the table ---- */
+/* ---- the table of methods ---- */
 
+/* Methods are found by the kind of self and their name. */
 const struct builtin *method_find(struct val self, const char *name, size_t n)
 {
     static const struct {

@@ -1,4 +1,17 @@
-/* jinja_op.c - operators and access on values: Python's + - * / // % ** ~ in, [] and attributes. */
+/* jinja_op.c - Python's operators on values (+ - * / // % ** ~ in), and access by [] and
+ * attributes.
+ *
+ *   a       b       operators             result
+ *   number  number  + - * // % **         int; float if one operand is; / is always a float
+ *   text    text    +                     text
+ *   text    any     %                     text: "%d of %d" % (a, b)
+ *   list    list    +                     list; a tuple with a tuple
+ *   text    int     *                     repetition, also of lists and tuples, in both orders
+ *   any     any     ~                     text of both
+ *
+ * Other pairs fail. An integer has 64 bits: an overflow fails, because Python's result would be
+ * another number. Division rounds down and a remainder has the sign of the divisor: -7 // 2 is -4,
+ * -7 % 2 is 1. */
 #include "chat/jinja_impl.h"
 
 #include <math.h>
@@ -6,6 +19,7 @@
 
 /* ---- arithmetic ---- */
 
+/* Fail for kinds without the operator. An undefined operand is the more useful message. */
 static struct val refuse(struct render *r, const char *op, struct val a, struct val b)
 {
     struct val undefined = a.kind == V_UNDEFINED ? a : b;
@@ -14,12 +28,14 @@ static struct val refuse(struct render *r, const char *op, struct val a, struct 
     return jinja_fail(r, "%s is not possible between %s and %s", op, val_type(a), val_type(b));
 }
 
+/* Return a / b, rounded down. C rounds to zero. */
 static int64_t floor_div(int64_t a, int64_t b)
 {
     int64_t q = a / b;
     return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 
+/* Return base ** exponent by squaring. A negative exponent gives a float, as in Python. */
 static struct val int_power(struct render *r, int64_t base, int64_t exponent)
 {
     int64_t result = 1;
@@ -29,6 +45,7 @@ static struct val int_power(struct render *r, int64_t base, int64_t exponent)
         exponent >>= 1;
         if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) break;
     }
+    /* an overflow leaves the loop with an exponent above 0 */
     return exponent == 0 ? val_int(result) : jinja_fail(r, "an integer does not fit 64 bits");
 }
 
@@ -51,6 +68,7 @@ static struct val int_binary(struct render *r, int op, int64_t a, int64_t b)
     case '/':
         return val_real((double)a / (double)b);
     case '%':
+        /* INT64_MIN / -1 traps on x86 */
         x = b == -1 ? 0 : a - floor_div(a, b) * b;
         break;
     case OP('/', '/'):
@@ -77,6 +95,7 @@ static struct val real_binary(struct render *r, int op, double a, double b)
     case '/':
         return val_real(a / b);
     case '%':
+        /* the sign of the divisor, as in Python; fmod has the sign of a */
         return val_real(a - floor(a / b) * b);
     case OP('/', '/'):
         return val_real(floor(a / b));
@@ -94,9 +113,10 @@ static struct val number_binary(struct render *r, int op, struct val a, struct v
 
 /* ---- sequences ---- */
 
-/* Copy a to a new growing text, first in the list. */
+/* Copy a to a new growing text, and put that text first in the list. */
 static struct growing *growing_new(struct render *r, struct val a, uint32_t n_more)
 {
+    /* twice the size, so that a loop of s = s + t copies each byte a constant number of times */
     size_t cap = ((size_t)a.n + n_more) * 2;
     char *s = cap < UINT32_MAX ? render_push(r, cap, 1) : NULL;
     if (!s) {
@@ -109,10 +129,13 @@ static struct growing *growing_new(struct render *r, struct val a, uint32_t n_mo
     return r->growing;
 }
 
+/* Return the growing text that is exactly a and has room for n_more bytes. Put it first in the
+ * list. NULL if none. */
 static struct growing *growing_find(struct render *r, struct val a, uint32_t n_more)
 {
     for (int i = 0; i < N_GROWING; i++) {
         struct growing g = r->growing[i];
+        /* only the longest text may grow: other texts would overwrite its bytes */
         if (g.s == a.s && g.n == a.n && g.cap - g.n >= n_more) {
             memmove(r->growing + 1, r->growing, (size_t)i * sizeof g);
             r->growing[0] = g;
@@ -122,6 +145,9 @@ static struct growing *growing_find(struct render *r, struct val a, uint32_t n_m
     return NULL;
 }
 
+/* Templates build a prompt by s = s + t in a loop, which is quadratic with copies. The growing
+ * texts make it linear: the old value keeps its length,
+ * and the new bytes follow it in the same memory. */
 struct val val_concat(struct render *r, struct val a, struct val b)
 {
     if (b.n == 0) return a;
@@ -143,6 +169,7 @@ static struct val list_concat(struct render *r, struct val a, struct val b)
     return v;
 }
 
+/* The limit of the output buffer stops a large count. A negative count gives an empty text. */
 static struct val text_repeat(struct render *r, struct val v, int64_t count)
 {
     size_t mark = r->out.n;
@@ -152,6 +179,7 @@ static struct val text_repeat(struct render *r, struct val v, int64_t count)
     return out_take(r, mark);
 }
 
+/* Each round is charged by its items, so the limit of steps stops a large count. */
 static struct val list_repeat(struct render *r, struct val v, int64_t count)
 {
     struct val out = val_list(r, v.kind, 0);
@@ -200,17 +228,20 @@ bool val_contains(struct render *r, struct val hay, struct val needle)
 
 /* ---- access ---- */
 
+/* Return undefined with the name of the missing attribute, for the message if it is used. */
 static struct val undefined_named(struct val name)
 {
     return name.kind == V_TEXT ? (struct val){.kind = V_UNDEFINED, .s = name.s, .n = name.n}
                                : VAL_UNDEFINED;
 }
 
+/* Return an attribute of the variable `loop`; undefined if it has no such attribute, as previtem in
+ * the first round. */
 static struct val loop_attr(const struct loop *l, struct val name)
 {
     uint32_t i = l->i, n = l->n;
     const struct {
-        const char *name;
+        const char *name; /* static */
         int64_t value;
     } numbers[] = {{"index", i + 1},         {"index0", i}, {"revindex", n - i},
                    {"revindex0", n - i - 1}, {"length", n}, {"depth", l->level + 1},
@@ -224,7 +255,7 @@ static struct val loop_attr(const struct loop *l, struct val name)
     return undefined_named(name);
 }
 
-/* Return a method of v as a bound value, or undefined. */
+/* Return a method of v as a bound value; undefined if none. */
 static struct val method_of(struct render *r, struct val v, struct val name)
 {
     const struct builtin *method = name.kind == V_TEXT ? method_find(v, name.s, name.n) : NULL;
@@ -240,11 +271,14 @@ static struct val fail_undefined(struct render *r, struct val v)
     return jinja_fail(r, "\"%.*s\" is undefined", (int)v.n, v.n ? v.s : "");
 }
 
+/* Return true if a value of this kind may be a key. The kinds up to V_TEXT are the scalars. */
 static bool is_key(struct val v)
 {
     return v.kind <= V_TEXT || v.kind == V_TUPLE;
 }
 
+/* a.b: methods come before fields, so a dict with the key "items" still has its method. a["items"]
+ * is the field: val_item reads the entries first. An absent field is undefined. */
 struct val val_attr(struct render *r, struct val v, struct val name)
 {
     const struct val *field = NULL;
@@ -257,6 +291,8 @@ struct val val_attr(struct render *r, struct val v, struct val name)
     return field ? *field : method;
 }
 
+/* a[b]: entries, then attributes, then positions. A position outside of the sequence is undefined,
+ * and not an error as in Python. */
 struct val val_item(struct render *r, struct val v, struct val index)
 {
     const struct val *field = NULL;
@@ -276,6 +312,8 @@ struct val val_item(struct render *r, struct val v, struct val index)
     return val_text(v.s + at, text_step(v.s + at, v.n - at));
 }
 
+/* Return one part of a path "a.0.b":
+ * an int if it has at most 9 digits and nothing else, else a text. */
 static struct val path_part(const char *s, size_t n)
 {
     int64_t i = 0;
@@ -302,6 +340,8 @@ struct val val_path(struct render *r, struct val v, struct val path)
 
 /* ---- slices ---- */
 
+/* Return a bound of a slice in [0, n], or in [-1, n - 1] if the step is negative. Negative bounds
+ * count from the end, and bounds outside are clamped, as in Python. */
 static int64_t slice_bound(struct render *r, struct val v, int64_t n, int64_t step,
                            int64_t fallback)
 {
@@ -315,6 +355,7 @@ static int64_t slice_bound(struct render *r, struct val v, int64_t n, int64_t st
     return i < low ? low : i > high ? high : i;
 }
 
+/* Return a slice of a text with step 1. It borrows the bytes: s[1:] copies nothing. */
 static struct val slice_contiguous(struct render *r, struct val v, int64_t start, int64_t stop)
 {
     size_t from = text_offset(r, v, (uint32_t)start);

@@ -1,16 +1,45 @@
 /* jinja_parse.c - expressions of the template language, by recursive descent.
  *
- * Precedence, lowest first: inline if, or, and, not, comparisons (chained; in, not in), + -, ~,
- * * / // %, **, unary + -, then postfix ( . [] () ), filters and tests. This is jinja2's order,
- * oddities included: a filter binds to the negated number in -5|abs. Recursion is bounded by
- * NEST_MAX. After a failure every function returns a harmless node, and the caller checks p->rc. */
+ * The grammar, lowest precedence first. Each rule is one function; the four rules sum to power are
+ * the levels of parse_binary. {} repeats, [] is optional. Operators associate to the left.
+ *
+ *   tuple      = expr { "," [ expr ] } .                            a comma makes the tuple
+ *   expr       = or { "if" or [ "else" expr ] } .                   without else: undefined
+ *   or         = and { "or" and } .
+ *   and        = not { "and" not } .
+ *   not        = "not" not | comparison .
+ *   comparison = sum { ( "==" | "!=" | "<" | ">" | "<=" | ">=" | "in" | "not" "in" ) sum } .
+ *   sum        = concat { ( "+" | "-" ) concat } .
+ *   concat     = product { "~" product } .
+ *   product    = power { ( "*" | "/" | "//" | "%" ) power } .
+ *   power      = filtered { "**" filtered } .
+ *   filtered   = unary { "|" filter | "is" [ "not" ] test | call } .
+ *   unary      = ( ( "-" | "+" ) unary | primary ) { postfix } .
+ *   postfix    = "." ( NAME | INT ) | "[" subscript "]" | call .
+ *   subscript  = [ ( expr | slice ) { "," [ expr ] } ] .
+ *   slice      = [ expr ] ":" [ expr ] [ ":" [ expr ] ] .
+ *   primary    = NAME | TEXT { TEXT } | INT | REAL | "(" items ")" | "[" items "]"
+ *                | "{" pairs "}" .
+ *   items      = [ expr { "," expr } [ "," ] ] .                    (x) is x, (x,) a tuple
+ *   pairs      = [ expr ":" expr { "," expr ":" expr } [ "," ] ] .
+ *   call       = "(" [ arg { "," arg } [ "," ] ] ")" .
+ *   arg        = [ NAME "=" | "*" | "**" ] expr .
+ *   filter     = NAME [ call ] .
+ *   test       = NAME [ call | primary { postfix } ] .              x is divisibleby 3
+ *
+ * This is jinja2's order, so the filter in -5|abs applies to -5. NEST_MAX limits recursion. Every
+ * function returns a harmless node after a failure, and the caller checks p->rc. */
 #include "chat/jinja_impl.h"
+
+#include "base/check.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { NEST_MAX = 200 };
 
+/* Record the first failure at the current token.
+ * Move to T_END, so that every loop over tokens ends. */
 void parser_fail(struct parser *p, const char *fmt, ...)
 {
     if (p->rc != 0) return;
@@ -30,6 +59,8 @@ void parser_unknown(struct parser *p, const char *what)
     p->unknown_what = what;
 }
 
+/* If memory runs out, the result is the parser's own node `broken`. So no caller checks for NULL,
+ * and writes to the node are harmless. */
 struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t at)
 {
     struct node *n = arena_push0(p->arena, 1, sizeof *n);
@@ -82,9 +113,12 @@ bool parser_enter(struct parser *p)
 
 void parser_leave(struct parser *p)
 {
+    CHECK(p->depth > 0, "depth %d", p->depth);
     p->depth--;
 }
 
+/* Return the number of a name, a new one at its first use. Numbers replace comparisons of names at
+ * run time: a scope is an array of (number, value). */
 static uint32_t symbol(struct parser *p, const char *text, size_t n)
 {
     const uint32_t *known = strmap_get(&p->syms, text, n);
@@ -95,6 +129,7 @@ static uint32_t symbol(struct parser *p, const char *text, size_t n)
     return id;
 }
 
+/* Return a new node with the text of the token t. The text is borrowed from the source. */
 static struct node *node_named(struct parser *p, enum node_kind kind, const struct token *t)
 {
     struct node *n = parser_node(p, kind, t->at);
@@ -125,6 +160,8 @@ static struct node *node_const(struct parser *p, uint32_t at, struct val v)
 
 /* ---- calls ---- */
 
+/* Parse one argument. "name =" needs two tokens of lookahead, because a name alone is an
+ * expression. The tokens end with T_END, so p->t[1] exists if p->t is a name. */
 static struct node *parse_arg(struct parser *p)
 {
     struct node *n = parser_node(p, N_ARG, p->t->at);
@@ -141,7 +178,7 @@ static struct node *parse_arg(struct parser *p)
     return n;
 }
 
-/* Parse arguments and ")" after "(". */
+/* Parse arguments and ")". The caller has consumed the "(". */
 static struct node *parse_args(struct parser *p)
 {
     struct node *first = NULL, **tail = &first;
@@ -171,7 +208,7 @@ struct node *parse_params(struct parser *p)
 
 /* ---- primary expressions ---- */
 
-/* Parse string literals; adjacent ones are joined, as in Python. */
+/* Parse string literals. Adjacent literals are joined, as in Python. */
 static struct node *parse_strings(struct parser *p)
 {
     const struct token *first = p->t;
@@ -187,7 +224,7 @@ static struct node *parse_strings(struct parser *p)
     return node_const(p, first->at, val_text(joined, n));
 }
 
-/* Parse comma-separated items up to `close`, and take it. A tuple in parentheses needs a comma. */
+/* Parse comma-separated items and the token `close`. A tuple in parentheses needs a comma. */
 static struct node *parse_items(struct parser *p, enum node_kind kind, int close)
 {
     struct node *n = parser_node(p, kind, p->t->at), **tail = &n->a;
@@ -205,6 +242,8 @@ static struct node *parse_items(struct parser *p, enum node_kind kind, int close
     return kind == N_TUPLE && n->a && !comma ? n->a : n;
 }
 
+/* Parse a dict from its "{" on. Keys are expressions, as in Python: {name: 1} has the value of
+ * `name` as its key. */
 static struct node *parse_dict(struct parser *p)
 {
     struct node *n = parser_node(p, N_DICT, p->t->at), **tail = &n->a;
@@ -222,10 +261,12 @@ static struct node *parse_dict(struct parser *p)
     return n;
 }
 
+/* Parse a name or one of the constants in both of jinja2's spellings. The constants are not
+ * reserved in the lexer, so that x.none remains an attribute. */
 static struct node *parse_name_or_const(struct parser *p)
 {
     static const struct {
-        const char *name;
+        const char *name; /* static */
         struct val val;
     } known[] = {
         {"true", {.kind = V_BOOL, .b = true}},
@@ -241,6 +282,7 @@ static struct node *parse_name_or_const(struct parser *p)
     return parser_name(p);
 }
 
+/* Parse the smallest expression. It consumes nothing if the token cannot begin one. */
 static struct node *parse_primary(struct parser *p)
 {
     const struct token *t = p->t;
@@ -269,12 +311,14 @@ static struct node *parse_primary(struct parser *p)
 
 /* ---- postfix ---- */
 
+/* Parse one bound of a slice. Return NULL if the bound is absent, as both are in a[:]. */
 static struct node *parse_slice_part(struct parser *p)
 {
     return parser_is_op(p, ':') || parser_is_op(p, ']') || parser_is_op(p, ',') ? NULL
                                                                                 : parse_expr(p);
 }
 
+/* Parse an index or a slice a:b:c. The first ":" decides which of them it is. */
 static struct node *parse_subscript_one(struct parser *p)
 {
     uint32_t at = p->t->at;
@@ -287,7 +331,7 @@ static struct node *parse_subscript_one(struct parser *p)
     return n;
 }
 
-/* Parse a subscript after "[": a[], a[i], a[i:j:k], a[i, j]. */
+/* Parse a subscript after its "[": a[], a[i], a[i:j:k], a[i, j]. */
 static struct node *parse_subscript(struct parser *p, struct node *operand, uint32_t at)
 {
     struct node *n = parser_node(p, N_ITEM, at);
@@ -329,6 +373,8 @@ static struct node *parse_call(struct parser *p, struct node *operand, uint32_t 
     return n;
 }
 
+/* Parse the attributes, subscripts and calls after n. Each one wraps the former: a.b[0](c) is
+ * call(item(attr(a, b), 0), c). */
 static struct node *parse_postfix(struct parser *p, struct node *n)
 {
     while (p->rc == 0) {
@@ -350,7 +396,8 @@ struct node *parse_postfix_expr(struct parser *p)
     return parse_postfix(p, parse_primary(p));
 }
 
-/* Parse one filter name with its arguments, applied to `operand` (NULL in a filter block). */
+/* Parse the name of one filter with its arguments, applied to `operand`.
+ * operand: NULL in a filter block. */
 static struct node *parse_filter(struct parser *p, struct node *operand)
 {
     const struct token *t = p->t;
@@ -373,7 +420,8 @@ struct node *parse_filters(struct parser *p, struct node *operand)
     return n;
 }
 
-/* Return whether a test's argument without parentheses may begin here, as in "is divisibleby 3". */
+/* Return true if the current token may be a test's argument without parentheses, as in "is
+ * divisibleby 3". */
 static bool test_arg_begins(const struct parser *p)
 {
     static const char *const words[] = {"else", "or", "and", "if", "is", "in", "not", "recursive"};
@@ -409,6 +457,8 @@ static struct node *parse_test(struct parser *p, struct node *operand, uint32_t 
     return negation;
 }
 
+/* Parse filters and tests after n.
+ * A call may follow them too: (x|f)(y) needs no parentheses in jinja2. */
 static struct node *parse_filters_and_tests(struct parser *p, struct node *n)
 {
     while (p->rc == 0) {
@@ -427,6 +477,8 @@ static struct node *parse_filters_and_tests(struct parser *p, struct node *n)
 
 /* ---- operators ---- */
 
+/* Parse a signed operand. with_filters: false under a sign, so that the filter in -x|f applies to
+ * -x and not to x. */
 static struct node *parse_unary(struct parser *p, bool with_filters)
 {
     struct node *n;
@@ -451,6 +503,8 @@ static struct node *parse_unary(struct parser *p, bool with_filters)
 static const int level_op[][4] = {{'+', '-'}, {'~'}, {'*', '/', OP('/', '/'), '%'}, {OP('*', '*')}};
 enum { N_LEVEL = sizeof level_op / sizeof *level_op };
 
+/* Parse one level of level_op by recursion into the next level. A level's operators associate to
+ * the left, even "**": jinja2 has 2**3**2 == 64, where Python has 512. */
 static struct node *parse_binary(struct parser *p, int level)
 {
     if (level == N_LEVEL) return parse_unary(p, true);
@@ -469,7 +523,8 @@ static struct node *parse_binary(struct parser *p, int level)
     return left;
 }
 
-/* Take the comparison operator here and return it; 0: none. 'i' is in, 'n' not in. */
+/* Consume the comparison operator at the current token and return it; 0 if none. 'i' stands for
+ * `in`, 'n' for `not in`. */
 static int take_comparison(struct parser *p)
 {
     static const int ops[] = {OP('=', '='), OP('!', '='), OP('<', '='), OP('>', '='), '<', '>'};
@@ -485,6 +540,8 @@ static int take_comparison(struct parser *p)
     return 0;
 }
 
+/* Parse a chain a < b <= c as one node. Like Python, it evaluates each operand once and stops at
+ * the first comparison that is false. */
 static struct node *parse_comparison(struct parser *p)
 {
     struct node *left = parse_binary(p, 0), *n = NULL, **tail = NULL;
@@ -506,6 +563,7 @@ static struct node *parse_comparison(struct parser *p)
     return n ? n : left;
 }
 
+/* Parse "not". It has a lower precedence than comparisons: "not a == b" means "not (a == b)". */
 static struct node *parse_not(struct parser *p)
 {
     uint32_t at = p->t->at;
@@ -522,6 +580,7 @@ static struct node *parse_not(struct parser *p)
     return n;
 }
 
+/* Parse a chain of "or" (is_or) or of "and", which binds more tightly. */
 static struct node *parse_logic(struct parser *p, bool is_or)
 {
     struct node *left = is_or ? parse_logic(p, false) : parse_not(p);
@@ -547,6 +606,7 @@ struct node *parse_expr(struct parser *p)
         parser_leave(p);
         return parser_node(p, N_CONST, p->t->at);
     }
+    /* an unknown filter in a branch is an error only if the branch runs */
     const struct token *unknown = p->unknown;
     struct node *value = parse_logic(p, true);
     while (p->rc == 0) {

@@ -1,7 +1,7 @@
-/* jinja_seq.c - filters on sequences: map, select, sort, group, join.
+/* jinja_seq.c - filters of sequences: map, select, sort, group, join.
  *
- * These return a list where jinja2 returns a generator; the only visible difference is that a list
- * has a length. */
+ * These filters return a list. Some of jinja2's return a generator. The only visible difference is
+ * that a list has a length. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "chat/filter.def"
 #undef FILTER
 
+/* The length of a text is its number of code points. Undefined has the length 0. */
 struct val filter_length(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -37,6 +38,7 @@ struct val filter_list(struct render *r, struct val self, const struct args *a)
     return v;
 }
 
+/* Undefined if the sequence is empty, as in jinja2. */
 struct val filter_first(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -52,6 +54,7 @@ struct val filter_last(struct render *r, struct val self, const struct args *a)
     return items && items->n > 0 ? items->v[items->n - 1] : VAL_UNDEFINED;
 }
 
+/* A text stays a text, other values become a list. */
 struct val filter_reverse(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -61,6 +64,7 @@ struct val filter_reverse(struct render *r, struct val self, const struct args *
     return items ? val_slice(r, (struct val){.kind = V_LIST, .list = items}, back) : VAL_UNDEFINED;
 }
 
+/* Return the tuple (a, b). */
 static struct val pair_of(struct render *r, struct val a, struct val b)
 {
     struct val pair = val_list(r, V_TUPLE, 2);
@@ -70,6 +74,7 @@ static struct val pair_of(struct render *r, struct val a, struct val b)
     return pair;
 }
 
+/* Undefined has no items and does not fail, as in jinja2. */
 struct val filter_items(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -81,6 +86,8 @@ struct val filter_items(struct render *r, struct val self, const struct args *a)
     return v;
 }
 
+/* Items are appended to the output buffer and taken from it at the end, so a join needs no
+ * intermediate texts. */
 struct val filter_join(struct render *r, struct val self, const struct args *a)
 {
     struct val separator = arg_text(r, a, 0, "d", "");
@@ -97,13 +104,14 @@ struct val filter_join(struct render *r, struct val self, const struct args *a)
 
 /* ---- map and select ---- */
 
-/* Return the items of a sequence. map and select accept every false value, None included, as an
- * empty one. */
+/* Return the items of a sequence; NULL if v is false. map and select treat every false value, even
+ * None, as an empty sequence. */
 static const struct list *truthy_items(struct render *r, struct val v)
 {
     return val_truth(v) ? val_iterate(r, v) : NULL;
 }
 
+/* Return the value at the path, or the fallback if it is undefined. */
 static struct val map_attribute(struct render *r, struct val item, struct val path,
                                 const struct val *fallback)
 {
@@ -111,6 +119,7 @@ static struct val map_attribute(struct render *r, struct val item, struct val pa
     return v.kind == V_UNDEFINED && fallback ? *fallback : v;
 }
 
+/* Two forms: map('upper', arguments) and map(attribute='a.b', default=x). */
 struct val filter_map(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = a->n == 0 ? arg(a, 0, "attribute") : NULL;
@@ -129,8 +138,8 @@ struct val filter_map(struct render *r, struct val self, const struct args *a)
     return out;
 }
 
-/* Filter items for select, reject and their attr forms: keep those whose test (default: truth) is
- * `wanted`. */
+/* Implement select, reject, selectattr and rejectattr: return the items for which the test returns
+ * `wanted`. The test is the truth of an item if the call names no test. */
 static struct val select_items(struct render *r, struct val self, const struct args *a,
                                bool by_attr, bool wanted)
 {
@@ -171,7 +180,8 @@ struct val filter_rejectattr(struct render *r, struct val self, const struct arg
 
 /* ---- order ---- */
 
-/* Return the value to compare an item by: an attribute, in lower case unless case_sensitive. */
+/* Return the value by which an item is compared: the item or one of its attributes. A text is
+ * converted to lower case unless case_sensitive. */
 static struct val sort_key(struct render *r, struct val v, const struct val *attribute,
                            bool case_sensitive)
 {
@@ -179,11 +189,13 @@ static struct val sort_key(struct render *r, struct val v, const struct val *att
     return v.kind == V_TEXT && !case_sensitive ? text_case(r, v, 'l') : v;
 }
 
-/* Stable merge sort of items[0, n) by key[]; both move together. */
+/* An item with its sort key. merge_sort sorts by key, stably, and moves item and key together. */
 struct keyed {
-    struct val key, item;
+    struct val key, item; /* key: compared; item: moved */
 };
 
+/* Sort v [n] by key. `scratch` has room for n items. Equal keys keep their order also with
+ * `reverse`, as in Python. */
 static void merge_sort(struct render *r, struct keyed *v, struct keyed *scratch, uint32_t n,
                        bool reverse)
 {
@@ -202,8 +214,8 @@ static void merge_sort(struct render *r, struct keyed *v, struct keyed *scratch,
     memcpy(v, scratch, n * sizeof *v);
 }
 
-/* Return the key for |sort: a list of the attributes in "a,b", so that equal items need no order,
- * as in jinja2. */
+/* Return the key for |sort: a list of the attributes in "a,b".
+ * Only the keys need an order, as in jinja2. */
 static struct val sort_keys(struct render *r, struct val v, const struct val *attribute,
                             bool case_sensitive)
 {
@@ -222,7 +234,7 @@ static struct val sort_keys(struct render *r, struct val v, const struct val *at
 typedef struct val key_fn(struct render *r, struct val v, const struct val *attribute,
                           bool case_sensitive);
 
-/* Return items with their keys, sorted; NULL: failed or none. */
+/* Return the items with their keys, sorted by key. NULL if failed or if there are no items. */
 static struct keyed *sorted(struct render *r, const struct list *items, key_fn *key,
                             const struct val *attribute, bool case_sensitive, bool reverse)
 {
@@ -244,12 +256,14 @@ static struct val sorted_list(struct render *r, const struct list *items, key_fn
     return out;
 }
 
+/* The arguments of jinja2 in their order: reverse, case_sensitive, attribute. */
 struct val filter_sort(struct render *r, struct val self, const struct args *a)
 {
     return sorted_list(r, val_iterate(r, self), sort_keys, arg(a, 2, "attribute"),
                        arg_bool(a, 1, "case_sensitive", false), arg_bool(a, 0, "reverse", false));
 }
 
+/* Column 0 is the key and column 1 the value of an entry. */
 struct val filter_dictsort(struct render *r, struct val self, const struct args *a)
 {
     struct args none = {0};
@@ -260,7 +274,7 @@ struct val filter_dictsort(struct render *r, struct val self, const struct args 
                        arg_bool(a, 2, "reverse", false));
 }
 
-/* Return the smallest (sign < 0) or largest item. */
+/* Return the smallest item if sign < 0, else the largest. */
 static struct val extreme(struct render *r, struct val self, const struct args *a, int sign)
 {
     const struct list *items = val_iterate(r, self);
@@ -286,6 +300,7 @@ struct val filter_max(struct render *r, struct val self, const struct args *a)
     return extreme(r, self, a, 1);
 }
 
+/* The sum uses the operator +, so it also concatenates lists. */
 struct val filter_sum(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = arg(a, 0, "attribute"), *start = arg(a, 1, "start");
@@ -301,6 +316,7 @@ struct val filter_sum(struct render *r, struct val self, const struct args *a)
 
 /* ---- grouping ---- */
 
+/* The first of equal items is kept. */
 struct val filter_unique(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = arg(a, 1, "attribute");
@@ -316,6 +332,8 @@ struct val filter_unique(struct render *r, struct val self, const struct args *a
     return out;
 }
 
+/* Items are sorted by the attribute, then runs of equal keys become (key, list). The key is the
+ * attribute of the first item, with its case. */
 struct val filter_groupby(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = arg(a, 0, "attribute");
@@ -334,6 +352,7 @@ struct val filter_groupby(struct render *r, struct val self, const struct args *
     return out;
 }
 
+/* batch(3) of 7 items: rows of 3, 3 and 1. fill_with fills the last row. */
 struct val filter_batch(struct render *r, struct val self, const struct args *a)
 {
     const struct list *items = val_iterate(r, self);
@@ -353,6 +372,7 @@ struct val filter_batch(struct render *r, struct val self, const struct args *a)
     return out;
 }
 
+/* slice(3) of 7 items: columns of 3, 2 and 2. fill_with fills the shorter columns. */
 struct val filter_slice(struct render *r, struct val self, const struct args *a)
 {
     const struct list *items = val_iterate(r, self);

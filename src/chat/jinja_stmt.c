@@ -1,15 +1,27 @@
 /* jinja_stmt.c - statements of the template language: {% ... %} to tree.
  *
- * A body ends at one of the end words of its opener; stmt_body leaves the parser at that word.
- * Templates that read other files (include, import, extends) are rejected: a chat template is one
- * file. */
+ *   body     = { DATA | "{{" tuple "}}" | "{%" statement "%}" } .
+ *   if       = "if" tuple %} body { {% "elif" tuple %} body } [ {% "else" %} body ] {% "endif" .
+ *   for      = "for" target "in" or { "," or } [ "if" expr ] [ "recursive" ] %} body
+ *              [ {% "else" %} body ] {% "endfor" .
+ *   set      = "set" target ( "=" tuple | [ "|" filters ] %} body {% "endset" ) .
+ *   macro    = "macro" NAME params %} body {% "endmacro" .
+ *   call     = "call" [ params ] postfix_expr %} body {% "endcall" .
+ *   filter   = "filter" filters %} body {% "endfilter" .
+ *   with     = "with" [ NAME "=" expr { "," NAME "=" expr } ] %} body {% "endwith" .
+ *   others   = "generation" %} body {% "endgeneration" | "do" tuple | "break" | "continue" .
+ *
+ * stmt_body stops after "{%" at an end word of the body's statement; the caller consumes that word.
+ * stmt_one consumes the last "%}" of every statement. include, import and extends read other files.
+ * The parser rejects them, because a chat template is one file. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
 
-/* Parse statements up to a tag that begins with one of the NULL-terminated words. */
+/* Parse statements up to a tag whose first word is in the NULL-terminated list `end`. */
 static struct node *stmt_body(struct parser *p, const char *const *end, uint32_t opened_at);
 
+/* Consume "%}". Fail the parse if another token is there. */
 static void need_block_end(struct parser *p)
 {
     if (p->t->kind != T_BLOCK_END)
@@ -27,6 +39,8 @@ static struct node *stmt_enclosed(struct parser *p, const char *word, uint32_t a
     return body;
 }
 
+/* Parse an if statement. Unknown filters in its branches are no errors: p->unknown is restored, and
+ * such a filter fails only if its branch runs. */
 static struct node *stmt_if(struct parser *p, uint32_t at)
 {
     static const char *const words[] = {"elif", "else", "endif", NULL};
@@ -92,6 +106,8 @@ static struct node *parse_target(struct parser *p, bool may_be_attr)
     return n;
 }
 
+/* Parse a for loop. The iterable has no inline if, because an "if" after it is the loop's
+ * condition. It selects items before the first round. */
 static struct node *stmt_for(struct parser *p, uint32_t at)
 {
     static const char *const words[] = {"else", "endfor", NULL};
@@ -123,6 +139,7 @@ static struct node *stmt_for(struct parser *p, uint32_t at)
     return n;
 }
 
+/* Parse {% set a = 1 %} or the block {% set a %} text {% endset %}. The missing "=" decides. */
 static struct node *stmt_set(struct parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_SET, at);
@@ -137,7 +154,8 @@ static struct node *stmt_set(struct parser *p, uint32_t at)
     return n;
 }
 
-/* Parse a macro's body: its break and continue must not apply to a loop around the definition. */
+/* Parse the body of a macro. break and continue in the body must not apply to a loop around the
+ * definition. */
 static struct node *stmt_function_body(struct parser *p, const char *word, uint32_t at)
 {
     int loops = p->loops;
@@ -147,6 +165,7 @@ static struct node *stmt_function_body(struct parser *p, const char *word, uint3
     return body;
 }
 
+/* Parse a macro. Its name is a variable: the definition is an assignment at run time. */
 static struct node *stmt_macro(struct parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_MACRO, at), *name = parser_name(p);
@@ -158,6 +177,7 @@ static struct node *stmt_macro(struct parser *p, uint32_t at)
     return n;
 }
 
+/* Parse a call block. Its body becomes the macro `caller` of the call, with these parameters. */
 static struct node *stmt_call(struct parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_CALL_BLOCK, at);
@@ -178,6 +198,7 @@ static struct node *stmt_filter(struct parser *p, uint32_t at)
     return n;
 }
 
+/* Parse a with block. It is a list of N_SETs and a body with its own scope. */
 static struct node *stmt_with(struct parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_WITH, at), **tail = &n->a;
@@ -194,6 +215,8 @@ static struct node *stmt_with(struct parser *p, uint32_t at)
     return n;
 }
 
+/* Parse {% generation %}, which transformers uses to mark the assistant's tokens for training. Here
+ * the body is only a scope. */
 static struct node *stmt_generation(struct parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_SCOPE, at);
@@ -208,6 +231,7 @@ static struct node *stmt_do(struct parser *p, uint32_t at)
     return n;
 }
 
+/* Parse break or continue. p->loops is 0 outside of loops and at the start of a macro. */
 static struct node *stmt_jump(struct parser *p, enum node_kind kind, uint32_t at)
 {
     if (p->loops == 0) parser_fail(p, "break or continue outside of a loop");
@@ -224,6 +248,7 @@ static struct node *stmt_continue(struct parser *p, uint32_t at)
     return stmt_jump(p, N_CONTINUE, at);
 }
 
+/* Reject a statement that reads another template, with a better message than "unknown". */
 static struct node *stmt_refused(struct parser *p, uint32_t at)
 {
     parser_fail(p, "a chat template cannot read other templates (include, import, extends, block)");
@@ -231,7 +256,7 @@ static struct node *stmt_refused(struct parser *p, uint32_t at)
 }
 
 static const struct {
-    const char *name;
+    const char *name; /* static */
     struct node *(*parse)(struct parser *p, uint32_t at);
 } statements[] = {
     {"if", stmt_if},
@@ -252,7 +277,7 @@ static const struct {
     {"block", stmt_refused},
 };
 
-/* Parse one statement after "{%", and its "%}". */
+/* Parse one statement and its "%}". The caller has consumed the "{%". */
 static struct node *stmt_one(struct parser *p)
 {
     const struct token *t = p->t;
@@ -273,7 +298,7 @@ static bool is_one_of(const struct parser *p, const char *const *words)
     return false;
 }
 
-/* Parse data, a print or a statement; *ended if it is one of the closing words instead. */
+/* Parse data, a print or a statement. Set *ended if the next tag is a closing word instead. */
 static struct node *stmt_next(struct parser *p, const char *const *end, bool *ended)
 {
     const struct token *t = p->t++;

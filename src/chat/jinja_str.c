@@ -1,4 +1,15 @@
-/* jinja_str.c - methods of strings, with the semantics of Python's str. */
+/* jinja_str.c - methods of strings, with the semantics of Python's str.
+ *
+ * A text is bytes of UTF-8 with a length; a position is a number of code points. text_count and
+ * text_offset convert between both, and each such search is charged by its bytes. Results of strip,
+ * split and partition borrow from self, because all texts of a rendering have one lifetime.
+ *
+ *   " a b  c ".split()        ["a", "b", "c"]         runs of white space are one separator
+ *   " a b  c ".split(" ")     ["", "a", "b", "", "c", ""]
+ *   " a b  c ".split(None, 1) ["a", "b  c "]          the rest is not stripped
+ *   "a-b-c".rsplit("-", 1)    ["a-b", "c"]
+ *   "a-b-c".partition("-")    ("a", "-", "b-c")       no separator: (text, "", "")
+ *   "a-b-c".rpartition("-")   ("a-b", "-", "c")       no separator: ("", "", text) */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -34,12 +45,14 @@ struct val method_text_capitalize(struct render *r, struct val self, const struc
     return text_case(r, self, 'c');
 }
 
+/* Return true if the code point s[n] is in the set. A byte sequence of one whole code point in
+ * valid UTF-8 matches at code points only. */
 static bool in_set(struct val set, const char *s, size_t n)
 {
     return memmem(set.s, set.n, s, n) != NULL;
 }
 
-/* Return the length of the last code point in bytes. */
+/* Return the length in bytes of the last code point of v. */
 static size_t step_back(struct val v)
 {
     size_t k = 1;
@@ -47,6 +60,8 @@ static size_t step_back(struct val v)
     return k;
 }
 
+/* Remove the code points of a set from the sides: strip("-*").
+ * The argument is a set, not a prefix. */
 static struct val strip_set(struct render *r, struct val v, struct val set, bool left, bool right)
 {
     while (left && v.n > 0 && render_charge(r, 1)) {
@@ -63,6 +78,7 @@ static struct val strip_set(struct render *r, struct val v, struct val set, bool
     return v;
 }
 
+/* Strip by the argument `chars`, or white space if it is absent or none. */
 static struct val strip_by(struct render *r, struct val self, const struct args *a, bool left,
                            bool right)
 {
@@ -90,6 +106,8 @@ struct val method_text_rstrip(struct render *r, struct val self, const struct ar
 
 /* ---- search ---- */
 
+/* Return true if v begins with the prefix. A value of another kind is no prefix. An empty text is a
+ * prefix of each text. */
 static bool begins(struct val v, struct val prefix)
 {
     return prefix.kind == V_TEXT && prefix.n <= v.n &&
@@ -102,7 +120,7 @@ static bool ends(struct val v, struct val suffix)
            (suffix.n == 0 || memcmp(v.s + v.n - suffix.n, suffix.s, suffix.n) == 0);
 }
 
-/* Match one string or a tuple of strings, any of which may match. */
+/* Return true if the argument matches: a string, or any string of a tuple. */
 static struct val any_affix(struct render *r, struct val self, const struct args *a,
                             bool (*fits)(struct val, struct val))
 {
@@ -126,6 +144,7 @@ struct val method_text_endswith(struct render *r, struct val self, const struct 
     return any_affix(r, self, a, ends);
 }
 
+/* begins and ends return false for a value that is not a text, such as a failed argument. */
 struct val method_text_removeprefix(struct render *r, struct val self, const struct args *a)
 {
     struct val prefix = arg_text(r, a, 0, NULL, NULL);
@@ -138,7 +157,7 @@ struct val method_text_removesuffix(struct render *r, struct val self, const str
     return ends(self, suffix) ? val_text(self.s, self.n - suffix.n) : self;
 }
 
-/* Find the last occurrence that ends at or before `end`. */
+/* Return the last occurrence of `needle` that ends at or before `end`; NULL if none. */
 static const char *find_last(struct render *r, struct val hay, size_t end, struct val needle)
 {
     if (needle.n > end || !render_charge(r, 1 + hay.n / 2)) return NULL;
@@ -149,12 +168,14 @@ static const char *find_last(struct render *r, struct val hay, size_t end, struc
     return NULL;
 }
 
+/* Return the index of p in code points; -1 if p is NULL, as str.find returns. */
 static int64_t position(struct render *r, struct val self, const char *p)
 {
     if (!p || r->rc != 0) return -1;
     return text_count(r, val_text(self.s, (size_t)(p - self.s)));
 }
 
+/* A negative start is read as 0. The argument `end` of Python is not supported. */
 struct val method_text_find(struct render *r, struct val self, const struct args *a)
 {
     struct val needle = arg_text(r, a, 0, NULL, NULL);
@@ -171,6 +192,7 @@ struct val method_text_rfind(struct render *r, struct val self, const struct arg
                       : VAL_UNDEFINED;
 }
 
+/* index fails for an absent text, and find returns -1. */
 struct val method_text_index(struct render *r, struct val self, const struct args *a)
 {
     struct val v = method_text_find(r, self, a);
@@ -182,6 +204,7 @@ struct val method_text_count(struct render *r, struct val self, const struct arg
     struct val needle = arg_text(r, a, 0, NULL, NULL);
     int64_t count = 0;
     if (r->rc != 0) return VAL_UNDEFINED;
+    /* as in Python, the empty text is before, between and after all characters */
     if (needle.n == 0) return val_int((int64_t)text_count(r, self) + 1);
     for (size_t i = 0; r->rc == 0; count++) {
         const char *p = text_find(r, self, i, needle);
@@ -193,11 +216,14 @@ struct val method_text_count(struct render *r, struct val self, const struct arg
 
 /* ---- split and join ---- */
 
+/* Append the bytes [from, to) of v to the list. */
 static void add_piece(struct render *r, struct val out, struct val v, size_t from, size_t to)
 {
     list_add(r, out.list, val_text(v.s + from, to - from));
 }
 
+/* Split at runs of white space, at most `count` times; count < 0: no limit. The last piece is the
+ * unsplit rest. There are no empty pieces. */
 static struct val split_space(struct render *r, struct val v, int64_t count)
 {
     struct val out = val_list(r, V_LIST, 0);
@@ -215,6 +241,8 @@ static struct val split_space(struct render *r, struct val v, int64_t count)
     return out;
 }
 
+/* Split at a separator or, without one, at white space. Adjacent separators give empty pieces. An
+ * empty separator fails, as in Python. */
 struct val method_text_split(struct render *r, struct val self, const struct args *a)
 {
     const struct val *separator = arg(a, 0, "sep");
@@ -233,7 +261,8 @@ struct val method_text_split(struct render *r, struct val self, const struct arg
     return out;
 }
 
-/* Split at white space from the right: the last pieces of split_space, after the unsplit rest. */
+/* Split at white space from the right. The result is the unsplit rest, then the last `count` pieces
+ * of split_space. */
 static struct val rsplit_space(struct render *r, struct val v, int64_t count)
 {
     struct val all = split_space(r, v, -1), out = val_list(r, V_LIST, 0);
@@ -245,6 +274,8 @@ static struct val rsplit_space(struct render *r, struct val v, int64_t count)
     return out;
 }
 
+/* Split from the right. The pieces are found in reverse order,
+ * so the list is reversed at its end. */
 struct val method_text_rsplit(struct render *r, struct val self, const struct args *a)
 {
     const struct val *separator = arg(a, 0, "sep");
@@ -266,6 +297,7 @@ struct val method_text_rsplit(struct render *r, struct val self, const struct ar
     return out;
 }
 
+/* Split at \n, \r and \r\n. A newline at the end does not begin another line. */
 struct val method_text_splitlines(struct render *r, struct val self, const struct args *a)
 {
     bool keep = arg_bool(a, 0, "keepends", false);
@@ -282,8 +314,8 @@ struct val method_text_splitlines(struct render *r, struct val self, const struc
     return out;
 }
 
-/* Return (before, separator, after). Without a match the whole text is before or, from the right,
- * after. */
+/* Return the tuple (before, separator, after). p: place of the separator; NULL: the whole text is
+ * `before`, or `after` if `right`. */
 static struct val partition_at(struct render *r, struct val v, const char *p, struct val sep,
                                bool right)
 {
@@ -310,6 +342,8 @@ struct val method_text_rpartition(struct render *r, struct val self, const struc
                       : VAL_UNDEFINED;
 }
 
+/* Text and list are exchanged: ", ".join(list) is list|join(", "). Unlike Python, items may be of
+ * any kind. */
 struct val method_text_join(struct render *r, struct val self, const struct args *a)
 {
     struct args by = {.v = &self, .n = 1};
@@ -331,6 +365,7 @@ struct val method_text_format(struct render *r, struct val self, const struct ar
 
 /* ---- character classes ---- */
 
+/* Return true for the categories Lu, Ll, Lt, Lm and Lo, as str.isalpha() does. */
 static bool is_letter(utf8proc_int32_t cp)
 {
     utf8proc_category_t c = utf8proc_category(cp);
@@ -355,6 +390,8 @@ static bool is_blank(utf8proc_int32_t cp)
     return n > 0 && text_space(s, (size_t)n) > 0;
 }
 
+/* Return true if v has at least one code point, and each is in the class.
+ * Invalid UTF-8 is in none. */
 static struct val all_are(struct render *r, struct val v, bool (*is)(utf8proc_int32_t))
 {
     bool all = v.n > 0;

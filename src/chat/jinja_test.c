@@ -1,7 +1,7 @@
-/* Goal: the interpreter implements jinja2's language, locates errors, and nothing runs away.
- * Method: expressions and statements rendered by jinja2 itself (jinja_cases.def), then errors and
- * limits. */
-#include "chat/chat.h"
+/* Goal: the interpreter implements jinja2's language, locates errors and enforces its limits.
+ * Method: compare with the renderings of jinja2 itself (jinja_cases.def),
+ * then test errors and limits. */
+#include "context_test.h"
 #include "base/os.h"
 #include "../../tests/alloc.h"
 #include "../../tests/unit.h"
@@ -16,7 +16,7 @@ static int render(const char *source, const char *context, const struct template
     struct json *j = NULL;
     int rc = context ? json_parse(&j, context, strlen(context), NULL, e) : 0;
     if (rc == 0) rc = template_open(&t, source, strlen(source), e);
-    if (rc == 0) rc = template_render_context(t, j, limits, 1795176000, out, e);
+    if (rc == 0) rc = render_context(t, j, limits, 1795176000, out, e);
     template_close(t);
     json_drop(j);
     return rc;
@@ -44,17 +44,18 @@ TEST(jinja_renders_what_jinja2_renders)
     }
 }
 
-/* Render under limits that grow by `by` until they suffice. Returns false if a smaller one gave
- * anything but ERR_LIMIT. */
+/* Render with growing limits until one suffices. Return false if a smaller limit gave another
+ * result than ERR_LIMIT. */
 static bool grow_limit(const struct template *t, const struct json *context, const char *want,
                        int by_byte, int by_step)
 {
-    for (int i = 1; i < 1 << 26; i += 1 + i / 64) { /* each of the first limits, then fewer */
+    /* the limit grows by 1 at first, then by more */
+    for (int i = 1; i < 1 << 26; i += 1 + i / 64) {
         struct template_limits l = {.n_byte_max = (size_t)(i * by_byte),
                                     .n_step_max = (uint64_t)(i * by_step)};
         struct buf out = {0};
         struct err e = {0};
-        int rc = template_render_context(t, context, &l, 1795176000, &out, &e);
+        int rc = render_context(t, context, &l, 1795176000, &out, &e);
         bool same = rc == 0 ? want && strcmp(out.data ? out.data : "", want) == 0
                             : rc == ERR_LIMIT || !want;
         buf_deinit(&out);
@@ -63,7 +64,8 @@ static bool grow_limit(const struct template *t, const struct json *context, con
     return true;
 }
 
-/* Fail each allocation of the process once. Returns false if one gave anything but ERR_MEMORY. */
+/* Make each allocation of the process fail once. Return false if a failed allocation gave another
+ * result than ERR_MEMORY. */
 static bool fail_mallocs(const struct template *t, const struct json *context, const char *want)
 {
     bool hit = true, same = true;
@@ -71,7 +73,7 @@ static bool fail_mallocs(const struct template *t, const struct json *context, c
         struct buf out = {0};
         struct err e = {0};
         alloc_fail(n, 1);
-        int rc = template_render_context(t, context, NULL, 1795176000, &out, &e);
+        int rc = render_context(t, context, NULL, 1795176000, &out, &e);
         hit = alloc_fail_end() > n;
         same = rc == 0 ? want && strcmp(out.data ? out.data : "", want) == 0
                        : rc == ERR_MEMORY || !want;
@@ -158,7 +160,7 @@ TEST(jinja_limits_hold)
     }
 }
 
-/* Deep source, of any nesting construct: rejected while parsing, or limited while rendering. */
+/* Goal: the parser rejects a deeply nested source, or the rendering reaches a limit. */
 TEST(jinja_deep_sources)
 {
     static const char *const units[] = {"(",  "[",       "{1:",        "not ", "-", "x.",
@@ -176,7 +178,7 @@ TEST(jinja_deep_sources)
     }
 }
 
-/* The work of a rendering grows linearly with the conversation. */
+/* Goal: the work of a rendering grows linearly with the conversation. */
 TEST(jinja_long_conversation)
 {
     static const char source[] =
@@ -269,7 +271,7 @@ TEST(conversations_take_the_template_s_form)
     expect_prompt(thinks, goes_on, CHAT_CONTINUE_REASONING, "user:u\nassistant:<think>\nr");
 }
 
-/* Reasoning becomes a block of the content only if the template supports that block. */
+/* Goal: reasoning becomes a block of the content only if the template supports that block. */
 TEST(reasoning_as_a_block)
 {
 #define BLOCKS(else_)                                                                              \
@@ -291,7 +293,8 @@ TEST(reasoning_as_a_block)
 #undef BLOCKS
 }
 
-/* A template's own date is never replaced; a template that requires a date gets today's. */
+/* Goal: a template's own date is never replaced.
+ * A template that requires a date gets today's date. */
 TEST(dates_only_for_templates_that_need_them)
 {
     static const char user[] = "[{\"role\":\"user\",\"content\":\"u\"}]";
@@ -332,8 +335,8 @@ TEST(bad_conversations_are_named)
     template_close(t);
 }
 
-/* Arguments are a document inside a text. Its values are counted like those of the body, because 30
- * MB of them would take gigabytes. */
+/* Goal: JSON texts inside a template, such as arguments, have limits. The number of their values
+ * has the limit of a body, because 30 MB of values would need gigabytes. */
 TEST(documents_inside_of_texts_have_limits)
 {
     static const char source[] =
@@ -360,7 +363,7 @@ TEST(documents_inside_of_texts_have_limits)
         NEED_OK(json_parse(&j, text.data, text.n, NULL, &e), &e);
         rc = conversation
                  ? template_render(t[0], &(struct conversation){.messages = j}, &out, NULL, &e)
-                 : template_render_context(t[1], j, NULL, 0, &out, &e);
+                 : render_context(t[1], j, NULL, 0, &out, &e);
         EXPECT(rc != 0 && strstr(e.text, "limit"));
         json_drop(j);
         buf_deinit(&text);
@@ -382,7 +385,7 @@ TEST(clock_of_a_date)
     EXPECT_INT(noon - day, 45000);
     EXPECT_INT(template_clock("20.11.2026", &day, &e), ERR_ARG);
     NEED_OK(template_open(&t, source, strlen(source), &e), &e);
-    NEED_OK(template_render_context(t, NULL, NULL, noon, &out, &e), &e);
+    NEED_OK(render_context(t, NULL, NULL, noon, &out, &e), &e);
     EXPECT_TEXT(out.data, "2026-11-20 20 Nov 12:30 %");
     buf_deinit(&out);
     template_close(t);

@@ -1,9 +1,10 @@
 /* jinja_text.c - values as text: Python's str() and repr(), json.dumps, and code points of strings.
  *
- * Text is created at the end of render.out. It either stays (a print) or becomes a value
- * (out_take), so one buffer and one limit serve both. */
+ * Text is created at the end of render.out. Printed text remains there. out_take moves other text
+ * to a value. So both need one buffer and one limit. */
 #include "chat/jinja_impl.h"
 
+#include "base/check.h"
 #include "base/utf8.h"
 
 #include <math.h>
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The failures of the buffer become those of the rendering here. Other functions append without
+ * checks, and call it with the end as mark to report a failure: out_take(r, r->out.n). */
 struct val out_take(struct render *r, size_t mark)
 {
     if (r->out.limited)
@@ -18,6 +21,7 @@ struct val out_take(struct render *r, size_t mark)
     else if (r->out.failed)
         render_no_memory(r, r->out.n);
     if (r->rc != 0) return VAL_UNDEFINED;
+    CHECK(mark <= r->out.n, "byte %zu of %zu", mark, r->out.n);
     struct val v = val_copy_text(r, r->out.data ? r->out.data + mark : "", r->out.n - mark);
     r->out.n = mark;
     return v;
@@ -25,7 +29,7 @@ struct val out_take(struct render *r, size_t mark)
 
 /* ---- str and repr ---- */
 
-/* Compute digits and decimal exponent of the shortest text that reads back as d > 0. Returns the
+/* Get the digits and the decimal exponent of the shortest text with the value d > 0. Return the
  * number of digits. */
 static int shortest(double d, char digits[20], int *exponent)
 {
@@ -43,6 +47,12 @@ static int shortest(double d, char digits[20], int *exponent)
     return n;
 }
 
+/* Follow Python's repr of a float: the shortest digits that read back as d, an exponent outside of
+ * [-4, 15], and ".0" after a whole number.
+ *
+ *   digits 125, exponent  1  ->  12.5           digits 5, exponent 16  ->  5e+16
+ *   digits 125, exponent  4  ->  12500.0        digits 5, exponent -5  ->  5e-05
+ *   digits 125, exponent -2  ->  0.0125 */
 void out_real(struct buf *b, double d)
 {
     char digits[20];
@@ -74,6 +84,8 @@ void out_real(struct buf *b, double d)
     if (exponent >= n - 1) buf_add_text(b, ".0");
 }
 
+/* Append a text in quotes as Python's repr does. The quotes are double only if the text contains '
+ * and no ". Code points above 127 stay as they are. */
 static void out_repr_text(struct render *r, struct val v)
 {
     char quote = memchr(v.s, '\'', v.n) && !memchr(v.s, '"', v.n) ? '"' : '\'';
@@ -94,6 +106,7 @@ static void out_repr_text(struct render *r, struct val v)
     buf_add_char(b, quote);
 }
 
+/* Append the items with ", " between them, each by repr. */
 static void out_items(struct render *r, const struct list *l)
 {
     for (uint32_t i = 0; i < l->n && r->rc == 0; i++) {
@@ -102,6 +115,7 @@ static void out_items(struct render *r, const struct list *l)
     }
 }
 
+/* Append the entries as {key: value, ...}, each by repr. */
 static void out_pairs(struct render *r, const struct dict *d)
 {
     buf_add_char(&r->out, '{');
@@ -114,6 +128,8 @@ static void out_pairs(struct render *r, const struct dict *d)
     buf_add_char(&r->out, '}');
 }
 
+/* Append a list, tuple, dict or namespace. A tuple of one item keeps its comma: (1,). A list that
+ * contains itself ends at the limit of recursions. */
 static void out_container(struct render *r, struct val v)
 {
     if (!render_enter(r)) return;
@@ -132,6 +148,8 @@ static void out_container(struct render *r, struct val v)
     render_leave(r);
 }
 
+/* Items of a list are spelled by repr, printed values by str. They differ for texts and
+ * undefined. */
 void out_repr(struct render *r, struct val v)
 {
     if (r->out.failed) out_take(r, r->out.n);
@@ -143,6 +161,7 @@ void out_repr(struct render *r, struct val v)
         out_str(r, v);
 }
 
+/* Undefined is an empty text, so that {{ message.name }} prints nothing if the field is absent. */
 void out_str(struct render *r, struct val v)
 {
     switch (v.kind) {
@@ -176,6 +195,7 @@ void out_str(struct render *r, struct val v)
     if (r->out.failed) out_take(r, r->out.n);
 }
 
+/* A text is returned as it is, with its mark `safe`. */
 struct val val_str(struct render *r, struct val v)
 {
     size_t mark = r->out.n;
@@ -186,11 +206,14 @@ struct val val_str(struct render *r, struct val v)
 
 /* ---- json.dumps ---- */
 
+/* Append one unit of UTF-16 as \uXXXX. */
 static void json_escape(struct buf *b, uint32_t unit)
 {
     buf_addf(b, "\\u%04x", unit);
 }
 
+/* Append one code point of k bytes as json.dumps does. ascii: code points from 127 on are escaped,
+ * as a surrogate pair above 0xFFFF. */
 static void json_char(struct buf *b, const char *s, int k, uint32_t cp, bool ascii)
 {
     static const char from[] = "\"\\\n\r\t\b\f", to[] = "\"\\nrtbf";
@@ -209,6 +232,7 @@ static void json_char(struct buf *b, const char *s, int k, uint32_t cp, bool asc
     }
 }
 
+/* Append a JSON string. Invalid UTF-8 becomes U+FFFD, so the result is always valid. */
 static void json_string(struct buf *b, struct val v, bool ascii)
 {
     buf_add_char(b, '"');
@@ -226,6 +250,7 @@ static void json_string(struct buf *b, struct val v, bool ascii)
     buf_add_char(b, '"');
 }
 
+/* Begin a new line if the style has an indentation. */
 static void json_break(struct render *r, const struct json_style *style, int level)
 {
     if (!style->indent) return;
@@ -233,6 +258,7 @@ static void json_break(struct render *r, const struct json_style *style, int lev
     for (int i = 0; i < level; i++) buf_add(&r->out, style->indent, style->n_indent);
 }
 
+/* Append a list as JSON. An empty list is [] also with an indentation, as in json.dumps. */
 static void json_list(struct render *r, const struct list *l, const struct json_style *style,
                       int level)
 {
@@ -246,6 +272,8 @@ static void json_list(struct render *r, const struct list *l, const struct json_
     buf_add_char(&r->out, ']');
 }
 
+/* Append a key. JSON has only string keys, so Python converts numbers and None: {1:
+ * 2} is {"1": 2}. */
 static void json_key(struct render *r, struct val key, const struct json_style *style)
 {
     if (key.kind == V_TEXT) {
@@ -259,7 +287,8 @@ static void json_key(struct render *r, struct val key, const struct json_style *
     }
 }
 
-/* Return a copy of d's entries in the order of their keys. */
+/* Return a copy of the entries of d, sorted by key. Insertion is quadratic, but val_compare charges
+ * each comparison. */
 static const struct pair *sorted_pairs(struct render *r, const struct dict *d)
 {
     struct pair *v = render_push(r, d->n, sizeof *v);
@@ -272,6 +301,7 @@ static const struct pair *sorted_pairs(struct render *r, const struct dict *d)
     return v;
 }
 
+/* Append a dict in the order of insertion, or sorted by key if style->sort_keys. */
 static void json_dict(struct render *r, const struct dict *d, const struct json_style *style,
                       int level)
 {
@@ -288,6 +318,7 @@ static void json_dict(struct render *r, const struct dict *d, const struct json_
     buf_add_char(&r->out, '}');
 }
 
+/* Append a float. NaN and Infinity are not JSON, but json.dumps writes them. */
 static void json_number(struct buf *b, double d)
 {
     if (isnan(d))
@@ -298,6 +329,7 @@ static void json_number(struct buf *b, double d)
         out_real(b, d);
 }
 
+/* level: number of enclosing containers, for the indentation. Undefined and functions fail. */
 void out_json(struct render *r, struct val v, const struct json_style *style, int level)
 {
     if (!render_enter(r)) return;
@@ -334,6 +366,7 @@ void out_json(struct render *r, struct val v, const struct json_style *style, in
 
 /* ---- code points ---- */
 
+/* Return the length of the code point at s, or of an invalid sequence, at least 1. */
 size_t text_step(const char *s, size_t n)
 {
     uint32_t cp;
@@ -341,6 +374,7 @@ size_t text_step(const char *s, size_t n)
     return k > 0 ? (size_t)k : (size_t)utf8_bad_len(s, n);
 }
 
+/* Return the number of code points. */
 uint32_t text_count(struct render *r, struct val v)
 {
     uint32_t count = 0;
@@ -349,6 +383,7 @@ uint32_t text_count(struct render *r, struct val v)
     return count;
 }
 
+/* Return the byte offset of code point i_cp; v.n if the text is shorter. */
 size_t text_offset(struct render *r, struct val v, uint32_t i_cp)
 {
     size_t i = 0;
@@ -357,7 +392,7 @@ size_t text_offset(struct render *r, struct val v, uint32_t i_cp)
     return i;
 }
 
-/* Return whether Python's str.strip() strips cp. */
+/* Return true if Python's str.strip() removes cp. */
 static bool is_space(uint32_t cp)
 {
     return (cp >= 9 && cp <= 13) || (cp >= 28 && cp <= 32) || cp == 0x85 || cp == 0xA0 ||
@@ -365,6 +400,7 @@ static bool is_space(uint32_t cp)
            cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
+/* Return the length of the white space character at s; 0 if there is none. */
 size_t text_space(const char *s, size_t n)
 {
     uint32_t cp;

@@ -1,21 +1,35 @@
 /* jinja_value.c - the values of a rendering: Python's None, bool, int, float, str, list, tuple,
  * dict.
  *
- * All memory is the rendering's arena. Lists and dicts are shared by reference, as in Python. Equal
- * numbers are equal keys (1, 1.0 and True), and a dict keeps the order of first insertion and the
- * first key's spelling. */
+ * All memory is in the rendering's arena. Lists and dicts are shared by reference, as in Python.
+ * Equal numbers are equal keys (1, 1.0 and True). A dict keeps its keys in the order and spelling
+ * of their first insertion.
+ *
+ *   dict of up to 8 entries    v [n]: pairs in insertion order, searched one after another
+ *   larger dict                the same, and slot [n_slot]: index + 1 of a pair, 0 if empty;
+ *                              open addressing by the pair's hash, at most half of the slots used
+ *
+ * Functions that return NULL or VAL_UNDEFINED after a failure have set r->rc. Callers may continue,
+ * because each later function then returns at once. */
 #include "chat/jinja_impl.h"
+
+#include "base/check.h"
 
 #include <math.h>
 #include <string.h>
 
+/* Keep the first failure. n is the number of bytes that were requested. */
 void render_no_memory(struct render *r, size_t n)
 {
     if (r->rc == 0) r->rc = err_memory(r->err, "a rendered prompt", n);
 }
 
+/* The limit of the arena is the caller's (ERR_LIMIT), exhausted memory is ERR_MEMORY. The limit is
+ * checked first, so that a hostile template gets the same error on every machine. */
 void *render_push(struct render *r, size_t count, size_t size)
 {
+    CHECK(r->arena.n_byte <= r->arena.n_byte_max, "%zu bytes of %zu", r->arena.n_byte,
+          r->arena.n_byte_max);
     size_t n, left = r->arena.n_byte_max - r->arena.n_byte;
     bool fits = !__builtin_mul_overflow(count, size, &n) && n <= left;
     void *p = fits && r->rc == 0 ? arena_push0(&r->arena, count, size) : NULL;
@@ -27,8 +41,10 @@ void *render_push(struct render *r, size_t count, size_t size)
     return p;
 }
 
+/* The former arrays stay in the arena. Together they are smaller than the new one. */
 void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t size)
 {
+    CHECK(n <= *cap, "%u items, room for %u", n, *cap);
     if (n < *cap) return v;
     uint32_t more = *cap ? *cap * 2 : 4;
     void *grown = render_push(r, more, size);
@@ -38,6 +54,7 @@ void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t s
     return grown;
 }
 
+/* The copy has a NUL after its n bytes, for functions of the C library. */
 struct val val_copy_text(struct render *r, const char *s, size_t n)
 {
     char *copy = render_push(r, n + 1, 1);
@@ -72,8 +89,10 @@ struct val val_dict(struct render *r, uint8_t kind)
 
 /* ---- truth, kinds, equality, order ---- */
 
+/* The names are Python's, as in its error messages. */
 const char *val_type(struct val v)
 {
+    CHECK(v.kind < V_KIND_COUNT, "kind %d", v.kind);
     static const char *const names[V_KIND_COUNT] = {
         "Undefined", "NoneType",    "bool",   "int",       "float",    "str",
         "list",      "tuple",       "dict",   "Namespace", "function", "function",
@@ -82,6 +101,7 @@ const char *val_type(struct val v)
     return names[v.kind];
 }
 
+/* Values of other kinds, such as functions, are true. */
 bool val_truth(struct val v)
 {
     switch (v.kind) {
@@ -106,6 +126,7 @@ bool val_truth(struct val v)
     }
 }
 
+/* A bool is a number, as in Python. */
 bool val_is_number(struct val v)
 {
     return v.kind == V_BOOL || v.kind == V_INT || v.kind == V_REAL;
@@ -126,6 +147,7 @@ bool text_is(struct val v, const char *text)
     return v.kind == V_TEXT && v.n == strlen(text) && memcmp(v.s, text, v.n) == 0;
 }
 
+/* Return the value of a bool or int. */
 static int64_t number_int(struct val v)
 {
     return v.kind == V_BOOL ? v.b : v.i;
@@ -139,6 +161,7 @@ static bool list_equal(struct render *r, const struct list *a, const struct list
     return equal;
 }
 
+/* Return true if both dicts have equal entries. The order of the entries has no effect. */
 static bool dict_equal(struct render *r, const struct dict *a, const struct dict *b)
 {
     bool equal = a->n == b->n;
@@ -149,6 +172,8 @@ static bool dict_equal(struct render *r, const struct dict *a, const struct dict
     return equal;
 }
 
+/* Return true if two values of one kind are equal.
+ * Other kinds are equal only if they are the same object. */
 static bool same_kind_equal(struct render *r, struct val a, struct val b)
 {
     switch (a.kind) {
@@ -168,6 +193,8 @@ static bool same_kind_equal(struct render *r, struct val a, struct val b)
     }
 }
 
+/* An int and a float are compared as doubles, Python compares them exactly. They differ above 2^53
+ * only. Recursion is limited, because a list may contain itself. */
 bool val_equal(struct render *r, struct val a, struct val b)
 {
     bool equal = false;
@@ -181,6 +208,7 @@ bool val_equal(struct render *r, struct val a, struct val b)
     return equal;
 }
 
+/* Order by bytes, which is the order of code points in UTF-8. */
 static int text_compare(struct render *r, struct val a, struct val b)
 {
     uint32_t n = a.n < b.n ? a.n : b.n;
@@ -193,10 +221,12 @@ static int list_compare(struct render *r, const struct list *a, const struct lis
 {
     int order = 0;
     for (uint32_t i = 0; order == 0 && i < a->n && i < b->n && r->rc == 0; i++)
+        /* as in Python, equal items need no order */
         if (!val_equal(r, a->v[i], b->v[i])) order = val_compare(r, a->v[i], b->v[i]);
     return order ? order : (a->n > b->n) - (a->n < b->n);
 }
 
+/* NaN compares as equal here. A list that contains itself ends at the limit of the depth. */
 int val_compare(struct render *r, struct val a, struct val b)
 {
     int order = 0;
@@ -219,6 +249,7 @@ int val_compare(struct render *r, struct val a, struct val b)
 
 /* ---- dicts ---- */
 
+/* Return the hash of a number. 1, 1.0 and True are one key in Python, so their hashes are equal. */
 static uint32_t number_hash(struct val v)
 {
     double d = val_as_real(v);
@@ -230,7 +261,7 @@ static uint32_t number_hash(struct val v)
     return (uint32_t)hash_bytes(&i, sizeof i, 1);
 }
 
-/* Return the hash of a key. Fails the rendering for values that cannot be keys. */
+/* Return the hash of a key. Fail the rendering if the value cannot be a key. */
 static uint32_t val_hash(struct render *r, struct val v)
 {
     uint32_t h = v.kind;
@@ -257,6 +288,7 @@ static uint32_t val_hash(struct render *r, struct val v)
     }
 }
 
+/* Enter pair i in the index. A free slot exists, because at most half of the slots are used. */
 static void dict_index_add(struct dict *d, uint32_t i)
 {
     uint32_t k = d->v[i].hash & (d->n_slot - 1);
@@ -264,7 +296,7 @@ static void dict_index_add(struct dict *d, uint32_t i)
     d->slot[k] = i + 1;
 }
 
-/* Return the index of the entry, or d->n. */
+/* Return the index of the entry with that key; d->n if none. */
 static uint32_t dict_seek(struct render *r, const struct dict *d, struct val key, uint32_t hash)
 {
     if (d->n_slot == 0) {
@@ -276,17 +308,19 @@ static uint32_t dict_seek(struct render *r, const struct dict *d, struct val key
     for (; d->slot[k]; k = (k + 1) & (d->n_slot - 1)) {
         uint32_t i = d->slot[k] - 1;
         if (d->v[i].hash == hash && val_equal(r, d->v[i].key, key)) return i;
+        /* a template may choose keys that collide, so each probe is charged */
         if (!render_charge(r, 1)) break;
     }
     return d->n;
 }
 
-/* Make room for one more entry, in the array and in the index. */
+/* Make room for one more entry in the array and in the index. Return false if memory runs out. */
 static bool dict_room(struct render *r, struct dict *d)
 {
     struct pair *room = render_grow(r, d->v, d->n, &d->cap, sizeof *room);
     if (!room) return false;
     d->v = room;
+    /* at most half of the slots are used, so a search ends soon; small dicts need no index */
     if (d->n >= 8 && d->n_slot < d->n * 2) {
         uint32_t *slot = render_push(r, (size_t)d->cap * 4, sizeof *slot);
         if (!slot) return false;
@@ -297,6 +331,7 @@ static bool dict_room(struct render *r, struct dict *d)
     return true;
 }
 
+/* An existing key keeps its place and its spelling (1 and 1.0). */
 void dict_put(struct render *r, struct dict *d, struct val key, struct val value)
 {
     uint32_t hash = r->rc == 0 ? val_hash(r, key) : 0;
@@ -331,6 +366,7 @@ struct val *dict_find_text(struct render *r, const struct dict *d, const char *k
     return dict_find(r, d, val_text(key, strlen(key)));
 }
 
+/* Later pairs move, so the index is built again. The cost is charged before the work. */
 bool dict_remove(struct render *r, struct dict *d, struct val key)
 {
     uint32_t hash = r->rc == 0 ? val_hash(r, key) : 0;
@@ -346,6 +382,7 @@ bool dict_remove(struct render *r, struct dict *d, struct val key)
 
 /* ---- from JSON, and iteration ---- */
 
+/* Copy the items of a JSON list. */
 static struct val list_from_json(struct render *r, const struct json *j)
 {
     size_t n = json_count(j);
@@ -355,6 +392,8 @@ static struct val list_from_json(struct render *r, const struct json *j)
     return v;
 }
 
+/* Copy the entries of a JSON object. Keys and texts are borrowed from j. own_texts copies them if j
+ * does not outlive the rendering. */
 static struct val dict_from_json(struct render *r, const struct json *j)
 {
     struct val v = val_dict(r, V_DICT);
@@ -398,6 +437,7 @@ struct val val_from_json(struct render *r, const struct json *j)
     return v;
 }
 
+/* Return the code points of a text as a list of texts. */
 static struct list *code_points(struct render *r, struct val v)
 {
     struct val out = val_list(r, V_LIST, text_count(r, v));
@@ -409,6 +449,7 @@ static struct list *code_points(struct render *r, struct val v)
     return r->rc == 0 ? out.list : NULL;
 }
 
+/* A list is returned itself, not a copy. */
 struct list *val_iterate(struct render *r, struct val v)
 {
     if (val_is_seq(v)) return v.list;

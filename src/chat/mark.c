@@ -1,4 +1,7 @@
-/* mark.c - marks in a text that comes in pieces. */
+/* mark.c - search for marks in a text that arrives in pieces.
+ *
+ * A blank in a mark matches any number of blanks in the text, also none. Blanks may also be between
+ * > and < of a mark. Models vary the white space around tags. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
@@ -28,11 +31,15 @@ bool text_begins(const char *text, size_t n, const char *mark)
     return n >= n_mark && memcmp(text, mark, n_mark) == 0;
 }
 
+/* Return true if text[0, n) is a proper beginning of the mark,
+ * so that more text may complete it. */
 bool text_may_begin(const char *text, size_t n, const char *mark)
 {
     return n < strlen(mark) && memcmp(text, mark, n) == 0;
 }
 
+/* Return the length of the longest end of the text that begins the mark.
+ * These bytes must be held. */
 size_t text_partial(const char *text, size_t n, const char *mark)
 {
     size_t k = strlen(mark) - 1;
@@ -41,6 +48,7 @@ size_t text_partial(const char *text, size_t n, const char *mark)
     return 0;
 }
 
+/* CALL_YES: *used is the length of the match. CALL_MAYBE: the text ends inside of the mark. */
 enum verdict mark_at(const char *mark, const char *text, size_t n, size_t *used)
 {
     const char *first = mark + space_front(mark, strlen(mark));
@@ -57,6 +65,7 @@ enum verdict mark_at(const char *mark, const char *text, size_t n, size_t *used)
     return CALL_YES;
 }
 
+/* A partial match at the end of the text counts. Return n if there is none. */
 size_t mark_find(const char *mark, const char *text, size_t n)
 {
     size_t used;

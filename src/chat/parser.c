@@ -1,28 +1,36 @@
-/* parser.c - model output to reasoning, content and tool calls, piece by piece.
+/* parser.c - incremental parsing of model output to reasoning, content and tool calls.
  *
- * The two stages and their families are described in parser_impl.h and listed in parser.def. If
- * memory runs out, nothing more is emitted and chat_parser_failed returns true. */
+ * parser_impl.h describes the two stages and their families; parser.def lists the families. The
+ * parser emits no more deltas if memory runs out. chat_parser_failed then returns true.
+ *
+ *   chat_parser_push --> reasoning stage --content--> tools stage --> deltas --> fn
+ *                        reason_step                  tool_step
+ *
+ * A stage holds the text that it cannot decide yet (s->held), for example "<tool_c". A step
+ * function returns the number of bytes that it has consumed, and 0 if it needs more text. With
+ * `end` it must decide about everything. */
 #include "chat/parser_impl.h"
 
+#include "base/check.h"
 #include "base/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A longer held-back text is no tool call. */
+/* HELD_BYTE_MAX: maximum size of a held text, and so of a tool call. */
 enum { HELD_BYTE_MAX = 4 << 20, PIECE_BYTE_MAX = 64 << 10 };
 
 struct chat_parser {
-    struct stage reasoning, tools, trial;
-    chat_delta_fn *fn; /* callback of the call in progress */
-    void *ctx;
-    int n_call;
-    bool failed;
-    /* a delta that is not emitted yet: the pieces of one push are put together */
-    struct chat_delta pending; /* text NULL: none */
-    char name[NAME_ROOM], id[NAME_ROOM];
-    struct buf text;
+    struct stage reasoning, tools, trial; /* trial: for calls inside of reasoning */
+    chat_delta_fn *fn;                    /* callback of the chat_parser_push in progress */
+    void *ctx;                            /* argument of fn, borrowed */
+    int n_call;                           /* number of calls so far */
+    bool failed;                          /* true after memory ran out */
+    /* The pending delta. It joins the pieces of one push. */
+    struct chat_delta pending;           /* text: NULL if no delta is pending */
+    char name[NAME_ROOM], id[NAME_ROOM]; /* of the pending call */
+    struct buf text;                     /* owned: text of the pending delta */
 };
 
 static const struct tool_family *const tool_families[] = {
@@ -48,6 +56,7 @@ enum {
 
 /* ---- the table ---- */
 
+/* Return the family with this name or alias. NULL if name is NULL or unknown. */
 const struct tool_family *tool_family_of(const char *name)
 {
     for (int i = 0; name && i < N_TOOL; i++) {
@@ -68,7 +77,7 @@ const struct reason_family *reason_family_of(const char *name)
     return NULL;
 }
 
-/* Return the i-th other name of all families, counted from 0, then "none", then NULL. */
+/* Return alias i of all families, from 0. After the last alias, return "none", then NULL. */
 static const char *tool_alias(int i)
 {
     for (int k = 0; k < N_TOOL; k++)
@@ -95,6 +104,7 @@ const char *chat_reasoning_parsers(int i)
     return i < N_REASON ? reason_families[i]->name : reason_alias(i - N_REASON);
 }
 
+/* Return ERR_ARG with the names of all parsers. */
 static int unknown(const char *what, const char *name, name_fn *names, int n, struct err *e)
 {
     struct buf known = {0};
@@ -172,11 +182,15 @@ const char *chat_reasoning_parser_of(const struct template *t)
 
 enum chat_place chat_parser_place(const struct chat_parser *p)
 {
-    return p->reasoning.step == reason_step ? reason_place(&p->reasoning) : CHAT_AFTER;
+    const struct stage *s = p->reasoning.step ? &p->reasoning : &p->tools;
+    if (s->step == harmony_step) return harmony_place(s);
+    return s->step == reason_step ? reason_place(s) : CHAT_AFTER;
 }
 
 /* ---- deltas ---- */
 
+/* Pass the pending delta to the callback.
+ * Deltas of one kind are joined, so that a push causes few events. */
 static void flush(struct chat_parser *p)
 {
     struct chat_delta *d = &p->pending;
@@ -189,7 +203,7 @@ static void flush(struct chat_parser *p)
     buf_clear(&p->text);
 }
 
-/* Add text to the pending delta, which is another one if it cannot continue. */
+/* Append text to the pending delta. Flush the pending delta first if its kind or call differs. */
 static void add(struct chat_parser *p, enum chat_delta_kind kind, int i_call, const char *text,
                 size_t n)
 {
@@ -206,6 +220,7 @@ void parser_emit(struct stage *s, enum chat_delta_kind kind, const char *text, s
     if (!s->silent) add(s->parser, kind, 0, text, n);
 }
 
+/* A call is announced before its arguments, so that clients see the name early. */
 void parser_emit_call(struct stage *s, const char *name, const char *id)
 {
     struct chat_parser *p = s->parser;
@@ -224,6 +239,7 @@ void parser_emit_call(struct stage *s, const char *name, const char *id)
 void parser_emit_arguments(struct stage *s, const char *text, size_t n)
 {
     struct chat_parser *p = s->parser;
+    CHECK(s->silent || p->n_call > 0, "%zu bytes of arguments without a call", n);
     s->call.emitted |= n > 0;
     if (!s->silent) add(p, CHAT_CALL, p->n_call - 1, text, n);
 }
@@ -240,17 +256,19 @@ bool chat_parser_failed(const struct chat_parser *p)
 
 /* ---- running a stage ---- */
 
+/* Run steps until the stage needs more text, then remove the consumed bytes at once. */
 static void stage_drain(struct stage *s, bool end)
 {
     size_t at = 0, k;
     while (at < s->held.n && (k = s->step(s, s->held.data + at, s->held.n - at, end)) > 0) at += k;
+    CHECK(at <= s->held.n, "consumed bytes of a stage must be at most %zu, got %zu", s->held.n, at);
     if (at == 0) return;
     memmove(s->held.data, s->held.data + at, s->held.n - at);
     s->held.n -= at;
 }
 
-/* Run a stage on more text. Held text that exceeds the limit is decided as if the output ended
- * there. */
+/* Run a stage on more text. If the held text exceeds its limit, the stage must decide as it does at
+ * the end of the output. */
 static void stage_run(struct stage *s, const char *text, size_t n, bool end)
 {
     if (s->held.n + n > HELD_BYTE_MAX) stage_drain(s, true);
@@ -261,6 +279,7 @@ static void stage_run(struct stage *s, const char *text, size_t n, bool end)
         stage_drain(s, end);
 }
 
+/* Pass text to a stage. A stage without a step function passes text through as content. */
 static void stage_push(struct stage *s, const char *text, size_t n, bool end)
 {
     if (s->step)
@@ -269,11 +288,14 @@ static void stage_push(struct stage *s, const char *text, size_t n, bool end)
         parser_emit(s, CHAT_CONTENT, text, n);
 }
 
+/* Pass content of the reasoning stage to the tools stage. */
 void parser_pass(struct stage *s, const char *text, size_t n)
 {
     stage_push(&s->parser->tools, text, n, false);
 }
 
+/* Process text, or the end of the output. At the end both stages must decide, reasoning first,
+ * because its rest may be content. */
 static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool end,
                         chat_delta_fn *fn, void *ctx)
 {
@@ -287,7 +309,7 @@ static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool 
     flush(p);
 }
 
-/* Split long texts: the held-back text is limited, the pushed text is not. */
+/* Push the text in pieces of at most PIECE_BYTE_MAX; only the held text is limited. */
 void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_delta_fn *fn,
                       void *ctx)
 {
@@ -302,6 +324,7 @@ void chat_parser_finish(struct chat_parser *p, chat_delta_fn *fn, void *ctx)
 
 /* ---- a whole message ---- */
 
+/* Return the call of a delta, which is new if its index is. NULL if memory is exhausted. */
 static struct chat_call *message_call(struct chat_message *m, const struct chat_delta *d)
 {
     if ((size_t)d->i_call < m->n_call) return &m->call[d->i_call];
@@ -314,6 +337,7 @@ static struct chat_call *message_call(struct chat_message *m, const struct chat_
     return call;
 }
 
+/* A chat_delta_fn that collects a whole message. A failure is sticky (m->failed). */
 void chat_message_add(void *message, const struct chat_delta *d)
 {
     struct chat_message *m = message;

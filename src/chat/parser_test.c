@@ -1,5 +1,5 @@
-/* Goal: the deltas of model output add up to one result for every way of cutting it. Method: cases
- * of our own, each whole, byte by byte and in odd pieces. families_test.c has more. */
+/* Goal: the concatenated deltas of model output do not depend on the cuts between pieces. Method:
+ * push handwritten cases whole, byte by byte and in odd pieces. families_test.c has more cases. */
 #include "chat/chat.h"
 #include "base/rng.h"
 #include "../../tests/unit.h"
@@ -49,7 +49,7 @@ static const char *shown(const struct buf *b)
     return b->data ? b->data : "";
 }
 
-/* Expect "reasoning|content|name(arguments)..." of the text, for every way of cutting it. */
+/* Expect that the text gives the message "reasoning|content|name(arguments)..." with any cuts. */
 static void expect_read(const char *tools, const char *reasoning, const char *text,
                         const char *want)
 {
@@ -117,7 +117,8 @@ TEST(hermes_calls)
         "use <tool_call>{}</tool_call>?||f({})");
 }
 
-/* Both forms after [TOOL_CALLS], including the recorded inputs of Mistral's templates. */
+/* Goal: both forms after [TOOL_CALLS] are parsed. The cases include the recorded inputs of
+ * Mistral's templates. */
 TEST(mistral_calls)
 {
     static const char *const cases[][2] = {
@@ -141,7 +142,7 @@ TEST(mistral_calls)
         expect_read("mistral", NULL, cases[i][0], cases[i][1]);
 }
 
-/* These calls have no mark: the whole message is a call, or none. */
+/* Goal: calls without a mark are parsed. A message is then only calls or only content. */
 TEST(llama3_json_calls)
 {
     static const char *const cases[][2] = {
@@ -160,7 +161,8 @@ TEST(llama3_json_calls)
         expect_read("llama3_json", NULL, cases[i][0], cases[i][1]);
 }
 
-/* Ids in hermes calls are ignored: the model may have copied them from the conversation. */
+/* Goal: ids in hermes calls are ignored, because the model may have copied them from the
+ * conversation. */
 TEST(hermes_calls_have_no_id_of_the_model)
 {
     static const char text[] =
@@ -175,8 +177,8 @@ TEST(hermes_calls_have_no_id_of_the_model)
     chat_parser_close(p);
 }
 
-/* Arguments are emitted as they are written, but quotes around them are removed, and line breaks in
- * strings escaped. The first member with their name counts. */
+/* Goal: arguments are emitted unchanged, except that quotes around them are removed and line breaks
+ * in strings are escaped. The first member with a name for arguments is used. */
 TEST(arguments_are_as_written)
 {
     static const char *const cases[][2] = {
@@ -204,12 +206,12 @@ TEST(arguments_are_as_written)
     }
 }
 
-/* A call ends reasoning without </think>; before </think> it is a draft. */
+/* Goal: a call ends reasoning without </think>. A call before </think> is a draft. */
 TEST(a_call_ends_unclosed_reasoning)
 {
     static const char call[] = "<tool_call>\n{\"name\":\"f\",\"arguments\":{}}\n</tool_call>";
     static const struct {
-        const char *text, *want; /* %s: the call */
+        const char *text, *want; /* text: %s is the call */
     } cases[] = {
         {"<think>I need\n%s", "I need||f({})"},
         {"<think>%s", "||f({})"},
@@ -236,7 +238,7 @@ TEST(a_call_ends_unclosed_reasoning)
                 "a <tool_call>{\"name\":\"f\"}</tool_call>|");
 }
 
-/* The text held after a draft is limited; beyond the limit the draft is a call. */
+/* Goal: the text held after a draft is limited. The draft is a call beyond this limit. */
 TEST(a_draft_is_held_within_bounds)
 {
     struct buf text = {0};
@@ -251,7 +253,7 @@ TEST(a_draft_is_held_within_bounds)
     buf_deinit(&text);
 }
 
-/* The answer part of the prompt is pushed first: an open block, or a closed one. */
+/* Goal: the answer part of the prompt opens or closes the block of reasoning. */
 TEST(answers_that_the_prompt_began)
 {
     static const char source[] =
@@ -311,7 +313,7 @@ TEST(long_output_is_read_through)
     buf_deinit(&text);
 }
 
-/* Random texts built from the conventions' own parts. */
+/* Goal: random texts of the families' marks give the same message in any pieces. */
 TEST(parser_any_text_in_any_pieces)
 {
     static const char *const parts[] = {"<think>",

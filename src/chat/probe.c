@@ -1,10 +1,12 @@
 /* probe.c - features of a template, detected by rendering small conversations and inspecting the
  * result.
  *
- * If a marker of the conversation appears in the prompt, the template used it; if it is missing, or
- * part of a printed Python list, it did not. Output before a failure counts: a template that prints
- * the system message and then rejects the turn order does support it. Probes run under tight
- * limits. */
+ * A template supports a field if the prompt contains the field's marker outside of a printed Python
+ * list. Output before a failure is valid. For example, a template may print the system message and
+ * then reject the turn order. Probes have small limits.
+ *
+ * Markers begin with q and do not occur in templates: qUser, qSystem, qTool, qCalled, qArg, qValue,
+ * qResult, qReason, qContent. */
 #include "chat/template_impl.h"
 
 #include <string.h>
@@ -43,12 +45,12 @@ static const char with_blocks[] =
     "}";
 
 struct probe {
-    const struct template *t;
-    struct buf prompt; /* prompt of the last run; partial if the run failed */
-    bool no_memory;    /* out of memory in any run: the results are invalid */
+    const struct template *t; /* borrowed */
+    struct buf prompt;        /* prompt of the last rendering; incomplete if the rendering failed */
+    bool no_memory; /* true if memory ran out in any rendering; the results are then invalid */
 };
 
-/* Render one conversation; false if rejected. */
+/* Render one conversation. Return false if the template rejects it. */
 static bool probe(struct probe *p, const char *conversation)
 {
     struct render r;
@@ -73,12 +75,13 @@ static bool probe(struct probe *p, const char *conversation)
     return rc == 0 && !p->no_memory;
 }
 
+/* Return true if the last prompt contains the marker. */
 static bool printed(const struct probe *p, const char *marker)
 {
     return !p->no_memory && p->prompt.n > 0 && strstr(p->prompt.data, marker) != NULL;
 }
 
-/* Return whether parts of a content were printed as Python or JSON, that is, not interpreted. */
+/* Return true if the template printed the parts of a content as Python or JSON. */
 static bool printed_list(const struct probe *p)
 {
     return printed(p, "'type'") || printed(p, "\"type\"");
@@ -89,14 +92,16 @@ static void probe_content(struct template *t, struct probe *p)
     struct template_caps *caps = &t->caps;
     caps->text_content = probe(p, with_text) && printed(p, "qUser");
     caps->typed_content = probe(p, with_parts) && printed(p, "qUser") && !printed_list(p);
-    /* A template that renders nothing here lacks variables of its own, so the result is
-     * inconclusive. */
+    /* A template that renders no content gives no result, because it needs variables that the probe
+     * does not set. */
     bool has_content = caps->text_content || caps->typed_content;
     if (!has_content) caps->text_content = true;
     probe(p, caps->text_content ? with_system : with_system_parts);
     caps->system_role = printed(p, "qSystem") || !has_content;
 }
 
+/* Detect the form of tool calls. Arguments as an object are tried first. A template that prints
+ * them as Python ({'qArg': ...}) expects JSON text. */
 static void probe_tools(struct template *t, struct probe *p)
 {
     struct template_caps *caps = &t->caps;
@@ -105,6 +110,7 @@ static void probe_tools(struct template *t, struct probe *p)
     if (!caps->object_arguments) probe(p, with_json_text);
     caps->tools = printed(p, "qTool");
     caps->tool_calls = printed(p, "qCalled");
+    t->prints_tool = printed(p, "qResult");
 }
 
 /* Return a NUL-terminated copy of [from, to) in the template's memory. */
@@ -113,8 +119,8 @@ static const char *keep(struct template *t, const char *from, const char *to)
     return arena_text(&t->arena, from, (size_t)(to - from));
 }
 
-/* Detect the marks of a template that prints reasoning: the last tag before it opens it, the text
- * between it and the content closes it. */
+/* Detect the marks of a template that prints reasoning. The opening mark is the last tag before the
+ * reasoning. The closing mark is the text between reasoning and content. */
 static bool probe_printed_thinking(struct template *t, const char *conversation, struct probe *p)
 {
     if (!probe(p, conversation) || printed_list(p)) return false;
@@ -130,6 +136,8 @@ static bool probe_printed_thinking(struct template *t, const char *conversation,
     return !p->no_memory;
 }
 
+/* Set the marks of reasoning. The table of families comes first, then printed marks, then the marks
+ * of most models. */
 static void probe_thinking(struct template *t, struct probe *p)
 {
     if (t->family && (t->family->thinking.open || t->family->thinking.opening))

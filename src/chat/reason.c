@@ -1,20 +1,22 @@
-/* reason.c - reasoning between the marks of a family (<think> and </think> here), ahead of everything else.
+/* reason.c - reasoning at the start of a message, between the marks of a family (here <think> and
+ * </think>).
  *
- *   BEFORE --<think>--> INSIDE --</think>--> BLANKS (blanks dropped) --> AFTER: passed on
+ *   BEFORE --<think>--> INSIDE --</think>--> BLANKS (blanks removed) --> AFTER: passed on
  *      \--anything else--------------------------------------------------^
  *      (</think> first: a prompt that skips reasoning; goes to BLANKS)
  *
- * Blanks around the reasoning and after </think> are dropped. A block that is never closed is
- * reasoning up to its first tool call: small models omit </think>. A call followed by </think> is a
- * draft and belongs to the reasoning. Text from a complete call on is therefore held (INSIDE ->
- * DRAFT) until </think> or the end decides; a mark without a call after it is released at once. */
+ * Blanks around the reasoning and after </think> are removed. A block that is never closed is
+ * reasoning up to its first tool call, because small models omit </think>. A call before </think>
+ * is a draft and belongs to the reasoning. So the text after a complete call is held with the call
+ * (INSIDE -> DRAFT) until </think> or the end. A mark that does not begin a call is emitted
+ * immediately. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
 
 enum { BEFORE, INSIDE, DRAFT, BLANKS, AFTER };
 
-/* Match one of a family's marks at text[0]. */
+/* Match one of the marks of a family at text[0]. */
 static enum verdict any_mark(const char *const *mark, int n_mark, const char *text, size_t n,
                              size_t *used)
 {
@@ -25,6 +27,8 @@ static enum verdict any_mark(const char *const *mark, int n_mark, const char *te
     return CALL_NO;
 }
 
+/* Find the opening mark. Blanks before the opening mark are consumed with it. Without a mark they
+ * belong to the content. */
 static size_t step_before(struct stage *s, const char *text, size_t n, bool end)
 {
     const struct reason_family *f = s->reason;
@@ -39,7 +43,7 @@ static size_t step_before(struct stage *s, const char *text, size_t n, bool end)
     return 0;
 }
 
-/* Emit text of the block, without the block's leading blanks. */
+/* Emit text of the reasoning block. Blanks at the start of the block are removed. */
 static void emit_part(struct stage *s, const char *text, size_t n)
 {
     size_t blank = s->n_emitted == 0 ? space_front(text, n) : 0;
@@ -47,8 +51,9 @@ static void emit_part(struct stage *s, const char *text, size_t n)
     s->n_emitted += n - blank;
 }
 
-/* Return the offset of the first mark of the end, and its length in *used. Without one, the bytes
- * that are certainly before it, and *used is 0. */
+/* Return the offset of the first closing mark, and set *used to its length. Without a
+ * closing mark, set *used to 0 and return the number of bytes
+ * that are certainly before a closing mark. */
 static size_t find_close(const struct stage *s, const char *text, size_t n, size_t *used)
 {
     size_t at = n, k;
@@ -63,6 +68,7 @@ static size_t find_close(const struct stage *s, const char *text, size_t n, size
     return at;
 }
 
+/* End the block at `at`, and consume its closing mark of n_close bytes. */
 static size_t close_block(struct stage *s, const char *text, size_t at, size_t n_close)
 {
     s->state = BLANKS;
@@ -72,7 +78,8 @@ static size_t close_block(struct stage *s, const char *text, size_t at, size_t n
     return at + n_close;
 }
 
-/* Emit text[0, n) without the blanks at its end, which are consumed with the following text. */
+/* Emit text[0, n) without the blanks at its end.
+ * These blanks are consumed with the following text. */
 static size_t emit_trimmed(struct stage *s, const char *text, size_t n)
 {
     n -= space_back(text, n);
@@ -80,7 +87,7 @@ static size_t emit_trimmed(struct stage *s, const char *text, size_t n)
     return n;
 }
 
-/* Read on in the call at text[0]. */
+/* Continue the trial of the call at text[0]. */
 static enum verdict try_call(struct stage *s, const char *text, size_t n, bool end)
 {
     if (s->n_tried == 0) *s->trial = (struct stage){.tools = s->tools, .schemas = s->schemas};
@@ -118,8 +125,8 @@ static size_t step_inside(struct stage *s, const char *text, size_t n, bool end)
     return emit_trimmed(s, text, close);
 }
 
-/* Handle a held text that begins with a call, or with blanks and a call. No mark of the end begins
- * before n_tried, except in the call itself. */
+/* Handle a held text that begins with a call, or with blanks and a call. A closing mark can begin
+ * after n_tried bytes, or inside the call. */
 static size_t step_draft(struct stage *s, const char *text, size_t n, bool end)
 {
     size_t blank = s->n_blank, n_close, at = blank + s->n_tried;
@@ -127,7 +134,7 @@ static size_t step_draft(struct stage *s, const char *text, size_t n, bool end)
         try_call(s, text + blank, n - blank, end);
         at = blank + s->n_tried;
         if (!tool_call_ended(s->trial) && !end) return 0;
-        if (!tool_call_ended(s->trial)) at = blank; /* the text was cut off */
+        if (!tool_call_ended(s->trial)) at = blank; /* the output ended inside the call */
     }
     size_t close = at + find_close(s, text + at, n - at, &n_close);
     if (n_close > 0) return close_block(s, text, close, n_close);
@@ -165,7 +172,7 @@ enum chat_place reason_place(const struct stage *s)
     return find_close(s, text, n, &used) < n ? CHAT_UNDECIDED : CHAT_INSIDE;
 }
 
-/* Pass content on, without the marks that do not belong there. */
+/* Pass content on without the marks to be removed. */
 static size_t step_after(struct stage *s, const char *text, size_t n, bool end)
 {
     const struct reason_family *f = s->reason;

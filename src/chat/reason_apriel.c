@@ -1,5 +1,5 @@
-/* reason_apriel.c - reasoning up to [BEGIN FINAL RESPONSE], from the beginning (Apriel 1.5 and
- * 1.6). */
+/* reason_apriel.c - reasoning from the start of the message to [BEGIN FINAL RESPONSE] (Apriel 1.5
+ * and 1.6). */
 #include "chat/parser_impl.h"
 
 const struct reason_family reason_apriel = {

@@ -1,5 +1,5 @@
-/* reason_cohere_command3.c - reasoning between <|START_THINKING|> and <|END_THINKING|>; the answer
- * is between marks, too (Command A, R7B and later). */
+/* reason_cohere_command3.c - reasoning between <|START_THINKING|> and <|END_THINKING|> (Command A,
+ * R7B and later). Marks surround the answer, too. */
 #include "chat/parser_impl.h"
 
 const struct reason_family reason_cohere_command3 = {

@@ -1,5 +1,8 @@
-/* reason_granite.c - reasoning and answer after sentences (Granite 3.2), or <think>...</think> and
- * <response> (3.3). */
+/* reason_granite.c - reasoning and answer after fixed sentences (Granite 3.2), or as
+ * <think>...</think> and <response>...</response> (3.3).
+ *
+ *   Here is my thought process: The user wants ... Here is my response: It is ...
+ *   <think>The user wants ...</think><response>It is ...</response> */
 #include "chat/parser_impl.h"
 
 const struct reason_family reason_granite = {

@@ -1,4 +1,4 @@
-/* reason_openai_gptoss.c - the analysis channel (gpt-oss). The whole message is read by harmony.c. */
+/* reason_openai_gptoss.c - the analysis channel (gpt-oss). harmony.c parses the whole message. */
 #include "chat/parser_impl.h"
 
 const struct reason_family reason_openai_gptoss = {

@@ -1,4 +1,12 @@
-/* reason_think.c - reasoning as <think>...</think> (DeepSeek R1, Qwen 3 and many others). */
+/* reason_think.c - reasoning as <think>...</think> (DeepSeek R1, Qwen 3 and many others).
+ *
+ *   <think>
+ *   The user wants ...
+ *   </think>
+ *
+ *   It is ...
+ *
+ * Most models that reason have these marks, so new names usually become aliases here. */
 #include "chat/parser_impl.h"
 
 const struct reason_family reason_think = {

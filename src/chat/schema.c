@@ -1,19 +1,21 @@
 /* schema.c - types of raw text by the schemas of a request's tools.
  *
- * Only the types count: a schema that a value violates is no concern of the parser. References are
- * followed within the document; a walk is limited, so cycles end. */
+ * Only the types matter, because the parser does not validate values. References are resolved
+ * within the document. The length of a walk is limited, so that a walk through a cycle ends. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
 
 enum { DEPTH_MAX = 16, STEP_MAX = 200, REF_BYTE_MAX = 512, LIST_MAX = 200 };
 
+/* Return {"name", "parameters"} of a tool. Some clients omit the wrapper {"type": "function"}. */
 static const struct json *function_of(const struct json *tool)
 {
     const struct json *function = json_field(tool, "function");
     return function ? function : tool;
 }
 
+/* Return the function with this name; NULL if none. tools may be NULL. */
 static const struct json *find_tool(const struct json *tools, const char *name)
 {
     for (size_t i = 0; i < json_count(tools); i++) {
@@ -36,6 +38,7 @@ bool schema_has_tool(const struct json *tools, const char *name)
 
 /* ---- references ---- */
 
+/* Return a member, or item n of a list. NULL if there is none. */
 static const struct json *step_into(const struct json *j, const char *key, size_t n)
 {
     size_t i = 0;
@@ -47,7 +50,8 @@ static const struct json *step_into(const struct json *j, const char *key, size_
     return n > 0 ? json_item(j, i) : NULL;
 }
 
-/* Follow $ref, of the forms "#" and "#/a/b" without escapes, of at most REF_BYTE_MAX bytes. */
+/* Resolve $ref, in the forms "#" and "#/a/b" without escapes. A $ref must be shorter than
+ * REF_BYTE_MAX bytes. */
 static const struct json *resolved(const struct json *root, const struct json *schema)
 {
     for (int depth = 0; depth < DEPTH_MAX; depth++) {
@@ -65,57 +69,44 @@ static const struct json *resolved(const struct json *root, const struct json *s
     return NULL;
 }
 
-/* A walk through a schema, whose references may form cycles. */
+/* A walk through a schema. Its references may form cycles. */
 struct walk {
-    const struct json *root;
-    int left; /* schemas that may still be read, also those that a list names */
+    const struct json *root; /* borrowed */
+    int left; /* remaining number of schemas that the walk may read, including those in lists */
 };
 
 /* ---- types ---- */
 
+/* Return the type of a name. An unknown name permits all types. */
 static unsigned type_of_word(const char *word)
 {
-    static const struct {
-        const char *word;
-        unsigned type;
-    } words[] = {{"null", TYPE_NULL},     {"boolean", TYPE_BOOL}, {"integer", TYPE_NUMBER},
-                 {"number", TYPE_NUMBER}, {"string", TYPE_TEXT},  {"array", TYPE_LIST},
-                 {"object", TYPE_OBJECT}};
-    for (size_t i = 0; word && i < sizeof words / sizeof *words; i++)
-        if (strcmp(word, words[i].word) == 0) return words[i].type;
-    return TYPE_ANY;
-}
-
-static unsigned type_of_value(const struct json *value)
-{
-    static const unsigned types[] = {
-        [JK_NONE] = TYPE_ANY,   [JK_NULL] = TYPE_NULL,    [JK_BOOL] = TYPE_BOOL,
-        [JK_INT] = TYPE_NUMBER, [JK_REAL] = TYPE_NUMBER,  [JK_TEXT] = TYPE_TEXT,
-        [JK_LIST] = TYPE_LIST,  [JK_OBJECT] = TYPE_OBJECT};
-    return types[json_kind(value)];
+    unsigned type = json_type_named(word);
+    return type ? type : JT_ALL;
 }
 
 static unsigned types_at(struct walk *w, const struct json *schema);
 
-/* Return the union of the types of a list's schemas, or for allOf their intersection. TYPE_ANY if
- * the list is too long. */
+/* Return the union of the types of a list's schemas; their intersection if `all` (allOf). JT_ALL
+ * if the list is too long. */
 static unsigned types_of_list(struct walk *w, const struct json *list, bool all)
 {
-    unsigned types = all ? TYPE_ANY : 0;
-    if (json_count(list) > LIST_MAX) return TYPE_ANY;
+    unsigned types = all ? JT_ALL : 0;
+    if (json_count(list) > LIST_MAX) return JT_ALL;
     for (size_t i = 0; i < json_count(list); i++) {
         unsigned one = types_at(w, json_item(list, i));
         types = all ? types & one : types | one;
     }
-    return types ? types : TYPE_ANY;
+    return types ? types : JT_ALL;
 }
 
+/* Return the types that a schema permits. All keywords restrict the types: type, enum, const,
+ * anyOf, oneOf, allOf. A contradiction permits all types, so that no value is lost. */
 static unsigned types_at(struct walk *w, const struct json *schema)
 {
-    unsigned types = TYPE_ANY, some = 0;
-    if (w->left-- <= 0) return TYPE_ANY;
+    unsigned types = JT_ALL, some = 0;
+    if (w->left-- <= 0) return JT_ALL;
     schema = resolved(w->root, schema);
-    if (json_kind(schema) != JK_OBJECT) return TYPE_ANY;
+    if (json_kind(schema) != JK_OBJECT) return JT_ALL;
     const struct json *type = json_field(schema, "type"), *values = json_field(schema, "enum");
     const struct json *value = json_field(schema, "const"), *list;
     if (json_kind(type) == JK_TEXT) types &= type_of_word(json_text(type, NULL));
@@ -125,13 +116,13 @@ static unsigned types_at(struct walk *w, const struct json *schema)
     if (some) types &= some;
     some = 0;
     size_t n_value = json_count(values) <= LIST_MAX ? json_count(values) : 0;
-    for (size_t i = 0; i < n_value; i++) some |= type_of_value(json_item(values, i));
+    for (size_t i = 0; i < n_value; i++) some |= json_type_bit(json_item(values, i));
     if (some) types &= some;
-    if (value) types &= type_of_value(value);
+    if (value) types &= json_type_bit(value);
     if ((list = json_field(schema, "anyOf"))) types &= types_of_list(w, list, false);
     if ((list = json_field(schema, "oneOf"))) types &= types_of_list(w, list, false);
     if ((list = json_field(schema, "allOf"))) types &= types_of_list(w, list, true);
-    return types ? types : TYPE_ANY;
+    return types ? types : JT_ALL;
 }
 
 unsigned schema_types(const struct json *root, const struct json *schema)
@@ -141,6 +132,8 @@ unsigned schema_types(const struct json *root, const struct json *schema)
 
 /* ---- members ---- */
 
+/* Return the schema of a key, or of a list's items if key is NULL.
+ * NULL if no schema describes it. */
 static const struct json *member_at(struct walk *w, const struct json *schema, const char *key,
                                     size_t n_key)
 {

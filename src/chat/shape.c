@@ -1,15 +1,15 @@
 /* shape.c - an OpenAI-style conversation in the form that a template supports.
  *
- * Templates differ in what they accept: content as a string or as a list of parts, tool-call
- * arguments as an object or as JSON text, a system role or none. Clients send any of these; probe.c
- * detects the forms that the template expects. Fields already in that form, and unknown fields,
- * pass unchanged. */
+ * Templates accept different forms. Content is a string or a list of parts. Tool-call arguments are
+ * an object or JSON text. Some have no system role. Clients send any of these; probe.c detects the
+ * forms that the template expects. Fields in that form and unknown fields remain unchanged. */
 #include "chat/template_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+/* Return a field of a message; VAL_UNDEFINED if it is absent or the message is no dict. */
 struct val message_field(struct render *r, struct val message, const char *name)
 {
     const struct val *v = message.kind == V_DICT ? dict_find_text(r, message.dict, name) : NULL;
@@ -23,7 +23,7 @@ bool message_role_is(struct render *r, struct val message, const char *role)
 
 /* ---- content ---- */
 
-/* Join text parts with newlines. */
+/* Return the text parts of a content, joined with newlines. */
 static struct val join_parts(struct render *r, const struct list *parts, uint32_t i_message)
 {
     size_t mark = r->out.n;
@@ -41,6 +41,7 @@ static struct val join_parts(struct render *r, const struct list *parts, uint32_
     return out_take(r, mark);
 }
 
+/* Return a list with one part of the type "text". */
 static struct val one_part(struct render *r, struct val text)
 {
     struct val parts = val_list(r, V_LIST, 1), part = val_dict(r, V_DICT);
@@ -51,6 +52,8 @@ static struct val one_part(struct render *r, struct val text)
     return parts;
 }
 
+/* Convert a content to the template's form.
+ * Null becomes "", because templates may print or reject None. */
 static void shape_content(struct render *r, const struct template_caps *caps, struct val message,
                           uint32_t i_message)
 {
@@ -72,6 +75,8 @@ static struct val arguments_as_text(struct render *r, struct val arguments)
     return filter_find("tojson", 6)->fn(r, arguments, &none);
 }
 
+/* Convert the arguments of calls to the template's form. OpenAI's arguments are JSON text. Most
+ * templates expect an object and would print a text with quotes. */
 static void shape_tool_calls(struct render *r, const struct template_caps *caps, struct val message)
 {
     struct val calls = message_field(r, message, "tool_calls");
@@ -87,6 +92,7 @@ static void shape_tool_calls(struct render *r, const struct template_caps *caps,
 
 /* ---- roles ---- */
 
+/* Rename the role "developer". "developer" is OpenAI's newer name of the role system. */
 static void shape_role(struct render *r, const struct template *t, struct val message)
 {
     bool known = t->family && t->family->keeps_developer;
@@ -94,8 +100,8 @@ static void shape_role(struct render *r, const struct template *t, struct val me
         dict_set(r, message.dict, "role", val_text("system", 6));
 }
 
-/* Merge a leading system message, which the template would reject or drop, into the next
- * message. */
+/* Merge a leading system message into the next message,
+ * because the template would reject or ignore it. */
 static void merge_system(struct render *r, struct list *messages)
 {
     if (messages->n == 0 || !message_role_is(r, messages->v[0], "system")) return;
@@ -104,13 +110,19 @@ static void merge_system(struct render *r, struct list *messages)
     messages->n--;
     messages->cap--;
     struct val next = messages->n > 0 ? message_field(r, messages->v[0], "content") : VAL_UNDEFINED;
-    if (system.kind != V_TEXT || next.kind != V_TEXT) return;
+    if (system.kind != V_TEXT || next.kind != V_TEXT) {
+        r->rc = err_field(r->err, ERR_ARG, "messages",
+                          "[0].role: the chat template has no system message, and it cannot become "
+                          "a part of the next message");
+        return;
+    }
     struct val text = val_concat(r, system, val_text("\n", 1));
     if (r->rc == 0) dict_set(r, messages->v[0].dict, "content", val_concat(r, text, next));
 }
 
 /* ---- reasoning ---- */
 
+/* Append a dict with the type, and with the text under the type's name. */
 static void add_block(struct render *r, struct val blocks, const char *type, struct val text)
 {
     struct val block = val_dict(r, V_DICT);
@@ -120,7 +132,8 @@ static void add_block(struct render *r, struct val blocks, const char *type, str
     list_add(r, blocks.list, block);
 }
 
-/* Make reasoning_content the first block of the content, for a template that reads it there. */
+/* Move reasoning_content to the first block of the content,
+ * for a template that expects reasoning there. */
 static void shape_thinking(struct render *r, struct val message)
 {
     struct val content = message_field(r, message, "content");
@@ -155,14 +168,18 @@ static void add_system(struct render *r, const struct template *t, const struct 
     messages->v[0] = first;
 }
 
-/* ---- the whole ---- */
+/* ---- messages and variables ---- */
 
+/* Return the messages in the template's form. The order matters. Contents are shaped before the
+ * system message is added or merged.
+ * A family's own changes rely on the common form, so they are last. */
 static struct val shape_messages(struct render *r, const struct template *t,
                                  const struct conversation *c)
 {
     struct val messages = val_from_json(r, c->messages);
     if (r->rc == 0 && messages.kind != V_LIST) {
-        r->rc = err_field(r->err, ERR_ARG, "messages", ": expected a list");
+        r->rc = err_field(r->err, ERR_ARG, "messages", ": expected a list, got %s",
+                          json_kind_name(json_kind(c->messages)));
         return VAL_UNDEFINED;
     }
     if (c->continue_final != CHAT_CONTINUE_NO && messages.list && messages.list->n > 0)
@@ -190,7 +207,7 @@ static void set_text(struct render *r, const char *name, const char *text)
     dict_set(r, r->globals, name, val_text(text ? text : "", text ? strlen(text) : 0));
 }
 
-/* Variables that some templates expect to be today's date. */
+/* Variables in which some templates expect today's date. */
 static const char *const dates[][2] = {{"date_string", "%d %b %Y"}, {"datetime", "%b %d %Y"}};
 enum { N_DATE = sizeof dates / sizeof *dates };
 
@@ -201,6 +218,7 @@ bool shape_names_date(const char *source)
     return false;
 }
 
+/* Set the date variables, in local time. */
 void shape_dates(struct render *r)
 {
     char text[40];
@@ -213,6 +231,8 @@ void shape_dates(struct render *r)
     }
 }
 
+/* chat_template_kwargs are set after the other variables, so they override them. Messages are last:
+ * no keyword can replace them. */
 int shape_conversation(struct render *r, const struct template *t, const struct conversation *c)
 {
     if (r->rc != 0) return r->rc;

@@ -3,11 +3,13 @@
  *   template_open: normalize newlines -> jinja_lex -> jinja_parse -> probe (supported features)
  *   template_render: shape the conversation -> run -> the prompt
  *
- * A second run without the generation prompt locates the start of the assistant's turn, if it is
- * requested or the prompt contains a thinking mark. A continued message is appended by hand. */
+ * A second run without the generation prompt finds the start of the assistant's turn. The second
+ * run is needed if the caller requests that start, or if the prompt contains a thinking mark. A
+ * continued message is appended without the template. */
 #include "chat/template_impl.h"
 
 #include "base/names.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -16,7 +18,7 @@
 
 enum { SOURCE_BYTE_MAX = 1 << 20, DEPTH_MAX = 600 };
 
-/* Replace \r\n and \r by \n and remove one newline at the end, as in jinja2. */
+/* Return the source with \n for \r\n and \r, and without one newline at the end, as in jinja2. */
 static char *normalize(struct arena *a, const char *source, size_t n, size_t *n_out)
 {
     char *s = arena_push(a, n + 1, 1);
@@ -31,6 +33,8 @@ static char *normalize(struct arena *a, const char *source, size_t n, size_t *n_
     return s;
 }
 
+/* Convert the source to a tree. Tokens are freed after parsing. Texts of the tree are in the
+ * template's arena or in its source. */
 static int compile(struct template *t, const char *source, size_t n, struct err *e)
 {
     struct tokens tokens = {0};
@@ -43,6 +47,7 @@ static int compile(struct template *t, const char *source, size_t n, struct err 
     return rc;
 }
 
+/* A template is immutable after this function, so threads may share it. */
 int template_open(struct template **out, const char *source, size_t n, struct err *e)
 {
     *out = NULL;
@@ -88,6 +93,7 @@ void template_thinking(const struct template *t, const char **open, const char *
 
 /* ---- one run ---- */
 
+/* Limits of 0 mean the defaults: 20 million steps, 256 MiB of values, 64 MiB of output. */
 int render_begin(struct render *r, const struct template *t, const struct template_limits *limits,
                  int64_t now, struct err *e)
 {
@@ -114,6 +120,7 @@ void render_end(struct render *r)
     arena_deinit(&r->arena);
 }
 
+/* Append the prompt to out. out keeps its former length if memory is exhausted. */
 static int append(struct buf *out, const struct buf *text, struct err *e)
 {
     size_t before = out->n;
@@ -121,20 +128,6 @@ static int append(struct buf *out, const struct buf *text, struct err *e)
     if (!out->failed) return 0;
     if (out->data) out->data[out->n = before] = 0;
     return err_memory(e, "a rendered prompt", text->n);
-}
-
-int template_render_context(const struct template *t, const struct json *context,
-                            const struct template_limits *limits, int64_t now, struct buf *out,
-                            struct err *e)
-{
-    struct render r;
-    render_begin(&r, t, limits, now, e);
-    struct val v = json_kind(context) == JK_OBJECT ? val_from_json(&r, context) : VAL_UNDEFINED;
-    if (v.kind == V_DICT) r.globals = v.dict;
-    int rc = render_run(&r, t);
-    if (rc == 0) rc = append(out, &r.out, e);
-    render_end(&r);
-    return rc;
 }
 
 /* ---- a conversation ---- */
@@ -152,32 +145,27 @@ static int render_with(const struct template *t, const struct conversation *c, b
     return rc;
 }
 
-/* Render a conversation. Date variables are quoth's own, so they are defined only for a template
- * that fails without them: other templates have their own date, with which the model was
- * trained. */
-static int render_conversation(const struct template *t, const struct conversation *c,
-                               struct buf *out, struct err *e)
+/* Render a conversation. Date variables are defined only for a template that fails without them. A
+ * date in a template is kept, because the model was trained with it. */
+int render_conversation(const struct template *t, const struct conversation *c, struct buf *out,
+                        struct err *e)
 {
     int rc = render_with(t, c, false, out, e);
     if (rc == ERR_ARG && shape_names_date(t->source)) rc = render_with(t, c, true, out, e);
     return rc;
 }
 
-static bool ends_with(const struct buf *b, const char *end)
-{
-    size_t n = strlen(end);
-    return b->n >= n && memcmp(b->data + b->n - n, end, n) == 0;
-}
-
-/* Append the turn start that some templates omit after certain messages; the family defines it. */
+/* Append the start of the turn if the template omitted it. The family defines that start, and the
+ * end of prompts that lack it. */
 static void add_missing_turn(const struct template *t, struct buf *out)
 {
     const struct family *f = t->family;
-    if (f && f->turn_end && ends_with(out, f->turn_end)) buf_add_text(out, f->turn_begin);
+    if (f && f->turn_end && text_n_ends_with(out->data, out->n, f->turn_end))
+        buf_add_text(out, f->turn_begin);
 }
 
-/* Compute the length of the generation prompt: the rendering with it, without the prefix shared
- * with the rendering without it. */
+/* Get the length of the generation prompt at the end of `with`. It begins after the prefix that a
+ * rendering without the generation prompt has in common with `with`. */
 static int generation_prompt(const struct template *t, const struct conversation *c,
                              const char *with, size_t n_with, size_t *n_generation, struct err *e)
 {
@@ -194,8 +182,8 @@ static int generation_prompt(const struct template *t, const struct conversation
     return rc;
 }
 
-/* Return the length of the answer part of a turn. It begins at a thinking block that the generation
- * prompt opened (or opened and closed). */
+/* Return the length of the answer part of a turn. The answer part begins at a thinking block that
+ * the generation prompt opened, or opened and closed. */
 static size_t answered(const struct template *t, const char *turn, size_t n)
 {
     const char *marks[2] = {t->thinking.open, t->thinking.close};
@@ -208,6 +196,8 @@ static size_t answered(const struct template *t, const char *turn, size_t n)
     return 0;
 }
 
+/* turn->n_turn is the length of the generation prompt,
+ * n_answer the part of it that belongs to the answer. */
 static int render_answered(const struct template *t, const struct conversation *c, struct buf *out,
                            struct chat_turn *turn, struct err *e)
 {
@@ -229,7 +219,7 @@ static int render_answered(const struct template *t, const struct conversation *
 
 /* ---- continuing the last message ---- */
 
-/* Append the text of a message's content, a string or a list of text parts. */
+/* Append the text of the content of a message, which is a string or a list of text parts. */
 static void add_content(struct buf *out, const struct json *content)
 {
     size_t n = 0;
@@ -242,6 +232,8 @@ static void add_content(struct buf *out, const struct json *content)
     }
 }
 
+/* Choose the part of the message to continue. AUTO continues the reasoning if the message has only
+ * reasoning. */
 static enum chat_continue resolve(enum chat_continue how, const struct json *message)
 {
     size_t n = 0;
@@ -253,8 +245,8 @@ static enum chat_continue resolve(enum chat_continue how, const struct json *mes
                : CHAT_CONTINUE_CONTENT;
 }
 
-/* Append the opening of the turn: the family's, or the generation prompt up to its thinking
- * block. */
+/* Append the opening of the turn:
+ * the family's text, or the generation prompt up to its thinking block. */
 static void add_opening(const struct template *t, struct buf *out, const char *generated, size_t n)
 {
     const struct thinking *k = &t->thinking;
@@ -265,6 +257,7 @@ static void add_opening(const struct template *t, struct buf *out, const char *g
         buf_add(out, generated, open ? (size_t)(open - generated) : n);
 }
 
+/* Append the last message without its end, so that the model continues it. */
 static void add_continued(const struct template *t, const struct json *message,
                           enum chat_continue how, struct buf *out)
 {
@@ -281,6 +274,8 @@ static void add_continued(const struct template *t, const struct json *message,
     if (how == CHAT_CONTINUE_CONTENT) add_content(out, json_field(message, "content"));
 }
 
+/* Render a conversation whose last message continues. Three renderings: all but the last message
+ * with the generation prompt, the same without it (inside generation_prompt), and the result. */
 static int render_continued(const struct template *t, const struct conversation *c, struct buf *out,
                             struct chat_turn *turn, struct err *e)
 {
@@ -307,6 +302,7 @@ static int render_continued(const struct template *t, const struct conversation 
     return rc;
 }
 
+/* out is unchanged after a failure. */
 int template_render(const struct template *t, const struct conversation *c, struct buf *out,
                     struct chat_turn *turn, struct err *e)
 {
@@ -318,10 +314,12 @@ int template_render(const struct template *t, const struct conversation *c, stru
         rc = err_field(e, ERR_ARG, "messages", ": must end with the message to continue");
     else
         rc = render_continued(t, c, out, turn, e);
+    if (rc == 0) rc = check_roles(t, c, e);
     if (rc != 0 && out->data) out->data[out->n = before] = 0;
     return rc;
 }
 
+/* The formats are tried in order. mktime reads them as local time. */
 int template_clock(const char *date, int64_t *now, struct err *e)
 {
     static const char *const formats[] = {"%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S",

@@ -1,7 +1,7 @@
-/* Goal: templates render byte for byte as recorded. Method: the recorded cases under
- * shared/data/chat, each reported by name if it differs. Small cases of our own are in
- * jinja_test.c. */
-#include "chat/chat.h"
+/* Goal: templates render byte for byte as recorded. Method: render the recorded cases in
+ * shared/data/chat. The test prints the name of each case that differs. jinja_test.c has small
+ * handwritten cases. */
+#include "context_test.h"
 #include "base/os.h"
 #include "../../tests/alloc.h"
 #include "../../tests/unit.h"
@@ -10,7 +10,7 @@
 
 #define DATA "chat/templates-and-cases/"
 
-/* Callback for every line of a JSONL file under the data, parsed. */
+/* Callback for a parsed line of a JSONL file of the data. */
 typedef bool case_fn(const struct json *c);
 
 static void each_case(const char *name, case_fn *run)
@@ -40,7 +40,8 @@ static const char *field_text(const struct json *c, const char *name)
     return text ? text : "";
 }
 
-/* Compare two texts; report where they differ, with some context of both. */
+/* Return true if two texts are equal. Otherwise print the place of the first difference, with some
+ * context of both texts. */
 static bool same(const struct json *c, const char *name, const char *got, const char *want,
                  const struct err *e)
 {
@@ -61,7 +62,7 @@ static bool unit_case(const struct json *c)
     struct buf out = {0};
     const char *source = field_text(c, "template");
     bool ok = template_open(&t, source, strlen(source), &e) == 0 &&
-              template_render_context(t, json_field(c, "context"), NULL, 0, &out, &e) == 0;
+              render_context(t, json_field(c, "context"), NULL, 0, &out, &e) == 0;
     buf_add_text(&out, "");
     ok = same(c, field_text(c, "name"), ok ? (out.data ? out.data : "") : NULL,
               field_text(c, "expected"), &e);
@@ -75,7 +76,7 @@ TEST(jinja_unit_cases)
     each_case(DATA "jinja_unit_cases.jsonl", unit_case);
 }
 
-/* Render after existing output, which must be kept; a failure must append nothing. */
+/* Render after the output "x". The rendering must keep the "x", and append nothing if it fails. */
 static int render_behind_x(const struct template *t, const struct conversation *c, const char *want,
                            int failure)
 {
@@ -94,8 +95,9 @@ static int render_behind_x(const struct template *t, const struct conversation *
     return rc;
 }
 
-/* Goal: a failure of any allocation of a rendering is an error and never another output. Method:
- * memory limits that grow until one suffices; then each allocation of the process fails once. */
+/* Goal: a failed allocation of a rendering is an error and never gives another output. Method:
+ * raise the memory limit until the rendering succeeds. Then make each allocation of the process
+ * fail once. */
 static void fail_allocations(const struct template *t, const struct conversation *c,
                              const char *want)
 {
@@ -119,8 +121,8 @@ static bool template_case(const struct json *c)
     struct err e = {0};
     struct buf out = {0};
     const char *source = field_text(c, "template");
-    /* One case needs its tokenizer's list of tokens, which it does not contain: recovered from its
-     * expected output. */
+    /* One case needs the list of tokens of its tokenizer. The case does not contain that list, so
+     * this copy comes from the expected output. */
     static const char tokens[] =
         "{\"additional_special_tokens\":[\"<|role_sep|>\",\"<|message_sep|>\",\"[\",\"]\"]}";
     struct json *kwargs = NULL;
@@ -173,7 +175,7 @@ static bool prompt_case(const struct json *c)
     struct buf out = {0};
     struct json *messages = NULL, *kwargs = NULL;
     bool thinking = json_bool(json_field(c, "enable_thinking"), true);
-    /* llama.cpp defines date_string for every template; quoth only if a request sets it. */
+    /* llama.cpp defines date_string for every template, quoth only if a request sets it */
     const char *options = thinking ? "{\"enable_thinking\":true,\"date_string\":\"20 Nov 2026\"}"
                                    : "{\"enable_thinking\":false,\"date_string\":\"20 Nov 2026\"}";
     json_parse(&messages, default_messages, strlen(default_messages), NULL, &e);

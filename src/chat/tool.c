@@ -4,16 +4,17 @@
  *                                                                 GAP --call--> CALL
  *                                                                 GAP --other--> TEXT
  *
- * The end of a call is that of its arguments, so an end mark inside an argument, or a missing one,
- * is harmless. Blanks around calls are dropped. Text that only resembles a call is content,
- * unchanged. If a message is calls or content, but not both (struct chat_expected), content makes
- * the rest PLAIN. */
+ * A call ends with its arguments, so an end mark inside an argument is harmless, and so is a
+ * missing end mark. Blanks around calls are removed. Text that only resembles a call is content,
+ * unchanged. The state after content is PLAIN if a message is either calls or content (struct
+ * chat_expected). */
 #include "chat/parser_impl.h"
 
 #include <string.h>
 
 enum { START, TEXT, CALL, CLOSE, GAP, PLAIN };
 
+/* Emit content and return n. The first content ends the search for calls if a message is either. */
 static size_t content(struct stage *s, const char *text, size_t n)
 {
     if (n > 0 && s->expected.either) s->state = PLAIN;
@@ -27,24 +28,25 @@ static size_t content(struct stage *s, const char *text, size_t n)
 /* The front of a text that may be a call. */
 struct opening {
     struct head head;
-    const struct call_body *body;
-    size_t n; /* bytes up to the body, or up to the arguments */
-    bool in_section;
+    const struct call_body *body; /* form of the call, static */
+    size_t n;                     /* number of bytes before the body, or before the arguments */
+    bool in_section;              /* true after the mark of a section */
 };
 
-/* Return whether a call without any mark may have this name: it is one of the request's. */
+/* Return true if a tool of the request has this name, or if no tools are known. Otherwise a call
+ * without any mark may not have the name. */
 static bool is_tool(const struct stage *s, const char *name)
 {
     return json_count(s->schemas) == 0 || schema_has_tool(s->schemas, name);
 }
 
-/* Return whether the head is that of content. */
+/* Return true if the call's name is the family's content_name. */
 static bool is_content(const struct stage *s, const struct head *h)
 {
     return s->tools->content_name && strcmp(h->name, s->tools->content_name) == 0;
 }
 
-/* Try section mark and mark, each "" for none, at text[0]. */
+/* Match a section mark and a mark at text[0]. A mark is "" if none. */
 static enum verdict try_marks(struct stage *s, const char *section, const char *mark,
                               const char *text, size_t n, bool end, struct opening *o)
 {
@@ -67,7 +69,7 @@ static enum verdict try_marks(struct stage *s, const char *section, const char *
     return s->no_calls || (bare && !is_tool(s, o->head.name)) ? CALL_NO : v;
 }
 
-/* Return whether a call begins at text[0]. bare: also one without a mark. */
+/* Return whether a call begins at text[0]. bare: accept a call without a mark, too. */
 static enum verdict try_opening(struct stage *s, const char *text, size_t n, bool bare, bool end,
                                 struct opening *o)
 {
@@ -88,12 +90,13 @@ static bool is_list(const struct call_body *b)
     return b->form == CALL_LIST || b->form == CALL_KEYED;
 }
 
+/* Return the number of consumed bytes: marks and, for some forms, the name. */
 static size_t begin_call(struct stage *s, const struct opening *o)
 {
     bool no_call = is_content(s, &o->head);
     s->in_section |= o->in_section;
     s->state = no_call ? TEXT : CALL;
-    if (is_list(o->body)) /* read again from its bracket */
+    if (is_list(o->body)) /* parse the list again from its bracket */
         s->call = (struct call){.body = o->body, .emitted = true};
     else if (!no_call)
         call_begin(s, o->body, &o->head);
@@ -102,6 +105,8 @@ static size_t begin_call(struct stage *s, const struct opening *o)
 
 /* ---- content ---- */
 
+/* Find a call at the start of the message. Blanks before the first call are not content. They are
+ * held until the first other byte decides. */
 static size_t step_start(struct stage *s, const char *text, size_t n, bool end)
 {
     struct opening o;
@@ -113,6 +118,8 @@ static size_t step_start(struct stage *s, const char *text, size_t n, bool end)
     return 0;
 }
 
+/* Return the offset of the first mark that may begin a call; n if none. A mark at the end of the
+ * text may be incomplete. */
 size_t tool_find(const struct tool_family *f, const char *text, size_t n)
 {
     const char *const marks[] = {f->section_begin, f->begin[0], f->begin[1], f->begin[2]};
@@ -124,7 +131,7 @@ size_t tool_find(const struct tool_family *f, const char *text, size_t n)
     return at;
 }
 
-/* Return the offset of the first mark to be removed; n: none. */
+/* Return the offset of the first mark to be removed; n if none. */
 static size_t find_drop(const char *const drop[4], const char *text, size_t n)
 {
     size_t at = n;
@@ -144,6 +151,8 @@ static enum verdict try_drop(const char *const drop[4], const char *text, size_t
     return CALL_NO;
 }
 
+/* Emit content up to the next mark. Blanks at its end are held, because they are removed if a call
+ * follows. */
 static size_t step_text(struct stage *s, const char *text, size_t n, bool end)
 {
     const struct tool_family *f = s->tools;
@@ -165,9 +174,9 @@ static size_t step_text(struct stage *s, const char *text, size_t n, bool end)
     return at + begin_call(s, &o);
 }
 
-/* ---- behind a call ---- */
+/* ---- after a call ---- */
 
-/* Consume one of the marks, with blanks before it. MAYBE: more text is needed. */
+/* Consume one of the marks, with the blanks before the mark. CALL_MAYBE: more text is needed. */
 static enum verdict pass_end(const char *const mark[3], const char *text, size_t n, bool end,
                              size_t *used)
 {
@@ -175,12 +184,13 @@ static enum verdict pass_end(const char *const mark[3], const char *text, size_t
     for (int i = 0; i < 3 && mark[i]; i++) {
         enum verdict v = mark_at(mark[i], text + blank, n - blank, used);
         if (v == CALL_YES) *used += blank;
-        if (v == CALL_MAYBE && end) *used = n; /* the text was cut off */
+        if (v == CALL_MAYBE && end) *used = n; /* the output ended inside the mark */
         if (v != CALL_NO) return v == CALL_MAYBE && end ? CALL_YES : v;
     }
     return CALL_NO;
 }
 
+/* Consume end marks until none follows. */
 static size_t step_close(struct stage *s, const char *text, size_t n, bool end)
 {
     size_t used;
@@ -190,6 +200,8 @@ static size_t step_close(struct stage *s, const char *text, size_t n, bool end)
     return 0;
 }
 
+/* Find the next call or the end of the section. After a call only blanks, the end of the section, a
+ * separator or another call may follow. Other text is content. */
 static size_t step_gap(struct stage *s, const char *text, size_t n, bool end)
 {
     const struct tool_family *f = s->tools;
@@ -212,7 +224,7 @@ static size_t step_call(struct stage *s, const char *text, size_t n, bool end)
 {
     size_t k = call_step(s, text, n, end);
     if (s->call.done || end) s->state = CLOSE;
-    return s->call.done || !end ? k : n; /* the rest of a call that was cut off is dropped */
+    return s->call.done || !end ? k : n; /* the rest of an incomplete call is removed */
 }
 
 static size_t step_once(struct stage *s, const char *text, size_t n, bool end)

@@ -1,4 +1,6 @@
-/* tool_apertus.c - a list of {NAME: ARGUMENTS} between marks (Apertus). */
+/* tool_apertus.c - a list of {NAME: ARGUMENTS} between marks (Apertus).
+ *
+ *   <|tools_prefix|>[{"get_weather": {"city": "Rome"}}]<|tools_suffix|> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_apertus = {

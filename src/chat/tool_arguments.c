@@ -1,11 +1,24 @@
-/* tool_arguments.c - a call behind its name: its arguments, emitted as they are written.
+/* tool_arguments.c - the arguments of a call, after its name, emitted as written.
  *
- * Each form is a small machine, whose state is s->call.part. It stops at the first text that does
- * not belong to the call; that text is content, or the next call. */
+ * Each form is a small state machine with the state s->call.part. The machine stops at the first
+ * text that does not belong to the call. That text is content or the next call.
+ *
+ *   form            text after the name                        states
+ *   CALL_OBJECT     {"name": N, "arguments": {...}}            KEY COLON VALUE NEXT
+ *   CALL_LIST       [{...}, {...}]                             ITEM, then as CALL_OBJECT
+ *   CALL_KEYED      [{NAME: {...}}, ...]                       ITEM VALUE NEXT
+ *   CALL_NAMED      {...}                                      the states of value_json
+ *   CALL_MARKED     <key>city</key><value>Rome</value> ...     BETWEEN FIRST IN_*
+ *
+ * Each step function returns the number of consumed bytes. 0 means that more text is needed, or
+ * that the state has changed without a byte. */
 #include "chat/parser_impl.h"
+
+#include "base/check.h"
 
 #include <string.h>
 
+/* End the call. A call without arguments gets "{}", because clients parse them as JSON. */
 static size_t finish(struct stage *s, size_t n)
 {
     if (!s->call.emitted) parser_emit_arguments(s, "{}", 2);
@@ -15,6 +28,7 @@ static size_t finish(struct stage *s, size_t n)
 
 void call_begin(struct stage *s, const struct call_body *body, const struct head *h)
 {
+    CHECK(body->form != CALL_FORM_END, "the call %s has no form", h->name);
     s->call = (struct call){.body = body, .schema = schema_of_tool(s->schemas, h->name)};
     s->any_call = true;
     parser_emit_call(s, h->name, *h->id ? h->id : NULL);
@@ -24,7 +38,7 @@ void call_begin(struct stage *s, const struct call_body *body, const struct head
 
 enum { OPEN, KEY, COLON, VALUE, NEXT, ITEM };
 
-/* Handle text[0, n) between two calls of a list, or behind the last. */
+/* Handle text[0, n) between two calls of a list, or after the last call. */
 static size_t list_item(struct stage *s, const char *text, size_t n, bool end)
 {
     const struct call_body *b = s->call.body;
@@ -40,7 +54,7 @@ static size_t list_item(struct stage *s, const char *text, size_t n, bool end)
     return b->form == CALL_KEYED ? h.n_used : 1;
 }
 
-/* An object ended. */
+/* End an object. Return n. */
 static size_t object_end(struct stage *s, size_t n)
 {
     if (s->call.body->form == CALL_OBJECT) return finish(s, n);
@@ -52,6 +66,9 @@ static size_t object_end(struct stage *s, size_t n)
 
 /* ---- objects ---- */
 
+enum { KEY_MAX = 6 * NAME_ROOM }; /* maximum length of a member's name as written, in bytes */
+
+/* Return true if a key, with its quotes, is a name of the arguments. */
 static bool is_arguments(const struct call *c, const char *key, size_t n)
 {
     for (int i = 0; i < 2 && c->body->arguments_key[i]; i++)
@@ -61,18 +78,22 @@ static bool is_arguments(const struct call *c, const char *key, size_t n)
     return false;
 }
 
+/* Parse a member's name. Only the first member with the arguments is emitted (c->wanted). All
+ * others are skipped. */
 static size_t object_key(struct stage *s, const char *text, size_t n)
 {
     struct call *c = &s->call;
     if (text[0] == '}') return object_end(s, 1);
     if (text[0] != '"') return finish(s, 0);
     size_t k = string_len(text, n);
+    if (k > KEY_MAX || (k == 0 && n > KEY_MAX)) return finish(s, 0);
     c->wanted = k > 0 && c->n_argument == 0 && is_arguments(c, text, k);
     c->n_argument += c->wanted;
     if (k > 0) c->part = COLON;
     return k;
 }
 
+/* Parse a member's value, and emit it if it is wanted. */
 static size_t object_value(struct stage *s, const char *text, size_t n, bool end)
 {
     struct call *c = &s->call;
@@ -81,7 +102,7 @@ static size_t object_value(struct stage *s, const char *text, size_t n, bool end
     return k;
 }
 
-/* {"name": ..., "arguments": ...}, or a list of such objects, or a list of {NAME: ...}. */
+/* Parse {"name": ..., "arguments": ...}, a list of such objects, or a list of {NAME: ...}. */
 static size_t object_step(struct stage *s, const char *text, size_t n, bool end)
 {
     struct call *c = &s->call;
@@ -89,7 +110,7 @@ static size_t object_step(struct stage *s, const char *text, size_t n, bool end)
     size_t blank = space_front(text, n);
     if (blank > 0) return blank;
     switch (c->part) {
-    case OPEN: /* the head has seen it all */
+    case OPEN: /* call_head has parsed the whole head */
         c->part = c->body->form == CALL_OBJECT ? KEY : ITEM;
         return 1;
     case KEY:
@@ -108,6 +129,7 @@ static size_t object_step(struct stage *s, const char *text, size_t n, bool end)
 
 /* ---- a name and JSON ---- */
 
+/* Parse the JSON arguments of CALL_NAMED. The arguments end with their outermost bracket. */
 static size_t named_step(struct stage *s, const char *text, size_t n, bool end)
 {
     size_t k = value_json(s, text, n, end, true);
@@ -118,14 +140,19 @@ static size_t named_step(struct stage *s, const char *text, size_t n, bool end)
 
 enum { BETWEEN, FIRST, IN_TEXT, IN_RAW, IN_VERBATIM, AFTER_VERBATIM, IN_LITERAL };
 
+/* Close the JSON object that the arguments have formed.
+ * The end mark itself is not consumed here. */
 static size_t end_of_arguments(struct stage *s)
 {
     parser_emit_arguments(s, s->call.n_argument ? "}" : "{}", s->call.n_argument ? 1 : 2);
     return finish(s, 0);
 }
 
+/* Emit the key as JSON and choose how the value is parsed. The key must be shorter than
+ * s->call.key. */
 static size_t argument_begin(struct stage *s, const char *key, size_t n_key, size_t used)
 {
+    CHECK(n_key < sizeof s->call.key, "a key of %zu bytes", n_key);
     struct call *c = &s->call;
     memcpy(c->key, key, n_key);
     c->key[n_key] = 0;
@@ -139,7 +166,8 @@ static size_t argument_begin(struct stage *s, const char *key, size_t n_key, siz
     return used;
 }
 
-/* Find the end of the key at text[0]: YES with the bytes of key and mark. */
+/* Find the end of the key at text[0]. CALL_YES: *n_key is the length of the key, and *used that of
+ * key and mark, in bytes. */
 static enum verdict find_key_end(struct call *c, const char *text, size_t n, size_t *n_key,
                                  size_t *used)
 {
@@ -158,7 +186,7 @@ static enum verdict find_key_end(struct call *c, const char *text, size_t n, siz
     return n < NAME_ROOM ? CALL_MAYBE : CALL_NO;
 }
 
-/* Handle the text between two arguments, or behind the last. */
+/* Handle the text between two arguments, or after the last argument. */
 static size_t argument_next(struct stage *s, const char *text, size_t n, bool end)
 {
     struct call *c = &s->call;
@@ -177,19 +205,21 @@ static size_t argument_next(struct stage *s, const char *text, size_t n, bool en
     if (v == CALL_YES) v = find_key_end(c, text + at, n - at, &n_key, &used);
     if (v == CALL_MAYBE && !end) return 0;
     if (v == CALL_YES) return argument_begin(s, text + at, n_key, at + used);
-    /* a comma before the end, or no argument at all */
+    /* the end follows a comma, or there is no argument */
     if (at > 0 && b->argument_separator && !b->key_begin) return at;
     return end ? finish(s, 0) : end_of_arguments(s);
 }
 
-/* Find the end of a typed value: the bytes before it, and those of its mark in *used. Without one,
- * the bytes that are certainly of the value, and *used is 0. */
+/* Find the end of a typed value. Return the number of bytes before the end, and set *used to the
+ * length of the end mark. Without an end mark, set *used to 0 and return the number of
+ * bytes that certainly belong to the value. */
 static size_t value_end(const struct call *c, const char *text, size_t n, bool end, size_t *used)
 {
     char mark[NAME_ROOM + 64];
     const char *from = c->body->value_end + space_front(c->body->value_end, 64);
     size_t k = strlen(from), n_key = c->body->nested ? strlen(c->key) : 0;
     k -= space_back(from, k);
+    CHECK(k + n_key < sizeof mark, "a mark of %zu bytes", k + n_key);
     memcpy(mark, from, k);
     memcpy(mark + k, c->key, n_key);
     if (c->body->nested) mark[k + n_key++] = '>';
@@ -200,19 +230,21 @@ static size_t value_end(const struct call *c, const char *text, size_t n, bool e
     return n - (end ? 0 : text_partial(text, n, mark));
 }
 
-/* Return the newline that the mark of the end begins with, if text[0, k) ends with it. */
+/* Return the length of the newline at the end of text[0,
+ * k) if the end mark begins with a newline; else 0. */
 static size_t newline_of_mark(const struct call *c, const char *text, size_t k)
 {
     return c->body->value_end[0] == '\n' && k > 0 && text[k - 1] == '\n';
 }
 
+/* End a value. The value ends after n bytes, with its mark. */
 static size_t value_done(struct stage *s, size_t n)
 {
     s->call.part = BETWEEN;
     return n;
 }
 
-/* A string, which is emitted as it is written. */
+/* Emit the text of a string argument as written. */
 static size_t typed_text(struct stage *s, const char *text, size_t n, bool end)
 {
     size_t used, k = value_end(&s->call, text, n, end, &used);
@@ -223,7 +255,7 @@ static size_t typed_text(struct stage *s, const char *text, size_t n, bool end)
     return value_done(s, k + used);
 }
 
-/* A value of another type: its whole text decides. */
+/* Emit a typed value that is not a string. The type depends on the whole text. */
 static size_t typed_raw(struct stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
@@ -235,6 +267,7 @@ static size_t typed_raw(struct stage *s, const char *text, size_t n, bool end)
     return value_done(s, k + used);
 }
 
+/* Parse a value between the marks `verbatim`. Its text may contain other marks. */
 static size_t typed_verbatim(struct stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
@@ -249,6 +282,7 @@ static size_t typed_verbatim(struct stage *s, const char *text, size_t n, bool e
     return p ? k + strlen(mark) : n;
 }
 
+/* Skip the text between the verbatim mark and the end of the value. */
 static size_t after_verbatim(struct stage *s, const char *text, size_t n, bool end)
 {
     size_t used, k = value_end(&s->call, text, n, end, &used);
@@ -298,6 +332,7 @@ static size_t marked_step(struct stage *s, const char *text, size_t n, bool end)
     }
 }
 
+/* Dispatch by form. */
 static size_t one_step(struct stage *s, const char *text, size_t n, bool end)
 {
     switch (s->call.body->form) {
@@ -310,8 +345,10 @@ static size_t one_step(struct stage *s, const char *text, size_t n, bool end)
     }
 }
 
+/* The loop ends if a step neither consumes a byte nor changes a state. */
 size_t call_step(struct stage *s, const char *text, size_t n, bool end)
 {
+    CHECK(s->call.body && !s->call.done, "no call is open, %zu bytes", n);
     size_t at = 0;
     while (at < n && !s->call.done) {
         int part = s->call.part, value = s->call.value.part;

@@ -1,5 +1,9 @@
-/* tool_cohere_command3.c - a list of calls with ids in <|START_ACTION|>; the answer is between
- * marks, too (Command A, R7B and later). */
+/* tool_cohere_command3.c - a list of calls with ids in <|START_ACTION|> (Command A, R7B and later).
+ * Marks surround the answer, too.
+ *
+ *   <|START_ACTION|>[
+ *       {"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Rome"}}
+ *   ]<|END_ACTION|> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_cohere_command3 = {

@@ -1,4 +1,11 @@
-/* tool_command_r.c - a list of calls in a code block after "Action:" (Command R and R+). */
+/* tool_command_r.c - a list of calls in a code block after "Action:" (Command R and R+).
+ *
+ *   Action:
+ *   ```json
+ *   [{"tool_name": "get_weather", "parameters": {"city": "Rome"}}]
+ *   ```
+ *
+ * Later models of Cohere have <|START_ACTION|>. Their templates are excluded by `lacks`. */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_command_r = {

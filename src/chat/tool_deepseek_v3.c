@@ -1,5 +1,10 @@
 /* tool_deepseek_v3.c - calls as the word "function", a mark, NAME and JSON in a code block
- * (DeepSeek V3 and R1). */
+ * (DeepSeek V3 and R1).
+ *
+ *   <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather
+ *   ```json
+ *   {"city": "Rome"}
+ *   ```<｜tool▁call▁end｜><｜tool▁calls▁end｜> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_deepseek_v3 = {

@@ -1,4 +1,9 @@
-/* tool_deepseek_v31.c - calls as NAME, a mark and JSON (DeepSeek V3.1). */
+/* tool_deepseek_v31.c - calls as NAME, a mark and JSON (DeepSeek V3.1).
+ *
+ *   <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Rome"}
+ *   <｜tool▁call▁end｜><｜tool▁calls▁end｜>                              (written without line breaks)
+ *
+ * DeepSeek V3 has the same marks, but a code block. `lacks` distinguishes the templates. */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_deepseek_v31 = {

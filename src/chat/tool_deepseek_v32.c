@@ -1,5 +1,12 @@
-/* tool_deepseek_v32.c - calls in DSML, with a tag for each argument that declares it to be text or
- * JSON (DeepSeek V3.2). */
+/* tool_deepseek_v32.c - calls in DSML (DeepSeek V3.2). The tag of each argument contains its type,
+ * text or JSON.
+ *
+ *   <｜DSML｜function_calls>
+ *   <｜DSML｜invoke name="get_weather">
+ *   <｜DSML｜parameter name="city" string="true">Rome</｜DSML｜parameter>
+ *   <｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>
+ *   </｜DSML｜invoke>
+ *   </｜DSML｜function_calls> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_deepseek_v32 = {

@@ -1,5 +1,11 @@
-/* tool_deepseek_v4.c - calls in DSML, as in DeepSeek V3.2 with another mark around all (DeepSeek
- * V4). */
+/* tool_deepseek_v4.c - calls in DSML (DeepSeek V4). Only the mark around all calls differs from
+ * DeepSeek V3.2.
+ *
+ *   <｜DSML｜tool_calls>
+ *   <｜DSML｜invoke name="get_weather">
+ *   <｜DSML｜parameter name="city" string="true">Rome</｜DSML｜parameter>
+ *   </｜DSML｜invoke>
+ *   </｜DSML｜tool_calls> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_deepseek_v4 = {

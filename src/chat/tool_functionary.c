@@ -1,4 +1,6 @@
-/* tool_functionary.c - calls as <function=NAME>JSON</function> (Functionary 3.1). */
+/* tool_functionary.c - calls as <function=NAME>JSON</function> (Functionary 3.1).
+ *
+ *   <function=get_weather>{"city": "Rome"}</function> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_functionary = {

@@ -1,5 +1,9 @@
 /* tool_functionary_v3_2.c - recipients after >>>: "all" for content, or NAME and JSON in the next
- * line (Functionary 3.2). The prompt ends with the first >>>. */
+ * line (Functionary 3.2). The prompt ends with the first >>>.
+ *
+ *   >>>all
+ *   I will look it up.>>>get_weather
+ *   {"city": "Rome"} */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_functionary_v3_2 = {
@@ -8,4 +12,5 @@ const struct tool_family tool_functionary_v3_2 = {
     .begin = {">>>", ""},
     .body = {{CALL_NAMED, .name_end = "\n"}},
     .content_name = "all",
+    .text = {{.open = "", .middle = "\n", .between = ">>>"}},
 };

@@ -1,5 +1,10 @@
-/* tool_glm45.c - calls as <tool_call>NAME with <arg_key> and <arg_value> for each argument, as raw
- * text (GLM 4.5 and 4.6, Laguna XS). */
+/* tool_glm45.c - calls as <tool_call>NAME with <arg_key> and <arg_value> for each argument (GLM 4.5
+ * and 4.6, Laguna XS). Arguments are raw text.
+ *
+ *   <tool_call>get_weather
+ *   <arg_key>city</arg_key>
+ *   <arg_value>Rome</arg_value>
+ *   </tool_call> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_glm45 = {

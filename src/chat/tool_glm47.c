@@ -1,5 +1,7 @@
-/* tool_glm47.c - calls as <tool_call>NAME with <arg_key> and <arg_value> for each argument, as raw
- * text and without line breaks (GLM 4.7, Laguna S). */
+/* tool_glm47.c - calls as <tool_call>NAME with <arg_key> and <arg_value> for each argument (GLM
+ * 4.7, Laguna S). Arguments are raw text without line breaks.
+ *
+ *   <tool_call>get_weather<arg_key>city</arg_key><arg_value>Rome</arg_value></tool_call> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_glm47 = {

@@ -1,5 +1,8 @@
 /* tool_granite.c - a list of calls after <|tool_call|> (Granite 3), or one object after
- * <function_call> (Granite 20B). */
+ * <function_call> (Granite 20B).
+ *
+ *   <|tool_call|>[{"name": "get_weather", "arguments": {"city": "Rome"}}]
+ *   <function_call>{"name": "get_weather", "arguments": {"city": "Rome"}} */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_granite = {

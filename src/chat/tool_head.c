@@ -1,10 +1,17 @@
-/* tool_head.c - the front of a call, up to its name: decides whether a text is a call.
+/* tool_head.c - the front of a call, up to its name. It decides whether a text is a call.
  *
- * From the name on, a call is a call: what follows is emitted as its arguments, whatever it is.
- * A JSON object may have its name last; it is searched here, and the object is then read again. */
+ * The text is a call as soon as its name is complete. Any following text is emitted as its
+ * arguments. The name may be the last member of a JSON object. This file searches for the name, and
+ * object_step then parses the object again.
+ *
+ * The search stops after NAME_FAR bytes. With more text it continues from its last position.
+ * Without this limit, a text with many openings and no name would be searched from each opening to
+ * the end. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
+
+enum { NAME_FAR = 32 << 10, STRING_MAX = 6 * NAME_ROOM };
 
 /* ---- names ---- */
 
@@ -14,8 +21,8 @@ bool in_name(char c)
            c == '.' || c == '/';
 }
 
-/* Copy a name or an id at text[*at], with a NUL. Returns false if there is none or it is too
- * long. */
+/* Copy a name or an id at text[*at], with a NUL. Return false if the text has no name, or if the
+ * name is too long. */
 static bool read_name(char name[NAME_ROOM], const char *text, size_t n, size_t *at)
 {
     size_t k = 0;
@@ -36,17 +43,18 @@ static enum verdict pass_mark(const char *mark, const char *text, size_t n, size
 
 /* ---- a name, and arguments after marks ---- */
 
-/* Skip [index_mark N] at text[*at]. The id is then the text up to there. */
+/* Skip [index_mark N] at text[*at].
+ * The id is id_prefix and the text from the name up to the new *at. */
 static enum verdict pass_index(const struct call_body *b, const char *text, size_t n, size_t *at,
                                struct head *h)
 {
     size_t begin = *at - strlen(h->name), k = *at;
     enum verdict v = pass_mark(b->index_mark, text, n, &k);
     if (v != CALL_YES) return v;
-    while (k < n && text[k] >= '0' && text[k] <= '9') k++;
-    if (k == n) return CALL_MAYBE;
     size_t n_prefix = strlen(b->id_prefix);
+    while (k < n && n_prefix + k - begin < NAME_ROOM && text[k] >= '0' && text[k] <= '9') k++;
     if (n_prefix + k - begin >= NAME_ROOM) return CALL_NO;
+    if (k == n) return CALL_MAYBE;
     memcpy(h->id, b->id_prefix, n_prefix);
     memcpy(h->id + n_prefix, text + begin, k - begin);
     h->id[n_prefix + k - begin] = 0;
@@ -54,6 +62,7 @@ static enum verdict pass_index(const struct call_body *b, const char *text, size
     return CALL_YES;
 }
 
+/* Copy the id after id_mark to h->id. */
 static enum verdict pass_id(const struct call_body *b, const char *text, size_t n, size_t *at,
                             struct head *h)
 {
@@ -66,7 +75,7 @@ static enum verdict pass_id(const struct call_body *b, const char *text, size_t 
     return CALL_YES;
 }
 
-/* Read the name and everything up to the arguments. */
+/* Parse the name and all text before the arguments. */
 static enum verdict marked_name(const struct call_body *b, const char *text, size_t n,
                                 struct head *h, size_t *at)
 {
@@ -79,6 +88,8 @@ static enum verdict marked_name(const struct call_body *b, const char *text, siz
     return name_end == CALL_NO && v == CALL_MAYBE ? CALL_MAYBE : name_end;
 }
 
+/* Parse the head of CALL_NAMED. The body of CALL_NAMED must be an object, because text with a mark
+ * and a word may be content. */
 static enum verdict named_head(struct stage *s, const struct call_body *b, const char *text,
                                size_t n, struct head *h)
 {
@@ -89,7 +100,7 @@ static enum verdict named_head(struct stage *s, const struct call_body *b, const
     const char *content = s->tools->content_name;
     size_t n_name = strlen(h->name);
     if (content && strcmp(h->name, content) == 0) {
-        h->n_used = n_name + (text[n_name] == '\n'); /* further blanks belong to the content */
+        h->n_used = n_name + (text[n_name] == '\n'); /* further blanks are content */
         return CALL_YES;
     }
     at += space_front(text + at, n - at);
@@ -97,7 +108,7 @@ static enum verdict named_head(struct stage *s, const struct call_body *b, const
     return text[at] == '{' ? CALL_YES : CALL_NO;
 }
 
-/* Return whether the text after the name begins an argument, or ends the call. */
+/* Return whether an argument or the end of the call follows the name. */
 static enum verdict first_argument(struct stage *s, const struct call_body *b, const char *text,
                                    size_t n)
 {
@@ -126,7 +137,8 @@ static enum verdict marked_head(struct stage *s, const struct call_body *b, cons
 
 enum { OPEN, KEY, COLON, VALUE, SKIP, NEXT };
 
-/* Decode the JSON string text[0, n) into out. Returns false if it is none, empty or too long. */
+/* Decode the JSON string text[0, n) into out. Return false if the text is not a string, or if the
+ * string is empty or too long. */
 static bool decode(struct stage *s, const char *text, size_t n, char out[NAME_ROOM])
 {
     struct json *j = NULL;
@@ -150,12 +162,13 @@ size_t string_len(const char *text, size_t n)
     return 0;
 }
 
+/* Return true if the JSON string text[0, n), with its quotes, is `key`. */
 static bool same(const char *text, size_t n, const char *key)
 {
     return key && n == strlen(key) + 2 && memcmp(text + 1, key, n - 2) == 0;
 }
 
-/* Skip a value. Returns true at its end. */
+/* Skip a value. Return true at the value's end. */
 static bool skip_value(struct head_scan *c, const char *text, size_t n)
 {
     for (; c->at < n; c->at++) {
@@ -175,17 +188,18 @@ static bool skip_value(struct head_scan *c, const char *text, size_t n)
     return false;
 }
 
-/* Read a string of a length that matters. NO: it is none, or too long. */
+/* Parse a string with a maximum length.
+ * CALL_NO: the text is not a string, or the string is too long. */
 static enum verdict read_string(struct head_scan *c, const char *text, size_t n, size_t *k)
 {
     if (text[c->at] != '"') return CALL_NO;
     *k = string_len(text + c->at, n - c->at);
-    if (*k > 6 * NAME_ROOM) return CALL_NO;
-    if (*k == 0) return n - c->at > 6 * NAME_ROOM ? CALL_NO : CALL_MAYBE;
+    if (*k > STRING_MAX) return CALL_NO;
+    if (*k == 0) return n - c->at > STRING_MAX ? CALL_NO : CALL_MAYBE;
     return CALL_YES;
 }
 
-/* Read a member's value. The name and the id are kept, others are skipped. */
+/* Parse a member's value. Store the name and the id, and skip all other members. */
 static enum verdict read_member(struct head_scan *c, const struct call_body *b, const char *text,
                                 size_t n)
 {
@@ -202,12 +216,14 @@ static enum verdict read_member(struct head_scan *c, const struct call_body *b, 
     return CALL_YES;
 }
 
+/* Return true if the search has found all that a head needs. */
 static bool named(const struct head_scan *c, const struct call_body *b)
 {
     return c->n_name > 0 && (!b->id_key || c->n_id > 0);
 }
 
-/* One step of the search. MAYBE: c->part goes on with more text; YES: it goes on here. */
+/* Do one step of the search. CALL_MAYBE: the search continues in state c->part with more text.
+ * CALL_YES: the search continues in state c->part with this text. */
 static enum verdict search_step(struct head_scan *c, const struct call_body *b, const char *text,
                                 size_t n)
 {
@@ -239,6 +255,8 @@ static enum verdict search_step(struct head_scan *c, const struct call_body *b, 
     }
 }
 
+/* Search for the name of a JSON call. c->at is the position of the search, and c->part its state.
+ * Both survive a CALL_MAYBE. */
 static enum verdict search(struct head_scan *c, const struct call_body *b, const char *text,
                            size_t n)
 {
@@ -252,19 +270,22 @@ static enum verdict search(struct head_scan *c, const struct call_body *b, const
     }
 }
 
+/* Parse the head of CALL_OBJECT. The members before the name are parsed twice: here, and by
+ * object_step after the decision. */
 static enum verdict object_head(struct stage *s, const struct call_body *b, const char *text,
                                 size_t n, struct head *h)
 {
     struct head_scan *c = &s->head;
     if (c->body != b) *c = (struct head_scan){.body = b};
-    enum verdict v = search(c, b, text, n);
+    enum verdict v = search(c, b, text, n < NAME_FAR ? n : NAME_FAR);
+    if (v == CALL_MAYBE && n >= NAME_FAR) return CALL_NO;
     if (v != CALL_YES) return v;
     if (!decode(s, text + c->name, c->n_name, h->name)) return CALL_NO;
     if (c->n_id > 0 && !decode(s, text + c->id, c->n_id, h->id)) *h->id = 0;
     return CALL_YES;
 }
 
-/* {NAME: */
+/* Parse {NAME: and store the name in h. */
 static enum verdict keyed_head(struct stage *s, const char *text, size_t n, struct head *h)
 {
     struct head_scan c = {0};
@@ -281,6 +302,7 @@ static enum verdict keyed_head(struct stage *s, const char *text, size_t n, stru
     return v;
 }
 
+/* Parse the head of a list of calls. An empty list is a message without calls. */
 static enum verdict list_head(struct stage *s, const struct call_body *b, const char *text,
                               size_t n, struct head *h)
 {
@@ -295,7 +317,7 @@ static enum verdict list_head(struct stage *s, const struct call_body *b, const 
     return v;
 }
 
-/* ---- any form ---- */
+/* ---- the head of a call of any form ---- */
 
 static enum verdict head_of(struct stage *s, const struct call_body *b, const char *text, size_t n,
                             struct head *h)
@@ -313,6 +335,7 @@ static enum verdict head_of(struct stage *s, const struct call_body *b, const ch
     }
 }
 
+/* Parse the head of one call of a list, after its bracket or comma. */
 enum verdict call_item(struct stage *s, const char *text, size_t n, bool end, struct head *h)
 {
     const struct call_body *b = s->call.body;
@@ -323,10 +346,13 @@ enum verdict call_item(struct stage *s, const char *text, size_t n, bool end, st
     return v == CALL_MAYBE && end ? CALL_NO : v;
 }
 
+/* Try the forms of the family in their order. *body is the form of the call. */
 enum verdict call_head(struct stage *s, const char *text, size_t n, bool end, struct head *h,
                        const struct call_body **body)
 {
-    for (const struct call_body *b = s->tools->body; b->form != CALL_FORM_END; b++) {
+    /* the search has already excluded the forms before s->head.body */
+    const struct call_body *b = s->head.body ? s->head.body : s->tools->body;
+    for (; b->form != CALL_FORM_END; b++) {
         *h = (struct head){0};
         enum verdict v = n > 0 ? head_of(s, b, text, n, h) : CALL_MAYBE;
         if (v == CALL_MAYBE && end) v = CALL_NO;

@@ -1,6 +1,13 @@
 /* tool_hermes.c - calls as <tool_call>{"name": ..., "arguments": {...}}</tool_call> (Hermes, Qwen
- * 2.5 and 3). Models also write "parameters" for "arguments". Ids are ignored: an id written by the
- * model may repeat one of the conversation. */
+ * 2.5 and 3). Models also write "parameters" for "arguments". Ids are ignored, because the model
+ * may repeat an id of the conversation.
+ *
+ *   <tool_call>
+ *   {"name": "get_weather", "arguments": {"city": "Rome"}}
+ *   </tool_call>
+ *
+ * granite4, ernie45 and others have the same form and are aliases. The templates of qwen3_coder
+ * have other marks inside <tool_call>, so `has` requires a quoted name. */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_hermes = {

@@ -1,4 +1,7 @@
-/* tool_internlm.c - a call after <|action_start|><|plugin|> (InternLM 2). */
+/* tool_internlm.c - a call after <|action_start|><|plugin|> (InternLM 2).
+ *
+ *   <|action_start|><|plugin|>{"name": "get_weather", "parameters": {"city":
+ * "Rome"}}<|action_end|> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_internlm = {

@@ -1,4 +1,6 @@
-/* tool_jamba.c - a list of calls in <tool_calls> (Jamba, Apriel, Hunyuan A13B). */
+/* tool_jamba.c - a list of calls in <tool_calls> (Jamba, Apriel, Hunyuan A13B).
+ *
+ *   <tool_calls>[{"name": "get_weather", "arguments": {"city": "Rome"}}]</tool_calls> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_jamba = {

@@ -1,4 +1,10 @@
-/* tool_kimi_k2.c - calls as functions.NAME:N, which is the id, a mark and JSON (Kimi K2). */
+/* tool_kimi_k2.c - calls as an id functions.NAME:N, a mark and JSON (Kimi K2).
+ *
+ *   <|tool_calls_section_begin|>
+ *   <|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{"city": "Rome"}
+ *   <|tool_call_end|><|tool_calls_section_end|>                       (written without line breaks)
+ *
+ * The call's id is functions.get_weather:0, with the number that the model wrote. */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_kimi_k2 = {

@@ -1,4 +1,8 @@
-/* tool_lfm2.c - a list of calls in the syntax of Python after <|tool_call_start|> (LFM 2 and 2.5). */
+/* tool_lfm2.c - a list of calls in the syntax of Python after <|tool_call_start|> (LFM 2, 2.5).
+ *
+ *   <|tool_call_start|>[get_weather(city="Rome", days=3), get_time(city="Rome")]<|tool_call_end|>
+ *
+ * There is no `text`, so calls cannot be forced. */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_lfm2 = {
@@ -10,4 +14,5 @@ const struct tool_family tool_lfm2 = {
               .value = VALUE_PYTHON}},
     .end = {")"},
     .separator = ", ",
+    .text = {CALL_TEXT_PYTHON("<|tool_call_start|>[", ", ", "]<|tool_call_end|>")},
 };

@@ -1,25 +1,26 @@
-/* tool_literal.c - literals of Python, and JSON with bare keys and quotes of its own, to JSON.
+/* tool_literal.c - conversion of literals to JSON: literals of Python, and literals with bare keys
+ * and special quotes.
  *
- * Any text becomes JSON: a word that is no number and no constant is a string, a missing value is
- * null, a bracket closes the innermost one. At the outermost level the literal ends before a comma
- * or a closing bracket. */
+ * Any text becomes JSON. A word that is neither a number nor a constant is a string, and a missing
+ * value is null. A bracket closes the innermost level. A comma or closing bracket at the outermost
+ * level follows the literal. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
 
-enum { ITEM, COLON, VALUE }; /* what follows at a level; COLON and VALUE: of objects */
+enum { ITEM, COLON, VALUE }; /* next part of a level; COLON and VALUE: only in objects */
 
 static void put(struct stage *s, const char *text)
 {
     parser_emit_arguments(s, text, strlen(text));
 }
 
-/* A key or value begins. Returns true if it is a key. */
+/* Begin a key or value. Return true for a key. */
 static bool item_begin(struct stage *s)
 {
     struct value *v = &s->call.value;
     bool key = v->level[v->depth].map && v->level[v->depth].phase == ITEM;
-    if (v->level[v->depth].phase == COLON) { /* {'a' 'b'}: a key without value */
+    if (v->level[v->depth].phase == COLON) { /* a key without a value, as in {'a' 'b'} */
         put(s, ": null");
         v->level[v->depth].phase = ITEM;
         key = true;
@@ -29,6 +30,8 @@ static bool item_begin(struct stage *s)
     return key;
 }
 
+/* End a key or value. A key is followed by a colon; a value ends its item. At depth 0 the value
+ * ends the literal. */
 static void item_end(struct stage *s)
 {
     struct value *v = &s->call.value;
@@ -39,6 +42,7 @@ static void item_end(struct stage *s)
 
 /* ---- strings ---- */
 
+/* End a string. n: consumed bytes, with the closing quote. */
 static size_t text_close(struct stage *s, size_t n)
 {
     put(s, "\"");
@@ -48,6 +52,7 @@ static size_t text_close(struct stage *s, size_t n)
     return n;
 }
 
+/* Emit a code point; U+FFFD if it is none. */
 static void put_utf8(struct stage *s, int cp)
 {
     struct buf b = {0};
@@ -59,7 +64,8 @@ static void put_utf8(struct stage *s, int cp)
     buf_deinit(&b);
 }
 
-/* Emit the character of Python's escape at text[0]. Returns its length, 0 if more is needed. */
+/* Emit the character of Python's escape at text[0]. Return the length of the escape; 0 if more text
+ * is needed. */
 static size_t python_escape(struct stage *s, const char *text, size_t n, bool end)
 {
     static const char from[] = "ntrbf0av'\"\\", to[] = "\n\t\r\b\f\0\a\v'\"\\";
@@ -74,7 +80,7 @@ static size_t python_escape(struct stage *s, const char *text, size_t n, bool en
         n < 2 + (size_t)n_hex || (n_hex == 8 && text[2] != '0') ? -1 : hex_value(text + 2, n_hex);
     if (cp < 0) return value_text(s, text, 2), 2;
     if (cp < 0xD800 || cp > 0xDBFF) return put_utf8(s, cp), 2 + (size_t)n_hex;
-    if (n < 12 && !end) return 0; /* JSON's pairs of surrogates */
+    if (n < 12 && !end) return 0; /* a pair of surrogates, as in JSON */
     int low = n >= 12 && text[6] == '\\' && text[7] == 'u' ? hex_value(text + 8, 4) : -1;
     bool pair = low >= 0xDC00 && low <= 0xDFFF;
     return put_utf8(s, pair ? 0x10000 + ((cp & 0x3FF) << 10) + (low & 0x3FF) : 0xFFFD),
@@ -96,6 +102,7 @@ static size_t python_text(struct stage *s, const char *text, size_t n, bool end)
     return 1;
 }
 
+/* Emit the text up to the string mark. A part of the mark at the end stays held. */
 static size_t marked_text(struct stage *s, const char *text, size_t n, bool end)
 {
     const char *mark = s->call.body->string_mark, *p = memmem(text, n, mark, strlen(mark));
@@ -104,7 +111,7 @@ static size_t marked_text(struct stage *s, const char *text, size_t n, bool end)
     return p ? text_close(s, k + strlen(mark)) : k;
 }
 
-/* Begin a string at text[0]. Returns the bytes of its quote, 0 if more text is needed. */
+/* Begin a string at text[0]. Return the length of the string's quote; 0 if more text is needed. */
 static size_t text_begin(struct stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
@@ -119,6 +126,7 @@ static size_t text_begin(struct stage *s, const char *text, size_t n, bool end)
 
 /* ---- words and brackets ---- */
 
+/* Return true if the text is a number of JSON. */
 static bool is_number(const char *text, size_t n)
 {
     struct json *j = NULL;
@@ -129,6 +137,7 @@ static bool is_number(const char *text, size_t n)
     return ok;
 }
 
+/* Return the JSON constant of a word of Python or JSON; NULL if none. */
 static const char *constant(const char *text, size_t n)
 {
     static const char *const words[][2] = {{"true", "true"},   {"True", "true"}, {"false", "false"},
@@ -138,6 +147,8 @@ static const char *constant(const char *text, size_t n)
     return NULL;
 }
 
+/* Emit a bare word. The word ends at the next delimiter, which may not have arrived yet. v->at is
+ * the searched length. */
 static size_t word(struct stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
@@ -160,11 +171,13 @@ static size_t word(struct stage *s, const char *text, size_t n, bool end)
     return i;
 }
 
+/* Open a list or an object. "(" opens a list, as a tuple of Python. */
 static size_t open_bracket(struct stage *s, char c)
 {
     struct value *v = &s->call.value;
     bool map = c == '{', key = v->level[v->depth].map && v->level[v->depth].phase != VALUE;
-    if (key || v->depth == LITERAL_DEPTH_MAX) return 1; /* cannot be kept */
+    /* JSON has no such key, and deeper levels are not stored */
+    if (key || v->depth == LITERAL_DEPTH_MAX) return 1;
     item_begin(s);
     put(s, map ? "{" : "[");
     v->depth++;
@@ -174,6 +187,7 @@ static size_t open_bracket(struct stage *s, char c)
     return 1;
 }
 
+/* Complete a pair whose value is missing: {"a"} and {"a":}. */
 static void finish_pair(struct stage *s)
 {
     struct value *v = &s->call.value;
@@ -192,7 +206,7 @@ static size_t close_bracket(struct stage *s)
     return 1;
 }
 
-/* The outermost level has one value, perhaps none. */
+/* End the literal. Emit null if the literal has no value. */
 static size_t close_literal(struct stage *s)
 {
     if (!s->call.value.level[0].any) put(s, "null");
@@ -200,6 +214,8 @@ static size_t close_literal(struct stage *s)
     return 0;
 }
 
+/* Handle a delimiter. At depth 0, a comma or closing bracket belongs to the call, not to the
+ * literal. */
 static size_t sign(struct stage *s, char c)
 {
     struct value *v = &s->call.value;

@@ -1,5 +1,8 @@
-/* tool_llama3_json.c - a message that is {"name": ..., "parameters": {...}}, or several with "; "
- * between them (Llama 3.1 to 3.3). A call has no mark: any other message is content. */
+/* tool_llama3_json.c - a message that is {"name": ..., "parameters": {...}} (Llama 3.1 to 3.3).
+ * Several calls have "; " between them. A call has no mark, so any other message is content.
+ *
+ *   {"name": "get_weather", "parameters": {"city": "Rome"}}; {"name": "get_time", "parameters":
+ * {}} */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_llama3_json = {

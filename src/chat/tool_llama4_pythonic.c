@@ -1,5 +1,7 @@
-/* tool_llama4_pythonic.c - a message that is a list of calls in the syntax of Python, perhaps
- * between marks (Llama 4). */
+/* tool_llama4_pythonic.c - a message that is a list of calls in the syntax of Python (Llama 4). The
+ * list may be between marks.
+ *
+ *   <|python_start|>[get_weather(city="Rome", days=3)]<|python_end|> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_llama4_pythonic = {
@@ -13,4 +15,5 @@ const struct tool_family tool_llama4_pythonic = {
     .end = {")"},
     .separator = ", ",
     .start_only = true,
+    .text = {CALL_TEXT_PYTHON("<|python_start|>[", ", ", "]<|python_end|>")},
 };

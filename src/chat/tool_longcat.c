@@ -1,4 +1,8 @@
-/* tool_longcat.c - calls as JSON in <longcat_tool_call> (LongCat). */
+/* tool_longcat.c - calls as JSON in <longcat_tool_call> (LongCat).
+ *
+ *   <longcat_tool_call>
+ *   {"name": "get_weather", "arguments": {"city": "Rome"}}
+ *   </longcat_tool_call> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_longcat = {

@@ -1,5 +1,8 @@
-/* tool_minicpm5.c - calls as <function name="NAME"> with <param name="KEY"> for each argument, as
- * raw text or CDATA (MiniCPM 5). */
+/* tool_minicpm5.c - calls as <function name="NAME"> with <param name="KEY"> for each argument
+ * (MiniCPM 5). Arguments are raw text or CDATA.
+ *
+ *   <function name="get_weather"><param name="city">Rome</param></function>
+ *   <function name="run"><param name="code"><![CDATA[if (a < b) return;]]></param></function> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_minicpm5 = {
@@ -10,4 +13,9 @@ const struct tool_family tool_minicpm5 = {
               .value_end = "</param>", .verbatim = {"<![CDATA[", "]]>"}}},
     .end = {"</function>"},
     .separator = "\n",
+    .text = {{.open = "<function name=\"",
+              .middle = "\">",
+              .close = "</function>",
+              .between = "\n",
+              .style = "minicpm5_xml"}},
 };

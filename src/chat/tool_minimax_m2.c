@@ -1,5 +1,11 @@
-/* tool_minimax_m2.c - calls as <invoke name="NAME"> with <parameter name="KEY"> for each argument,
- * as raw text, all in <minimax:tool_call> (MiniMax M2). */
+/* tool_minimax_m2.c - calls as <invoke name="NAME"> with <parameter name="KEY"> for each argument
+ * (MiniMax M2). Arguments are raw text. All calls are in <minimax:tool_call>.
+ *
+ *   <minimax:tool_call>
+ *   <invoke name="get_weather">
+ *   <parameter name="city">Rome</parameter>
+ *   </invoke>
+ *   </minimax:tool_call> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_minimax_m2 = {

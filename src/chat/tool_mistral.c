@@ -1,6 +1,12 @@
-/* tool_mistral.c - calls after [TOOL_CALLS]: a list of objects with ids (Mistral Nemo, 7B v0.3), or
- * a name, an optional id and [ARGS]{...} (Small 3.2, Devstral, Ministral), each call after its own
- * mark. */
+/* tool_mistral.c - calls after [TOOL_CALLS]. Mistral Nemo and 7B v0.3 write a list of objects with
+ * ids. Small 3.2, Devstral and Ministral write NAME, an optional id and [ARGS]{...}, each call
+ * after its own mark.
+ *
+ *   [TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Rome"}, "id": "aB3dE6gH9"}]
+ *   [TOOL_CALLS]get_weather[CALL_ID]aB3dE6gH9[ARGS]{"city": "Rome"}
+ *   [TOOL_CALLS]get_weather[ARGS]{"city": "Rome"}
+ *
+ * An id has nine letters or digits. Templates reject other ids. */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_mistral = {

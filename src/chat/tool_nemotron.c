@@ -1,4 +1,6 @@
-/* tool_nemotron.c - a list of calls in <TOOLCALL> (Nemotron Nano 2). */
+/* tool_nemotron.c - a list of calls in <TOOLCALL> (Nemotron Nano 2).
+ *
+ *   <TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Rome"}}]</TOOLCALL> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_nemotron = {

@@ -1,4 +1,9 @@
-/* tool_olmo3.c - calls in the syntax of Python, each in a line, in <function_calls> (Olmo 3). */
+/* tool_olmo3.c - calls in the syntax of Python, each in a line, in <function_calls> (Olmo 3).
+ *
+ *   <function_calls>
+ *   get_weather(city="Rome", days=3)
+ *   get_time(city="Rome")
+ *   </function_calls> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_olmo3 = {
@@ -10,4 +15,5 @@ const struct tool_family tool_olmo3 = {
               .value = VALUE_PYTHON}},
     .end = {")"},
     .separator = "\n",
+    .text = {CALL_TEXT_PYTHON("<function_calls>", "\n", "</function_calls>")},
 };

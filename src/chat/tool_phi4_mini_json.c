@@ -1,4 +1,6 @@
-/* tool_phi4_mini_json.c - a list of calls after "functools" (Phi-4 mini). */
+/* tool_phi4_mini_json.c - a list of calls after "functools" (Phi-4 mini).
+ *
+ *   functools[{"name": "get_weather", "arguments": {"city": "Rome"}}] */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_phi4_mini_json = {

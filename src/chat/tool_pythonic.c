@@ -1,5 +1,6 @@
-/* tool_pythonic.c - a message that is a list of calls in the syntax of Python (Llama 3.2,
- * ToolACE). */
+/* tool_pythonic.c - a message that is a list of calls in the syntax of Python (Llama 3.2, ToolACE).
+ *
+ *   [get_weather(city="Rome", days=3), get_time(city="Rome")] */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_pythonic = {
@@ -11,4 +12,5 @@ const struct tool_family tool_pythonic = {
     .end = {")"},
     .separator = ", ",
     .start_only = true,
+    .text = {CALL_TEXT_PYTHON("[", ", ", "]")},
 };

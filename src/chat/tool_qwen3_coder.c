@@ -1,5 +1,16 @@
-/* tool_qwen3_coder.c - calls as <tool_call><function=NAME> with <parameter=KEY> for each argument,
- * as raw text (Qwen 3 Coder and 3.5, Nemotron 3, Step 3.5). Models also omit <tool_call>. */
+/* tool_qwen3_coder.c - calls as <tool_call><function=NAME> with <parameter=KEY> for each argument
+ * (Qwen 3 Coder and 3.5, Nemotron 3, Step 3.5). Arguments are raw text. Models sometimes omit
+ * <tool_call>.
+ *
+ *   <tool_call>
+ *   <function=get_weather>
+ *   <parameter=city>
+ *   Rome
+ *   </parameter>
+ *   </function>
+ *   </tool_call>
+ *
+ * The line breaks around a value belong to the marks, so that a value may have its own. */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_qwen3_coder = {

@@ -1,5 +1,11 @@
-/* tool_seed_oss.c - calls as <seed:tool_call><function=NAME> with <parameter=KEY> for each
- * argument, as raw text (Seed-OSS). */
+/* tool_seed_oss.c - calls as <seed:tool_call><function=NAME> with <parameter=KEY> for each argument
+ * (Seed-OSS). Arguments are raw text.
+ *
+ *   <seed:tool_call>
+ *   <function=get_weather>
+ *   <parameter=city>Rome</parameter>
+ *   </function>
+ *   </seed:tool_call> */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_seed_oss = {

@@ -1,9 +1,9 @@
-/* tool_tag.c - the structural tag of an answer: reasoning, then calls in the form of their
- * family, content, or free text with calls in it.
+/* tool_tag.c - the structural tag of an answer: reasoning, then calls in the form of their family,
+ * content, or free text that contains calls.
  *
  * A special token has no bytes in a grammar (grammar.c). So each mark of a family is written as
- * text or as tokens, as the tokenizer encodes it. Free text excludes a mark in both forms,
- * because the parser sees only its text. */
+ * text or as tokens, by the tokenizer's encoding. Free text excludes a mark in both forms, because
+ * the parser gets only the text of a mark. */
 #include "chat/parser_impl.h"
 
 #include "base/json_out.h"
@@ -12,34 +12,34 @@
 
 enum { NAME_BYTE_MAX = 256, TOOL_MAX = 1000 };
 
-/* The first part of a mark, which is common to its spellings with other blanks (parser_impl.h). */
+/* First part of a mark. It does not depend on the blanks in the mark (parser_impl.h). */
 struct mark {
-    const char *text;
+    const char *text; /* borrowed */
     size_t n;
 };
 
 enum { MARK_MAX = 5 };
 
 struct tagger {
-    const struct chat_answer *a;
-    const struct tool_family *family; /* NULL if there are no calls */
-    const struct call_text *text;
-    struct mark mark
-        [MARK_MAX]; /* [n_mark]: begin calls in the family's parser; mark[0] begins written calls */
+    const struct chat_answer *a;      /* borrowed */
+    const struct tool_family *family; /* static; NULL if the answer has no calls */
+    const struct call_text *text;     /* form of written calls, static */
+    /* marks that begin calls for the family's parser [n_mark]; mark[0] begins written calls */
+    struct mark mark[MARK_MAX];
     size_t n_mark;
-    struct json_out o;
+    struct json_out o; /* writer of the tag, into the caller's buf */
 };
 
 /* ---- formats ---- */
 
-/* Begin an object {"type": type}. key: NULL in a list. */
+/* Begin an object {"type": type}. key: name of the member; NULL in a list. */
 static void begin_format(struct tagger *g, const char *key, const char *type)
 {
     out_object(&g->o, key);
     out_word(&g->o, "type", type);
 }
 
-/* Begin a format with the list "elements". end_list ends both. */
+/* Begin a format with the list "elements". end_list ends the list and the format. */
 static void begin_list(struct tagger *g, const char *key, const char *type)
 {
     begin_format(g, key, type);
@@ -66,7 +66,7 @@ static void put_regex(struct tagger *g, const char *pattern)
     out_end(&g->o);
 }
 
-/* Return the length of the special token that text begins with; 0 if none. */
+/* Return the length in bytes of the special token at the front of text; 0 if none. */
 static size_t special_at(const struct tagger *g, const char *text, size_t n)
 {
     return g->a->special ? g->a->special(g->a->special_arg, text, n) : 0;
@@ -79,7 +79,7 @@ static bool has_special(const struct tagger *g, const char *text, size_t n)
     return false;
 }
 
-/* Put a text of the family as strings and special tokens: at least one element. */
+/* Put a text of the family as at least one string or special token. */
 static void put_text(struct tagger *g, const char *text, size_t n)
 {
     size_t begin = 0, k;
@@ -95,6 +95,7 @@ static void put_text(struct tagger *g, const char *text, size_t n)
     if (begin < n || n == 0) put_const(g, text + begin, n - begin);
 }
 
+/* Put a text; nothing if it is NULL. */
 static void put_word(struct tagger *g, const char *text)
 {
     if (text) put_text(g, text, strlen(text));
@@ -132,12 +133,13 @@ static void put_free(struct tagger *g, const struct mark *mark, size_t n)
 
 /* ---- calls ---- */
 
+/* Return the text; "" for NULL. NULL is "". */
 static const char *or_empty(const char *text)
 {
     return text ? text : "";
 }
 
-/* Return the text before the first blank, or before the first < that follows a >. */
+/* Return the part of a mark before its first blank, or before its first < that follows a >. */
 static struct mark first_part(const char *text)
 {
     size_t n = 0;
@@ -152,12 +154,14 @@ static const char *written(const struct tagger *g)
     return g->text->begin && *g->text->begin ? g->text->begin : or_empty(g->text->open);
 }
 
+/* Return true if m contains the text of `part`. */
 static bool contains(const struct mark *m, const struct mark *part)
 {
     return memmem(m->text, m->n, part->text, part->n) != NULL;
 }
 
-/* Move the shortest mark that begins the written text to mark[0]. Return false if there is none. */
+/* Move the shortest mark that begins the written text to mark[0].
+ * Return false if no mark begins it. */
 static bool find_trigger(struct tagger *g)
 {
     size_t at = MARK_MAX;
@@ -171,9 +175,9 @@ static bool find_trigger(struct tagger *g)
     return true;
 }
 
-/* Set the marks that begin calls for the family's parser; none if some calls have no mark.
- * mark[0] is in written calls. A text without it contains no mark that contains it, so these are
- * left out. */
+/* Set the marks that begin calls for the family's parser; none if some calls have no mark. mark[0]
+ * is the mark of written calls. Marks that contain mark[0] are omitted, because a text without
+ * mark[0] cannot contain them. */
 static void find_marks(struct tagger *g)
 {
     const struct tool_family *f = g->family;
@@ -201,23 +205,39 @@ static void put_name(struct tagger *g, const struct chat_tool *tool)
     buf_deinit(&b);
 }
 
-/* Put the arguments of a call. Without a schema they are any object. In a style that names each
- * argument, they are then free text up to the end of the call. */
+/* Put the quote of strings: its text or its token. */
+static void put_quote(struct tagger *g, const char *mark)
+{
+    size_t n = strlen(mark);
+    bool token = special_at(g, mark, n) == n;
+    if (token) out_object(&g->o, "quote");
+    out_text(&g->o, token ? "token" : "quote", mark, n);
+    if (token) out_end(&g->o);
+}
+
+/* Put the arguments of a call: any object if the tool has no schema. In this case, a style that
+ * names each argument permits free text up to the end of the call. */
 static void put_arguments(struct tagger *g, const struct chat_tool *tool)
 {
     static const char object[] = "{\"type\":\"object\"}";
     struct mark end[] = {first_part(or_empty(g->text->close)), g->mark[0]};
-    if (!tool->schema && g->text->style) return put_free(g, end, g->n_mark ? 2 : 1);
+    const struct call_body *body = g->family->body;
+    bool typed = body->form == CALL_MARKED && body->value == VALUE_TYPED;
+    if (!tool->schema && typed) return put_free(g, end, g->n_mark ? 2 : 1);
     begin_format(g, NULL, "json_schema");
     if (tool->schema)
         out_raw(&g->o, "json_schema", tool->schema, tool->n_schema);
     else
         out_raw(&g->o, "json_schema", object, sizeof object - 1);
     if (g->text->style) out_word(&g->o, "style", g->text->style);
+    if (body->string_mark) put_quote(g, body->string_mark);
+    const char *key = or_empty(body->key_begin);
+    size_t n_token = special_at(g, key, strlen(key));
+    if (n_token) out_text(&g->o, "token", key, n_token);
     out_end(&g->o);
 }
 
-/* Put a call as a tag, without its first n_skip bytes, which are already written. */
+/* Put a call as a tag, without the call's first n_skip bytes, which are already written. */
 static void put_call(struct tagger *g, const struct chat_tool *tool, size_t n_skip)
 {
     const char *open = or_empty(g->text->open) + n_skip;
@@ -234,7 +254,7 @@ static void put_call(struct tagger *g, const struct chat_tool *tool, size_t n_sk
     out_end(&g->o);
 }
 
-/* Put one or more calls with separators; exactly one if `one`. */
+/* Put one or more calls with separators. one: put only one call. */
 static void put_separated(struct tagger *g, size_t n_skip, bool one)
 {
     begin_format(g, NULL, "tags_with_separator");
@@ -259,12 +279,13 @@ static void put_calls(struct tagger *g, size_t n_skip, bool one)
     end_list(g);
 }
 
+/* Return true if the request or the family permits only one call. */
 static bool one_call(const struct tagger *g)
 {
     return g->a->one_call || g->text->single;
 }
 
-/* ---- free text with calls in it ---- */
+/* ---- free text that contains calls ---- */
 
 /* Put free text in which mark[0] begins calls. */
 static void put_triggered(struct tagger *g)
@@ -282,8 +303,8 @@ static void put_triggered(struct tagger *g)
     out_end(&g->o);
 }
 
-/* Put free text in which a special token begins calls: star(text calls) text, or text
- * optional(calls) if there is at most one. */
+/* Put free text in which a special token begins calls. The form is star(text calls) text, or text
+ * optional(calls) if at most one call is permitted. */
 static void put_triggered_token(struct tagger *g)
 {
     bool one = one_call(g);
@@ -299,27 +320,144 @@ static void put_triggered_token(struct tagger *g)
     end_list(g);
 }
 
-/* Put calls without a mark, or free text. A message that begins with a brace is calls. */
+/* Put calls without a mark, or free text. A message that begins with a brace is calls. The text
+ * excludes the marks of calls in other forms. */
 static void put_unmarked(struct tagger *g, char brace)
 {
-    static const char blank[] = " \\t\\n\\x0b\\x0c\\r";
-    struct buf b = {0};
+    const struct tool_family *f = g->family;
+    const char *const all[] = {f->section_begin, f->begin[0], f->begin[1], f->begin[2]};
+    struct mark other[4];
+    size_t n = 0;
+    for (int i = 0; i < 4; i++)
+        if (all[i] && *all[i] && *all[i] != brace) other[n++] = first_part(all[i]);
     begin_list(g, NULL, "or");
     put_calls(g, 0, one_call(g));
-    buf_addf(&b, "[%s]*([^%s\\%c][\\s\\S]*)?", blank, blank, brace);
-    g->o.b->failed |= b.failed;
-    put_regex(g, b.data ? b.data : "");
+    begin_format(g, NULL, "any_text");
+    put_words(g, "excludes", other, n);
+    out_text(&g->o, "first_not", &brace, 1);
+    out_end(&g->o);
     end_list(g);
-    buf_deinit(&b);
 }
 
-/* Put free text with calls in it. ERR_UNSUPPORTED if no mark distinguishes the calls. */
+/* Put free text, then optional calls after a separator. */
+static void put_text_before_calls(struct tagger *g)
+{
+    const struct mark between = first_part(or_empty(g->text->between));
+    put_free(g, &between, 1);
+    begin_format(g, NULL, "optional");
+    begin_list(g, "content", "sequence");
+    put_text(g, between.text, between.n);
+    put_calls(g, 0, one_call(g));
+    end_list(g);
+    out_end(&g->o);
+}
+
+/* Put calls, or content, which is written as a call (Functionary), and calls. */
+static void put_named_content(struct tagger *g)
+{
+    if (g->a->begun) {
+        begin_list(g, NULL, "sequence");
+        put_text_before_calls(g);
+        end_list(g);
+        return;
+    }
+    begin_list(g, NULL, "or");
+    begin_list(g, NULL, "sequence");
+    put_word(g, g->family->content_name);
+    put_word(g, g->family->body->name_end);
+    put_text_before_calls(g);
+    end_list(g);
+    put_calls(g, 0, one_call(g));
+    end_list(g);
+}
+
+/* ---- messages of harmony (harmony.c) ---- */
+
+static const char harmony_analysis[] = "<|channel|>analysis<|message|>",
+                  harmony_next[] = "<|end|><|start|>assistant",
+                  harmony_commentary[] = "<|channel|>commentary<|message|>",
+                  harmony_final[] = "<|channel|>final<|message|>";
+
+/* Return true if the answer consists of messages of harmony. */
+static bool is_harmony(const struct tagger *g)
+{
+    const struct reason_family *r = reason_family_of(g->a->reasoning_parser);
+    return g->family ? g->family->step == harmony_step : r && r->step == harmony_step;
+}
+
+/* Put the free text of a message. */
+static void put_harmony_text(struct tagger *g)
+{
+    static const char *const marks[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>",
+                                        "<|channel|>"};
+    struct mark mark[sizeof marks / sizeof *marks];
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        mark[i] = (struct mark){marks[i], strlen(marks[i])};
+    put_free(g, mark, sizeof marks / sizeof *marks);
+}
+
+/* Put a header and a text. ends: put the mark after the text and the start of the next message. */
+static void put_harmony_message(struct tagger *g, const char *header, bool ends)
+{
+    begin_list(g, NULL, "sequence");
+    put_word(g, header);
+    put_harmony_text(g);
+    if (ends) put_word(g, harmony_next);
+    end_list(g);
+}
+
+/* Put any number of messages before the last one. free: these may be commentary, too. */
+static void put_harmony_begin(struct tagger *g, bool free)
+{
+    begin_format(g, NULL, "star");
+    begin_list(g, "content", "or");
+    put_harmony_message(g, harmony_analysis, true);
+    if (free) put_harmony_message(g, harmony_commentary, true);
+    end_list(g);
+    out_end(&g->o);
+}
+
+/* Put messages of which the last one is a call or free text. */
+static void put_harmony_free(struct tagger *g)
+{
+    begin_list(g, NULL, "sequence");
+    put_harmony_begin(g, true);
+    begin_list(g, NULL, "or");
+    put_harmony_message(g, harmony_final, false);
+    put_harmony_message(g, harmony_commentary, false);
+    put_calls(g, 0, true);
+    end_list(g);
+    end_list(g);
+}
+
+/* Put free messages with at most one call, or the text of a message that the prompt has begun and
+ * then such messages. */
+static void put_harmony_answer(struct tagger *g)
+{
+    if (g->a->place == CHAT_BEFORE) return put_harmony_free(g);
+    begin_list(g, NULL, "sequence");
+    put_harmony_text(g);
+    begin_format(g, NULL, "optional");
+    begin_list(g, "content", "sequence");
+    put_word(g, harmony_next);
+    put_harmony_free(g);
+    end_list(g);
+    out_end(&g->o);
+    end_list(g);
+}
+
+/* Put free text that contains calls. Return ERR_UNSUPPORTED if no mark distinguishes the calls. */
 static int put_free_calls(struct tagger *g, struct err *e)
 {
     const char *text = written(g);
     const struct mark *mark = g->mark;
     bool marked = g->n_mark && !g->family->start_only && strncmp(text, mark->text, mark->n) == 0;
-    if (!g->n_mark && (*text == '{' || *text == '['))
+    bool first = g->family->start_only && g->n_mark == 1 && strcmp(mark->text, text) == 0;
+    if (is_harmony(g))
+        put_harmony_answer(g);
+    else if (g->family->content_name)
+        put_named_content(g);
+    else if ((!g->n_mark && (*text == '{' || *text == '[')) || (first && strcmp(text, "[") == 0))
         put_unmarked(g, *text);
     else if (marked && has_special(g, mark->text, mark->n))
         put_triggered_token(g);
@@ -334,7 +472,7 @@ static int put_free_calls(struct tagger *g, struct err *e)
 
 /* ---- reasoning ---- */
 
-/* Put reasoning up to its closing mark and the gap after it. open: with its opening mark. */
+/* Put reasoning, its closing mark and the following gap. open: put the opening mark too. */
 static void put_closed_reasoning(struct tagger *g, const struct reason_family *r, bool open)
 {
     begin_list(g, open ? "content" : NULL, "sequence");
@@ -351,10 +489,26 @@ static void put_closed_reasoning(struct tagger *g, const struct reason_family *r
     end_list(g);
 }
 
+/* Put the reasoning that may still follow. The place in the reasoning decides: nothing after it,
+ * only its end inside of it, and an optional block before it. */
+/* Put messages of analysis before a call or constrained content. Free messages contain their own
+ * reasoning. */
+static void put_harmony_reasoning(struct tagger *g)
+{
+    if (g->a->n_tool && !g->a->no_text) return;
+    if (g->a->place == CHAT_INSIDE) {
+        put_harmony_text(g);
+        put_word(g, harmony_next);
+    }
+    if (!g->a->no_reasoning) put_harmony_begin(g, false);
+}
+
 static void put_reasoning(struct tagger *g)
 {
     const struct reason_family *r = reason_family_of(g->a->reasoning_parser);
-    if (!r || g->a->place == CHAT_AFTER) return;
+    bool begins = g->a->place == CHAT_BEFORE && !g->a->no_reasoning;
+    if (!r || (g->a->place != CHAT_INSIDE && !begins)) return;
+    if (is_harmony(g)) return put_harmony_reasoning(g);
     if (g->a->place == CHAT_INSIDE) return put_closed_reasoning(g, r, false);
     begin_format(g, NULL, "optional");
     put_closed_reasoning(g, r, true);
@@ -374,11 +528,15 @@ const char *chat_reasoning_gap(const struct template *t, const char *reasoning_p
 bool chat_calls_are_marked(const char *tool_parser)
 {
     const struct tool_family *f = tool_family_of(tool_parser);
-    return f && f->begin[0] && *f->begin[0];
+    if (!f || f->start_only) return false;
+    if (f->step == harmony_step) return true;
+    return f->begin[0] ? *f->begin[0] : f->section_begin != NULL;
 }
 
 /* ---- the answer ---- */
 
+/* Check the name of a tool. The name is written without escapes in most forms, so only plain
+ * characters are allowed. */
 static int check_name(const struct tagger *g, const struct chat_tool *tool, struct err *e)
 {
     bool plain = tool->n_name > 0;
@@ -388,10 +546,15 @@ static int check_name(const struct tagger *g, const struct chat_tool *tool, stru
         plain &= letter || c == '_' || c == '-' || (c && strchr("._-", c)) ||
                  (g->text->quoted && c >= ' ' && c != 0x7F);
     }
+    if (g->family->content_name && strcmp(tool->name, g->family->content_name) == 0)
+        return err_field(e, ERR_ARG, "tools",
+                         "[%zu].function.name: must not be \"%s\", which begins this model's "
+                         "content",
+                         tool->i, g->family->content_name);
     if (!plain)
         return err_field(e, ERR_ARG, "tools",
-                         "[%zu].function.name: must have only letters, digits, _, - and . to be "
-                         "called as this request demands",
+                         "[%zu].function.name: must have only letters, digits, _, - and . if its "
+                         "calls are forced",
                          tool->i);
     if (tool->n_name > NAME_BYTE_MAX)
         return err_field(e, ERR_ARG, "tools", "[%zu].function.name: must have at most %d bytes",
@@ -399,13 +562,15 @@ static int check_name(const struct tagger *g, const struct chat_tool *tool, stru
     return 0;
 }
 
+/* Check all names, and their number.
+ * Two tools with one name would have two schemas for one call. */
 static int check_names(const struct tagger *g, struct err *e)
 {
     const struct chat_tool *tool = g->a->tool;
     int rc = 0;
     if (g->a->n_tool > TOOL_MAX)
         return err_field(e, ERR_LIMIT, "tools",
-                         ": at most %d can be held to their schemas, got %zu", TOOL_MAX,
+                         ": must have at most %d tools with schemas, got %zu", TOOL_MAX,
                          g->a->n_tool);
     for (size_t i = 0; rc == 0 && i < g->a->n_tool; i++) rc = check_name(g, &tool[i], e);
     for (size_t i = 0; rc == 0 && i < g->a->n_tool; i++)
@@ -413,18 +578,18 @@ static int check_names(const struct tagger *g, struct err *e)
             if (tool[k].n_name == tool[i].n_name &&
                 memcmp(tool[k].name, tool[i].name, tool[i].n_name) == 0)
                 return err_field(e, ERR_ARG, "tools",
-                                 "[%zu].function.name: is the name of tools[%zu], too", tool[i].i,
-                                 tool[k].i);
+                                 "[%zu].function.name: must be unique, got the name of tools[%zu]",
+                                 tool[i].i, tool[k].i);
     return rc;
 }
 
-/* Return true if the template contains the text that this form of calls requires. */
+/* Return true if the template contains the text that the form c requires. */
 static bool fits(const struct call_text *c, const struct template *t)
 {
     return !c->has || (t && strstr(template_source(t), c->has));
 }
 
-/* Set the family and its form of calls, and check the names of the tools. */
+/* Set the family and the form of calls, and check the names of the tools. */
 static int find_text(struct tagger *g, struct err *e)
 {
     const struct tool_family *f = g->family = tool_family_of(g->a->tool_parser);
@@ -438,7 +603,17 @@ static int find_text(struct tagger *g, struct err *e)
                      "--tool-call-parser (a wrong name lists them)");
 }
 
-/* Put what follows reasoning: free text with calls, or only calls, content or either. */
+/* Put the constrained content. In harmony it is a message, unless the prompt has begun it. */
+static void put_content(struct tagger *g)
+{
+    bool message = is_harmony(g) && g->a->place != CHAT_AFTER;
+    if (message) begin_list(g, NULL, "sequence");
+    if (message) put_word(g, harmony_final);
+    out_raw(&g->o, NULL, g->a->content, g->a->n_content);
+    if (message) end_list(g);
+}
+
+/* Put the part after reasoning: free text with calls, or only calls, content or either. */
 static int put_body(struct tagger *g, struct err *e)
 {
     const struct chat_answer *a = g->a;
@@ -446,7 +621,7 @@ static int put_body(struct tagger *g, struct err *e)
     if (a->n_tool && !a->no_text) return put_free_calls(g, e);
     if (either) begin_list(g, NULL, "or");
     if (a->n_tool) put_calls(g, 0, one_call(g));
-    if (a->content) out_raw(&g->o, NULL, a->content, a->n_content);
+    if (a->content) put_content(g);
     if (either) end_list(g);
     return 0;
 }
@@ -456,6 +631,7 @@ struct chat_expected chat_answer_expected(const struct chat_answer *a)
     return (struct chat_expected){.closed = a->no_text || a->place == CHAT_INSIDE,
                                   .either = a->n_tool > 0 && a->content,
                                   .verbatim = a->no_text,
+                                  .complete = a->n_tool > 0,
                                   .gap = a->gap};
 }
 

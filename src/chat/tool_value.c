@@ -1,8 +1,16 @@
-/* tool_value.c - values of arguments, from what the model writes to JSON.
+/* tool_value.c - conversion of argument values to JSON.
  *
- * JSON passes as it is written, with line breaks and other control characters in its strings
- * escaped, which models forget. A raw text gets its type from the tool's schema. */
+ * JSON is emitted as written, except that control characters in strings, such as line breaks, are
+ * escaped. Models often omit these escapes. A raw text gets its type from the tool's schema.
+ *
+ *   value_json     VALUE_BEGIN --{ or [--> INSIDE --depth 0--> VALUE_END
+ *                              --"-------> TEXT ----"--------> VALUE_END
+ *                              --other---> SCALAR --, ] } or blank--> VALUE_END
+ *   value_typed    the whole raw text at once, with the type of its schema */
 #include "chat/parser_impl.h"
+
+#include "base/check.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -10,11 +18,14 @@
 
 enum { INSIDE = 1, TEXT, SCALAR };
 
+/* Emit text of a wanted value. Skipped members are parsed in the same way, but not emitted. */
 static void emit_if(struct stage *s, bool wanted, const char *text, size_t n)
 {
     if (wanted) parser_emit_arguments(s, text, n);
 }
 
+/* Emit a control character, a quote or a backslash as JSON's escape,
+ * the short form if there is one. */
 static void escape(struct stage *s, char c)
 {
     static const char hex[] = "0123456789abcdef";
@@ -27,6 +38,7 @@ static void escape(struct stage *s, char c)
     parser_emit_arguments(s, text, p ? 2 : 6);
 }
 
+/* Emit text as the inside of a JSON string. */
 void value_text(struct stage *s, const char *text, size_t n)
 {
     size_t begin = 0;
@@ -39,7 +51,7 @@ void value_text(struct stage *s, const char *text, size_t n)
     parser_emit_arguments(s, text + begin, n - begin);
 }
 
-/* Read on in an object or a list. */
+/* Continue inside an object or a list. Return the number of bytes consumed. */
 static size_t json_inside(struct stage *s, const char *text, size_t n, bool wanted)
 {
     struct value *v = &s->call.value;
@@ -67,12 +79,13 @@ static size_t json_inside(struct stage *s, const char *text, size_t n, bool want
     return i;
 }
 
+/* Return the value of n hexadecimal digits; -1 if a character is none. */
 int hex_value(const char *text, int n)
 {
+    CHECK(n >= 1 && n <= 8, "%d digits", n);
     int x = 0;
     for (int i = 0; i < n; i++) {
-        char c = text[i], low = (char)(c | 32);
-        int digit = c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
+        int digit = hex_digit(text[i]);
         if (digit < 0) return -1;
         x = x * 16 + digit;
     }
@@ -90,7 +103,8 @@ static void emit_utf8(struct stage *s, bool wanted, unsigned cp)
     buf_deinit(&b);
 }
 
-/* Emit the character of the escape \uXXXX at text[0]; its length, 0 if more text is needed. */
+/* Emit the character of the escape \uXXXX at text[0]. Return the length of the escape; 0 if more
+ * text is needed. */
 static size_t unescape_u(struct stage *s, const char *text, size_t n, bool end, bool wanted)
 {
     int low, high = n >= 6 ? hex_value(text + 2, 4) : -1;
@@ -105,7 +119,7 @@ static size_t unescape_u(struct stage *s, const char *text, size_t n, bool end, 
     return emit_utf8(s, wanted, pair ? cp : 0xFFFD), pair ? 12 : 6;
 }
 
-/* Emit the inside of a JSON string, decoded: models put quotes around arguments. */
+/* Emit the decoded text of a JSON string, because models put quotes around arguments. */
 static size_t json_text_inside(struct stage *s, const char *text, size_t n, bool end, bool wanted)
 {
     size_t i = 0, k;
@@ -127,6 +141,7 @@ static size_t json_text_inside(struct stage *s, const char *text, size_t n, bool
     return i + 2;
 }
 
+/* Emit a number or word up to the next delimiter. It is not checked. */
 static size_t json_scalar(struct stage *s, const char *text, size_t n, bool wanted)
 {
     size_t i = 0;
@@ -136,6 +151,8 @@ static size_t json_scalar(struct stage *s, const char *text, size_t n, bool want
     return i;
 }
 
+/* Begin a JSON value. Blanks are skipped. null means that there are no arguments, so nothing is
+ * emitted for it. */
 static size_t json_begin(struct stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
@@ -166,44 +183,35 @@ size_t value_json(struct stage *s, const char *text, size_t n, bool end, bool wa
 
 /* ---- raw text with a type ---- */
 
+/* Return true if the value must be a string, so that it can be emitted before its end is known. */
 bool value_is_text(const struct stage *s)
 {
     const struct call *c = &s->call;
-    if (c->body->key_end[1]) return !c->is_json; /* the marks declare it */
-    return schema_types(c->schema, c->type) == TYPE_TEXT;
+    if (c->body->key_end[1]) return !c->is_json; /* the marks declare the type */
+    return schema_types(c->schema, c->type) == JT_TEXT;
 }
 
-static unsigned type_of(const struct json *j)
-{
-    static const unsigned types[] = {
-        [JK_NONE] = 0,          [JK_NULL] = TYPE_NULL,    [JK_BOOL] = TYPE_BOOL,
-        [JK_INT] = TYPE_NUMBER, [JK_REAL] = TYPE_NUMBER,  [JK_TEXT] = 0,
-        [JK_LIST] = TYPE_LIST,  [JK_OBJECT] = TYPE_OBJECT};
-    return types[json_kind(j)];
-}
-
-/* Emit text[0, n) as it is if it is JSON of the types. A quoted string is JSON only if its mark
- * declares it to be: otherwise the quotes belong to the text. */
+/* Emit text[0, n) unchanged if the text is JSON of one of the types. A quoted string is JSON only
+ * if its mark declares JSON. Otherwise the quotes belong to the text. */
 static bool as_json(struct stage *s, const char *text, size_t n, unsigned types, bool is_json)
 {
     static const struct json_limits limits = {.depth_max = 200, .node_max = 1000000};
     struct json *j = NULL;
     if (json_parse(&j, text, n, &limits, NULL) == ERR_MEMORY) parser_no_memory(s);
-    bool ok = j && (is_json || (type_of(j) & types) != 0);
+    bool ok = j && (is_json || (json_type_bit(j) & types & ~(unsigned)JT_TEXT) != 0);
     if (ok) parser_emit_arguments(s, text, n);
     json_drop(j);
     return ok;
 }
 
-/* Python's words, which models write for those of JSON. */
+/* Emit the JSON constant for a constant of Python, because models write both. */
 static bool as_word(struct stage *s, const char *text, size_t n, unsigned types)
 {
     static const struct {
-        const char *word, *json;
+        const char *word, *json; /* static */
         unsigned type;
-    } words[] = {
-        {"True", "true", TYPE_BOOL}, {"False", "false", TYPE_BOOL}, {"None", "null", TYPE_NULL}};
-    if (types & TYPE_TEXT) return false;
+    } words[] = {{"True", "true", JT_BOOL}, {"False", "false", JT_BOOL}, {"None", "null", JT_NULL}};
+    if (types & JT_TEXT) return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if ((types & words[i].type) && n == strlen(words[i].word) &&
             text_begins(text, n, words[i].word))
@@ -211,6 +219,7 @@ static bool as_word(struct stage *s, const char *text, size_t n, unsigned types)
     return false;
 }
 
+/* Emit a raw text as a JSON string, with its blanks. */
 static void as_text(struct stage *s, const char *text, size_t n)
 {
     parser_emit_arguments(s, "\"", 1);
@@ -218,10 +227,12 @@ static void as_text(struct stage *s, const char *text, size_t n)
     parser_emit_arguments(s, "\"", 1);
 }
 
+/* Emit a raw text as a value of its schema's type. The order of attempts: JSON of an allowed type,
+ * a constant of Python, a string. */
 static void typed(struct stage *s, const struct json *schema, const char *text, size_t n)
 {
     bool is_json = s->call.is_json;
-    unsigned types = is_json ? TYPE_ANY : schema_types(s->call.schema, schema);
+    unsigned types = is_json ? JT_ALL : schema_types(s->call.schema, schema);
     size_t blank = space_front(text, n), n_inner = n - blank - space_back(text + blank, n - blank);
     const char *inner = text + blank;
     if (n_inner > 0 && as_json(s, inner, n_inner, types, is_json)) return;
@@ -232,62 +243,69 @@ static void typed(struct stage *s, const struct json *schema, const char *text, 
 
 enum { NEST_MAX = 32 };
 
-/* Find the argument KEY at the front of text[0, n): its key, its value, and the bytes of it all. */
-static bool find_nested(const struct call_body *b, const char *text, size_t n, const char **key,
-                        size_t *n_key, const char **value, size_t *n_value, size_t *used)
+/* A nested argument at the front of a text. */
+struct nested {
+    const char *key, *value;       /* borrowed from the text [n_key], [n_value] */
+    size_t n_key, n_value, n_used; /* n_used: length of the argument with its marks, in bytes */
+};
+
+/* Find the argument KEY at the front of text[0, n). */
+static bool find_nested(const struct call_body *b, const char *text, size_t n, struct nested *out)
 {
     char end[NAME_ROOM + 64];
     size_t begin = space_front(text, n);
     if (!text_begins(text + begin, n - begin, b->key_begin)) return false;
-    *key = text + begin + strlen(b->key_begin);
-    const char *close = memchr(*key, '>', n - (size_t)(*key - text));
-    if (!close || close - *key >= NAME_ROOM || **key == '/') return false;
-    *n_key = (size_t)(close - *key);
-    *value = close + 1;
-    size_t n_end = strlen(b->value_end);
+    const char *key = text + begin + strlen(b->key_begin);
+    const char *close = memchr(key, '>', n - (size_t)(key - text));
+    if (!close || close - key >= NAME_ROOM || *key == '/') return false;
+    size_t n_key = (size_t)(close - key), n_end = strlen(b->value_end);
+    CHECK(n_end + n_key + 1 <= sizeof end, "a mark of %zu bytes", n_end + n_key + 1);
     memcpy(end, b->value_end, n_end);
-    memcpy(end + n_end, *key, *n_key + 1);
-    n_end += *n_key + 1;
-    const char *p = memmem(*value, n - (size_t)(*value - text), end, n_end);
+    memcpy(end + n_end, key, n_key + 1);
+    n_end += n_key + 1;
+    const char *value = close + 1, *p = memmem(value, n - (size_t)(value - text), end, n_end);
     if (!p) return false;
-    *n_value = (size_t)(p - *value);
-    *used = (size_t)(p - text) + n_end;
+    *out = (struct nested){.key = key,
+                           .n_key = n_key,
+                           .value = value,
+                           .n_value = (size_t)(p - value),
+                           .n_used = (size_t)(p - text) + n_end};
     return true;
 }
 
+/* Return true if the text consists of nested arguments only. */
 static bool all_nested(const struct call_body *b, const char *text, size_t n)
 {
-    const char *key, *value;
-    size_t n_key, n_value, used, at = 0;
-    while (at + space_front(text + at, n - at) < n) {
-        if (!find_nested(b, text + at, n - at, &key, &n_key, &value, &n_value, &used)) return false;
-        at += used;
-    }
+    struct nested a;
+    size_t at = 0;
+    for (; at + space_front(text + at, n - at) < n; at += a.n_used)
+        if (!find_nested(b, text + at, n - at, &a)) return false;
     return at > 0;
 }
 
+/* Emit nested arguments as an object, or as a list if the schema has one and the keys are "item". A
+ * schema with strings among its types excludes nesting, because a string may contain such marks. */
 static void emit_nested(struct stage *s, const struct json *schema, const char *text, size_t n,
                         int depth)
 {
     const struct call_body *b = s->call.body;
     unsigned types = schema_types(s->call.schema, schema);
-    const char *key, *value;
-    size_t n_key, n_value, used;
-    bool nested = depth < NEST_MAX && (types == TYPE_ANY || !(types & TYPE_TEXT)) &&
-                  (types & (TYPE_LIST | TYPE_OBJECT)) && all_nested(b, text, n);
+    struct nested a;
+    bool nested = depth < NEST_MAX && (types == JT_ALL || !(types & JT_TEXT)) &&
+                  (types & (JT_LIST | JT_OBJECT)) && all_nested(b, text, n);
     if (!nested) {
         typed(s, schema, text, n);
         return;
     }
-    find_nested(b, text, n, &key, &n_key, &value, &n_value, &used);
-    bool list = (types & TYPE_LIST) && n_key == 4 && memcmp(key, "item", 4) == 0;
-    for (size_t at = 0; at + space_front(text + at, n - at) < n; at += used) {
-        find_nested(b, text + at, n - at, &key, &n_key, &value, &n_value, &used);
+    find_nested(b, text, n, &a);
+    bool list = (types & JT_LIST) && a.n_key == 4 && memcmp(a.key, "item", 4) == 0;
+    for (size_t at = 0; at + space_front(text + at, n - at) < n; at += a.n_used) {
+        find_nested(b, text + at, n - at, &a);
         parser_emit_arguments(s, at > 0 ? ", " : list ? "[" : "{", at > 0 ? 2 : 1);
-        if (!list) as_text(s, key, n_key);
+        if (!list) as_text(s, a.key, a.n_key);
         if (!list) parser_emit_arguments(s, ": ", 2);
-        emit_nested(s, schema_member(s->call.schema, schema, list ? NULL : key, n_key), value,
-                    n_value, depth + 1);
+        emit_nested(s, schema_member(s->call.schema, schema, list ? NULL : a.key, a.n_key), a.value,
+                    a.n_value, depth + 1);
     }
     parser_emit_arguments(s, list ? "]" : "}", 1);
 }

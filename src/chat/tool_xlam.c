@@ -1,4 +1,7 @@
-/* tool_xlam.c - a message that is a list of calls, perhaps after a mark or in a code block (xLAM). */
+/* tool_xlam.c - a message that is a list of calls (xLAM). The list may follow a mark or be in a
+ * code block.
+ *
+ *   [{"name": "get_weather", "arguments": {"city": "Rome"}}] */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_xlam = {

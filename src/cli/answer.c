@@ -1,4 +1,9 @@
-/* answer.c - one answer: a request to the engine, its events until the end, and its cost. */
+/* answer.c - one answer: a request to the engine, its events until the end, and its cost.
+ *
+ *    answer_generate --engine_submit--> events --follow--> text, ids, log probabilities
+ *                                         ^ Ctrl-C: engine_cancel; the end event follows
+ *
+ * The main thread waits for events. Output is written by the caller's answer_fn as it arrives. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -28,6 +33,8 @@ const struct option answer_options[] = {
 
 /* ---- log probabilities ---- */
 
+/* Append {"id":5,"token":" a","logprob":-0.1,"rank":1}. A token's bytes may be a part of a UTF-8
+ * character. */
 static void put_logprob(struct buf *b, const struct tokenizer *t, const struct logprob *p)
 {
     size_t n;
@@ -54,6 +61,7 @@ static void note_logprobs(struct buf *b, const struct tokenizer *t, const struct
 
 /* ---- generating ---- */
 
+/* set by the signal handler, cleared by answer_take_interrupt */
 static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int sig)
@@ -68,6 +76,7 @@ void answer_catch_interrupt(void)
               NULL);
 }
 
+/* Return true if Ctrl-C was pressed since the last call. */
 bool answer_take_interrupt(void)
 {
     bool was = interrupted;
@@ -75,13 +84,14 @@ bool answer_take_interrupt(void)
     return was;
 }
 
-/* Read events until the answer is complete. Ctrl-C cancels the request, whose end event then
+/* Read events until the answer is complete. Ctrl-C cancels the request, and its end event
  * follows. */
 static void follow(struct session *s, struct queue *q, struct answer *a, answer_fn *fn, void *ctx)
 {
     struct event ev;
     bool done = false, cancelled = false;
     while (!done) {
+        /* a wait of 50 ms bounds the delay of Ctrl-C */
         bool got = queue_pop(q, &ev, 50000);
         if (!cancelled && answer_take_interrupt()) {
             engine_cancel(s->engine, a->reply.request_id);
@@ -89,6 +99,7 @@ static void follow(struct session *s, struct queue *q, struct answer *a, answer_
         }
         if (!got) continue;
         size_t from = a->text.n;
+        /* tokens after a stop text are not part of the answer */
         bool shown = ev.kind == EVENT_TOKEN && !a->reply.matched;
         if (shown) a->reply.failed |= !vec_push(&a->ids, ev.token);
         if (shown && n_logprob >= 0) note_logprobs(&a->logprob, s->tokenizer, &ev);
@@ -98,6 +109,8 @@ static void follow(struct session *s, struct queue *q, struct answer *a, answer_
     }
 }
 
+/* Fill the request. It takes ownership of the constraint. Lists of parameters are in its arena, so
+ * they exist as long as the request. */
 static int fill_request(struct request *r, struct answer *a, struct session *s,
                         const struct ids *prompt, bool raw_text, struct err *e)
 {
@@ -121,6 +134,25 @@ static int fill_request(struct request *r, struct answer *a, struct session *s,
     return reply_open(&a->reply, s->engine, r->id, &o, e);
 }
 
+/* Return the message for an answer that ended with FINISH_ERROR. */
+static const char *why_failed(enum cause cause)
+{
+    switch (cause) {
+    case CAUSE_FIELDS:
+        return "the constraint and the lists of tokens contradict each other: no token may follow";
+    case CAUSE_LIMIT:
+        return "the constraint allows no token, or exceeded its limit of work or size";
+    case CAUSE_MEMORY:
+        return "out of memory: the constraint of an answer";
+    case CAUSE_NONE:
+    case CAUSE_MODEL:
+        break;
+    }
+    return "the model gave no token that may be picked";
+}
+
+/* The engine owns the request after engine_submit succeeded. The queue is closed after the end
+ * event, because the engine writes to it until then. */
 int answer_generate(struct answer *a, struct session *s, const struct ids *prompt, bool raw_text,
                     answer_fn *fn, void *ctx, struct err *e)
 {
@@ -138,9 +170,7 @@ int answer_generate(struct answer *a, struct session *s, const struct ids *promp
     if (rc == 0 && (a->reply.failed || a->logprob.failed || a->prompt_logprob.failed))
         rc = err_memory(e, "an answer", a->text.n);
     if (rc == 0 && a->reply.finish == FINISH_ERROR)
-        rc = err_set(
-            e, ERR_FORMAT, "the model gave no token that may be picked%s",
-            constraint_is_set() ? ", or its constraint took more time or memory than it may" : "");
+        rc = err_set(e, ERR_FORMAT, "%s", why_failed(a->reply.cause));
     queue_close(q);
     return rc;
 }
@@ -162,6 +192,7 @@ static double rate(int n, int64_t us)
     return us > 0 ? (double)n * 1e6 / (double)us : 0;
 }
 
+/* The first token is a result of the prefill, so it is not counted. */
 static double decode_rate(const struct usage *u)
 {
     return rate(u->n_output > 1 ? u->n_output - 1 : 0, u->decode_us);
@@ -172,23 +203,25 @@ static double first_token_ms(const struct usage *u)
     return (double)(u->queue_us + u->prefill_us) * 1e-3;
 }
 
-void answer_report(const struct answer *a, const struct session *s)
+void answer_report(const struct answer *a, const struct session *s, bool in_chat)
 {
     const struct usage *u = &a->reply.usage;
     const struct model_info *info = model_info(s->model);
     if (a->reply.finish == FINISH_LENGTH && max_tokens >= 0 && u->n_output >= max_tokens)
-        fprintf(stderr, "[length: cut at --max-tokens %lld]\n", (long long)max_tokens);
+        view_note(0, "[length: truncated at --max-tokens %lld]\n", (long long)max_tokens);
     else if (a->reply.finish == FINISH_LENGTH)
-        fprintf(stderr,
-                "[length: the context of %d tokens is full. /clear begins a new conversation%s]\n",
-                info->context_max,
-                info->context_max < info->context_train ? "; --max-model-len gives more" : "");
+        view_note(0, "[length: the context of %d tokens is full%s%s]\n", info->context_max,
+                  in_chat ? ". /clear begins a new conversation" : "",
+                  info->context_max < info->context_train ? "; --max-model-len gives more" : "");
     double prompt = rate(u->n_prompt - u->n_cached, u->prefill_us), decode = decode_rate(u);
-    bool dim = view_may_style(stderr);
-    fprintf(stderr,
-            "%s%d prompt tokens (%d cached), %.*f/s; %d generated, %.*f/s; first after %.0f ms%s\n",
-            dim ? "\033[2m" : "", u->n_prompt, u->n_cached, prompt < 100, prompt, u->n_output,
-            decode < 100, decode, first_token_ms(u), dim ? "\033[22m" : "");
+    const bool dim = view_may_style(stderr);
+    if (dim) fputs("\033[2m", stderr);
+    view_note(0,
+              /* rates below 100/s get one decimal */
+              "%d prompt tokens (%d cached), %.*f/s; %d generated, %.*f/s; first after %.0f ms\n",
+              u->n_prompt, u->n_cached, prompt < 100, prompt, u->n_output, decode < 100, decode,
+              first_token_ms(u));
+    if (dim) fputs("\033[22m", stderr);
 }
 
 int answer_print_json(const struct answer *a, const struct chat_message *message, struct err *e)

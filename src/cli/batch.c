@@ -4,9 +4,10 @@
  *        (custom_id has an answer: skipped)                                       |
  *   line <--batch_out_put-- body <--api_call_put-- call <--bell, api_call_poll----+
  *
- * One thread reads, waits and writes; the engine computes. Enough calls are in flight to keep the
- * engine's steps full while this thread is busy. Answers are written as they complete. Their content
- * does not depend on that: a request without a seed gets one derived from its custom_id. */
+ * One thread reads, waits and writes. The engine computes. The number of calls in flight keeps the
+ * engine's steps full while this thread is busy. Answers are written as they complete. Their
+ * content does not depend on the order, because a request without a seed gets a seed derived from
+ * its custom_id. */
 #include "batch.h"
 
 #include "answer.h"
@@ -18,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* FLIGHT_MAX: calls in flight, eight times the default number of sequences. WAIT_US: maximum delay
+ * of SIGINT. */
 enum { FLIGHT_MAX = 512, WAIT_US = 100000 };
 
 static const char *in_path, *out_path;
@@ -28,7 +31,7 @@ static const struct option options[] = {
     TEXT_OPTION("input-file", "FILE", &in_path,
                 "requests: lines of {\"custom_id\", \"method\", \"url\", \"body\"}", .letter = 'i'),
     TEXT_OPTION("output-file", "FILE", &out_path,
-                "file to which answers are appended; requests that it answers already are skipped",
+                "file to append answers to; requests with an answer in it are skipped",
                 .letter = 'o'),
     INT_OPTION("seed", "N", &seed, 0, 9e18,
                "seed of requests without one, combined with their custom_id (default 0)"),
@@ -42,21 +45,21 @@ static const struct option options[] = {
 };
 
 struct flight {            /* a line in flight */
-    struct api_call *call; /* owned */
-    char *custom_id;       /* owned */
+    struct api_call *call; /* call of the line, owned */
+    char *custom_id;       /* custom_id of the line, owned */
     size_t n_custom_id;
     uint64_t number;
 };
 
 struct batch_run {
-    const struct api *api;
+    const struct api *api; /* borrowed */
     struct batch_in in;
     struct batch_out out;
     struct batch_keys ids_read; /* custom_ids of the lines read so far */
-    struct queue *bell;         /* owned */
+    struct queue *bell;         /* queue that receives a byte for each event, owned */
     struct flight flight[FLIGHT_MAX];
     int n_flight;
-    struct flight next; /* read, waiting for room in the engine's queue */
+    struct flight next; /* line that was read and waits for room in the engine's queue */
     uint64_t n_skipped, n_ok, n_failed, n_prompt, n_output;
     int64_t start_us;
 };
@@ -71,8 +74,8 @@ static void on_stop(int sig)
 
 /* ---- answers ---- */
 
-/* Write a line without a model's answer: the body was rejected, or (status 0) it is not a
- * request. */
+/* Write a line without a model's answer, because the body was rejected or the line is not a request
+ * (status 0). */
 static int put_refusal(struct batch_run *b, const struct batch_line *l, uint64_t number, int code,
                        int status, const struct err *why, struct err *e)
 {
@@ -94,6 +97,8 @@ static int put_refusal(struct batch_run *b, const struct batch_line *l, uint64_t
     return rc;
 }
 
+/* Write the answer of a complete call: the model's, or an error in the body. A failed call does not
+ * end the run. */
 static int put_answer(struct batch_run *b, const struct flight *f, struct err *e)
 {
     struct buf body = {0};
@@ -121,6 +126,7 @@ static int put_answer(struct batch_run *b, const struct flight *f, struct err *e
     return rc;
 }
 
+/* Accepts a zeroed flight. */
 static void flight_close(struct flight *f)
 {
     api_call_close(f->call);
@@ -128,7 +134,7 @@ static void flight_close(struct flight *f)
     *f = (struct flight){0};
 }
 
-/* Write complete answers. *any: at least one was. */
+/* Write complete answers. Set *any if at least one answer was written. */
 static int write_complete(struct batch_run *b, bool *any, struct err *e)
 {
     int rc = 0;
@@ -141,6 +147,7 @@ static int write_complete(struct batch_run *b, bool *any, struct err *e)
         }
         rc = put_answer(b, f, e);
         flight_close(f);
+        /* the order of flights does not matter, so the last one fills the gap */
         *f = b->flight[--b->n_flight];
         *any = true;
     }
@@ -149,6 +156,8 @@ static int write_complete(struct batch_run *b, bool *any, struct err *e)
 
 /* ---- requests ---- */
 
+/* Make a call of the line and keep it in b->next. A rejected body is answered at once. The salt
+ * makes the seed of a request a function of its custom_id. */
 static int take_off(struct batch_run *b, const struct batch_line *l, struct err *e)
 {
     struct flight f = {.number = b->in.number, .n_custom_id = l->n_custom_id};
@@ -166,8 +175,8 @@ static int take_off(struct batch_run *b, const struct batch_line *l, struct err 
     return err_memory(e, "a custom_id", l->n_custom_id);
 }
 
-/* Set a line's key: its custom_id, or its number if it has none. *known: the key already has an
- * answer. */
+/* Set a line's key: its custom_id, or its number if it has no custom_id. Set *known if the key
+ * already has an answer. */
 static int identify(struct batch_run *b, const struct batch_line *l, struct batch_key *k,
                     bool *known, struct err *why)
 {
@@ -183,6 +192,8 @@ static int identify(struct batch_run *b, const struct batch_line *l, struct batc
                : err_memory(why, "custom_ids", b->ids_read.n_slot * sizeof id);
 }
 
+/* Process the line that batch_in_next has read. A line with an answer in the output is skipped,
+ * even a malformed one, whose answer is its error. */
 static int take_line(struct batch_run *b, struct err *e)
 {
     struct batch_line l;
@@ -195,6 +206,7 @@ static int take_line(struct batch_run *b, struct err *e)
     if (text->limited)
         refused = err_set(&why, ERR_LIMIT, "the line is longer than %zu bytes", text->max);
     int twice = identify(b, &l, &key, &known, &other);
+    /* an earlier line with the same custom_id is the more useful reason */
     if (twice) refused = twice, why = other;
     if (refused == ERR_MEMORY)
         rc = err_set(e, ERR_MEMORY, "%s", why.text);
@@ -208,8 +220,8 @@ static int take_line(struct batch_run *b, struct err *e)
     return rc;
 }
 
-/* Submit the next call. The engine may reject a well-formed request that can never fit, or be full
- * for now: *full. */
+/* Submit the next call. The engine may reject a well-formed request that can never fit. Set *full
+ * if the engine's queue is full. */
 static int submit(struct batch_run *b, bool *full, struct err *e)
 {
     struct flight *f = &b->next;
@@ -244,8 +256,9 @@ static int fill(struct batch_run *b, struct err *e)
     return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- the command ---- */
 
+/* Lines with an earlier answer count as done, but not in the rate. */
 static void show(const struct batch_run *b)
 {
     uint64_t done = b->n_ok + b->n_failed;
@@ -255,6 +268,8 @@ static void show(const struct batch_run *b)
                       seconds > 0 ? (double)done / seconds : 0);
 }
 
+/* The loop waits only if the last round wrote nothing. The bell has room for one byte: further
+ * events before the wait are covered by that byte. */
 static int answer_all(struct batch_run *b, struct err *e)
 {
     bool any = false;
@@ -289,6 +304,7 @@ static void report(const struct batch_run *b)
                 ok, failed, skipped, n_prompt, n_output, seconds, rate);
 }
 
+/* The input is opened before the output, so that a wrong name of the input creates no file. */
 static int run_open(struct batch_run *b, const struct api *api, struct err *e)
 {
     b->api = api;
@@ -300,6 +316,7 @@ static int run_open(struct batch_run *b, const struct api *api, struct err *e)
     return rc;
 }
 
+/* Calls in flight are cancelled: a stopped run answers them again later. */
 static void run_close(struct batch_run *b)
 {
     flight_close(&b->next);
@@ -311,11 +328,12 @@ static void run_close(struct batch_run *b)
     free(b);
 }
 
-/* *all_failed: there were requests, and none of them succeeded. */
+/* Answer the requests of the input file.
+ * Set *all_failed if there are requests and all of them failed. */
 static int answer_file(const struct api *api, bool *all_failed, struct err *e)
 {
     struct batch_run *b = calloc(1, sizeof *b);
-    if (!b) return err_memory(e, "the requests under way", sizeof *b);
+    if (!b) return err_memory(e, "the requests in flight", sizeof *b);
     int rc = run_open(b, api, e);
     if (rc == 0) rc = answer_all(b, e);
     if (rc == 0 || stopped) report(b);
@@ -330,9 +348,15 @@ static int usage(void)
     return 2;
 }
 
+/* SIGINT and SIGTERM end the run after the current round. All written answers remain, so the same
+ * command resumes. */
 static int run(int n_arg, char **arg)
 {
     if (n_arg > 1 || !in_path || !out_path) return usage();
+    if (strcmp(out_path, "-") == 0)
+        return fprintf(stderr, "quoth batch: --output-file -: must be a file: it is also the state "
+                               "from which a run resumes\n"),
+               2;
     struct err e = {0};
     struct session s = {0};
     struct chat chat = {0};
@@ -364,10 +388,9 @@ const struct command command_batch = {
     .usage = "[MODEL] -i IN.jsonl -o OUT.jsonl [OPTIONS]",
     .detail =
         "Urls are /v1/chat/completions, /v1/completions and /v1/embeddings. A line that cannot be "
-        "answered gets an error in its place, and the others continue. Answers are appended as "
-        "they complete; after any interruption the same command resumes. Exits 1 if "
-        "every "
-        "line failed.",
+        "answered gets an error in its place, and the other lines continue. Answers are appended "
+        "as they complete. After any interruption the same command resumes. Exits 1 if every line "
+        "failed.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

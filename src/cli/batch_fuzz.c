@@ -1,5 +1,5 @@
-/* batch_fuzz.c - mutated lines of a batch file, through the line parser into the endpoints' bodies:
- * rejected with a sentence, or a call. */
+/* batch_fuzz.c - goal: each mutated line of a batch file is rejected
+ * with a sentence or becomes a call. */
 #include "batch.h"
 #include "cli.h"
 
@@ -14,7 +14,8 @@ static struct session session;
 static struct chat chat;
 static struct api api;
 
-/* Open random weights: nothing is computed, but prompts are tokenized and ids are checked. */
+/* Open a model with random weights. It is never computed, but prompts are tokenized and ids are
+ * checked. */
 static void open_model(void)
 {
     static const char source[] =
@@ -45,7 +46,7 @@ FUZZ(batch_line)
     int rc = batch_line_read(&l, (const char *)data, n, &e);
     if (rc == 0) rc = api_call_open(&call, &api, l.url, l.body, NULL, &e);
     assert((rc == 0) == (e.text[0] == 0) && (rc == 0) == (call != NULL));
-    assert(!l.custom_id || l.custom_id[l.n_custom_id] == 0); /* after a failure too */
+    assert(!l.custom_id || l.custom_id[l.n_custom_id] == 0); /* also after a failure */
     assert(!l.url || strlen(l.url) <= n);
     if (rc == 0)
         fuzz_accepted();

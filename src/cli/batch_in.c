@@ -6,15 +6,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* A longer line is rejected, but read to its end. */
 enum { LINE_BYTE_MAX = 64 << 20 };
 
-/* Return true for bytes that may be skipped. NUL is not one: a line of NULs is a request that was
- * overwritten. */
+/* Return true for bytes that may be skipped. NUL is not such a byte, because a line of NULs is an
+ * overwritten request. */
 static bool is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
+/* Count the lines that are not blank, for the progress bar.
+ * Only a regular file can be read twice. */
 static void count_lines(struct batch_in *in)
 {
     char chunk[1 << 16];
@@ -54,7 +57,8 @@ void batch_in_close(struct batch_in *in)
     *in = (struct batch_in){0};
 }
 
-/* Return false at the end of the file. */
+/* Return false at the end of the file. Read the next line into in->line, without its newline. The
+ * buffer's limit truncates a long line. */
 static bool read_line(struct batch_in *in)
 {
     int c = getc_unlocked(in->file);
@@ -81,6 +85,7 @@ bool batch_in_next(struct batch_in *in)
 
 /* ---- one line ---- */
 
+/* Read a required text. n may be NULL. json_text returns NULL for a text with NUL if n is NULL. */
 static int text_field(const char **out, size_t *n, const struct json *root, const char *name,
                       struct err *e)
 {
@@ -92,11 +97,13 @@ static int text_field(const char **out, size_t *n, const struct json *root, cons
     return err_field(e, ERR_ARG, name, ": expected a string, got %s", json_kind_name(json_kind(j)));
 }
 
+/* Parse {"custom_id":"a","method":"POST","url":"/v1/...","body":{...}}. custom_id is set even if a
+ * later field is wrong, because the error's line needs it. Duplicate names are rejected. */
 int batch_line_read(struct batch_line *l, const char *text, size_t n, struct err *e)
 {
     const char *method = NULL;
     *l = (struct batch_line){0};
-    int rc = json_parse(&l->root, text, n, NULL, e);
+    int rc = json_parse(&l->root, text, n, &(struct json_limits){.unique = true}, e);
     if (rc == 0 && json_kind(l->root) != JK_OBJECT)
         rc = err_set(e, ERR_FORMAT, "expected an object, got %s",
                      json_kind_name(json_kind(l->root)));

@@ -1,16 +1,17 @@
-/* batch_out.c - the output of quoth batch, which is also its state: the requests with a line in this
- * file are done.
+/* batch_out.c - the output of quoth batch. It is also the state: requests with a line in this file
+ * are complete.
  *
  * (1) A line is appended by one write(2). A killed process leaves complete lines, and at most one
- *     truncated line at the end; the next run removes it.
- * (2) A line is only written for a request that has none. So every request is answered once,
- *     however often runs are killed.
- * (3) fdatasync runs at most once a second, and at the end: a power failure loses the answers of
- *     the last second at most.
- * (4) A file with other content is rejected before anything is written: a wrong name after -o
- *     must not destroy data. */
+ *     truncated line at the end. The next run removes it.
+ * (2) A line is only written for a request without a line. So every request is answered once, even
+ *     if the process is killed many times.
+ * (3) fdatasync runs at most once a second, and at the end. A power failure loses at most the
+ *     answers of the last second.
+ * (4) A file with other content is rejected before any write, because a wrong name after -o must
+ *     not destroy data. */
 #include "batch.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/os.h"
 
@@ -23,10 +24,14 @@
 #include <unistd.h>
 
 enum { SYNC_EVERY_US = 1000000 };
+/* Every line begins with this text, so drop_tail recognizes a truncated one. */
 static const char line_start[] = "{\"id\":\"batch_req_";
 
 /* ---- requests that have answers ---- */
 
+/* A key is 128 bits of hashes instead of the text, so 16 bytes per request are enough. The lowest
+ * bit of hash[0] is set, because 0 marks a free slot. Seeds separate custom_ids from line
+ * numbers. */
 struct batch_key batch_key_id(const char *custom_id, size_t n)
 {
     return (struct batch_key){{hash_bytes(custom_id, n, 1) | 1, hash_bytes(custom_id, n, 2)}};
@@ -38,6 +43,8 @@ struct batch_key batch_key_line(uint64_t number)
         {hash_bytes(&number, sizeof number, 3) | 1, hash_bytes(&number, sizeof number, 4)}};
 }
 
+/* Return the slot of k, or the free slot for it.
+ * The search ends, because half of the slots are free. */
 static struct batch_key *find_slot(const struct batch_keys *s, struct batch_key k)
 {
     size_t at = k.hash[0] >> 1 & (s->n_slot - 1);
@@ -52,6 +59,7 @@ bool batch_keys_has(const struct batch_keys *s, struct batch_key k)
     return s->n_slot && find_slot(s, k)->hash[0];
 }
 
+/* Double the table, a power of two. Return false if memory ran out; the table is then unchanged. */
 static bool grow(struct batch_keys *s)
 {
     struct batch_keys bigger = {.n_key = s->n_key, .n_slot = s->n_slot ? s->n_slot * 2 : 1024};
@@ -66,6 +74,7 @@ static bool grow(struct batch_keys *s)
 
 bool batch_keys_add(struct batch_keys *s, struct batch_key k)
 {
+    CHECK(2 * s->n_key <= s->n_slot, "%zu keys in %zu slots", s->n_key, s->n_slot);
     if (2 * (s->n_key + 1) > s->n_slot && !grow(s)) return false;
     struct batch_key *slot = find_slot(s, k);
     s->n_key += !slot->hash[0];
@@ -79,8 +88,10 @@ void batch_keys_deinit(struct batch_keys *s)
     *s = (struct batch_keys){0};
 }
 
-/* ---- what an earlier run left ---- */
+/* ---- the output of an earlier run ---- */
 
+/* Record the request that a line of the output answers. A line without custom_id has its number in
+ * error.line. */
 static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t number,
                        struct err *e)
 {
@@ -104,7 +115,8 @@ static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t
               : 0;
 }
 
-/* Remove the text after the last newline if it is a truncated line of ours; else fail. */
+/* Remove the text after the last newline if it is a truncated line of quoth batch.
+ * Otherwise fail. */
 static int drop_tail(struct batch_out *o, const char *tail, size_t n, off_t at, struct err *e)
 {
     size_t n_same = n < sizeof line_start - 1 ? n : sizeof line_start - 1;
@@ -116,6 +128,7 @@ static int drop_tail(struct batch_out *o, const char *tail, size_t n, off_t at, 
     return 0;
 }
 
+/* Read the answers of earlier runs. The file is mapped, because it may be larger than memory. */
 static int read_answers(struct batch_out *o, struct err *e)
 {
     struct file_map m;
@@ -142,6 +155,7 @@ int batch_out_open(struct batch_out *o, const char *path, struct err *e)
     int rc = 0;
     if (fstat(o->fd, &st) != 0 || !S_ISREG(st.st_mode))
         rc = err_set(e, ERR_IO, "%s: cannot write: not a regular file", path);
+    /* two runs on one file would answer requests twice (invariant 2) */
     if (rc == 0 && flock(o->fd, LOCK_EX | LOCK_NB) != 0)
         rc = err_set(e, ERR_BUSY, "%s: cannot write: another run is writing it", path);
     if (rc == 0) rc = read_answers(o, e);
@@ -168,6 +182,8 @@ int batch_out_sync(struct batch_out *o, struct err *e)
                : err_set(e, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
 }
 
+/* Usually one write. A short write, for example on a full disk, leaves a truncated line, which the
+ * next run removes. */
 static int append(struct batch_out *o, struct err *e)
 {
     size_t done = 0;
@@ -180,16 +196,21 @@ static int append(struct batch_out *o, struct err *e)
     return 0;
 }
 
+/* Append the member "error" of a line: null if there is a response, otherwise the error with the
+ * line's number. */
 static void put_error(struct buf *b, const struct batch_answer *a)
 {
     if (a->status) {
         buf_add_text(b, "null");
         return;
     }
-    buf_add(b, a->body->data, a->body->n - 1); /* without its closing brace */
+    buf_add(b, a->body->data, a->body->n - 1); /* the line without its closing brace */
     buf_addf(b, ",\"line\":%llu}", (unsigned long long)a->number);
 }
 
+/* A line, here wrapped:
+ *    {"id":"batch_req_7","custom_id":"a","response":{"status_code":200,"request_id":"...",
+ *     "body":{...}},"error":null} */
 int batch_out_put(struct batch_out *o, const struct batch_answer *a, struct err *e)
 {
     struct buf *b = &o->line;

@@ -1,4 +1,4 @@
-/* bench.c - quoth bench: measurements, a command each, of src/bench and src/load. */
+/* bench.c - quoth bench: the measurements of src/bench and src/load, one command each. */
 #include "bench/bench.h"
 #include "cli.h"
 #include "load/load.h"

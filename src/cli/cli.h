@@ -7,8 +7,9 @@
 #define COMMAND(id) extern const struct command command_##id;
 #include "commands.def"
 #undef COMMAND
-const struct command *const *command_list(void); /* NULL-terminated, in the order of commands.def */
+/* Return all commands, NULL-terminated, in the order of commands.def. */
+const struct command *const *command_list(void);
 
-bool program_is_app(void); /* true if quoth pack made it, without --plain */
+bool program_is_app(void); /* return true if quoth pack made this program, without --plain */
 
 #endif

@@ -1,5 +1,9 @@
-/* constraint.c - the constraint of the answers of quoth run, from its flags. The flags become the fields of a request's body, so
- * that one reader decides what they mean (api_hold). */
+/* constraint.c - the constraint of the answers of quoth run, from its flags. The flags become the
+ * fields of a request's body, so that api_constrain is the only reader of constraints.
+ *
+ *    --regex '[0-9]+' --put_body--> {"guided_regex":"[0-9]+"} --api_constrain_message--> constraint
+ *
+ * An error then names the flag, not the field (err_rename). There is at most one constraint. */
 #include "answer.h"
 
 #include "base/json.h"
@@ -22,9 +26,11 @@ const struct option constraint_options[] = {
                 "constrain the answer to a grammar in GBNF or Lark; FILE may also be its text"),
     LIST_OPTION("choice", "A,B", &choice,
                 "constrain the answer to one of these texts, or of a JSON list (may be repeated)"),
+    OPTIONS_OF(structured_options),
     OPTIONS_END,
 };
 
+/* Return the number of flags that give a constraint. */
 static int n_flag(void)
 {
     return !!schema + object + !!regex + !!grammar + (choice.n > 0);
@@ -37,13 +43,15 @@ bool constraint_is_set(void)
 
 /* ---- values ---- */
 
+/* Return true if the value is a schema's text. A schema is an object or a boolean. */
 static bool is_schema_text(const char *value)
 {
     const char *text = value + strspn(value, " \t\r\n");
     return *text == '{' || strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
 }
 
-/* A grammar's text defines something; a path that names a file is one, whatever it looks like. */
+/* Return true if the value is a grammar's text.
+ * Such a value defines a rule and is not the path of a file. */
 static bool is_grammar_text(const char *value)
 {
     return !file_exists(value) && strpbrk(value, ":\n");
@@ -59,13 +67,14 @@ static int put_value(struct buf *b, const char *value, bool is_text, struct err 
     return rc;
 }
 
+/* The last byte is '[' before the first item of all. */
 static void put_choice_item(struct buf *b, const char *text, size_t n)
 {
     if (b->data[b->n - 1] != '[') buf_add_char(b, ',');
     json_put_text(b, text, n);
 }
 
-/* Append texts that commas separate, or the items of a JSON list. */
+/* Append the items of a list with commas, or of a JSON list. */
 static int put_choices_of(struct buf *b, const char *value, struct err *e)
 {
     struct json *list = NULL;
@@ -80,6 +89,7 @@ static int put_choices_of(struct buf *b, const char *value, struct err *e)
     }
     json_drop(list);
     if (*value == '[') return rc;
+    /* an empty item is allowed: "a," has the choices "a" and "" */
     for (const char *text = value;; text++) {
         size_t n = strcspn(text, ",");
         put_choice_item(b, text, n);
@@ -88,6 +98,7 @@ static int put_choices_of(struct buf *b, const char *value, struct err *e)
     }
 }
 
+/* All uses of --choice form one list. */
 static int put_choices(struct buf *b, struct err *e)
 {
     int rc = 0;
@@ -102,7 +113,7 @@ static int put_choices(struct buf *b, struct err *e)
 
 /* ---- the body ---- */
 
-/* Append the body; *flag and *field: what the sentences of errors call it, and the body. */
+/* Append the body. Set *flag and *field to the names in error messages. */
 static int put_body(struct buf *b, const char **flag, const char **field, struct err *e)
 {
     int rc = 0;
@@ -132,12 +143,13 @@ static int put_body(struct buf *b, const char **flag, const char **field, struct
     return rc ? err_prefix(e, rc, "%s", *flag) : 0;
 }
 
+/* An empty value is an error, because it would permit only an empty answer. */
 static int check_flags(struct err *e)
 {
     if (n_flag() > 1)
         return err_set(e, ERR_ARG,
                        "only one of --json-schema, --json-object, --regex, --grammar and --choice "
-                       "may be given: an answer is held to one");
+                       "may be given: an answer has at most one constraint");
     if ((regex && !*regex) || (grammar && !*grammar) || (schema && !*schema))
         return err_set(e, ERR_ARG, "%s: must not be empty",
                        regex     ? "--regex"
@@ -146,20 +158,24 @@ static int check_flags(struct err *e)
     return 0;
 }
 
-int flags_hold(struct constraint **out, const struct session *s, const struct chat *chat,
-               const char *begun, size_t n_begun, struct chat_parser_options *parser, struct err *e)
+/* The flags become a request's body, for example {"guided_regex":"[0-9]+"}. err_rename replaces the
+ * name of the field in an error by that of the flag. */
+int flags_constrain(struct constraint **out, const struct session *s, const struct chat *chat,
+                    const char *begun, size_t n_begun, struct chat_parser_options *parser,
+                    struct err *e)
 {
-    const struct api api = {.session = s, .chat = chat};
+    struct api api = {.session = s, .chat = chat};
     const char *flag, *field;
     struct buf b = {0};
     struct json *body = NULL;
     *out = NULL;
     if (!constraint_is_set()) return 0;
+    structured_read(&api);
     int rc = check_flags(e);
     if (rc == 0) rc = put_body(&b, &flag, &field, e);
     if (rc == 0) rc = json_parse(&body, b.data, b.n, NULL, e);
     if (rc == 0) {
-        rc = api_hold_message(out, &api, body, begun, n_begun, parser, e);
+        rc = api_constrain_message(out, &api, body, begun, n_begun, parser, e);
         if (rc != 0) err_rename(e, rc, field, flag);
     }
     json_drop(body);

@@ -1,8 +1,10 @@
 /* defaults.c - default sampling parameters of requests: serve and batch.
  *
- *   the model's generation_config (or quoth's own)  <-  --temperature, ...  <-  --override-generation-config
+ *   the model's generation_config, or quoth's own
+ *     <- --temperature, ...
+ *     <- --override-generation-config
  *
- * Later ones override earlier ones. A request's own parameters override all of them. */
+ * A later source overrides the earlier ones. The parameters of a request override all defaults. */
 #include "answer.h"
 
 #include "base/json.h"
@@ -12,10 +14,12 @@
 NAMES(sources, "auto", "vllm")
 static const char *source = "auto", *overrides;
 
+/* options_judge validates a value, options_set stores it. */
 typedef int member_fn(const struct option *table, const char *name, const char *value,
                       struct err *e);
 
-/* Call `with` for a member of the overrides as for its flag, with the value as written in JSON. */
+/* Call `with` for a member of the overrides as if it were a flag.
+ * The value is the member's JSON text. */
 static int for_member(void *member, member_fn *with, struct err *e)
 {
     char name[64];
@@ -30,6 +34,8 @@ static int for_member(void *member, member_fn *with, struct err *e)
     return rc;
 }
 
+/* Call `with` for each member of a JSON object. The form of the option validates the members, so a
+ * wrong one is reported before a model is loaded. */
 static int for_overrides(const char *text, member_fn *with, struct err *e)
 {
     struct json *root = NULL;
@@ -48,10 +54,10 @@ static int overrides_form(const char *text, struct err *e)
 
 const struct option request_default_options[] = {
     NAME_OPTION("generation-config", "auto|vllm", &source, sources,
-                "defaults of requests: the model's generation_config (auto), or none of it (vllm) "
+                "defaults of requests: the model's generation_config (auto) or none (vllm) "
                 "(default auto)"),
     FORM_OPTION("override-generation-config", "JSON", &overrides, overrides_form,
-                "defaults of requests, e.g. {\"temperature\": 0.5}; the flags below do the same"),
+                "defaults of requests, e.g. {\"temperature\": 0.5}; the flags below also set them"),
     OPTIONS_OF(sampling_options),
     OPTIONS_END,
 };

@@ -1,8 +1,7 @@
 /* demo.c - quoth demo: half a minute with the packed model; `./run` without arguments runs it.
  *
- * Six scenes through the same calls that run uses: a raw completion, and five through the chat
- * template. On a terminal the text is paced for reading; elsewhere the same text is printed without
- * pauses. */
+ * Six scenes use the functions of quoth run: a raw completion, and five answers through the chat
+ * template. The text has pauses for reading on a terminal, but not on other outputs. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -16,10 +15,11 @@ static const struct option options[] = {
 };
 
 struct scene {
-    const char *title;
-    const char *tools;   /* JSON, or NULL */
-    const char *raw;     /* a text to continue, or NULL: a conversation ... */
-    const char *turn[5]; /* ... of these turns; one that begins with '{' is a tool's result */
+    const char *title; /* static */
+    const char *tools; /* static; JSON, or NULL */
+    const char *raw;   /* static; a text to continue; NULL: a conversation */
+    /* static; turns of the conversation; a turn that begins with '{' is a tool's result */
+    const char *turn[5];
 };
 
 static const char weather_tool[] = "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\","
@@ -42,14 +42,16 @@ static const struct scene scenes[] = {
 };
 enum { N_SCENE = sizeof scenes / sizeof scenes[0] };
 
-/* On a terminal: pauses after each piece of text, and before each answer. */
+/* Pauses on a terminal: after each piece of text, and before each answer; microseconds. */
 enum { READING_US = 90000, THINKING_US = 1200000 };
 
+/* Sums over all answers, for the report at the end. */
 struct totals {
     int n_prompt, n_output;
     int64_t prefill_us, decode_us;
 };
 
+/* Cached tokens of the prompt took no time, so they are not counted. */
 static void add_usage(struct totals *t, const struct usage *u)
 {
     t->n_prompt += u->n_prompt - u->n_cached;
@@ -68,7 +70,7 @@ static void print_title(const char *title)
     printf(colour() ? "\n\033[1m%s\033[0m\n" : "\n%s\n", title);
 }
 
-/* Print a user's message or a tool's result, marked; the answer follows on separate lines. */
+/* Print a user's message or a tool's result with a mark. The answer follows on separate lines. */
 static void print_turn(const char *text)
 {
     const char *label = text[0] == '{' ? "tool: " : "> ";
@@ -77,6 +79,8 @@ static void print_turn(const char *text)
     if (view_pace_us) usleep(THINKING_US);
 }
 
+/* Send a text as the next turn and print the answer. A raw scene prints the text itself, because
+ * the answer continues it. */
 static int send_message(struct dialog *d, const char *text, struct totals *t, struct err *e)
 {
     struct answer a = {0};
@@ -91,10 +95,11 @@ static int send_message(struct dialog *d, const char *text, struct totals *t, st
     return rc;
 }
 
-/* Play a scene: a raw one completes a text; the others are separate conversations. */
+/* Play a scene. A raw scene completes a text; each other scene is a separate conversation. */
 static int play(struct session *s, const struct scene *scene, struct totals *t, struct err *e)
 {
     struct dialog d = {0};
+    /* a story needs variety; the other answers should be the same in each run */
     int rc = options_set(answer_options, "temperature", scene->raw ? "0.7" : "0", e);
     if (rc == 0) rc = dialog_open(&d, s, scene->raw != NULL, e);
     if (rc == 0 && !scene->raw && !d.chat.t)
@@ -132,6 +137,7 @@ static void print_report(const struct session *s, const struct totals *t)
            "help\n");
 }
 
+/* A fixed seed gives the same demo in each run. */
 static int demo(struct session *s, struct err *e)
 {
     struct totals t = {0};

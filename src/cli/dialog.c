@@ -1,15 +1,16 @@
 /* dialog.c - a conversation, turn by turn.
  *
- *   messages (JSON) --template_render--> prompt --continue_prompt--> ids --answer_generate--> raw text
- *        ^                                                                                       |
- *        +-------------------------------- message_put <--chat parser-----------------------------+
+ *   messages --template_render--> prompt --continue_prompt--> ids --answer_generate--> raw text
+ *      ^                                                                                  |
+ *      +------------------------------ message_put <--chat parser-------------------------+
  *
- * The engine finds cached prefixes by token ids, a page at a time, so a turn must not change the ids
- * of earlier ones. Text that was tokenized in one piece may get other tokens when more text follows,
- * and a model may write other tokens than the tokenizer gives for its text. Therefore (text, ids) of
- * the last prompt and answer are kept, and if the next rendering begins with that text, only the rest
- * is tokenized. If the template renders an answer differently from the model's output (reasoning is
- * often omitted), the kept part is reduced to the last prompt, then to nothing. */
+ * The engine finds cached prefixes by token ids, a page at a time, so a turn must not change the
+ * ids of earlier turns. Two effects would change them. Text that was tokenized in one piece may
+ * have other tokens if more text follows. A model may write other tokens than the tokenizer gives
+ * for its text. Therefore (text, ids) of the last prompt and answer are kept. Only the new text is
+ * tokenized if the next rendering begins with that text. A template may render an answer
+ * differently from the model's output; reasoning is often omitted. The kept part is then reduced to
+ * the last prompt, or to nothing. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -19,6 +20,8 @@
 
 enum { CONVERSATION_BYTE_MAX = 64 << 20 };
 
+/* A raw dialog has no template, so d->chat stays zeroed. d->chat.t is the test for it
+ * everywhere. */
 int dialog_open(struct dialog *d, struct session *s, bool raw, struct err *e)
 {
     *d = (struct dialog){.s = s};
@@ -39,6 +42,7 @@ void dialog_close(struct dialog *d)
     *d = (struct dialog){0};
 }
 
+/* The kept text and ids remain: a new conversation may begin with the same system prompt. */
 void dialog_clear(struct dialog *d)
 {
     buf_clear(&d->messages);
@@ -60,6 +64,8 @@ int dialog_tools(struct dialog *d, const char *list, struct err *e)
     return list ? json_parse(&d->tools, list, strlen(list), NULL, e) : 0;
 }
 
+/* Set the template variable enable_thinking, and keep the other variables. Models with switchable
+ * reasoning use that name. */
 int dialog_think(struct dialog *d, bool on, struct err *e)
 {
     struct buf b = {0};
@@ -87,6 +93,7 @@ int dialog_think(struct dialog *d, bool on, struct err *e)
 
 /* ---- messages ---- */
 
+/* Append {"role":"user","content":"..."}. */
 static void put_message(struct buf *b, const char *role, const char *text, size_t n)
 {
     buf_addf(b, "{\"role\":\"%s\",\"content\":", role);
@@ -109,6 +116,7 @@ static void put_conversation(const struct dialog *d, struct buf *b)
     buf_add_text(b, "]\n");
 }
 
+/* Remove the messages after byte n, after a failed or cancelled answer. */
 static void take_back(struct dialog *d, size_t n)
 {
     d->messages.n = n;
@@ -127,7 +135,7 @@ int dialog_save(const struct dialog *d, const char *path, struct err *e)
 
 /* ---- the last exchange ---- */
 
-/* Parse the messages, without the system prompt; *n: index of the last user message. */
+/* Parse the messages, without the system prompt. Set *n to the index of the last user message. */
 static int find_last(const struct dialog *d, struct json **list, size_t *n, struct err *e)
 {
     struct buf b = {0};
@@ -146,7 +154,6 @@ static int find_last(const struct dialog *d, struct json **list, size_t *n, stru
     return rc;
 }
 
-/* Keep the first n messages. */
 static int keep_messages(struct dialog *d, const struct json *list, size_t n, struct err *e)
 {
     struct buf b = {0};
@@ -163,6 +170,7 @@ static int keep_messages(struct dialog *d, const struct json *list, size_t n, st
     return 0;
 }
 
+/* text receives the last user message; NULL if not needed. keep: do not remove it. */
 int dialog_undo(struct dialog *d, struct buf *text, bool keep, struct err *e)
 {
     struct json *list;
@@ -177,6 +185,8 @@ int dialog_undo(struct dialog *d, struct buf *text, bool keep, struct err *e)
     return rc;
 }
 
+/* Add a message of a file. The first one may be the system prompt, which the dialog keeps
+ * separately. */
 static int load_message(struct buf *messages, char **system, const struct json *m, size_t i,
                         struct err *e)
 {
@@ -205,6 +215,8 @@ int dialog_load(struct dialog *d, const char *path, size_t *n_message, struct er
         rc = load_message(&messages, &system, json_item(list, i), i, e);
         if (rc != 0) err_prefix(e, rc, "%s", path);
     }
+    /* the conversation is replaced only after the whole file was read, so a failure leaves it
+     * unchanged */
     if (rc == 0) {
         *n_message = json_count(list);
         buf_deinit(&d->messages);
@@ -221,6 +233,8 @@ int dialog_load(struct dialog *d, const char *path, size_t *n_message, struct er
 
 /* ---- the prompt ---- */
 
+/* Render all messages to the prompt of the next answer. *turn describes the part of the prompt that
+ * begins the answer. */
 static int render(const struct dialog *d, struct buf *prompt, struct chat_turn *turn, struct err *e)
 {
     struct buf text = {0};
@@ -243,16 +257,18 @@ static int render(const struct dialog *d, struct buf *prompt, struct chat_turn *
     return rc;
 }
 
+/* Return true if text begins with the first n_begin bytes of b. */
 static bool begins_with(const char *text, size_t n, const struct buf *b, size_t n_begin)
 {
     return n_begin <= n && (n_begin == 0 || memcmp(text, b->data, n_begin) == 0);
 }
 
-/* Set d->ids to the ids of `prompt`: reuse as much as possible of the last turn, tokenize the
- * rest. */
+/* Set d->ids to the ids of `prompt`. Reuse as much as possible of the last turn, and tokenize only
+ * the new text. */
 static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struct err *e)
 {
     size_t n_text = d->text.n, n_id = d->ids.n;
+    /* three attempts: the last prompt and answer, the last prompt, nothing */
     if (!begins_with(prompt, n, &d->text, n_text)) n_text = d->n_text_prompt, n_id = d->n_id_prompt;
     if (!begins_with(prompt, n, &d->text, n_text)) n_text = n_id = 0;
     d->ids.n = n_id;
@@ -267,8 +283,8 @@ static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struc
     return rc;
 }
 
-/* Keep the answer's text and ids. A stop text cuts the answer inside a token, so that ids and text
- * no longer correspond. */
+/* Keep the answer's text and ids.
+ * They do not correspond if a stop text cut the answer inside a token. */
 static void keep_answer(struct dialog *d, const struct answer *a)
 {
     if (a->reply.matched) return;
@@ -282,14 +298,16 @@ static void keep_answer(struct dialog *d, const struct answer *a)
 
 /* ---- the answer ---- */
 
-struct reading { /* receives the model's output for the view and a message */
-    struct chat_parser *parser;
+/* Receiver of the model's output for the view and a message. */
+struct reading {
+    struct chat_parser *parser; /* owned */
     struct chat_message message;
     struct constraint *constraint; /* owned until the answer has it */
     struct view view;
     bool silent;
 };
 
+/* Add a parsed part of the answer to the message, and show it. */
 static void take_delta(void *reading, const struct chat_delta *delta)
 {
     struct reading *r = reading;
@@ -297,6 +315,7 @@ static void take_delta(void *reading, const struct chat_delta *delta)
     if (!r->silent) view_delta(&r->view, delta);
 }
 
+/* Receive raw text of the model (answer_fn). */
 static void take_text(void *reading, const char *text, size_t n)
 {
     struct reading *r = reading;
@@ -306,6 +325,8 @@ static void take_text(void *reading, const char *text, size_t n)
         view_text(&r->view, text, n);
 }
 
+/* The parser first gets the beginning of the answer that the prompt contains, such as "<think>". It
+ * emits nothing for it. A constraint may choose other parsers. */
 static int reading_open(struct reading *r, const struct dialog *d, const struct buf *prompt,
                         const struct chat_turn *turn, struct err *e)
 {
@@ -315,7 +336,7 @@ static int reading_open(struct reading *r, const struct dialog *d, const struct 
     struct chat_parser_options o = {0};
     *r = (struct reading){.silent = d->as_json};
     view_begin(&r->view);
-    int rc = flags_hold(&r->constraint, d->s, chat, begun, n_begun, &o, e);
+    int rc = flags_constrain(&r->constraint, d->s, chat, begun, n_begun, &o, e);
     if (rc != 0 || !chat) return rc;
     if (!r->constraint)
         o = (struct chat_parser_options){.tool_parser = chat->tool_parser,
@@ -332,6 +353,8 @@ static void reading_close(struct reading *r)
     flags_release(r->constraint);
 }
 
+/* Generate the answer of d->ids. The parser is finished also after an error, so that the view shows
+ * all text. */
 static int generate(struct dialog *d, struct reading *r, struct answer *a, struct err *e)
 {
     a->constraint = r->constraint;
@@ -345,6 +368,7 @@ static int generate(struct dialog *d, struct reading *r, struct answer *a, struc
     return rc;
 }
 
+/* Complete a text unchanged (--raw, or no template). */
 static int complete(struct dialog *d, const char *text, size_t n, struct answer *a, struct err *e)
 {
     struct reading r;
@@ -358,6 +382,8 @@ static int complete(struct dialog *d, const char *text, size_t n, struct answer 
     return rc;
 }
 
+/* Answer the conversation, and append the answer as a message. The messages are unchanged on
+ * failure. */
 static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
 {
     struct reading r = {0};
@@ -377,6 +403,8 @@ static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
     return rc;
 }
 
+/* Remove the last answer and generate another one. The former messages are restored if that fails
+ * or is cancelled before any text. */
 int dialog_again(struct dialog *d, struct answer *a, struct err *e)
 {
     struct json *list;
@@ -400,6 +428,7 @@ int dialog_again(struct dialog *d, struct answer *a, struct err *e)
     return rc;
 }
 
+/* An answer that was cancelled before any text leaves no trace in the conversation. */
 int dialog_send(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
                 struct err *e)
 {

@@ -1,18 +1,19 @@
-/* draw.c - the line being typed, on the screen: wrapped, redrawn in place, correct after a resize.
+/* draw.c - draw the line being typed: wrapped, redrawn in place, correct after a resize.
  *
- * libedit edits but does not draw: its output depends on how a text was typed (a row may be wrapped
- * by the terminal or by a newline, trailing blanks may be written or not), and so does the effect of
- * a resize on it. Here every row of a long line ends with a newline of our own, after a written
- * character that is not a blank. No terminal joins these rows when it becomes wider; when it becomes
- * narrower each is truncated, or folded separately (enum reflow), into a number of rows that can be
- * computed. So, after a resize:
+ * libedit edits but does not draw. Its output depends on the history of the edits: the terminal or
+ * a newline may wrap a row, and trailing blanks may be missing. The effect of a resize on that
+ * output also depends on the history. In this file every row of a long line ends with a written
+ * newline, after a written character that is not a blank. A terminal that becomes wider does not
+ * join these rows. A terminal that becomes narrower truncates or folds each row separately (enum
+ * reflow), into a number of rows that can be computed. So, after a resize:
  *
  *   the rows above the cursor, at the new width --> up by that number --> clear from there --> draw
  *
- * (1) A row is full only if the next one exists, so the cursor never waits after the last column,
- *     where terminals differ. (2) A wide character that does not fit begins the next row. (3) Only
- *     relative movements are written, downwards only newlines. (4) If a text has more rows than the
- *     screen, a window of them around the cursor is shown. */
+ * (1) A row is full only if the next row exists. So the cursor never waits after the last column,
+ *     where terminals differ.
+ * (2) A wide character that does not fit begins the next row.
+ * (3) Only relative movements are written. Downward movements are newlines.
+ * (4) A window of rows around the cursor is shown if a text has more rows than the screen. */
 #include "draw.h"
 
 #include "base/utf8.h"
@@ -23,6 +24,7 @@ enum { TAB_WIDTH = 8 };
 
 /* ---- characters ---- */
 
+/* Return true for control characters of C0 and C1, and DEL. */
 static bool is_control(wchar_t c)
 {
     return c < L' ' || (c >= 0x7F && c < 0xA0);
@@ -45,6 +47,8 @@ static int width_of(const struct draw *d, wchar_t c, int column)
     return utf8_width((uint32_t)c);
 }
 
+/* Write one character. Control characters are written as ^A, so that a pasted escape sequence
+ * cannot act on the terminal. */
 static void put(struct draw *d, wchar_t c, int column)
 {
     char bytes[4];
@@ -58,6 +62,8 @@ static void put(struct draw *d, wchar_t c, int column)
 
 /* ---- rows ---- */
 
+/* End the last row at character `end` and begin the next one. Blanks and the newline at the end are
+ * not drawn, see the head. */
 static void end_row(struct draw *d, size_t end)
 {
     struct draw_row *row = &d->rows.v[d->rows.n - 1], next = {end, end};
@@ -69,6 +75,8 @@ static void end_row(struct draw *d, size_t end)
     (void)vec_push(&d->rows, next);
 }
 
+/* Divide the text into rows for the current width. A row that is exactly full ends at once, so the
+ * cursor moves to the next row (invariant 1). */
 static void lay_out(struct draw *d)
 {
     struct draw_row first = {0};
@@ -84,6 +92,8 @@ static void lay_out(struct draw *d)
     d->rows.v[d->rows.n - 1].end = d->text.n;
 }
 
+/* Return the row with character i.
+ * The search begins at the end, because the cursor is usually there. */
 static int row_of(const struct draw *d, size_t i)
 {
     int row = (int)d->rows.n - 1;
@@ -91,6 +101,7 @@ static int row_of(const struct draw *d, size_t i)
     return row;
 }
 
+/* Return the column of character i in its row. */
 static int column_of(const struct draw *d, int row, size_t i)
 {
     int column = 0;
@@ -98,8 +109,8 @@ static int column_of(const struct draw *d, int row, size_t i)
     return column;
 }
 
-/* Return the number of rows into which a terminal of n_column columns folds characters begin..end
- * of a row. */
+/* Return the number of rows into which a terminal of n_column columns folds the characters [begin,
+ * end) of a row. */
 static int folds(const struct draw *d, size_t begin, size_t end, int n_column)
 {
     int n = 1, column = 0, folded = 0;
@@ -117,7 +128,7 @@ static int folds(const struct draw *d, size_t begin, size_t end, int n_column)
 }
 
 /* Return the number of rows from the top of the drawing to the cursor after a resize to n_column
- * columns. A cursor after the end of a row stays with the row's last character. */
+ * columns. A cursor after the end of a row moves with the row's last character. */
 static int rows_above(const struct draw *d, int n_column)
 {
     int above = d->at - d->top;
@@ -132,7 +143,7 @@ static int rows_above(const struct draw *d, int n_column)
 
 /* ---- the screen ---- */
 
-/* Move the cursor to a row and column; rows that are not on the screen yet are created. */
+/* Move the cursor to a row and column. Create rows that are not on the screen yet. */
 static void move_to(struct draw *d, int row, int column)
 {
     if (row == d->at && column == d->column) return;
@@ -140,6 +151,7 @@ static void move_to(struct draw *d, int row, int column)
     if (row < d->at) fprintf(d->out, "\033[%dA", d->at - row);
     for (; d->at < row; d->at++) fputc('\n', d->out);
     if (column > 0) fprintf(d->out, "\033[%dC", column);
+    /* d->at and d->column always are the place of the terminal's cursor, relative to the drawing */
     d->at = row;
     d->column = column;
 }
@@ -159,7 +171,7 @@ static void put_rows(struct draw *d, size_t from, int last)
     }
 }
 
-/* Draw all from row `top` on, at the top of the window. */
+/* Draw all rows from row `top` on, at the top of the window. */
 static void put_window(struct draw *d, int top)
 {
     int n = (int)d->rows.n, n_row = d->size.n_row;
@@ -169,8 +181,9 @@ static void put_window(struct draw *d, int top)
     put_rows(d, d->rows.v[top].begin, n - top > n_row ? top + n_row - 1 : n - 1);
 }
 
-/* Return where drawing must begin if the first `same` characters of n_old are unchanged: not after
- * blanks that end or ended a row, and not after a row that may continue differently. */
+/* Return the first character to draw if the first `same` characters of n_old are unchanged. Do not
+ * begin after blanks at a former or present end of a row, or after a row that may continue
+ * differently. */
 static size_t first_change(const struct draw *d, size_t same, size_t n_old, int *row)
 {
     *row = row_of(d, same);
@@ -182,6 +195,8 @@ static size_t first_change(const struct draw *d, size_t same, size_t n_old, int 
     return from;
 }
 
+/* Draw what differs from the last drawing: `same` characters of n_old are unchanged. The rest is
+ * cleared first, because the new text may be shorter. */
 static void put_change(struct draw *d, size_t same, size_t n_old)
 {
     int row, last = d->top + d->size.n_row - 1;
@@ -194,7 +209,7 @@ static void put_change(struct draw *d, size_t same, size_t n_old)
     put_rows(d, from, last);
 }
 
-/* Return the window's top row, moved only as far as needed. */
+/* Return the window's top row. Move the window only as far as needed. */
 static int window_top(const struct draw *d, int cursor_row)
 {
     if ((int)d->rows.n <= d->size.n_row) return 0;
@@ -204,6 +219,7 @@ static int window_top(const struct draw *d, int cursor_row)
 
 /* ---- a line ---- */
 
+/* Return the length of the common beginning of a and b. */
 static size_t n_same(const wchar_t *a, size_t n_a, const wchar_t *b, size_t n_b)
 {
     size_t n = 0;
@@ -211,6 +227,7 @@ static size_t n_same(const wchar_t *a, size_t n_a, const wchar_t *b, size_t n_b)
     return n;
 }
 
+/* The text always begins with the prompt, so that rows and columns include it. */
 void draw_begin(struct draw *d, const wchar_t *prompt, struct screen_size size)
 {
     d->text.n = 0;
@@ -220,6 +237,8 @@ void draw_begin(struct draw *d, const wchar_t *prompt, struct screen_size size)
     draw_reset(d);
 }
 
+/* Draw a new state of the line. Only the part that differs is written if the window is
+ * unchanged. */
 void draw_show(struct draw *d, const wchar_t *text, size_t n, size_t cursor)
 {
     size_t n_old = d->text.n, prompt = d->n_prompt;
@@ -228,7 +247,7 @@ void draw_show(struct draw *d, const wchar_t *text, size_t n, size_t cursor)
     for (size_t i = 0; i < n && vec_push(&d->text, text[i]); i++) continue;
     d->cursor = prompt + cursor < d->text.n ? prompt + cursor : d->text.n;
     lay_out(d);
-    if (d->rows.n == 0) return; /* out of memory */
+    if (d->rows.n == 0) return; /* memory is exhausted */
     int row = row_of(d, d->cursor), top = window_top(d, row);
     if (d->blank || top != d->top)
         put_window(d, top);
@@ -239,6 +258,7 @@ void draw_show(struct draw *d, const wchar_t *text, size_t n, size_t cursor)
     fflush(d->out);
 }
 
+/* The old rows are erased at their new places. The next draw_show draws all of them. */
 void draw_resize(struct draw *d, struct screen_size size)
 {
     int above = d->blank ? 0 : rows_above(d, size.n_column);
@@ -249,6 +269,7 @@ void draw_resize(struct draw *d, struct screen_size size)
     draw_reset(d);
 }
 
+/* The cursor is at the beginning of an empty row after this call. */
 void draw_reset(struct draw *d)
 {
     d->blank = true;
@@ -256,6 +277,8 @@ void draw_reset(struct draw *d)
     lay_out(d);
 }
 
+/* Draw the whole line, even if it is higher than the screen, and leave it in the terminal's
+ * scrollback. */
 void draw_end(struct draw *d, const char *mark)
 {
     int n = (int)d->rows.n;

@@ -1,6 +1,7 @@
-/* Goal: for any typing and resizing, the screen shows the line once, with the cursor in place, and the
- * text above is kept. Method: a small terminal of each kind (enum reflow) executes the output; random
- * edits and sizes; its cells are compared with a plain layout. A few outputs are compared bytewise. */
+/* Goal: the screen shows the line once, with the cursor at its place, after any edits and sizes.
+ * The text above remains. Method: a small terminal of each kind (enum reflow) executes the output
+ * for random edits and sizes. Its cells are compared with a simple layout. A few outputs are
+ * compared byte by byte. */
 #include "draw.h"
 
 #include "base/utf8.h"
@@ -15,9 +16,10 @@
 enum { ROW_MAX = 2000, COLUMN_MAX = 128, TEXT_MAX = 300, N_ABOVE = 5 };
 
 struct cells {
-    wchar_t c[COLUMN_MAX + 1]; /* 0: never written; the right half of a wide one: FILL */
+    /* characters; 0: never written; FILL: right half of a wide character */
+    wchar_t c[COLUMN_MAX + 1];
     int n;
-    bool folded; /* continues in the next row */
+    bool folded; /* true if the row continues in the next row */
 };
 
 static const wchar_t FILL = 0xE000;
@@ -25,9 +27,9 @@ static const wchar_t FILL = 0xE000;
 struct terminal {
     enum reflow reflow;
     struct screen_size size;
-    struct cells row[ROW_MAX]; /* including scrolled ones */
+    struct cells row[ROW_MAX]; /* rows, including scrolled rows */
     int n, top, at, column;    /* at: an index of row */
-    bool bad;                  /* received an output that terminals handle differently */
+    bool bad;                  /* true after an output that terminals handle differently */
 };
 
 static struct terminal term, was;
@@ -91,8 +93,8 @@ static void feed(const char *text, size_t n)
     }
 }
 
-/* Fold rows i to the end of their line into new rows; return that end. A cursor after the last
- * character stays in its row. */
+/* Fold the rows from i to the end of their line into new rows. Return that end. A cursor after the
+ * last character remains in its row. */
 static int fold_line(int i)
 {
     bool met = false;
@@ -154,7 +156,7 @@ static void terminal_resize(struct screen_size size)
     if (term.n > term.top + size.n_row) term.n = term.top + size.n_row;
 }
 
-/* ---- what it should show ---- */
+/* ---- expected cells ---- */
 
 struct want {
     struct cells row[TEXT_MAX * 4];
@@ -283,8 +285,8 @@ static void edit(wchar_t *text, size_t *n, size_t *cursor)
     }
 }
 
-/* Test one line with 60 edits and sizes in between. On a low screen the text above may scroll
- * away. */
+/* Test one line with 60 edits and changes of size.
+ * The text above may scroll out of a low screen. */
 static bool line_goes_well(enum reflow reflow, int n_row)
 {
     static struct want w;
@@ -341,12 +343,12 @@ TEST(draw_random_edits_and_sizes)
 }
 
 struct shown {
-    const wchar_t *text; /* NULL: the line ends, with ^C */
+    const wchar_t *text; /* text to show; NULL: the line ends with ^C */
     size_t cursor;
-    const char *written; /* all output up to then */
+    const char *written; /* all output up to this text */
 };
 
-/* Show one text after the other, on six columns. */
+/* Show one text after another, on six columns. */
 static void expect_written(const struct shown *v, size_t n)
 {
     char *out = NULL;
@@ -377,7 +379,7 @@ TEST(draw_writes_only_what_changed)
     expect_written(v, sizeof v / sizeof v[0]);
 }
 
-/* Blanks are written at the end of the text, but not at the end of a full row. */
+/* Goal: blanks are written at the end of the text, but not at the end of a full row. */
 TEST(draw_blanks_before_a_full_row)
 {
     static const struct shown v[] = {

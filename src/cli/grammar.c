@@ -1,15 +1,18 @@
-/* grammar.c - quoth grammar check: does a constraint compile, does it accept a text, and what do its
- * masks cost?
+/* grammar.c - quoth grammar check: compile a constraint, match a text, and measure masks.
  *
- * Interactive use: one constraint and one text. For scripts (--jsonl): a request and an answer per line:
+ * People check one constraint and one text. Scripts (--jsonl) send one request per line and get one
+ * answer per line:
  *
- *   {"schema": {...} | "regex": "..." | "gbnf": "..." | "lark": "..." | "tag": {...} | "choice": [...], "texts": ["...", ...]}
- *   -> {"ok": true, "compile_us": N, "texts": [{"accepted": true} | {"accepted": false, "byte": N}, ...]}
+ *   {"schema": {...} | "regex": "..." | "gbnf": "..." | "lark": "..." | "tag": {...} |
+ *    "choice": [...], "texts": ["...", ...]}
+ *   -> {"ok": true, "compile_us": N,
+ *       "texts": [{"accepted": true} | {"accepted": false, "byte": N}, ...]}
  *   -> {"ok": false, "error": "..."} */
 #include "cli.h"
 
 #include "base/json.h"
 #include "base/os.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "grammar/grammar.h"
 
@@ -40,58 +43,62 @@ static const struct option options[] = {
     FLAG_OPTION("ordered", &ordered, "members in the schema's order, as answers are generated"),
     FLAG_OPTION("disable-any-whitespace", &compact, "no white space between JSON tokens"),
     FLAG_OPTION("disable-additional-properties", &closed,
-                "no members beyond the schema's, unless it allows them"),
+                "no members beyond the schema's, unless the schema allows them"),
     FLAG_OPTION("jsonl", &by_line,
                 "one JSON request per line of standard input, one JSON answer per line"),
     OPTIONS_END,
 };
 
-/* A tokenizer and its data for masks; both NULL if not requested. */
-struct words {
+/* A tokenizer and its data for masks; tokenizer and data are NULL if not requested.
+ * All are owned. */
+struct mask_vocab {
     struct tokenizer *t;
     struct grammar_vocab *v;
-    uint64_t *mask; /* owned */
+    uint64_t *mask; /* mask of tokens, owned */
 };
 
-static int words_open(struct words *w, struct err *e)
+/* mask_vocab_close is called in any case. */
+static int mask_vocab_open(struct mask_vocab *mv, struct err *e)
 {
-    *w = (struct words){0};
+    *mv = (struct mask_vocab){0};
     if (!tokenizer_path) return 0;
-    int rc = tokenizer_open_file(&w->t, tokenizer_path, NULL, e);
+    int rc = tokenizer_open_file(&mv->t, tokenizer_path, NULL, e);
     if (rc) return rc;
-    w->v = grammar_vocab_open(w->t);
-    w->mask = calloc((size_t)tokenizer_n_vocab(w->t) / 64 + 1, sizeof *w->mask);
-    return w->v && w->mask ? 0 : err_memory(e, "a vocabulary", 0);
+    mv->v = grammar_vocab_open(mv->t);
+    mv->mask = calloc((size_t)tokenizer_n_vocab(mv->t) / 64 + 1, sizeof *mv->mask);
+    return mv->v && mv->mask ? 0 : err_memory(e, "a vocabulary", 0);
 }
 
-static void words_close(struct words *w)
+static void mask_vocab_close(struct mask_vocab *mv)
 {
-    grammar_vocab_close(w->v);
-    tokenizer_close(w->t);
-    free(w->mask);
+    grammar_vocab_close(mv->v);
+    tokenizer_close(mv->t);
+    free(mv->mask);
 }
 
 /* Result of one text. */
 struct verdict {
     bool accepted;
-    size_t byte;          /* position of the rejection; the length if the text ended too early */
+    /* position of the rejected byte; length of the text if it ended too early */
+    size_t byte;
     bool mask_wrong;      /* a mask excluded a token of an accepted text */
     VEC(int64_t) mask_ns; /* owned; processor time of the mask before each token */
 };
 
-/* Walk a text token by token, computing a mask before each. */
-static int walk_tokens(struct grammar *g, const struct words *w, const char *text, size_t n,
+/* Walk a text token by token, computing a mask before each token. */
+static int walk_tokens(struct grammar *g, const struct mask_vocab *mv, const char *text, size_t n,
                        struct verdict *v, struct err *e)
 {
     struct ids ids = {0};
     uint32_t state = grammar_begin(g);
-    int rc = tokenizer_encode(w->t, text, n, ENCODE_CONTINUE, &ids, e);
+    int rc = tokenizer_encode(mv->t, text, n, ENCODE_CONTINUE, &ids, e);
     for (size_t i = 0; rc == 0 && i < ids.n; i++) {
+        /* CPU time of this thread, so that other processes do not affect the figure */
         int64_t start = time_thread_ns();
-        if (!grammar_mask(g, state, w->mask)) rc = grammar_failure(g, e);
+        if (!grammar_mask(g, state, mv->mask)) rc = grammar_failure(g, e);
         if (rc == 0 && !vec_push(&v->mask_ns, time_thread_ns() - start))
             rc = err_memory(e, "times", 0);
-        bool may = w->mask[ids.v[i] >> 6] >> (ids.v[i] & 63) & 1;
+        bool may = mv->mask[ids.v[i] >> 6] >> (ids.v[i] & 63) & 1;
         uint32_t next = grammar_accept_token(g, state, ids.v[i]);
         v->mask_wrong |= may != (next != GRAMMAR_DEAD);
         if (next == GRAMMAR_DEAD) break;
@@ -101,26 +108,28 @@ static int walk_tokens(struct grammar *g, const struct words *w, const char *tex
     return rc;
 }
 
-static int match_text(struct grammar *g, const struct words *w, const char *text, size_t n,
+/* Match the text by bytes. With a tokenizer walk it by tokens first, which checks the masks. The
+ * first text then measures masks without cached states. */
+static int match_text(struct grammar *g, const struct mask_vocab *mv, const char *text, size_t n,
                       struct verdict *v, struct err *e)
 {
     *v = (struct verdict){0};
+    int rc = mv->t ? walk_tokens(g, mv, text, n, v, e) : 0;
+    if (rc) return rc;
     uint32_t state = grammar_accept(g, grammar_begin(g), text, n, &v->byte);
     v->accepted = grammar_ends(g, state);
-    int rc = grammar_failure(g, e);
-    return rc == 0 && w->t ? walk_tokens(g, w, text, n, v, e) : rc;
+    return grammar_failure(g, e);
 }
 
-/* Read a file that a Lark grammar imports: by its path from the grammar's folder, else from that
- * folder directly. */
+/* Read a file that a Lark grammar imports. Try its path from the grammar's folder, then the file in
+ * that folder. */
 static int import_file(const void *arg, const char *path, char **text, size_t *n, struct err *e)
 {
-    const char *name = strrchr(path, '/'), *file = arg, *folder = strrchr(file, '/');
-    const char *tries[] = {path, name ? name + 1 : path};
+    const char *file = arg, *tries[] = {path, path_name(path)};
     int rc = 0;
     for (int i = 0; rc == 0 && !*text && i < 2; i++) {
         struct buf at = {0}, b = {0};
-        buf_addf(&at, "%.*s%s", folder ? (int)(folder + 1 - file) : 0, file, tries[i]);
+        buf_addf(&at, "%.*s%s", (int)(path_name(file) - file), file, tries[i]);
         rc = at.failed ? err_memory(e, "a path", 0) : 0;
         if (rc == 0 && access(at.data, R_OK) == 0) {
             rc = file_read(&b, at.data, INPUT_BYTES_MAX, e);
@@ -133,15 +142,16 @@ static int import_file(const void *arg, const char *path, char **text, size_t *n
     return rc;
 }
 
+/* Compile a constraint with the options of the command line. */
 static int open_one(struct grammar **g, enum grammar_kind kind, const char *text, size_t n,
-                    const struct words *w, struct err *e)
+                    const struct mask_vocab *mv, struct err *e)
 {
     return grammar_open(g, kind, text, n,
                         &(struct grammar_options){.any_order = !ordered,
                                                   .no_white_space = compact,
                                                   .no_additional = closed,
                                                   .limits.us_max = limit_ms * 1000,
-                                                  .vocab = w->v,
+                                                  .vocab = mv->v,
                                                   .start = start_rule,
                                                   .import = lark_file ? import_file : NULL,
                                                   .import_arg = lark_file},
@@ -152,13 +162,14 @@ static int open_one(struct grammar **g, enum grammar_kind kind, const char *text
 
 /* The keys of a request's constraints. */
 static const struct {
-    const char *key;
+    const char *key; /* static */
     enum grammar_kind kind;
 } kinds[] = {{"schema", GRAMMAR_SCHEMA}, {"regex", GRAMMAR_REGEX}, {"gbnf", GRAMMAR_GBNF},
              {"lark", GRAMMAR_LARK},     {"tag", GRAMMAR_TAG},     {"choice", GRAMMAR_CHOICE}};
 enum { N_KIND = sizeof kinds / sizeof *kinds };
 
-/* Find a request's constraint: *i, its kind. A misspelled key, or a second constraint, would be ignored silently. */
+/* Find a request's constraint, and set *i to its kind. Reject a misspelled key and a second
+ * constraint, which would be ignored silently otherwise. */
 static const struct json *find_constraint(const struct json *line, int *i, struct err *e)
 {
     const struct json *found = NULL;
@@ -176,7 +187,9 @@ static const struct json *find_constraint(const struct json *line, int *i, struc
     return found;
 }
 
-static int open_line(struct grammar **g, const struct json *line, const struct words *w,
+/* Compile the constraint of a request.
+ * A schema may be an object or its text; a choice is always a list. */
+static int open_line(struct grammar **g, const struct json *line, const struct mask_vocab *mv,
                      struct err *e)
 {
     int i = 0;
@@ -185,14 +198,15 @@ static int open_line(struct grammar **g, const struct json *line, const struct w
     const char *text = json_text(v, &n);
     struct buf b = {0};
     if (!v) return e->code;
-    if (text && kinds[i].kind != GRAMMAR_CHOICE) return open_one(g, kinds[i].kind, text, n, w, e);
+    if (text && kinds[i].kind != GRAMMAR_CHOICE) return open_one(g, kinds[i].kind, text, n, mv, e);
     json_put(&b, v);
     int rc =
-        b.failed ? err_memory(e, "a request", 0) : open_one(g, kinds[i].kind, b.data, b.n, w, e);
+        b.failed ? err_memory(e, "a request", 0) : open_one(g, kinds[i].kind, b.data, b.n, mv, e);
     buf_deinit(&b);
     return rc;
 }
 
+/* Append the result of a text as JSON. */
 static void put_verdict(struct buf *out, const struct verdict *v)
 {
     buf_addf(out, "{\"accepted\":%s", v->accepted ? "true" : "false");
@@ -205,12 +219,13 @@ static void put_verdict(struct buf *out, const struct verdict *v)
     buf_add_char(out, '}');
 }
 
-static int answer_line(const struct json *line, const struct words *w, struct buf *out,
+/* Answer one request. `out` is valid only on success: the caller replaces it by an error. */
+static int answer_line(const struct json *line, const struct mask_vocab *mv, struct buf *out,
                        struct err *e)
 {
     struct grammar *g = NULL;
     int64_t start = time_thread_ns();
-    int rc = open_line(&g, line, w, e);
+    int rc = open_line(&g, line, mv, e);
     buf_addf(out, "{\"ok\":true,\"compile_us\":%lld,\"texts\":[",
              (long long)(time_thread_ns() - start) / 1000);
     const struct json *texts = json_field(line, "texts");
@@ -218,7 +233,7 @@ static int answer_line(const struct json *line, const struct words *w, struct bu
         size_t n;
         const char *text = json_text(json_item(texts, i), &n);
         struct verdict v = {0};
-        rc = text ? match_text(g, w, text, n, &v, e)
+        rc = text ? match_text(g, mv, text, n, &v, e)
                   : err_field(e, ERR_FORMAT, "texts", "[%zu]: expected a string", i);
         if (i > 0) buf_add_char(out, ',');
         put_verdict(out, &v);
@@ -229,14 +244,16 @@ static int answer_line(const struct json *line, const struct words *w, struct bu
     return rc;
 }
 
-static int each_line(const struct words *w, char *text, struct err *e)
+/* An error of a line is its answer, and the other lines continue.
+ * Only a failed output ends the loop. */
+static int each_line(const struct mask_vocab *mv, char *text, struct err *e)
 {
     int rc = 0;
     for (char *one; rc == 0 && (one = strsep(&text, "\n"));) {
         struct json *line = NULL;
         struct buf out = {0};
         if (!*one) continue;
-        if (json_parse(&line, one, strlen(one), NULL, e) || answer_line(line, w, &out, e)) {
+        if (json_parse(&line, one, strlen(one), NULL, e) || answer_line(line, mv, &out, e)) {
             buf_clear(&out);
             buf_add_text(&out, "{\"ok\":false,\"error\":");
             json_put_text(&out, e->text, strlen(e->text));
@@ -257,6 +274,7 @@ static int by_size(const void *p, const void *q)
     return (a > b) - (a < b);
 }
 
+/* The slowest mask matters: it delays a step of the engine. */
 static void print_masks(struct verdict *v)
 {
     size_t n = v->mask_ns.n;
@@ -267,14 +285,17 @@ static void print_masks(struct verdict *v)
            v->mask_wrong ? "; a mask refused a token of the text" : "");
 }
 
-static int check_text(struct grammar *g, const struct words *w, const char *path, struct err *e)
+/* Print the result of a text. Return 0 (accepted), 1 (rejected) or an error. The text around a
+ * rejected byte is printed without control characters. */
+static int check_text(struct grammar *g, const struct mask_vocab *mv, const char *path,
+                      struct err *e)
 {
     struct buf text = {0};
     struct verdict v = {0};
     int rc = file_read(&text, path, INPUT_BYTES_MAX, e);
     while (rc == 0 && text.n > 0 && text.data[text.n - 1] == '\n')
-        text.n--; /* the newline at the end of a file */
-    if (rc == 0) rc = match_text(g, w, text.data ? text.data : "", text.n, &v, e);
+        text.n--; /* ignore the newline at the end of a file */
+    if (rc == 0) rc = match_text(g, mv, text.data ? text.data : "", text.n, &v, e);
     if (rc == 0 && v.accepted) printf("accepted\n");
     if (rc == 0 && !v.accepted && v.byte == text.n) printf("refused: the text ends too early\n");
     if (rc == 0 && !v.accepted && v.byte < text.n) {
@@ -289,12 +310,13 @@ static int check_text(struct grammar *g, const struct words *w, const char *path
     return rc ? rc : v.accepted ? 0 : 1;
 }
 
-/* The constraint in place of a schema; *value NULL: none. Returns the number of such options. */
+/* Set *value to the constraint that replaces a schema; NULL if none. Return the number of options
+ * for such constraints. */
 static int option_constraint(enum grammar_kind *kind, const char **value, bool *is_file)
 {
     const struct {
         enum grammar_kind kind;
-        const char *value;
+        const char *value; /* borrowed */
         bool is_file;
     } all[] = {{GRAMMAR_REGEX, regex, false},
                {GRAMMAR_CHOICE, choice, false},
@@ -309,51 +331,57 @@ static int option_constraint(enum grammar_kind *kind, const char **value, bool *
     return n;
 }
 
-static int open_source(struct grammar **g, const char *schema, const struct words *w, struct err *e)
+/* Compile the schema's file, or the constraint of an option. */
+static int open_source(struct grammar **g, const char *schema, const struct mask_vocab *mv,
+                       struct err *e)
 {
     struct buf text = {0};
     const char *value;
     enum grammar_kind kind = GRAMMAR_SCHEMA;
     bool is_file = true;
     if (option_constraint(&kind, &value, &is_file) == 0) value = schema;
-    if (!is_file) return open_one(g, kind, value, strlen(value), w, e);
+    if (!is_file) return open_one(g, kind, value, strlen(value), mv, e);
     int rc = file_read(&text, value, INPUT_BYTES_MAX, e);
-    if (rc == 0) rc = open_one(g, kind, text.data ? text.data : "", text.n, w, e);
+    if (rc == 0) rc = open_one(g, kind, text.data ? text.data : "", text.n, mv, e);
     buf_deinit(&text);
     return rc;
 }
 
-/* Print what the mask before the first token costs, and how much it allows. */
-static int print_first_mask(struct grammar *g, const struct words *w, struct err *e)
+/* Print the cost of the mask before the first token, and the number of its tokens. */
+static int print_first_mask(struct grammar *g, const struct mask_vocab *mv, struct err *e)
 {
-    int n_vocab = tokenizer_n_vocab(w->t), n = 0;
+    int n_vocab = tokenizer_n_vocab(mv->t), n = 0;
     int64_t start = time_thread_ns();
-    if (!grammar_mask(g, grammar_begin(g), w->mask)) return grammar_failure(g, e);
+    if (!grammar_mask(g, grammar_begin(g), mv->mask)) return grammar_failure(g, e);
     double us = (double)(time_thread_ns() - start) * 1e-3;
-    for (int id = 0; id < n_vocab; id++) n += (int)(w->mask[id >> 6] >> (id & 63) & 1);
+    for (int id = 0; id < n_vocab; id++) n += (int)(mv->mask[id >> 6] >> (id & 63) & 1);
     printf("first mask: %.1f us, %d of %d tokens\n", us, n, n_vocab);
     return 0;
 }
 
-static int check_one(int n_arg, char **arg, const struct words *w, struct err *e)
+/* The positional arguments are "check SCHEMA [TEXT]",
+ * or "check [TEXT]" if an option replaces the schema. */
+static int check_one(int n_arg, char **arg, const struct mask_vocab *mv, struct err *e)
 {
     struct grammar *g = NULL;
     bool other = regex || gbnf_file || lark_file || tag_file || choice;
     const char *text = n_arg > 1 + !other ? arg[1 + !other] : NULL;
     int64_t start = time_thread_ns();
-    int rc = open_source(&g, other ? NULL : arg[1], w, e);
+    int rc = open_source(&g, other ? NULL : arg[1], mv, e);
     if (rc == 0 && !text)
         printf("can be kept; compiled in %.1f ms\n", (double)(time_thread_ns() - start) * 1e-6);
-    if (rc == 0 && !text && w->t) rc = print_first_mask(g, w, e);
-    if (rc == 0 && text) rc = check_text(g, w, text, e);
+    if (rc == 0 && !text && mv->t) rc = print_first_mask(g, mv, e);
+    if (rc == 0 && text) rc = check_text(g, mv, text, e);
     grammar_close(g);
     return rc;
 }
 
+/* Exit status 2 is for wrong usage, 1 for a rejection. check_one returns 1 for a text that does not
+ * match, and a negative value for an error. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
-    struct words w;
+    struct mask_vocab mv;
     struct buf text = {0};
     enum grammar_kind kind;
     const char *value;
@@ -364,15 +392,15 @@ static int run(int n_arg, char **arg)
         return fprintf(stderr, "quoth grammar: usage: quoth grammar check SCHEMA|--regex RE|--gbnf "
                                "FILE|--lark FILE|--tag FILE|--choice LIST [TEXT], or --jsonl\n"),
                2;
-    int rc = words_open(&w, &e);
+    int rc = mask_vocab_open(&mv, &e);
     if (rc == 0 && by_line) {
         rc = file_read(&text, "-", INPUT_BYTES_MAX, &e);
-        if (rc == 0 && text.data) rc = each_line(&w, text.data, &e);
+        if (rc == 0 && text.data) rc = each_line(&mv, text.data, &e);
     } else if (rc == 0) {
-        rc = check_one(n_arg, arg, &w, &e);
+        rc = check_one(n_arg, arg, &mv, &e);
     }
     buf_deinit(&text);
-    words_close(&w);
+    mask_vocab_close(&mv);
     return rc < 0 ? fail("grammar", &e) : rc;
 }
 
@@ -380,12 +408,11 @@ const struct command command_grammar = {
     .name = "grammar",
     .summary = "check a schema or grammar, and a text against it",
     .usage = "check SCHEMA|--regex RE|--gbnf FILE|--lark FILE|--tag FILE|--choice LIST [TEXT]",
-    .detail = "Compile a constraint on a model's output: a JSON Schema in a file, or the "
-              "options' constraint. An unsupported constraint is rejected with its place. With "
-              "TEXT, a file or - for standard input, check whether "
-              "the whole text satisfies it, and if "
-              "not, from which byte on. Exits 0 (it does), 1 (it does not, or the constraint is "
-              "refused) or 2 (usage).",
+    .detail = "Compile a constraint on a model's output: a JSON Schema in a file, or the options' "
+              "constraint. An unsupported constraint is rejected with its place. With TEXT, a file "
+              "or - for standard input, check whether the whole text satisfies it. If it does not, "
+              "print the offset of the first wrong byte. Exits 0 (it does), 1 (it does not, or the "
+              "constraint is rejected) or 2 (usage).",
     .options = options,
     .n_arg_max = 3,
     .run = run,

@@ -1,8 +1,16 @@
-/* health.c - quoth health: is a server running, and ready? For a container's HEALTHCHECK, a probe,
- * a script. A minimal HTTP client over a socket, so that it needs no other program. */
+/* health.c - quoth health: check that a server is running and ready. It is for a container's
+ * HEALTHCHECK, probes and scripts. It has a minimal HTTP client over a socket and needs no other
+ * program. https uses libcurl (fetch.h).
+ *
+ *    http, unix   connect_url -> send_request -> first line of the answer: "HTTP/1.0 200 OK"
+ *    https        health_tls, by libcurl
+ *
+ * The own client is a few lines,
+ * so that a container without curl can use this program as its probe. */
 #include "cli.h"
 
 #include "base/os.h"
+#include "fetch/fetch.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -13,9 +21,13 @@
 #include <unistd.h>
 
 static int64_t timeout_s = 3;
+static const char *ca_file;
+static bool insecure;
 
 static const struct option options[] = {
     INT_OPTION("timeout", "S", &timeout_s, 1, 3600, "seconds to wait for the answer (default 3)"),
+    TEXT_OPTION("ca-cert", "FILE", &ca_file, "trusted certificates, PEM (default: the system's)"),
+    FLAG_OPTION("insecure", &insecure, "accept any certificate", .letter = 'k'),
     OPTIONS_END,
 };
 
@@ -31,7 +43,7 @@ static int blocking_socket(int family)
     return fd;
 }
 
-/* Return a connected fd, or -1 and *why. */
+/* Return a connected fd, or -1 with the reason in *why. */
 static int connected(int fd, const void *address, socklen_t n, const char **why)
 {
     if (fd >= 0 && connect(fd, address, n) == 0) return fd;
@@ -40,6 +52,7 @@ static int connected(int fd, const void *address, socklen_t n, const char **why)
     return -1;
 }
 
+/* Return a connected fd, or -1 with the reason in *why. */
 static int connect_unix(const char *path, const char **why)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -48,6 +61,7 @@ static int connect_unix(const char *path, const char **why)
     return connected(blocking_socket(AF_UNIX), &a, sizeof a, why);
 }
 
+/* All addresses of the host are tried. *why is the reason of the last one. */
 static int connect_tcp(const char *host, const char *port, const char **why)
 {
     struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *list;
@@ -71,13 +85,15 @@ static int connect_url(int *fd, const char *url, struct err *e)
              sscanf(url, "http://%255[^][:/]:%7[0-9]", host, port) >= 1)
         *fd = connect_tcp(host, port, &why);
     else
-        return err_set(e, ERR_ARG, "%s: must be http://HOST:PORT or unix:PATH", url);
+        return err_set(e, ERR_ARG, "%s: must be http://HOST:PORT, https://HOST:PORT or unix:PATH",
+                       url);
     return *fd >= 0 ? 0 : err_set(e, ERR_IO, "%s: cannot connect: %s", url, why);
 }
 
 /* Read the response's first line into line[n]. */
 static int send_request(int fd, const char *url, char *line, size_t n, struct err *e)
 {
+    /* HTTP/1.0, so that the server closes the connection after the answer */
     static const char request[] = "GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n";
     size_t got = 0;
     if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0)
@@ -95,14 +111,35 @@ static int send_request(int fd, const char *url, char *line, size_t n, struct er
     return 0;
 }
 
+/* Check a server with TLS through libcurl, which this program may lack (fetch_none.c). */
+static int health_tls(const char *url, struct err *e)
+{
+    struct buf body = {0};
+    const struct fetch_options o = {.ca_file = ca_file,
+                                    .insecure = insecure,
+                                    .connect_ms = timeout_s * 1000,
+                                    .total_ms = timeout_s * 1000};
+    char whole[600];
+    int status = 0;
+    size_t n = strlen(url);
+    while (n > 0 && url[n - 1] == '/') n--;
+    if (n > 500) return err_set(e, ERR_ARG, "the address is too long: %zu characters", n);
+    snprintf(whole, sizeof whole, "%.*s/health", (int)n, url);
+    int rc = fetch_get(whole, NULL, 0, &o, &body, &status, e);
+    buf_deinit(&body);
+    return rc == 0 && status != 200 ? err_set(e, ERR_IO, "%s: status %d", url, status) : rc;
+}
+
+/* Return 0 if /health has status 200. ERR_ARG if the URL is malformed. */
 static int health(const char *url, struct err *e)
 {
+    if (strncmp(url, "https://", 8) == 0) return health_tls(url, e);
     char line[128];
     int fd = -1, status = 0;
     int rc = connect_url(&fd, url, e);
     if (rc == 0) rc = send_request(fd, url, line, sizeof line, e);
     if (rc == 0 && sscanf(line, "HTTP/1.%*[01] %d", &status) != 1)
-        rc = err_set(e, ERR_IO, "%s: not HTTP (TLS?): \"%.40s\"", url, line);
+        rc = err_set(e, ERR_IO, "%s: not HTTP (https://?): \"%.40s\"", url, line);
     if (rc == 0 && status != 200) rc = err_set(e, ERR_IO, "%s: %s", url, line);
     if (fd >= 0) close(fd);
     return rc;
@@ -121,11 +158,10 @@ static int run(int n_arg, char **arg)
 const struct command command_health = {
     .name = "health",
     .summary = "check that a server is ready (exit status 0)",
-    .usage = "[http://HOST:PORT|unix:PATH] [OPTIONS]",
+    .usage = "[http://HOST:PORT|https://HOST:PORT|unix:PATH] [OPTIONS]",
     .detail =
-        "Requests /health of the server at URL (http://127.0.0.1:8000), which needs no key. For a "
-        "container's HEALTHCHECK, "
-        "probes and scripts. Without TLS.",
+        "Request /health of the server at URL (default http://127.0.0.1:8000), which needs no key. "
+        "It is for a container's HEALTHCHECK, probes and scripts.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

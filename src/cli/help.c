@@ -1,4 +1,4 @@
-/* help.c - quoth help: the list of commands, the help of one, or the man page. */
+/* help.c - quoth help: the list of commands, the help of a command, or the man page. */
 #include "cli.h"
 
 static bool man;
@@ -21,7 +21,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_help = {
     .name = "help",
-    .summary = "list the commands, or explain one",
+    .summary = "list of the commands, or help for one",
     .usage = "[COMMAND]",
     .options = options,
     .n_arg_max = 2,

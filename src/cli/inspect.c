@@ -1,5 +1,12 @@
-/* inspect.c - quoth inspect: a model file's content and memory use. Opens only the checkpoint, so
- * it works for models that quoth cannot run, too. --verify reads all of it. */
+/* inspect.c - quoth inspect: a model file's content and memory use. It opens only the checkpoint,
+ * so it also works for models that quoth cannot run. --verify reads the whole file.
+ *
+ *    print_text      metadata, tensors, sums by type, KV bytes per token; long values are shortened
+ *    print_json      the same with all values
+ *    run_verify      a hash of each tensor, and the comparison with the packed weights in the cache
+ *
+ * A quantized folder also gets the table of its matrices in memory (struct memory), because quoth
+ * converts them while loading. */
 #include "cli.h"
 
 #include "base/filecache.h"
@@ -14,7 +21,7 @@
 static bool as_json, all, verify;
 
 static const struct option options[] = {
-    FLAG_OPTION("all", &all, "long lists and texts in full", .letter = 'a'),
+    FLAG_OPTION("all", &all, "print long lists and texts in full", .letter = 'a'),
     FLAG_OPTION("json", &as_json, "one JSON object"),
     FLAG_OPTION(
         "verify", &verify,
@@ -23,6 +30,7 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* Append one item of a list. Nested lists are not shown. */
 static void put_item(struct buf *b, const struct meta *m, size_t i)
 {
     size_t n;
@@ -37,6 +45,7 @@ static void put_item(struct buf *b, const struct meta *m, size_t i)
         buf_addf(b, "%lld", (long long)meta_item_int(m, i, 0));
 }
 
+/* Append at most `most` items. The number of all items follows if some are missing. */
 static void put_list(struct buf *b, const struct meta *m, size_t most)
 {
     size_t n = meta_count(m);
@@ -49,6 +58,8 @@ static void put_list(struct buf *b, const struct meta *m, size_t most)
     buf_add_char(b, ']');
 }
 
+/* Append a value as JSON, or shortened to n_item items and n_text bytes. The shortened form is for
+ * people and is not JSON. */
 static void put_meta(struct buf *b, const struct meta *m, size_t n_item, size_t n_text)
 {
     size_t n = 0;
@@ -79,6 +90,7 @@ static void put_meta(struct buf *b, const struct meta *m, size_t n_item, size_t 
     }
 }
 
+/* Append the dimensions, outermost first, as PyTorch prints them. dim[0] is the innermost one. */
 static void put_shape(struct buf *b, const struct tensor_info *t)
 {
     buf_add_char(b, '[');
@@ -87,12 +99,14 @@ static void put_shape(struct buf *b, const struct tensor_info *t)
     buf_add_char(b, ']');
 }
 
+/* Sums over the tensors of a file. Bytes are those of the file. */
 struct totals {
     int64_t n_param, n_byte;
     int64_t by_type[QT_COUNT];
     int n_by_type[QT_COUNT];
 };
 
+/* Unused dimensions are 1, so the product is the number of values. */
 static struct totals total(const struct checkpoint *c)
 {
     struct totals t = {0};
@@ -106,6 +120,7 @@ static struct totals total(const struct checkpoint *c)
     return t;
 }
 
+/* Return the number of the key ARCH.key in GGUF's metadata, such as llama.block_count. */
 static int64_t key_int(const struct checkpoint *c, const char *key, int64_t fallback)
 {
     char full[160];
@@ -120,6 +135,7 @@ static int64_t kv_token_bytes(const struct checkpoint *c)
     int64_t layers = key_int(c, "block_count", 0), heads = key_int(c, "attention.head_count", 0);
     int64_t kv = key_int(c, "attention.head_count_kv", heads),
             d = key_int(c, "embedding_length", 0);
+    /* metadata of a file may be any numbers; these limits prevent an overflow of the product */
     if (layers <= 0 || heads <= 0 || kv <= 0 || layers > 4096 || kv > 65536) return 0;
     int64_t d_k = key_int(c, "attention.key_length", d / heads),
             d_v = key_int(c, "attention.value_length", d_k);
@@ -127,10 +143,87 @@ static int64_t kv_token_bytes(const struct checkpoint *c)
     return layers * kv * (d_k + d_v) * 2;
 }
 
+/* ---- quantized folders: the form of their weights in memory ---- */
+
+/* Matrices after loading. Quantized folders of Hugging Face are converted, so the bytes differ from
+ * the file's. */
+struct memory {
+    /* borrowed; quant_method of config.json; NULL: not quantized, or it cannot run */
+    const char *method;
+    int64_t n_param, n_byte, by_type[QT_COUNT];
+    int n_by_type[QT_COUNT];
+};
+
+/* Add one matrix that the model would load (callback of model_matrices). */
+static void add_matrix(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
+                       bool converted)
+{
+    struct memory *m = ctx;
+    const int64_t n_byte = (int64_t)qtype_bytes(type, n_value);
+    (void)tensor;
+    (void)converted;
+    m->n_param += n_value;
+    m->n_byte += n_byte;
+    m->by_type[type] += n_byte;
+    m->n_by_type[type]++;
+}
+
+/* method is NULL for a model that is not quantized or cannot run, because there is nothing to add
+ * to the table of the file. */
+static struct memory memory_of(const struct checkpoint *c)
+{
+    struct memory m = {0};
+    struct backend *b;
+    struct err e;
+    const char *method =
+        meta_text(checkpoint_meta(c, "config.quantization_config.quant_method"), NULL);
+    if (!method || backend_open(&b, session_device_name(&session_flags),
+                                &(struct backend_options){.n_thread = 1}, &e) != 0)
+        return m;
+    if (model_matrices(c, b, add_matrix, &m, &e) == 0) m.method = method;
+    backend_close(b);
+    return m;
+}
+
+/* Return the type of activations with weights of the type, by default. */
+static const char *activations_of(enum qtype type)
+{
+    return qtype_is_block(type) ? "int8" : type == QT_bf16 ? "bf16" : "f32";
+}
+
+/* Append the table of the matrices in memory; nothing if there is none. */
+static void put_memory_text(struct buf *b, const struct memory *m)
+{
+    if (!m->method) return;
+    buf_addf(b, "\nmatrices in memory (quant_method %s, every value exact)\n  %-10s %6s %16s  %s\n",
+             m->method, "type", "count", "bytes", "activations");
+    for (int q = 0; q < QT_COUNT; q++)
+        if (m->n_by_type[q])
+            buf_addf(b, "  %-10s %6d %16lld  %s\n", qtype_info[q].name, m->n_by_type[q],
+                     (long long)m->by_type[q], activations_of((enum qtype)q));
+    buf_addf(b, "  %-10s %6s %16lld  %lld parameters, %.2f bits each\n", "all", "",
+             (long long)m->n_byte, (long long)m->n_param,
+             m->n_param ? 8.0 * (double)m->n_byte / (double)m->n_param : 0);
+}
+
+static void put_memory_json(struct buf *b, const struct memory *m)
+{
+    if (!m->method) return;
+    buf_addf(b, ",\"memory\":[");
+    for (int q = 0, n = 0; q < QT_COUNT; q++)
+        if (m->n_by_type[q])
+            buf_addf(b, "%s{\"type\":\"%s\",\"count\":%d,\"bytes\":%lld,\"activations\":\"%s\"}",
+                     n++ ? "," : "", qtype_info[q].name, m->n_by_type[q], (long long)m->by_type[q],
+                     activations_of((enum qtype)q));
+    buf_add_char(b, ']');
+}
+
+/* The text is composed first and printed at once, so a failure prints nothing. */
 static int print_text(const struct checkpoint *c, struct err *e)
 {
     struct buf b = {0};
     struct totals t = total(c);
+    const struct memory memory = memory_of(c);
     buf_addf(&b, "%s\n\nmetadata\n", checkpoint_path(c));
     for (int i = 0; i < checkpoint_n_meta(c); i++) {
         const char *key;
@@ -156,12 +249,14 @@ static int print_text(const struct checkpoint *c, struct err *e)
              t.n_param ? 8.0 * (double)t.n_byte / (double)t.n_param : 0);
     if (kv_token_bytes(c))
         buf_addf(&b, "  KV cache: %lld bytes per token (float16)\n", (long long)kv_token_bytes(c));
+    put_memory_text(&b, &memory);
     return print_out(&b, e);
 }
 
 static int print_json(const struct checkpoint *c, struct err *e)
 {
     struct buf b = {0};
+    const struct memory memory = memory_of(c);
     struct totals t = total(c);
     buf_add_text(&b, "{\"path\":");
     json_put_text(&b, checkpoint_path(c), strlen(checkpoint_path(c)));
@@ -184,8 +279,11 @@ static int print_json(const struct checkpoint *c, struct err *e)
         put_shape(&b, x);
         buf_add_char(&b, '}');
     }
-    buf_addf(&b, "],\"parameters\":%lld,\"bytes\":%lld,\"kv_bytes_per_token\":%lld}\n",
-             (long long)t.n_param, (long long)t.n_byte, (long long)kv_token_bytes(c));
+    buf_addf(&b, "],\"parameters\":%lld,\"bytes\":%lld,\"kv_bytes_per_token\":%lld",
+             (long long)(memory.method ? memory.n_param : t.n_param), (long long)t.n_byte,
+             (long long)kv_token_bytes(c));
+    put_memory_json(&b, &memory);
+    buf_add_text(&b, "}\n");
     return print_out(&b, e);
 }
 
@@ -194,20 +292,23 @@ static int print_json(const struct checkpoint *c, struct err *e)
 enum { NOT_PACKED = -1 };
 
 struct verification {
-    const struct checkpoint *c;
-    int *verdict;    /* [n_tensor] enum weights_verdict, or NOT_PACKED */
-    const char *why; /* NULL: packed weights were compared; else the reason why not */
+    const struct checkpoint *c; /* borrowed */
+    int *verdict;               /* owned; [n_tensor] enum weights_verdict, or NOT_PACKED */
+    /* borrowed; reason if packed weights were not compared; NULL: they were compared */
+    const char *why;
     int n_packed, n_wrong;
 };
 
+/* Record the result of one tensor (callback of model_verify). The index is the tensor's place in
+ * the checkpoint. */
 static void note_verdict(void *ctx, const char *tensor, enum weights_verdict v)
 {
     struct verification *f = ctx;
     f->verdict[checkpoint_tensor(f->c, tensor) - checkpoint_tensor_at(f->c, 0)] = (int)v;
 }
 
-/* Compare the kept packed weights. It is not an error if there are none, or if quoth does not run
- * the model. */
+/* Compare the kept packed weights. Missing packed weights are not an error. A model that quoth
+ * cannot run is not an error either. */
 static int compare_packed(struct verification *f, struct err *e)
 {
     struct backend *b;
@@ -222,6 +323,8 @@ static int compare_packed(struct verification *f, struct err *e)
     return nothing ? 0 : rc;
 }
 
+/* Append the line of a tensor: name, type, hash of its bytes in the file, result of the
+ * comparison. */
 static void put_verdict(struct buf *b, const struct tensor_info *t, int verdict)
 {
     static const char *const word[] = {"same", "DIFFERENT", "DAMAGED"};
@@ -236,6 +339,7 @@ static void put_verdict(struct buf *b, const struct tensor_info *t, int verdict)
     buf_addf(b, ",\"xxh3\":\"%016llx\",\"packed\":\"%s\"}", hash, packed);
 }
 
+/* Print the result of each tensor, and count the packed and the wrong ones. */
 static int print_verification(struct verification *f, struct err *e)
 {
     struct buf b = {0};
@@ -255,6 +359,7 @@ static int print_verification(struct verification *f, struct err *e)
     return print_out(&b, e);
 }
 
+/* ERR_FORMAT if packed weights were damaged. model_verify has then removed them. */
 static int run_verify(const struct checkpoint *c, struct err *e)
 {
     int n = checkpoint_n_tensor(c);
@@ -276,7 +381,7 @@ static int run(int n_arg, char **arg)
 {
     const char *model = n_arg == 1 ? arg[0] : session_flags.shape;
     if (!model)
-        return fprintf(stderr, "quoth inspect: which model? usage: quoth inspect MODEL\n"), 2;
+        return fprintf(stderr, "quoth inspect: MODEL: missing; usage: quoth inspect MODEL\n"), 2;
     struct err e = {0};
     struct checkpoint *c;
     int rc = session_checkpoint(&c, model, &session_flags, !verify, &e);

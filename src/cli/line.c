@@ -1,12 +1,13 @@
-/* line.c - the user's input: libedit's native interface, wide characters, emacs keys. libedit edits,
- * draw.c shows.
+/* line.c - the user's input, through libedit's native interface with wide characters and Emacs
+ * keys. libedit edits the line, and draw.c draws it.
  *
  *   READ --line ends in \--> READ (a ". " prompt)    --""" begins--> BLOCK --""" ends--> message
  *   READ --any other line--> message
  *
- * Bracketed paste is enabled in the terminal, so that a pasted newline does not send a message: a
- * short paste without newlines is inserted as text, a longer one is shown as "[paste 1: 10240
- * characters]" in the line (which stays quick to edit, and fits the screen) until the message is sent. */
+ * Bracketed paste is enabled in the terminal, so that a pasted newline does not send a message. A
+ * short paste without newlines is inserted as text. A longer paste is shown as "[paste 1: 10240
+ * characters]" until the message is sent.
+ * So the line remains quick to edit, and fits the screen. */
 #include "answer.h"
 #include "tty.h"
 
@@ -19,29 +20,32 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* PASTE_INLINE_MAX: characters. PASTE_MAX: characters of one paste. HISTORY_MAX: lines. */
 enum { PASTE_INLINE_MAX = 200, PASTE_MAX = 16 << 20, HISTORY_MAX = 1000 };
 
 typedef VEC(wchar_t) wide_text;
 
 struct paste {
-    char mark[64]; /* its placeholder in the line */
+    char mark[64]; /* placeholder of the paste in the line */
     struct buf text;
 };
 
 struct line {
-    EditLine *el;
-    HistoryW *history;
+    EditLine *el;      /* owned */
+    HistoryW *history; /* owned */
     struct draw draw;
-    FILE *screen;    /* owned unless it is stdout */
+    FILE *screen;    /* stream for editing, owned unless it is stdout */
     FILE *nowhere;   /* owned; receives libedit's own drawing */
-    char path[1024]; /* of the history; "" if there is no place for it */
+    char path[1024]; /* path of the history; "" if there is no folder for it */
     bool interrupted, was_empty;
-    name_fn *candidate;      /* NULL: Tab does nothing */
-    VEC(struct paste) paste; /* of the message being typed */
+    name_fn *candidate;      /* candidates for Tab; NULL: Tab has no effect */
+    VEC(struct paste) paste; /* pastes of the message being typed */
 };
 
 /* ---- wide characters and UTF-8 ---- */
 
+/* Append wide characters as UTF-8.
+ * A terminal in another locale may give invalid ones, which become U+FFFD. */
 static void add_wide(struct buf *b, const wchar_t *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -57,8 +61,9 @@ static void insert_text(EditLine *el, const char *text)
     el_winsertstr(el, wide);
 }
 
-/* ---- keys of our own ---- */
+/* ---- additional keys ---- */
 
+/* Return the line of a callback's editor (EL_CLIENTDATA). */
 static struct line *line_of(EditLine *el)
 {
     void *l;
@@ -66,6 +71,8 @@ static struct line *line_of(EditLine *el)
     return l;
 }
 
+/* Ctrl-C discards the line. libedit then ends el_wgets as at the end of the input, and
+ * `interrupted` distinguishes the two. */
 static unsigned char on_interrupt_key(EditLine *el, wint_t key)
 {
     (void)key;
@@ -83,7 +90,7 @@ static bool ends_with(const wide_text *w, const wchar_t *end)
     return w->n >= n && wmemcmp(w->v + w->n - n, end, n) == 0;
 }
 
-/* Read up to ESC[201~, which is dropped; all kinds of newlines become \n. */
+/* Read up to the mark ESC[201~, and drop the mark. Convert all kinds of newlines to \n. */
 static void read_paste(EditLine *el, wide_text *w)
 {
     static const wchar_t end[] = L"\033[201~";
@@ -101,6 +108,8 @@ static void read_paste(EditLine *el, wide_text *w)
         if (w->v[i] == L'\r') w->v[i] = L'\n';
 }
 
+/* Return true if the paste may be inserted as text: short, and without newlines or control
+ * characters. */
 static bool fits_line(const wide_text *w)
 {
     for (size_t i = 0; i < w->n; i++)
@@ -108,6 +117,7 @@ static bool fits_line(const wide_text *w)
     return w->n <= PASTE_INLINE_MAX;
 }
 
+/* Keep a long paste and insert its mark. Nothing is inserted if memory runs out. */
 static void keep_paste(struct line *l, const wide_text *w)
 {
     struct paste p = {0};
@@ -122,6 +132,7 @@ static void keep_paste(struct line *l, const wide_text *w)
         insert_text(l->el, p.mark);
 }
 
+/* Handle ESC[200~, which begins a bracketed paste. */
 static unsigned char on_paste(EditLine *el, wint_t key)
 {
     (void)key;
@@ -137,8 +148,8 @@ static unsigned char on_paste(EditLine *el, wint_t key)
 
 /* ---- Tab ---- */
 
-/* Set `common` to the common prefix of the candidates that begin with n bytes of text; return their
- * number. */
+/* Set `common` to the common prefix of the candidates that begin with n bytes of text.
+ * Return their number. */
 static int common_of(const struct line *l, const char *text, size_t n, char *common,
                      size_t n_common)
 {
@@ -168,6 +179,8 @@ static void list_candidates(struct line *l, const char *text, size_t n)
     fputs("\r\n", l->screen);
 }
 
+/* Complete a command, which is a line that begins with "/". Extend it to the common prefix of all
+ * candidates, or list them if nothing can be added. */
 static unsigned char on_tab(EditLine *el, wint_t key)
 {
     (void)key;
@@ -192,6 +205,7 @@ void line_complete(struct line *l, name_fn *candidate)
     l->candidate = candidate;
 }
 
+/* The text is inserted before the first key of the next line (tty.c). */
 int line_begin_with(struct line *l, const char *text, struct err *e)
 {
     (void)l;
@@ -207,7 +221,7 @@ int line_begin_with(struct line *l, const char *text, struct err *e)
 
 /* ---- opening ---- */
 
-/* $XDG_STATE_HOME/quoth/history */
+/* Set l->path to $XDG_STATE_HOME/quoth/history. */
 static void find_history(struct line *l)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -226,10 +240,11 @@ static void find_history(struct line *l)
     if (!path_join(l->path, sizeof l->path, dir, "history")) l->path[0] = 0;
 }
 
+/* The order of the calls matters: a key is bound to a function that exists. */
 static void bind_keys(EditLine *el)
 {
-    el_wset(el, EL_ADDFN, L"quoth-paste", L"insert what is pasted", on_paste);
-    el_wset(el, EL_ADDFN, L"quoth-interrupt", L"give up the line", on_interrupt_key);
+    el_wset(el, EL_ADDFN, L"quoth-paste", L"insert pasted text", on_paste);
+    el_wset(el, EL_ADDFN, L"quoth-interrupt", L"discard the line", on_interrupt_key);
     el_wset(el, EL_ADDFN, L"quoth-complete", L"complete a command", on_tab);
     el_wset(el, EL_BIND, L"^I", L"quoth-complete", NULL);
     el_wset(el, EL_BIND, L"\\e[200~", L"quoth-paste", NULL);
@@ -245,6 +260,8 @@ static FILE *open_screen(void)
     return fd < 0 ? NULL : fdopen(fd, "w");
 }
 
+/* libedit draws to /dev/null, because draw.c draws the line. el_source reads ~/.editrc, so users
+ * keep their keys. */
 static int start_editor(struct line *l)
 {
     HistEventW ev;
@@ -272,6 +289,7 @@ int line_open(struct line **out, struct err *e)
     *out = NULL;
     struct line *l = calloc(1, sizeof *l);
     if (!l) return err_memory(e, "a line editor", sizeof *l);
+    /* libedit needs a locale with UTF-8; other categories keep the C locale */
     if (!setlocale(LC_CTYPE, "C.UTF-8")) setlocale(LC_CTYPE, "");
     if (!tty_begin() || start_editor(l) != 0) {
         line_close(l);
@@ -287,6 +305,7 @@ static void clear_pastes(struct line *l)
     l->paste.n = 0;
 }
 
+/* The terminal is restored after libedit has ended, because el_end changes modes. */
 void line_close(struct line *l)
 {
     if (!l) return;
@@ -305,7 +324,7 @@ void line_close(struct line *l)
 
 /* ---- a message ---- */
 
-/* Append the line with its pastes expanded; true if there were any. */
+/* Append the line with its pastes expanded. Return true if there were pastes. */
 static bool add_expanded(struct line *l, struct buf *message, const char *text)
 {
     bool any = false;
@@ -324,8 +343,8 @@ static bool add_expanded(struct line *l, struct buf *message, const char *text)
     return any;
 }
 
-/* Read one line without its newline, and add it to the history, without pastes, which would not fit
- * there. */
+/* Read one line without its newline.
+ * Add the line to the history without its pastes, which are too long. */
 static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message)
 {
     HistEventW ev;
@@ -348,16 +367,20 @@ static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message
     return false;
 }
 
+/* A line that begins with """ begins a block. */
 static bool opens_block(const struct buf *m)
 {
     return m->n >= 3 && memcmp(m->data, "\"\"\"", 3) == 0;
 }
 
+/* from: length of the opening mark, so that """ alone does not close its own block. */
 static bool closes_block(const struct buf *m, size_t from)
 {
     return m->n >= from + 3 && memcmp(m->data + m->n - 3, "\"\"\"", 3) == 0;
 }
 
+/* Read lines until one ends with """, and remove both marks and the newlines next to them. Return
+ * false if the input ended or Ctrl-C was pressed. */
 static bool read_block(struct line *l, struct buf *m)
 {
     bool more = true;
@@ -372,6 +395,7 @@ static bool read_block(struct line *l, struct buf *m)
     return true;
 }
 
+/* Read a message. A line that ends with a backslash continues on the next line. */
 static bool read_message(struct line *l, struct buf *m)
 {
     if (!read_line(l, L"> ", m)) return false;
@@ -383,6 +407,7 @@ static bool read_message(struct line *l, struct buf *m)
     return true;
 }
 
+/* Ctrl-C on an empty line has a result of its own, for which the chat prints how to leave. */
 enum line_result line_read(struct line *l, struct buf *message)
 {
     buf_clear(message);

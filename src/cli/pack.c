@@ -35,8 +35,8 @@ const struct command command_pack = {
     .summary = "write this program and a model as one executable file",
     .usage = "MODEL.gguf -o FILE",
     .detail = "The new program's run and serve use that model by default. Without a command it "
-              "runs the model: a text is answered, otherwise a chat begins at a terminal. The "
-              "model is mapped from the program, not unpacked.",
+              "runs the model: it answers a text, or begins a chat at a terminal. The model is "
+              "mapped from the program, not unpacked.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

@@ -1,10 +1,12 @@
-/* paint.c - an answer's text on a terminal: wrapped at words, Markdown rendered; see paint.h.
+/* paint.c - an answer's text on a terminal, wrapped at words, with rendered Markdown; see paint.h.
  *
- *   paint_glyph --line begins--> lead: fence, heading, list or text --> inline marks (** ` \) --> word --> the screen
+ *   paint_glyph --line begins--> lead: fence, heading, list or text
+ *                                  --> inline marks (** ` \) --> word --> the screen
  *
- * A word is written when it is complete, so nothing on the screen is ever removed: this works on every
- * terminal and across every resize. Blocks of code are written without delay, and never wrapped. Marks
- * without a closing mark end with their line. Wide characters (CJK) are words of their own. */
+ * A word is written when it is complete, so no text on the screen is ever removed. This works on
+ * every terminal and after every resize. Blocks of code are written immediately and are never
+ * wrapped. A style without a closing mark ends with its line.
+ * Each wide character (CJK) is a word. */
 #include "paint.h"
 
 #include "base/utf8.h"
@@ -19,6 +21,8 @@ static const char bold_on[] = "\033[1m", bold_off[] = "\033[22m", code_on[] = "\
 
 /* ---- the screen ---- */
 
+/* Write the pending word and the gap before it. A word that does not fit begins a new row after the
+ * hanging indent. The gap is then dropped. */
 static void write_word(struct paint *p)
 {
     bool full = p->width > 0 && p->column + p->gap + p->n_word > p->width;
@@ -38,12 +42,14 @@ static void write_word(struct paint *p)
     buf_clear(&p->word);
 }
 
-/* Append a style. Styles take no columns and stay next to the glyphs they begin or end with. */
+/* Append a style. A style takes no columns, and is written together with the glyph that it begins
+ * or ends with. */
 static void put_style(struct paint *p, const char *style)
 {
     buf_add_text(&p->word, style);
 }
 
+/* Add a glyph to the word. A blank ends the word. A word longer than a row is written in parts. */
 static void put_glyph(struct paint *p, uint32_t glyph)
 {
     int width = utf8_width(glyph), most = p->width > p->hang ? p->width - p->hang : 0;
@@ -73,24 +79,27 @@ static void put_code(struct paint *p, uint32_t glyph)
     buf_clear(&p->word);
 }
 
-/* ---- marks inside of a line ---- */
+/* ---- marks inside a line ---- */
 
 static bool is_space(uint32_t glyph)
 {
     return glyph == 0 || glyph == ' ' || glyph == '\t' || glyph == '\n';
 }
 
+/* Return true for ASCII letters, digits and '_'. Two stars after such a glyph do not begin bold
+ * text, as in 2**3. */
 static bool is_letter(uint32_t glyph)
 {
     return glyph < 0x80 && (isalnum((int)glyph) || glyph == '_');
 }
 
+/* Write pending marks as text, because they are no style. */
 static void put_marks(struct paint *p)
 {
     for (int i = 0; i < p->n_mark; i++) put_glyph(p, (uint8_t)p->mark);
 }
 
-/* Return true if two stars open (before a word) or close (after one). */
+/* Return true if two stars begin bold text (before a word) or end it (after a word). */
 static bool decide_bold(struct paint *p, uint32_t next)
 {
     bool closes = p->bold && !is_space(p->before),
@@ -101,6 +110,7 @@ static bool decide_bold(struct paint *p, uint32_t next)
     return true;
 }
 
+/* Code ends with as many backticks as it began with. */
 static bool decide_code(struct paint *p)
 {
     if (p->n_mark > 2 || (p->code && p->code != p->n_mark)) return false;
@@ -109,7 +119,7 @@ static bool decide_code(struct paint *p)
     return true;
 }
 
-/* Decide whether the pending marks are a style, given the next glyph (0: the line ends). */
+/* Convert the pending marks to a style or to text, by the next glyph (0: the line ends). */
 static void decide(struct paint *p, uint32_t next)
 {
     if (!p->mark) return;
@@ -122,6 +132,8 @@ static void decide(struct paint *p, uint32_t next)
     p->n_mark = 0;
 }
 
+/* Process a glyph inside a line. Marks wait in p->mark until the next glyph decides their meaning.
+ * Inside code only backticks are marks. */
 static void put_inline(struct paint *p, uint32_t glyph)
 {
     bool escaped = p->mark == '\\' && glyph < 0x80 && ispunct((int)glyph);
@@ -136,6 +148,7 @@ static void put_inline(struct paint *p, uint32_t glyph)
     p->before = glyph;
 }
 
+/* End all styles of the line, because a model may forget a closing mark. */
 static void end_styles(struct paint *p)
 {
     decide(p, 0);
@@ -146,11 +159,13 @@ static void end_styles(struct paint *p)
     p->before = 0;
 }
 
-/* ---- how a line begins ---- */
+/* ---- the beginning of a line ---- */
 
+/* Kinds of lines. LEAD_MORE: more bytes are needed to decide. */
 enum lead { LEAD_MORE, LEAD_TEXT, LEAD_FENCE, LEAD_HEADING, LEAD_BULLET, LEAD_NUMBER };
 
-/* Return the kind of n bytes at the beginning of a line; *at: number of leading blanks. */
+/* Return the kind of n bytes at the beginning of a line.
+ * Set *at to the number of leading blanks. */
 static enum lead read_lead(const struct paint *p, size_t *at)
 {
     const char *s = p->lead.data;
@@ -181,6 +196,7 @@ static enum lead read_lead(const struct paint *p, size_t *at)
     return s[i] == ' ' ? is : LEAD_TEXT;
 }
 
+/* Write the bytes of the lead that turned out to be text, from byte `from`. */
 static void put_lead_text(struct paint *p, size_t from)
 {
     for (size_t i = from; i < p->lead.n;) {
@@ -195,6 +211,8 @@ static void put_lead_text(struct paint *p, size_t from)
     }
 }
 
+/* Begin a line of the kind. A fence's line is not shown (swallow). A list's later rows are indented
+ * to its text (hang). */
 static void begin_line(struct paint *p, enum lead is, size_t at)
 {
     p->inside = true;
@@ -217,7 +235,7 @@ static void begin_line(struct paint *p, enum lead is, size_t at)
     buf_clear(&p->lead);
 }
 
-/* Handle the end of a line whose kind is still undecided. */
+/* Handle the end of a line of unknown kind. */
 static void end_lead(struct paint *p)
 {
     size_t at;
@@ -225,6 +243,7 @@ static void end_lead(struct paint *p)
         begin_line(p, read_lead(p, &at) == LEAD_FENCE ? LEAD_FENCE : LEAD_TEXT, 0);
 }
 
+/* Styles end with the line, except the colour of a block of code. */
 static void end_line(struct paint *p)
 {
     end_lead(p);
@@ -233,6 +252,7 @@ static void end_line(struct paint *p)
     p->inside = p->swallow = false;
 }
 
+/* A line waits in p->lead until its kind is known. `swallow` drops the rest of a fence's line. */
 void paint_glyph(struct paint *p, uint32_t glyph)
 {
     size_t at = 0;
@@ -252,6 +272,7 @@ void paint_glyph(struct paint *p, uint32_t glyph)
     }
 }
 
+/* End the answer: write what waits, and reset the state for the next answer. */
 void paint_flush(struct paint *p)
 {
     end_lead(p);

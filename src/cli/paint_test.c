@@ -1,6 +1,6 @@
-/* Goal: an answer on a terminal is wrapped at words, Markdown becomes styles, and pieces of any size
- * give the same bytes. Method: texts into a file, glyph by glyph and in random pieces with another
- * width in between. */
+/* Goal: an answer on a terminal is wrapped at words, and Markdown becomes styles. Pieces of any
+ * size give the same bytes. Method: write texts to a file, glyph by glyph and in random pieces. The
+ * width changes between the pieces. */
 #include "paint.h"
 
 #include "base/utf8.h"

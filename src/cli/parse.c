@@ -1,4 +1,7 @@
-/* parse.c - quoth parse: from a model's output to the message that a client gets. */
+/* parse.c - quoth parse: convert a model's output to the message for a client.
+ *
+ * The input is the raw output, with special tokens as text. The result has the form of message.c.
+ * So a parser can be tested on recorded outputs without a model. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -18,6 +21,7 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* Select the parsers by the template or by the flags. The flags have precedence. */
 static int parsers_of(struct chat *chat, const char *path, struct err *e)
 {
     struct checkpoint *c = NULL;
@@ -27,6 +31,8 @@ static int parsers_of(struct chat *chat, const char *path, struct err *e)
     return rc;
 }
 
+/* Parse the whole text at once. The prefix is parsed without a callback, so it sets the state but
+ * adds nothing to the message. */
 static int parse(const struct chat *chat, const struct buf *text, struct chat_message *m,
                  struct err *e)
 {
@@ -63,7 +69,7 @@ static int run(int n_arg, char **arg)
     if (rc == 0) rc = file_read(&text, "-", OUTPUT_BYTE_MAX, &e);
     if (rc == 0) rc = parse(&chat, &text, &m, &e);
     if (rc == 0) {
-        message_put(&out, &m, 0); /* the same text, the same ids */
+        message_put(&out, &m, 0); /* equal texts get equal ids */
         buf_add_char(&out, '\n');
         rc = out.failed ? err_memory(&e, "a message", out.n) : 0;
     }
@@ -77,7 +83,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_parse = {
     .name = "parse",
-    .summary = "model output on standard input -> a message in OpenAI's form",
+    .summary = "convert model output on standard input to a message in OpenAI's form",
     .usage = "--template FILE|--tool-call-parser NAME [--reasoning-parser NAME] < TEXT",
     .options = options,
     .n_arg_max = 0,

@@ -1,8 +1,9 @@
-/* perplexity.c - quoth perplexity: how well a model predicts a text.
+/* perplexity.c - quoth perplexity: a measure of a model's prediction of a text.
  *
- * The text is split into windows of the context's length (BOS before each if the tokenizer adds one).
- * The tokens in a window's second half are scored, each with all preceding tokens of the window as
- * context: the same protocol as llama.cpp's tool, so that figures can be compared. */
+ * The text is split into windows of the context's length (BOS before each window if the tokenizer
+ * adds BOS). The tokens in a window's second half are scored. The context of a token is all
+ * preceding tokens of its window. This is the protocol of llama.cpp's tool, so that figures can be
+ * compared. */
 #include "cli.h"
 
 #include "base/json.h"
@@ -32,12 +33,14 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* The window that is scored, and the sums over all windows. first: index of the first scored
+ * position. */
 struct tally {
-    const int32_t *ids; /* of the window */
+    const int32_t *ids; /* borrowed; ids of the window */
     int n, first, n_vocab;
-    double sum, sum2; /* of -log p and its square */
+    double sum, sum2; /* sums of -log p and of its square */
     long n_scored;
-    FILE *logits;
+    FILE *logits; /* owned; NULL if --logits is absent */
     bool write_failed;
 };
 
@@ -50,6 +53,8 @@ static double nll(const float *logits, int n_vocab, int32_t id)
     return log(sum) + top - logits[id];
 }
 
+/* Receive the logits at position pos, which predict the token at pos + 1 (callback of
+ * score_tokens). The last position has no next token. */
 static void score(void *ctx, int pos, const float *logits)
 {
     struct tally *t = ctx;
@@ -63,6 +68,7 @@ static void score(void *ctx, int pos, const float *logits)
         t->write_failed = true;
 }
 
+/* Print the current perplexity, and the time left by the mean time of a window. */
 static void progress(long done, long n, int64_t start, const struct tally *t)
 {
     if (!isatty(STDERR_FILENO)) return;
@@ -71,6 +77,7 @@ static void progress(long done, long n, int64_t start, const struct tally *t)
             exp(t->sum / (double)t->n_scored), left, done == n ? "\n" : "");
 }
 
+/* Windows do not overlap. BOS replaces the first token of each, as in llama.cpp. */
 static int score_windows(struct session *s, const struct ids *ids, int window, struct tally *t,
                          struct err *e)
 {
@@ -80,17 +87,20 @@ static int score_windows(struct session *s, const struct ids *ids, int window, s
     long n = (long)ids->n / window;
     if (n_window_max && n > n_window_max) n = n_window_max;
     int64_t start = time_us();
+    const struct score_options so = {.chunk = (int)chunk, .fn = score, .ctx = t};
     for (long w = 0; w < n && rc == 0; w++) {
         memcpy(part, ids->v + w * window, (size_t)window * sizeof *part);
         if (bos >= 0) part[0] = bos;
         t->ids = part;
-        rc = score_tokens(s->model, part, window, (int)chunk, score, t, e);
+        rc = score_tokens(s->model, part, window, &so, e);
         progress(w + 1, n, start, t);
     }
     free(part);
     return rc;
 }
 
+/* The standard error of the perplexity is that of the mean times the perplexity (first-order
+ * propagation). */
 static void print(const struct tally *t, int window)
 {
     double mean = t->sum / (double)t->n_scored, var = t->sum2 / (double)t->n_scored - mean * mean;
@@ -104,6 +114,7 @@ static void print(const struct tally *t, int window)
                error * exp(mean), t->n_scored, window);
 }
 
+/* The whole text is tokenized at once. A rest that does not fill a window is not scored. */
 static int measure(struct session *s, const char *path, struct err *e)
 {
     struct buf text = {0};
@@ -146,8 +157,7 @@ const struct command command_perplexity = {
     .name = "perplexity",
     .summary = "perplexity of a text: mean and standard error",
     .usage = "MODEL FILE [OPTIONS]",
-    .detail =
-        "The text is scored in windows of --max-model-len tokens (512), the second half of each.",
+    .detail = "Score the text in windows of --max-model-len tokens (512), the second half of each.",
     .options = options,
     .n_arg_max = 2,
     .run = run,

@@ -1,10 +1,11 @@
 /* run.c - quoth run: answer one prompt (an argument, or standard input), or chat at the terminal.
  *
- * With a chat template the prompt is a user's message. With --raw, or without a template, it is
- * completed unchanged, and standard output is the completion byte for byte. */
+ * The prompt is a user's message if there is a chat template. It is completed unchanged with --raw,
+ * or without a template. Standard output is then the completion, byte for byte. */
 #include "answer.h"
 
 #include "base/os.h"
+#include "base/text.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -25,23 +26,27 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* Answer one prompt. Return the exit status. Ctrl-C keeps the text so far, but the status is 1. */
 static int run_once(struct dialog *d, const char *prompt, size_t n)
 {
+    if (n == 0 && !raw)
+        return fprintf(stderr, "quoth run: the prompt is empty; --raw generates without one\n"), 2;
     struct answer a = {0};
     struct err e = {0};
     answer_catch_interrupt();
     int rc = dialog_send(d, "user", prompt, n, &a, &e);
     bool stopped = rc == 0 && a.reply.finish == FINISH_ABORT;
+    /* standard output has the answer only; the report goes to standard error */
     if (rc == 0 && !quiet && !as_json && !raw) {
         fprintf(stderr, "\n");
-        answer_report(&a, d->s);
+        answer_report(&a, d->s, false);
     }
     answer_deinit(&a);
     if (stopped) err_set(&e, ERR_BUSY, "stopped by Ctrl-C");
     return rc || stopped ? fail("run", &e) : 0;
 }
 
-/* Answer standard input, without the newline with which editors end a file. */
+/* Answer standard input, without the newline that editors add at the end of a file. */
 static int run_stdin(struct dialog *d)
 {
     struct buf text = {0};
@@ -53,17 +58,18 @@ static int run_stdin(struct dialog *d)
     return status;
 }
 
-/* Report a constraint that cannot be kept before the first message. */
+/* Report a constraint that cannot be enforced before the first message. */
 static int check_constraint(const struct session *s)
 {
     struct err e = {0};
     struct chat_parser_options parser;
     struct constraint *c;
-    int rc = flags_hold(&c, s, NULL, NULL, 0, &parser, &e);
+    int rc = flags_constrain(&c, s, NULL, NULL, 0, &parser, &e);
     flags_release(c);
     return rc ? fail("run", &e) : 0;
 }
 
+/* Chat at the terminal. */
 static int run_talk(struct dialog *d)
 {
     if (check_constraint(d->s) != 0) return 1;
@@ -71,6 +77,8 @@ static int run_talk(struct dialog *d)
     return talk(d, quiet || as_json);
 }
 
+/* A chat needs a terminal for input and one for output. Standard error is enough if standard output
+ * is redirected. */
 static int talk_or_answer(struct dialog *d, const char *prompt)
 {
     bool screen = isatty(STDIN_FILENO) && (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO));
@@ -78,13 +86,7 @@ static int talk_or_answer(struct dialog *d, const char *prompt)
     return screen ? run_talk(d) : run_stdin(d);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), n_end = strlen(end);
-    return n >= n_end && strcmp(text + n - n_end, end) == 0;
-}
-
-/* Return true if a word is a model rather than a prompt: a model file, a URL, OWNER/NAME. */
+/* Return true if a word is a model (a model file, a URL, OWNER/NAME) and not a prompt. */
 static bool looks_like_model(const char *text)
 {
     static const char part[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -92,12 +94,18 @@ static bool looks_like_model(const char *text)
     if (strpbrk(text, " \t\n")) return false;
     size_t n_owner = strspn(text, part);
     bool named = n_owner > 0 && text[n_owner] == '/' && text[n_owner + 1] &&
+                 /* OWNER/NAME with exactly one slash */
                  text[n_owner + 1 + strspn(text + n_owner + 1, part)] == 0;
-    return named || strstr(text, "://") || strncmp(text, "hf:", 3) == 0 ||
-           ends_with(text, ".gguf") || ends_with(text, ".safetensors");
+    bool hub = strncmp(text, "hf:", 3) == 0 || strncmp(text, "hf.co/", 6) == 0 ||
+               strncmp(text, "huggingface.co/", 15) == 0;
+    bool tagged = n_owner > 0 && text[n_owner] == ':' && text[n_owner + 1] && /* llama3.2:1b */
+                  text[n_owner + 1 + strspn(text + n_owner + 1, part)] == 0;
+    return named || hub || tagged || strstr(text, "://") || text_ends_with(text, ".gguf") ||
+           text_ends_with(text, ".safetensors");
 }
 
-/* Arguments: MODEL PROMPT, MODEL alone, PROMPT alone (the bundled model answers), or nothing. */
+/* Run with the arguments MODEL PROMPT, MODEL alone, PROMPT alone (for the bundled model), or no
+ * argument. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
@@ -121,10 +129,9 @@ const struct command command_run = {
     .summary = "complete a prompt, or chat with a model at the terminal",
     .usage = "[MODEL] [PROMPT] [OPTIONS]",
     .detail = "Without MODEL, the model that is packed into this program is used. MODEL is a .gguf "
-              "file, a Hugging Face folder or a llama2.c .bin file. Without "
-              "PROMPT the prompt comes from standard "
-              "input; at a terminal a chat begins (/help lists its commands). A model without a "
-              "chat template completes the prompt unchanged.",
+              "file, a Hugging Face folder or a llama2.c .bin file. Without PROMPT the prompt is "
+              "read from standard input. At a terminal a chat begins instead (/help lists its "
+              "commands). A model without a chat template completes the prompt unchanged.",
     .options = options,
     .n_arg_max = 2,
     .run = run,

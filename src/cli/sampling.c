@@ -1,5 +1,10 @@
-/* sampling.c - the sampling flags of quoth run: numbers (option/sampling.c) and lists. Missing
- * flags are taken from the model's generation_config, then from the defaults. */
+/* sampling.c - the sampling flags of quoth run: numbers (option/sampling.c) and lists. The value of
+ * a missing flag is that of the model's generation_config, otherwise the default.
+ *
+ *    flag       "--logit-bias 5:-100" --bias_form--> list of texts --read_bias--> sample_params
+ *
+ * The forms validate values while the command line is parsed. Lists are converted for each request,
+ * because they are in the request's arena and bad words need the tokenizer. */
 #include "answer.h"
 
 #include "base/log.h"
@@ -11,8 +16,8 @@ static int64_t seed = -1;
 static bool include_stop, keep_special;
 static struct text_list stop_text, stop_id, bias_text, bad_word, allowed_id;
 
-/* Return the id at the beginning of a text, followed by end_char, after which *rest points; -1 if
- * there is none. */
+/* Return the id at the beginning of a text, before end_char. Set *rest to the text after end_char.
+ * -1 if there is no id. */
 static int32_t id_of(const char *text, char end_char, const char **rest)
 {
     char *end;
@@ -28,6 +33,7 @@ static int id_form(const char *text, struct err *e)
     return id_of(text, 0, &rest) < 0 ? form_wrong(e, "a token id", text) : 0;
 }
 
+/* Validate ID:BIAS. The range is that of OpenAI's API. */
 static int bias_form(const char *text, struct err *e)
 {
     const char *rest;
@@ -48,14 +54,18 @@ const struct option sample_options[] = {
                 .form = id_form),
     FLAG_OPTION("include-stop-str-in-output", &include_stop, "include the stop text in the answer"),
     LIST_OPTION("logit-bias", "ID:BIAS", &bias_text,
-                "add BIAS (-100 .. 100) to a token's logit (may be repeated)", .form = bias_form),
-    LIST_OPTION("bad-word", "TEXT", &bad_word, "text that is never generated (may be repeated)"),
+                "BIAS in [-100, 100] to add to a token's logit (may be "
+                "repeated)",
+                .form = bias_form),
+    LIST_OPTION("bad-word", "TEXT", &bad_word,
+                "text whose usual tokens are never generated (may be repeated)"),
     LIST_OPTION("allowed-token-id", "ID", &allowed_id,
-                "generate only tokens that are listed (may be repeated)", .form = id_form),
+                "token that may be generated; others may not (may be repeated)", .form = id_form),
     FLAG_OPTION("show-special", &keep_special, "print special tokens too"),
     OPTIONS_END,
 };
 
+/* Set *out to the ids of a list, in the arena. id_form has validated them. */
 static int read_ids(const struct text_list *list, const int32_t **out, int *n, struct arena *a,
                     struct err *e)
 {
@@ -82,6 +92,8 @@ static int read_bias(struct sample_params *p, struct arena *a, struct err *e)
     return 0;
 }
 
+/* A word has two tokenizations: alone, and after a space. So the array has two items per word.
+ * Convert the texts of --bad-word to token sequences, two for each text. */
 static int read_bad_words(struct sample_params *p, const struct session *s, struct arena *a,
                           struct err *e)
 {
@@ -94,6 +106,7 @@ static int read_bad_words(struct sample_params *p, const struct session *s, stru
     return rc;
 }
 
+/* Print the values of /set: the model's defaults with the flags given so far. */
 int sample_show(const struct session *s, FILE *out)
 {
     struct sample_params p = session_sample_defaults(s->checkpoint, 0.8f);
@@ -102,6 +115,8 @@ int sample_show(const struct session *s, FILE *out)
     return 0;
 }
 
+/* Order: generation_config,
+ * then flags. 0.8 is the temperature of quoth run if neither gives one. */
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
                        struct err *e)
 {
@@ -115,6 +130,7 @@ int sample_params_read(struct sample_params *p, const struct session *s, struct 
     return rc;
 }
 
+/* There are no stop texts if memory runs out. */
 struct reply_options reply_options_read(const struct session *s, struct arena *a)
 {
     struct text_span *stop = arena_push0(a, stop_text.n, sizeof *stop);

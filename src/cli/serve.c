@@ -1,9 +1,10 @@
 /* serve.c - quoth serve: a model for OpenAI's clients, over HTTP.
  *
- *   flags -> session, engine, chat -> server_open ... until SIGTERM or SIGINT ... server_drain -> all closed
+ *   flags -> session, engine, chat -> server_open
+ *     ... until SIGTERM or SIGINT ... server_drain -> all closed
  *
- * The first signal (also SIGHUP) stops accepting requests and lets responses in flight finish
- * (--shutdown-timeout); a second one ends the program immediately. */
+ * After the first signal (also SIGHUP) the server rejects requests and completes responses in
+ * flight (--shutdown-timeout). A second signal ends the program immediately. */
 #include "answer.h"
 
 #include "api/api.h"
@@ -23,13 +24,15 @@ static const char *model_flag, *host = "127.0.0.1", *uds, *cert, *cert_key, *key
                                *access_log = "-", *proxies, *log_format = "text", *pooling = "auto";
 static int64_t port = 8000, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
                drain_s = 30, head_s = 15, body_s = 30, idle_s = 75, write_s = 30;
+static const char *rope_scaling;
 static bool no_access_log, separate, any_name, no_peaks, check_only;
 static struct text_list keys, origins, hosts, names;
 
 NAMES(log_formats, "text", "json")
+NAMES(rope_names, "none", "linear", "dynamic", "yarn", "longrope", "llama3")
 
 static const struct option options[] = {
-    TEXT_OPTION("model", "MODEL", &model_flag, "the same as MODEL; for config files"),
+    TEXT_OPTION("model", "MODEL", &model_flag, "MODEL, for config files"),
     TEXT_OPTION("host", "ADDRESS", &host,
                 "address to listen on, 0.0.0.0 or :: for every interface (default 127.0.0.1)"),
     INT_OPTION("port", "N", &port, 0, 65535, "port to listen on; 0: any free one (default 8000)"),
@@ -37,9 +40,7 @@ static const struct option options[] = {
     TEXT_OPTION("ssl-certfile", "FILE", &cert, "TLS: certificate with its chain, PEM"),
     TEXT_OPTION("ssl-keyfile", "FILE", &cert_key, "TLS: private key of the certificate, PEM"),
     LIST_OPTION("api-key", "KEY", &keys,
-                "only requests with this key are answered; may be repeated (other users of the "
-                "machine can see flags: "
-                "better --api-key-file)",
+                "required key of requests, visible to other users of the machine (may be repeated)",
                 .secret = true, .form = net_key_form),
     TEXT_OPTION(
         "api-key-file", "FILE", &key_file,
@@ -48,7 +49,7 @@ static const struct option options[] = {
                 "do not share cached prefixes between keys, whose response times could reveal "
                 "other prompts"),
     WORDS_OPTION("served-model-name", "NAME...", &names,
-                 "name of the model for clients; *: any name (default: its own name)"),
+                 "name of the model for clients; *: any name (default: the model's own name)"),
     NAME_OPTION("pooling", "KIND", &pooling, session_pooling_names,
                 "pooling of /v1/embeddings: mean, last, first or auto: the model's own, else "
                 "last (default auto)"),
@@ -56,10 +57,10 @@ static const struct option options[] = {
                 "origin of web pages that may use the server, besides this machine's; *: all",
                 .json = true, .form = net_origin_form),
     LIST_OPTION("allowed-hosts", "NAME", &hosts,
-                "additional name of this machine, for a server on loopback behind a proxy"),
+                "additional name of this machine, for a proxy in front of a server on loopback"),
     FORM_OPTION(
         "forwarded-allow-ips", "ADDRESSES", &proxies, net_proxies_form,
-        "proxies (addresses, networks, unix; *: all) whose X-Forwarded-For names the client"),
+        "proxies (addresses, networks, unix; *: all) whose X-Forwarded-For contains the client"),
     INT_OPTION("max-queued-requests", "N", &n_queue, 0, 1 << 20,
                "maximum number of waiting requests; more get 429 (default 0: 1024)"),
     INT_OPTION("max-connections", "N", &n_conn, 0, 1 << 20,
@@ -78,22 +79,26 @@ static const struct option options[] = {
                "close a connection whose body is more than S seconds behind a rate of 4 KiB/s "
                "(default 30)"),
     INT_OPTION("timeout-write", "S", &write_s, 1, 86400,
-               "close a connection whose client reads nothing for S seconds (default 30)"),
+               "close a connection whose client does not read for S seconds (default 30)"),
     INT_OPTION("shutdown-timeout", "S", &drain_s, 0, 86400,
                "seconds for responses in flight to finish after SIGTERM (default 30)"),
     INT_OPTION(
         "handler-threads", "N", &n_handler, 1, 256,
         "threads for JSON, templates and tokenization of one client's short requests (default 2)"),
     TEXT_OPTION("access-log", "FILE", &access_log,
-                "file of a line per answer; -: standard error (default -)"),
-    FLAG_OPTION("disable-access-log", &no_access_log, "no line per answer"),
+                "file with a line per answer; -: standard error (default -)"),
+    FLAG_OPTION("disable-access-log", &no_access_log, "do not log answers"),
     FLAG_OPTION("no-peaks", &no_peaks,
                 "do not measure the machine's peaks, the basis of utilization in /metrics"),
     NAME_OPTION("log-format", "FORMAT", &log_format, log_formats, "text or json (default text)"),
-    FLAG_OPTION("check", &check_only,
-                "print the configuration in force as a file for --config, check the files that it "
-                "names, and exit"),
+    NAME_OPTION(
+        "rope-scaling", "TYPE", &rope_scaling, rope_names,
+        "RoPE scaling that MODEL must have: none, linear, yarn ... (a wrong name lists all)"),
+    FLAG_OPTION(
+        "check", &check_only,
+        "print the current configuration as a file for --config, check its files, and exit"),
     OPTIONS_OF(request_default_options),
+    OPTIONS_OF(structured_server_options),
     OPTIONS_OF(chat_options),
     OPTIONS_OF(chat_parser_options),
     OPTIONS_OF(model_options),
@@ -102,17 +107,30 @@ static const struct option options[] = {
 
 /* ---- signals ---- */
 
+/* descriptor of an eventfd, written by on_stop, read by wait_for_stop */
 static int stop_fd = -1;
 
+/* The first signal wakes the main thread, the second one ends the process. Only functions that are
+ * safe in signal handlers are called. */
 static void on_stop(int sig)
 {
     static volatile sig_atomic_t n_stop;
     uint64_t one = 1;
-    if (n_stop++ > 0 && sig != SIGHUP) _exit(1); /* the shell and the system may both send SIGHUP */
-    ssize_t put = write(stop_fd, &one, sizeof one);
+    static const char now[] = "quoth: second signal: stopping now\n",
+                      now_json[] =
+                          "{\"level\":\"info\",\"message\":\"second signal: stopping now\"}\n";
+    ssize_t put;
+    if (n_stop++ > 0 && sig != SIGHUP) { /* the shell and the system may both send SIGHUP */
+        put = log_as_json ? write(STDERR_FILENO, now_json, sizeof now_json - 1)
+                          : write(STDERR_FILENO, now, sizeof now - 1);
+        _exit(1);
+    }
+    put = write(stop_fd, &one, sizeof one);
     (void)put;
 }
 
+/* The handlers are installed after the model is loaded. A signal during the load ends the program
+ * as usual. */
 static int catch_stop(struct err *e)
 {
     struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
@@ -122,14 +140,14 @@ static int catch_stop(struct err *e)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     struct sigaction before;
-    /* nohup */
+    /* nohup ignores SIGHUP */
     bool ignored = sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
-    if (!ignored) sigaction(SIGHUP, &action, NULL); /* its terminal was closed */
+    if (!ignored) sigaction(SIGHUP, &action, NULL); /* SIGHUP: the terminal was closed */
     return 0;
 }
 
-/* Wait with poll, which a signal always interrupts: the thread sanitizer runs handlers only between
- * calls. */
+/* Wait with poll, because a signal always interrupts it. The thread sanitizer runs handlers only
+ * between calls. */
 static void wait_for_stop(void)
 {
     struct pollfd p = {.fd = stop_fd, .events = POLLIN};
@@ -138,6 +156,8 @@ static void wait_for_stop(void)
 
 /* ---- the server ---- */
 
+/* Add the keys of --api-key and of the key file. An empty key file is an error, because the server
+ * would be open to all clients. */
 static int read_keys(struct net_keys *k, struct err *e)
 {
     int rc = 0;
@@ -148,8 +168,8 @@ static int read_keys(struct net_keys *k, struct err *e)
     return rc;
 }
 
-/* Return the maximum memory of all bodies together. --memory-limit: a quarter of what the plan
- * left, but at least one body. */
+/* Return the maximum memory of all bodies together. With --memory-limit, return a quarter of the
+ * memory that the plan left, but at least one body. */
 static size_t body_total(void)
 {
     size_t one = (size_t)body_mib << 20, all = (size_t)(body_mib > 32 ? body_mib : 32) << 23;
@@ -158,6 +178,7 @@ static size_t body_total(void)
     return all > one ? all : one;
 }
 
+/* The result borrows the flags. Routes and errors are set by server_open. */
 static struct net_options net_flags(struct net_keys *k)
 {
     return (struct net_options){
@@ -188,24 +209,47 @@ static struct net_options net_flags(struct net_keys *k)
 /* maximum delay by a slow reader of the log */
 enum { LOG_END_MS = 1000, LOG_READY_MS = 500 };
 
+/* Log a line at any log level. */
+static void announce(const char *line)
+{
+    enum log_level level = log_level_max;
+    log_level_max = level > LOG_INFO ? level : LOG_INFO;
+    log_info("%s", line);
+    log_level_max = level;
+}
+
+/* The number of responses in flight explains why the program does not end at once. */
+static void announce_stop(const struct net *n)
+{
+    char line[160];
+    int n_flight = net_stats(n).n_answer;
+    snprintf(line, sizeof line,
+             "stopping: finishing %d response%s, at most %d s; a second signal stops now", n_flight,
+             n_flight == 1 ? "" : "s", (int)drain_s);
+    announce(n_flight ? line : "stopping");
+}
+
 /* Serve until a signal arrives. */
 static void serve(struct server *s, const char *name)
 {
     const struct net *n = server_net(s);
     if (net_public(n) && keys.n == 0 && !key_file)
         log_warn("%s accepts requests without a key; --api-key requires one", net_url(n));
-    enum log_level level = log_level_max;
-    log_level_max = level > LOG_INFO ? level : LOG_INFO; /* always log the address */
-    log_info("%s at %s", name, net_url(n));
-    log_level_max = level;
+    char line[600];
+    snprintf(line, sizeof line, "%s at %s", name, net_url(n));
+    announce(line);
     log_flush(
-        LOG_READY_MS); /* log the address before systemd starts units that depend on this one */
+        LOG_READY_MS); /* log the address before systemd starts units that depend on this unit */
+    /* the socket listens already, so a unit that starts now can connect */
     net_notify("READY=1");
     wait_for_stop();
+    announce_stop(n);
     net_notify("STOPPING=1");
     server_drain(s, (int)drain_s * 1000);
 }
 
+/* Signals are caught before the server accepts requests. The log's writer starts before the access
+ * log shares it. */
 static int serve_session(const struct session *s, const struct chat *chat, struct net_keys *k,
                          const struct sample_params *defaults, struct err *e)
 {
@@ -227,6 +271,7 @@ static int serve_session(const struct session *s, const struct chat *chat, struc
                                .any_name = any_name,
                                .version = QUOTH_VERSION,
                                .separate_caches = separate};
+    structured_read(&api);
     int rc = session_pooling(&api.pooling, s, pooling, e);
     if (rc == 0 && !no_peaks) rc = peaks_open(&peaks, s, &session_flags, e);
     o.peaks = peaks;
@@ -239,16 +284,16 @@ static int serve_session(const struct session *s, const struct chat *chat, struc
     return rc;
 }
 
-/* Return the last word of --served-model-name if it is a file, NULL if it is a name: the flag takes
- * words up to the next flag, as vLLM's, so in "--served-model-name NAME MODEL" it takes MODEL
- * too. */
+/* Return the last word of --served-model-name if it is a file; NULL if it is a name. The flag takes
+ * all words up to the next flag, like vLLM's.
+ * So it also takes MODEL in "--served-model-name NAME MODEL". */
 static const char *model_after_names(void)
 {
     if (names.n < 2 || !file_exists(names.v[names.n - 1])) return NULL;
     return names.v[--names.n];
 }
 
-/* Remove "*" from the names: every name is then accepted, and the remaining ones are kept. */
+/* Remove "*" from the names, and keep the remaining names. "*" accepts every name. */
 static void take_star(void)
 {
     size_t n = 0;
@@ -260,7 +305,7 @@ static void take_star(void)
     names.n = n;
 }
 
-/* Start the engine as session_start does, but with the served name in the metrics. */
+/* Start the engine with the served name in the metrics. */
 static int start_engine(struct session *s, struct err *e)
 {
     struct engine_options eo;
@@ -272,16 +317,17 @@ static int start_engine(struct session *s, struct err *e)
     return rc ? rc : engine_start(s->engine, e);
 }
 
+/* Runs before the first log line, so that all lines have the same format. */
 static void prepare(void)
 {
     log_as_json = strcmp(log_format, "json") == 0;
 }
 
-/* Check files that are read only after the model is loaded, to reject them before. */
+/* Check files that are read only after the model is loaded. */
 static int check_files(struct err *e)
 {
     const struct {
-        const char *flag, *path;
+        const char *flag, *path; /* static; path: borrowed */
     } file[] = {{"ssl-certfile", cert}, {"ssl-keyfile", cert_key}};
     for (int i = 0; i < 2; i++)
         if (file[i].path && access(file[i].path, R_OK) != 0)
@@ -292,17 +338,35 @@ static int check_files(struct err *e)
     return 0;
 }
 
-/* --check: read the model's header, tokenizer and template, but not its weights. */
+/* The model's file defines the scaling of positions. A flag of llama.cpp with the same value is
+ * accepted. */
+static int check_rope(const struct checkpoint *c, struct err *e)
+{
+    char key[128];
+    size_t n;
+    const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), &n);
+    snprintf(key, sizeof key, "%.*s.rope.scaling.type", arch ? (int)n : 0, arch ? arch : "");
+    const char *type = meta_text(checkpoint_meta(c, key), NULL);
+    if (!type) type = "none";
+    if (!rope_scaling || strcmp(rope_scaling, type) == 0) return 0;
+    return err_set(e, ERR_ARG, "--rope-scaling %.60s: MODEL's file decides: it has %s",
+                   rope_scaling, type);
+}
+
+/* --check: read the model's header, tokenizer and template, and the adapters' configurations, but
+ * no weights. */
 static int check(const char *model, struct err *e)
 {
     struct session s = {0};
     struct chat chat = {0};
     struct sample_params p;
     model_flag = model;
-    check_only = false; /* so that the printed file starts a server */
+    check_only = false; /* the printed file must start a server */
     options_print(options, stdout);
     int rc = session_checkpoint(&s.checkpoint, model, &session_flags, true, e);
+    if (rc == 0) rc = check_rope(s.checkpoint, e);
     if (rc == 0) rc = session_tokenizer(&s.tokenizer, s.checkpoint, e);
+    if (rc == 0) rc = session_open_adapters(&s, &session_flags, e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, e);
     if (rc == 0) rc = request_defaults(&p, s.checkpoint, e);
     chat_close(&chat);
@@ -310,6 +374,8 @@ static int check(const char *model, struct err *e)
     return rc;
 }
 
+/* Keys and files are checked before the model is loaded, because loading may take minutes. A server
+ * has many clients, so the scheduler "auto" means "fair" here. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
@@ -331,12 +397,14 @@ static int run(int n_arg, char **arg)
     take_star();
     if (strcmp(session_flags.scheduler, "auto") == 0) session_flags.scheduler = "fair";
     if (rc == 0) rc = session_open_sized(&s, model, &session_many, &e);
+    if (rc == 0) rc = check_rope(s.checkpoint, &e);
     if (rc == 0) rc = start_engine(&s, &e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, &e);
     if (rc == 0) rc = request_defaults(&defaults, s.checkpoint, &e);
     if (rc == 0) rc = serve_session(&s, &chat, &k, &defaults, &e);
     chat_close(&chat);
     session_close(&s);
+    /* the server is closed, so no request refers to a key */
     net_keys_deinit(&k);
     log_end(LOG_END_MS);
     return rc ? fail("serve", &e) : 0;
@@ -346,10 +414,10 @@ const struct command command_serve = {
     .name = "serve",
     .summary = "serve a model over HTTP, with OpenAI's API",
     .usage = "[MODEL] [OPTIONS]",
-    .detail = "Endpoints: /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models "
-              "(also without /v1), /tokenize, /detokenize, /tokenizer_info, /apply-template, "
-              "/reset_prefix_cache, "
-              "/health, /metrics, /load, /version. SIGTERM lets requests in flight finish.",
+    .detail = "Endpoints: /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models (also "
+              "without /v1), /tokenize, /detokenize, /tokenizer_info, /apply-template, "
+              "/reset_prefix_cache, /health, /metrics, /load, /version. On SIGTERM the server "
+              "finishes requests in flight.",
     .options = options,
     .n_arg_max = 1,
     .prepare = prepare,

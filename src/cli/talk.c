@@ -1,8 +1,14 @@
 /* talk.c - quoth run at a terminal: messages and commands in turn.
  *
- * A line that begins with / is a command, everything else goes to the model; without a chat template
- * each message is a prompt that is completed on its own. The prompt, commands' output and reports go
- * to standard error, so that standard output contains only the answers. */
+ * A line that begins with / is a command, and every other line is a message to the model. Each
+ * message is completed as a separate prompt if there is no chat template. The prompt, the output of
+ * commands and reports are written to standard error. So standard output contains only the
+ * answers.
+ *
+ *    line_read --"/word arg"--> command --> verbs[].run --> dialog_...
+ *              --any other----> send_message --> dialog_send --> view (view.c), report
+ *
+ * A failed command or answer leaves the conversation as it was (dialog.c). */
 #include "answer.h"
 
 #include <ctype.h>
@@ -10,43 +16,51 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A chat at the terminal. dialog and line are borrowed from and owned by talk(). */
 struct talk {
     struct dialog *dialog;
     struct line *line;
     struct arena values; /* values of /set, borrowed by the options */
     bool quiet, leaving;
-    bool editing; /* the next message replaces the last one */
+    bool editing; /* true if the next message replaces the last message */
 };
 
 /* ---- commands ---- */
 
+/* columns of the texts of /help and of the values of /set */
+enum { HELP_COLUMN = 27, VALUE_COLUMN = 31 };
+
+/* A command. needs_template: the command concerns a conversation. run: arg is the text after the
+ * name, without blanks around it. The function may modify it. */
 struct verb {
-    const char *name, *arg, *help;
+    const char *name, *arg, *help; /* static */
     bool needs_template;
     int (*run)(struct talk *t, char *arg, struct err *e);
 };
 
 static int do_help(struct talk *t, char *arg, struct err *e);
 
+/* Without TEXT show the system prompt; "" removes it. Each function do_ is verb.run. */
 static int do_system(struct talk *t, char *arg, struct err *e)
 {
     struct dialog *d = t->dialog;
     if (!*arg) {
-        fprintf(stderr, "%s\n",
-                d->system ? d->system : "No system prompt is set. /system TEXT sets one.");
+        view_note(0, "%s\n",
+                  d->system ? d->system : "No system prompt is set. /system TEXT sets one.");
         return 0;
     }
     int rc = dialog_system(d, strcmp(arg, "\"\"") == 0 ? "" : arg, e);
-    if (rc == 0) fprintf(stderr, "The system prompt is %s.\n", d->system ? "set" : "gone");
+    if (rc == 0) view_note(0, "The system prompt is %s.\n", d->system ? "set" : "gone");
     return rc;
 }
 
+/* The system prompt stays. */
 static int do_clear(struct talk *t, char *arg, struct err *e)
 {
     (void)arg, (void)e;
     dialog_clear(t->dialog);
-    fprintf(stderr, "A new conversation%s.\n",
-            t->dialog->system ? ", with the same system prompt" : "");
+    view_note(0, "A new conversation%s.\n",
+              t->dialog->system ? ", with the same system prompt" : "");
     return 0;
 }
 
@@ -66,7 +80,7 @@ static int do_save(struct talk *t, char *arg, struct err *e)
     struct buf path = {0};
     int rc = home_path(&path, arg, e);
     if (rc == 0) rc = dialog_save(t->dialog, path.data, e);
-    if (rc == 0) fprintf(stderr, "Saved to %s.\n", path.data);
+    if (rc == 0) view_note(0, "Saved to %s.\n", path.data);
     buf_deinit(&path);
     return rc;
 }
@@ -77,8 +91,7 @@ static int do_load(struct talk *t, char *arg, struct err *e)
     size_t n = 0;
     int rc = home_path(&path, arg, e);
     if (rc == 0) rc = dialog_load(t->dialog, path.data, &n, e);
-    if (rc == 0)
-        fprintf(stderr, "Loaded %zu message%s from %s.\n", n, n == 1 ? "" : "s", path.data);
+    if (rc == 0) view_note(0, "Loaded %zu message%s from %s.\n", n, n == 1 ? "" : "s", path.data);
     buf_deinit(&path);
     return rc;
 }
@@ -93,9 +106,24 @@ static char *next_word(char **text)
     return word;
 }
 
+/* Print the current options. */
+static int show_values(const struct session *s, struct err *e)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *to = open_memstream(&text, &n);
+    if (!to) return err_memory(e, "a list of options", 0);
+    sample_show(s, to);
+    const bool whole = fclose(to) == 0;
+    if (whole) view_note(VALUE_COLUMN, "%s", text);
+    free(text);
+    return whole ? 0 : err_memory(e, "a list of options", n);
+}
+
+/* The value is copied, because the option borrows it as long as the chat lasts. */
 static int do_set(struct talk *t, char *arg, struct err *e)
 {
-    if (!*arg) return sample_show(t->dialog->s, stderr);
+    if (!*arg) return show_values(t->dialog->s, e);
     char *name = next_word(&arg), *value = *arg ? arena_text(&t->values, arg, strlen(arg)) : NULL;
     while (*name == '-') name++;
     if (*arg && !value) return err_memory(e, "a value", strlen(arg));
@@ -110,7 +138,7 @@ static int do_think(struct talk *t, char *arg, struct err *e)
     if (!on && strcmp(arg, "off") != 0) return err_set(e, ERR_ARG, "expected on or off");
     int rc = dialog_think(t->dialog, on, e);
     if (rc == 0 && !template_caps(t->dialog->chat.t)->reasoning)
-        fprintf(stderr, "This model's template has no variable for thinking and ignores this.\n");
+        view_note(0, "This model's template has no variable for thinking and ignores this.\n");
     return rc;
 }
 
@@ -120,10 +148,12 @@ static int do_undo(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;
     int rc = dialog_undo(t->dialog, NULL, false, e);
-    if (rc == 0) fprintf(stderr, "Your last message and its answer are taken back.\n");
+    if (rc == 0) view_note(0, "Your last message and its answer are taken back.\n");
     return rc;
 }
 
+/* The former message and its answer remain until the new message is sent. So Ctrl-C leaves the
+ * conversation unchanged. */
 static int do_edit(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;
@@ -151,27 +181,29 @@ static const struct verb verbs[] = {
     {"edit", "", "change the last message and send it again", true, do_edit},
     {"undo", "", "take back the last message and its answer", true, do_undo},
     {"save", "FILE", "write the conversation as JSON messages", true, do_save},
-    {"load", "FILE", "go on with a saved conversation", true, do_load},
-    {"set", "NAME VALUE", "change a sampling option (without: show those in force)", false, do_set},
-    {"think", "on|off", "let the model think before it answers", true, do_think},
-    {"quit", "", "leave (so does Ctrl-D)", false, do_quit},
+    {"load", "FILE", "continue a saved conversation", true, do_load},
+    {"set", "NAME VALUE", "change a sampling option (without NAME: show the current values)", false,
+     do_set},
+    {"think", "on|off", "enable the model's thinking", true, do_think},
+    {"quit", "", "quit, like Ctrl-D", false, do_quit},
 };
 
 enum { N_VERB = sizeof verbs / sizeof *verbs };
 
+/* Declared above the table, because it prints the table. */
 static int do_help(struct talk *t, char *arg, struct err *e)
 {
     (void)t, (void)arg, (void)e;
     for (int i = 0; i < N_VERB; i++)
-        fprintf(stderr, "  /%-12s%-12s%s\n", verbs[i].name, verbs[i].arg, verbs[i].help);
-    fprintf(
-        stderr,
-        "A line that ends in \\ continues in the next; \"\"\" opens and closes a block of lines.\n"
-        "Ctrl-C stops an answer, Tab completes a command. A message that begins with / needs a "
-        "blank before it.\n");
+        view_note(HELP_COLUMN, "  /%-12s%-12s%s\n", verbs[i].name, verbs[i].arg, verbs[i].help);
+    view_note(0, "A line that ends in \\ continues in the next; \"\"\" opens and closes a block of "
+                 "lines.\n"
+                 "Ctrl-C stops an answer, Tab completes a command. A message that begins with / "
+                 "needs a blank before it.\n");
     return 0;
 }
 
+/* A misspelled name gets a suggestion. ERR_ARG if there is no such command. */
 static int find_verb(const struct verb **v, const char *name, struct err *e)
 {
     const char *names[N_VERB];
@@ -201,6 +233,7 @@ static const char *completion(int i)
     return name ? text : NULL;
 }
 
+/* Run a command. An error is printed, and the chat continues. */
 static void command(struct talk *t, char *text)
 {
     struct err e = {0};
@@ -213,12 +246,12 @@ static void command(struct talk *t, char *text)
         rc = err_set(&e, ERR_ARG,
                      "the model has no chat template; give one with --chat-template FILE");
     if (rc == 0) rc = v->run(t, text, &e);
-    if (rc != 0) fprintf(stderr, "/%s: %s\n", name, e.text);
+    if (rc != 0) view_note(0, "/%s: %s\n", name, e.text);
 }
 
 /* ---- messages ---- */
 
-/* Answer a message; NULL: answer the last one again. */
+/* Answer a message. NULL: regenerate the last answer. */
 static void send_message(struct talk *t, const struct buf *message)
 {
     struct answer a = {0};
@@ -231,17 +264,21 @@ static void send_message(struct talk *t, const struct buf *message)
                      : dialog_again(t->dialog, &a, &e);
     if (rc == 0 && !isatty(STDOUT_FILENO) && !t->dialog->as_json) putchar('\n');
     fflush(stdout);
+    /* ERR_LIMIT: the conversation is longer than the context */
     if (rc != 0)
-        fprintf(stderr, "%s%s\n", e.text,
-                rc == ERR_LIMIT ? ". /clear begins a new conversation" : "");
+        view_note(0, "%s%s\n", e.text,
+                  rc != ERR_LIMIT                     ? ""
+                  : e.text[strlen(e.text) - 1] == '.' ? " /clear begins a new conversation"
+                                                      : ". /clear begins a new conversation");
     if (rc == 0 && a.reply.finish == FINISH_ABORT)
-        fprintf(stderr, a.text.n  ? "[stopped]\n"
-                        : message ? "[stopped before it began; your message is taken back]\n"
-                                  : "[stopped before it began; the answer stays]\n");
-    if (rc == 0 && !t->quiet) answer_report(&a, t->dialog->s);
+        view_note(0, a.text.n  ? "[stopped]\n"
+                     : message ? "[stopped before it began; your message is taken back]\n"
+                               : "[stopped before it began; the answer stays]\n");
+    if (rc == 0 && !t->quiet) answer_report(&a, t->dialog->s, true);
     answer_deinit(&a);
 }
 
+/* dialog_undo with keep only checks that there is a message. */
 static int do_regenerate(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;
@@ -250,6 +287,7 @@ static int do_regenerate(struct talk *t, char *arg, struct err *e)
     return rc;
 }
 
+/* A pasted text of several lines that begins with a slash, such as a path list, is a message. */
 static bool is_command(const struct buf *m)
 {
     return m->data[0] == '/' && !memchr(m->data, '\n', m->n);
@@ -257,12 +295,14 @@ static bool is_command(const struct buf *m)
 
 static void print_banner(const struct dialog *d)
 {
-    fprintf(stderr, "%s. %s /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n",
-            model_info(d->s->model)->name,
-            d->chat.t ? "Talk to it."
-                      : "Without a chat template, each message is completed by itself.");
+    view_note(0, "%s. %s /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n",
+              model_info(d->s->model)->name,
+              d->chat.t ? "Talk to it."
+                        : "Without a chat template, each message is completed by itself.");
 }
 
+/* Return the exit status. It is 0 also after failed answers,
+ * because the user has seen their errors. */
 int talk(struct dialog *d, bool quiet)
 {
     struct talk t = {.dialog = d, .quiet = quiet};
@@ -274,9 +314,9 @@ int talk(struct dialog *d, bool quiet)
     while (!t.leaving) {
         enum line_result r = line_read(t.line, &message);
         if (r == LINE_END) break;
-        if (r == LINE_INTERRUPTED) fprintf(stderr, "Ctrl-D or /quit leaves.\n");
+        if (r == LINE_INTERRUPTED) view_note(0, "Ctrl-D or /quit leaves.\n");
         if (r != LINE_MESSAGE || message.n == 0) {
-            if (t.editing) fprintf(stderr, "Nothing was changed.\n");
+            if (t.editing) view_note(0, "Nothing was changed.\n");
             t.editing = false;
             continue;
         }

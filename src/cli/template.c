@@ -1,8 +1,11 @@
-/* template.c - quoth template: a conversation as the prompt that the model would see, byte for
- * byte. */
+/* template.c - quoth template: render a conversation as the model's prompt, byte for byte.
+ *
+ * The output has no newline at its end, so it can be compared with the prompt of another program.
+ * The reader and the template are those of requests, so the result is the prompt of a server. */
 #include "answer.h"
 
 #include "base/os.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +20,12 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* Only the header of a model is read. *c is NULL for a .jinja file, which has no special tokens. */
 int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e)
 {
-    size_t n = strlen(path);
     *t = NULL;
     *c = NULL;
-    if (n > 6 && strcmp(path + n - 6, ".jinja") == 0) return chat_template_file(t, path, e);
+    if (text_ends_with(path, ".jinja")) return chat_template_file(t, path, e);
     int rc = checkpoint_open_header(c, path, e);
     if (rc == 0) rc = chat_template(t, *c, session_flags.chat_template, e);
     if (rc == 0 && !*t)
@@ -31,13 +34,14 @@ int chat_template_of(struct template **t, struct checkpoint **c, const char *pat
     return rc;
 }
 
-/* The template and its variables. */
+/* The template and its variables. All are owned. */
 struct source {
     struct checkpoint *checkpoint;
     struct tokenizer *tokenizer;
     struct template *template;
 };
 
+/* The caller calls source_close in any case. */
 static int source_open(struct source *s, const char *path, struct err *e)
 {
     *s = (struct source){0};
@@ -53,6 +57,7 @@ static void source_close(struct source *s)
     checkpoint_close(s->checkpoint);
 }
 
+/* Parse a file as JSON. An error names the file. */
 static int read_conversation(struct json **root, const char *path, struct err *e)
 {
     struct buf text = {0};
@@ -83,6 +88,8 @@ static int with_system(struct json **root, const struct json *messages, struct e
     return rc;
 }
 
+/* Read a list of messages, or an object like the body of a request. Its members precede the flags.
+ * *messages and *kwargs are owned by the caller; NULL if not needed. */
 static int conversation_read(struct conversation *c, const struct json *root,
                              struct json **messages, struct json **kwargs, struct err *e)
 {
@@ -105,6 +112,7 @@ static int conversation_read(struct conversation *c, const struct json *root,
     return rc;
 }
 
+/* The special tokens of a .jinja file are empty, because there is no tokenizer. */
 static int render(const struct source *s, const struct json *root, struct buf *out, struct err *e)
 {
     struct chat_special special;
@@ -141,11 +149,11 @@ static int run(int n_arg, char **arg)
 
 const struct command command_template = {
     .name = "template",
-    .summary = "print the prompt that a conversation becomes",
+    .summary = "print the rendered prompt of a conversation",
     .usage = "MODEL|FILE.jinja CONVERSATION.json [OPTIONS]",
     .detail = "CONVERSATION is a list of messages in OpenAI's form, or an object with messages, "
-              "tools, documents, "
-              "chat_template_kwargs and add_generation_prompt; - reads it from standard input.",
+              "tools, documents, chat_template_kwargs and add_generation_prompt. If it is -, it is "
+              "read from standard input.",
     .options = options,
     .n_arg_max = 2,
     .run = run,

@@ -1,4 +1,5 @@
-/* term.c - a terminal's whole screen: the alternate one, so that the former contents return; see term.h.
+/* term.c - the whole screen of a terminal. It uses the alternate buffer, so that the former
+ * contents return; see term.h.
  *
  *   term_begin --> term_show, term_wait ... --> term_end
  *                     ^    Ctrl-Z: restored, stopped, and taken over again
@@ -16,14 +17,17 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* the alternate screen, no cursor; long lines are truncated */
+/* select the alternate screen, hide the cursor, and truncate long lines */
 static const char enter[] = "\033[?1049h\033[?25l\033[?7l",
                   leave[] = "\033[?7h\033[?25h\033[?1049l";
 
+/* modes at the start, restored at the end */
 static struct termios found;
 static bool has_keys;    /* standard input is a terminal */
-static sigset_t waiting; /* signal mask during term_wait: the only time SIGWINCH is delivered */
+static sigset_t waiting; /* signal mask during term_wait, because SIGWINCH is delivered only then */
 
+/* Write all bytes. An error is ignored, because the terminal is then closed and a signal
+ * follows. */
 static void put(const char *s, size_t n)
 {
     while (n > 0) {
@@ -37,9 +41,11 @@ static void put(const char *s, size_t n)
 
 static void on_resize(int sig)
 {
-    (void)sig; /* only interrupts ppoll */
+    (void)sig; /* the signal only interrupts ppoll */
 }
 
+/* Restore the terminal, then end by the same signal,
+ * so that the parent process gets the usual status. */
 static void on_end(int sig)
 {
     term_end();
@@ -47,6 +53,8 @@ static void on_end(int sig)
     raise(sig);
 }
 
+/* Take the terminal over: raw keys without signals, and the alternate screen. Output modes are not
+ * changed. */
 static void take(void)
 {
     struct termios raw = found;
@@ -69,6 +77,8 @@ bool term_utf8(void)
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
+/* SIGWINCH stays blocked except in term_wait. Otherwise a resize between the drawing and the wait
+ * would be missed. */
 bool term_begin(void)
 {
     static const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT};
@@ -100,6 +110,8 @@ struct screen_size term_size(void)
                                 .n_row = w.ws_row ? w.ws_row : 24};
 }
 
+/* Overwrite the screen from its top and clear only the remaining part of each row. Clearing first
+ * would flicker. One write per frame has the same purpose. */
 void term_show(const char *rows, size_t n)
 {
     struct buf b = {0};
@@ -117,6 +129,7 @@ void term_show(const char *rows, size_t n)
     buf_deinit(&b);
 }
 
+/* Stop the process as Ctrl-Z does in cooked mode. The call returns after the shell continues it. */
 static void suspend(void)
 {
     term_end();
@@ -124,6 +137,8 @@ static void suspend(void)
     take();
 }
 
+/* Return a key, 0 after an event of fd, a timeout or a resize,
+ * or CTRL_D at the end of the input. */
 int term_wait(int fd, int wait_ms)
 {
     enum { CTRL_D = 4, CTRL_Z = 26 };

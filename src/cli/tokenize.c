@@ -1,4 +1,11 @@
-/* tokenize.c - quoth tokenize: text to ids and back, for scripts and tests. */
+/* tokenize.c - quoth tokenize: convert text to ids and back, for scripts and tests.
+ *
+ *    quoth tokenize MODEL            text    -> "1 15043 3186"
+ *    quoth tokenize MODEL --json     text    -> [1, 15043, 3186]
+ *    quoth tokenize MODEL --jsonl    "text"  -> [1, 15043, 3186], line by line
+ *    quoth tokenize MODEL --decode   ids     -> text
+ *
+ * Only the tokenizer is opened. MODEL may be a file without weights. */
 #include "cli.h"
 
 #include "base/json.h"
@@ -16,8 +23,8 @@ static const char *hint;
 
 static const struct option options[] = {
     FLAG_OPTION("jsonl", &by_line,
-                "each line of input is one JSON string (or, with --decode, one list of ids)"),
-    FLAG_OPTION("decode", &decode, "ids on standard input -> text"),
+                "one JSON string per line of input (with --decode: one list of ids)"),
+    FLAG_OPTION("decode", &decode, "convert ids on standard input to text"),
     FLAG_OPTION("no-special", &no_special,
                 "add no BOS or EOS, and read special tokens in the text as text"),
     FORM_OPTION("family", "NAME", &hint, tokenizer_family_form,
@@ -26,6 +33,7 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* Print "1 15043" for people, or "[1, 15043]" for programs. */
 static void print_ids(const struct ids *ids)
 {
     bool list = by_line || as_json;
@@ -34,6 +42,8 @@ static void print_ids(const struct ids *ids)
     printf(list ? "]\n" : "\n");
 }
 
+/* Print the ids of a text.
+ * By default they are those of a prompt: with BOS, and with special tokens parsed. */
 static int encode_one(const struct tokenizer *t, const char *text, size_t n, struct err *e)
 {
     struct ids ids = {0};
@@ -44,6 +54,7 @@ static int encode_one(const struct tokenizer *t, const char *text, size_t n, str
     return rc;
 }
 
+/* Parse ids in both forms of print_ids, so that the output of one run is the input of another. */
 static int read_ids(const char *text, struct ids *ids, struct err *e)
 {
     for (const char *p = text;;) {
@@ -58,11 +69,24 @@ static int read_ids(const char *text, struct ids *ids, struct err *e)
     }
 }
 
+/* tokenizer_decode requires ids of the vocabulary. */
+static int check_ids(const struct tokenizer *t, const struct ids *ids, struct err *e)
+{
+    for (size_t i = 0; i < ids->n; i++)
+        if (ids->v[i] >= tokenizer_n_vocab(t))
+            return err_set(e, ERR_ARG, "out of vocabulary: expected a token id below %d, got %d",
+                           tokenizer_n_vocab(t), ids->v[i]);
+    return 0;
+}
+
+/* Print the text of ids byte for byte. With --jsonl it is a JSON string, because a text may contain
+ * newlines. */
 static int decode_one(const struct tokenizer *t, const char *text, struct err *e)
 {
     struct ids ids = {0};
     struct buf out = {0}, quoted = {0};
     int rc = read_ids(text, &ids, e);
+    if (rc == 0) rc = check_ids(t, &ids, e);
     if (rc == 0 && !tokenizer_decode(t, ids.v, ids.n, no_special ? DECODE_SKIP_SPECIAL : 0, &out))
         rc = err_memory(e, "text", out.n);
     if (rc == 0 && by_line) {
@@ -77,6 +101,8 @@ static int decode_one(const struct tokenizer *t, const char *text, struct err *e
     return rc;
 }
 
+/* Print the ids of a JSON string.
+ * A string can contain newlines and NULs, which a plain line cannot. */
 static int encode_line(const struct tokenizer *t, const char *line, struct err *e)
 {
     struct json *j;
@@ -91,6 +117,7 @@ static int encode_line(const struct tokenizer *t, const char *line, struct err *
     return rc;
 }
 
+/* Stop at the first error, with the number of the line. Empty lines are skipped. */
 static int each_line(const struct tokenizer *t, char *text, struct err *e)
 {
     int number = 0;
@@ -107,7 +134,8 @@ static int run(int n_arg, char **arg)
 {
     struct err e = {0};
     if (n_arg != 1)
-        return fprintf(stderr, "quoth tokenize: which model? usage: quoth tokenize MODEL < TEXT\n"),
+        return fprintf(stderr,
+                       "quoth tokenize: MODEL: missing; usage: quoth tokenize MODEL < TEXT\n"),
                2;
     struct tokenizer *t = NULL;
     struct buf text = {0};
@@ -124,9 +152,9 @@ static int run(int n_arg, char **arg)
 
 const struct command command_tokenize = {
     .name = "tokenize",
-    .summary = "text on standard input -> token ids (or back)",
+    .summary = "convert text on standard input to token ids, or back",
     .usage = "MODEL [OPTIONS] < TEXT",
-    .detail = "MODEL is a model file or folder, or a tokenizer of its own: tokenizer.json, a "
+    .detail = "MODEL is a model file or folder, or a tokenizer file: tokenizer.json, a "
               "SentencePiece .model, a .tiktoken file.",
     .options = options,
     .n_arg_max = 1,

@@ -1,9 +1,11 @@
-/* top.c - quoth top: a running server's state, on the screen, once a second; or once, for a file or a program.
+/* top.c - quoth top: a running server's state on the screen once a second, or one report for a file
+ * or a program.
  *
  *   reader thread   GET /metrics --> a queue of pages, and a byte that wakes the main thread's poll
  *   main thread     keys, the window's size, pages --> struct top --> the screen
  *
- * A server that does not answer blocks only the reader: keys still work. The reader retries until it answers. */
+ * A server that does not answer blocks only the reader, and keys still work. The reader retries
+ * until the server answers. */
 #include "cli.h"
 #include "term.h"
 #include "top.h"
@@ -13,7 +15,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -28,7 +29,7 @@ static const struct option options[] = {
                 .letter = 'd'),
     FLAG_OPTION(
         "once", &once,
-        "print one report of two readings; the default if standard output is not a terminal"),
+        "print one report of two readings (the default if standard output is not a terminal)"),
     FLAG_OPTION("json", &as_json, "print the report of --once as a JSON object"),
     TEXT_OPTION("api-key", "KEY", &api_key, "API key of the server (default: $OPENAI_API_KEY)"),
     TEXT_OPTION("uds", "PATH", &uds, "unix socket of the server"),
@@ -39,6 +40,7 @@ static const struct option options[] = {
 
 /* ---- reading ---- */
 
+/* The server: URL of its metrics, header with the key ("" if none), options of requests. */
 struct target {
     char url[600], header[600];
     struct fetch_options how;
@@ -68,7 +70,7 @@ static int find_target(struct target *t, const char *url, struct err *e)
     return 0;
 }
 
-/* Take one reading; on failure the sentence gives the reason. */
+/* Take one reading. The error contains the reason for a failure. */
 static int read_sample(const struct target *t, struct top_sample *s, struct err *e)
 {
     struct buf page = {0};
@@ -76,6 +78,8 @@ static int read_sample(const struct target *t, struct top_sample *s, struct err 
     int status = 0;
     int64_t sent_us = time_us();
     int rc = fetch_get(t->url, &header, t->header[0] != 0, &t->how, &page, &status, e);
+    /* the middle of the request is the best estimate
+     * of the time at which the server made the page */
     s->time_us = sent_us + (time_us() - sent_us) / 2;
     if (rc == 0 && status == 401)
         rc = err_set(e, ERR_ARG, "%s requires an API key; give --api-key", t->url);
@@ -89,6 +93,7 @@ static int read_sample(const struct target *t, struct top_sample *s, struct err 
 
 /* ---- one report ---- */
 
+/* Print one report of two readings, because rates need an interval. */
 static int report(const struct target *t, struct top *top, struct err *e)
 {
     struct top_sample *s = calloc(1, sizeof *s);
@@ -111,8 +116,9 @@ static int report(const struct target *t, struct top *top, struct err *e)
     return rc;
 }
 
-/* ---- live ---- */
+/* ---- the live screen ---- */
 
+/* A message of the reader. s is valid if rc is 0, otherwise e. */
 struct reading {
     int rc;
     struct err e;
@@ -120,12 +126,14 @@ struct reading {
 };
 
 struct reader {
-    const struct target *target;
-    struct queue *quit, *readings; /* elements are bytes; struct reading */
-    int event;                     /* readable if there is a reading */
+    const struct target *target;   /* borrowed */
+    struct queue *quit, *readings; /* owned; quit: of bytes; readings: of struct reading */
+    int event;                     /* descriptor that is readable if there is a reading */
     pthread_t thread;
 };
 
+/* Read until `quit` has a byte. The due times have the interval as their distance, unless an answer
+ * is slower. */
 static void *read_on(void *arg)
 {
     struct reader *r = arg;
@@ -136,31 +144,31 @@ static void *read_on(void *arg)
         one->e = (struct err){0};
         one->rc = read_sample(r->target, &one->s, &one->e);
         (void)queue_push(r->readings,
-                         one); /* full if the main thread is stopped: drop the reading */
+                         /* drop the reading, because the main thread is stopped
+                          * and the queue is full */
+                         one);
         (void)!write(r->event, &bell, sizeof bell);
         int64_t period = (int64_t)(interval * 1e6), now = time_us();
         due += period;
-        if (due < now + period / 2) due = now + period / 2; /* shorter intervals give noisy rates */
+        /* rates of shorter intervals are noisy */
+        if (due < now + period / 2) due = now + period / 2;
         if (queue_pop(r->quit, &byte, due - now)) break;
     }
     free(one);
     return NULL;
 }
 
+/* The caller closes the queues and the event also after a failure. */
 static int reader_open(struct reader *r, struct err *e)
 {
     r->quit = queue_open(1, 1);
     r->readings = queue_open(4, sizeof(struct reading));
     r->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are handled by the thread that polls */
-    bool ok = r->quit && r->readings && r->event >= 0 &&
-              pthread_create(&r->thread, NULL, read_on, r) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bool ok = r->quit && r->readings && r->event >= 0 && os_thread_start(&r->thread, read_on, r);
     return ok ? 0 : err_memory(e, "a reader", sizeof *r);
 }
 
+/* Draw the whole screen for its current size. The old screen remains if memory runs out. */
 static void show(const struct top *top, bool utf8, bool colour)
 {
     struct buf out = {0};
@@ -171,6 +179,7 @@ static void show(const struct top *top, bool utf8, bool colour)
     buf_deinit(&out);
 }
 
+/* Take all waiting readings. The event counts them, and one read resets it. */
 static void take_readings(struct reader *r, struct top *top, struct reading *one)
 {
     uint64_t n;
@@ -182,6 +191,7 @@ static void take_readings(struct reader *r, struct top *top, struct reading *one
             top_miss(top, one->e.text);
 }
 
+/* Run the screen until a quit key. The reader is joined before its queues are closed. */
 static int live(const struct target *t, struct top *top, struct err *e)
 {
     enum { CTRL_C = 3, CTRL_D = 4 };
@@ -200,7 +210,7 @@ static int live(const struct target *t, struct top *top, struct err *e)
     }
     if (running) {
         queue_push(r.quit, "");
-        pthread_join(r.thread, NULL); /* returns within the timeout of a request */
+        pthread_join(r.thread, NULL); /* the reader ends within the timeout of a request */
     }
     queue_close(r.quit);
     queue_close(r.readings);
@@ -231,10 +241,10 @@ const struct command command_top = {
     .name = "top",
     .summary = "watch a running server",
     .usage = "[URL] [OPTIONS]",
-    .detail = "Queues, tokens per second, KV pages, cache hits and latencies of a server at URL "
-              "(http://127.0.0.1:8000): "
-              "quoth's, or another one whose /metrics have vLLM's names. Latencies are of the last "
-              "seconds and, after the bar, of all time. q quits.",
+    .detail = "Show queues, tokens per second, KV pages, cache hits and latencies of the server at "
+              "URL (default http://127.0.0.1:8000). It may be any server whose /metrics have "
+              "vLLM's names. Latencies before the bar are of the last seconds, those after it of "
+              "all time. q quits.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

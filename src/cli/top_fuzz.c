@@ -1,5 +1,5 @@
-/* top_fuzz.c - mutated pages of metrics: every sample is found again (fetch/scrape.c), histograms
- * add up, and top draws the page. */
+/* top_fuzz.c - goal: fetch/scrape.c finds every sample of mutated pages of metrics, histograms are
+ * consistent, and top draws the page. */
 #include "top.h"
 
 #include "../../tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
-/* top_page.c - a server's figures on a screen: queues, curves of the last minutes, latencies,
- * request outcomes; see top.h. Rows are built in full and then truncated at the screen's edge, so
- * only the curves depend on its width. */
+/* top_page.c - a server's figures on a screen: queues, curves of the last minutes, latencies and
+ * results of requests; see top.h. Rows are built in full and then truncated at the screen's edge,
+ * so only the curves depend on its width. */
 #include "top.h"
 
 #include "base/json.h"
@@ -10,8 +10,11 @@
 #include <string.h>
 #include <time.h>
 
+/* Columns of the names and of the figures. */
 enum { LABEL = 14, FIGURE = 9 };
 
+/* A page that is being built. row: current row, owned. out: finished rows, borrowed. n_row: number
+ * of finished rows. */
 struct page {
     const struct top *t;
     const struct top_look *look;
@@ -22,8 +25,8 @@ struct page {
 
 /* ---- rows ---- */
 
-/* Return the number of bytes of s [n] that take at most n_column columns; escape sequences take
- * none. */
+/* Return the number of bytes of s [n] that take at most n_column columns.
+ * Escape sequences take no column. */
 static size_t cut(const char *s, size_t n, int n_column)
 {
     size_t i = 0;
@@ -44,6 +47,8 @@ static size_t cut(const char *s, size_t n, int n_column)
     return i;
 }
 
+/* Finish the row and append it to the page, unless the screen is full.
+ * A size of 0 rows has no limit. */
 static void end_row(struct page *p)
 {
     int most = p->look->size.n_row;
@@ -58,11 +63,13 @@ static void end_row(struct page *p)
     buf_clear(&p->row);
 }
 
+/* Append a style if colours are used. The code "" ends all styles. */
 static void style(struct page *p, const char *code)
 {
     if (p->look->colour) buf_addf(&p->row, "\033[%sm", code);
 }
 
+/* Append the dim name of a row. */
 static void put_label(struct page *p, const char *label)
 {
     style(p, "2");
@@ -72,6 +79,7 @@ static void put_label(struct page *p, const char *label)
 
 /* ---- figures ---- */
 
+/* Write a count in at most 6 columns. NAN, a figure that the server does not report, is "-". */
 static const char *count_text(double x, char out[24])
 {
     if (isnan(x))
@@ -96,6 +104,7 @@ static const char *percent_text(double x, char out[24])
     return out;
 }
 
+/* Write a time with three digits, in the unit that fits. */
 static const char *time_text(double us, char out[24])
 {
     if (us < 1000)
@@ -130,16 +139,18 @@ static void put_count(struct page *p, const char *label, double x)
 
 /* ---- curves ---- */
 
+/* Return the mark of a share of the full height, one of eight. */
 static const char *level_text(const struct page *p, double x)
 {
     static const char *const high[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const plain[] = {"_", ".", "-", "~", "+", "=", "*", "#"};
-    int i = x >= 1 ? 7 : x > 0 ? (int)(x * 8) : 0; /* the lowest for NAN */
+    int i = x >= 1 ? 7 : x > 0 ? (int)(x * 8) : 0; /* draw NAN as the lowest mark */
     return p->look->utf8 ? high[i] : plain[i];
 }
 
-/* Append the last points, the newest at the right. full: value of a full column; NAN: their
- * maximum, which is then printed after the curve. */
+/* Append the last points, with the newest point at the right end. full is the value of a full
+ * column. If full is NAN, a full column is the points' maximum,
+ * which is printed after the curve. */
 static void put_curve(struct page *p, enum top_curve c, double full, const char *unit)
 {
     enum { TAIL = 18 }; /* "  max 10929 tok/s" */
@@ -162,6 +173,7 @@ static void put_curve(struct page *p, enum top_curve c, double full, const char 
     }
 }
 
+/* Append a row: name, current figure, curve. A report has no curve, because it has two points. */
 static void put_line(struct page *p, const char *label, const char *figure, const char *unit,
                      enum top_curve c, double full)
 {
@@ -174,6 +186,7 @@ static void put_line(struct page *p, const char *label, const char *figure, cons
     end_row(p);
 }
 
+/* Append the rows with curves. Rates are means of the window, gauges are current values. */
 static void put_lines(struct page *p)
 {
     const double *v = p->f.now->v;
@@ -190,7 +203,7 @@ static void put_lines(struct page *p)
 
 /* ---- latencies ---- */
 
-/* Append a quantile. For the first bucket only its upper bound is known. */
+/* Append a quantile. Only the upper bound of the first bucket is known. */
 static void put_quantile(struct page *p, const struct histogram *h, double q)
 {
     char text[24], less[32];
@@ -204,6 +217,8 @@ static void put_quantile(struct page *p, const struct histogram *h, double q)
     buf_addf(&p->row, "%*s", FIGURE, less);
 }
 
+/* Append a row of one latency: the window's figures, a bar, all figures. p90 is omitted after the
+ * bar to fit into 80 columns. */
 static void put_times(struct page *p, const char *label, enum top_times i)
 {
     struct histogram recent = scrape_histogram(&p->f.recent[i]),
@@ -221,7 +236,7 @@ static void put_times(struct page *p, const char *label, enum top_times i)
     end_row(p);
 }
 
-/* Append latencies of the window, and after the bar those since the server's start. */
+/* Append the latencies of the window, a bar, and the latencies since the server's start. */
 static void put_latencies(struct page *p)
 {
     char window[40];
@@ -237,8 +252,9 @@ static void put_latencies(struct page *p)
     put_times(p, "whole answers", TOP_E2EL);
 }
 
-/* ---- the rest ---- */
+/* ---- title, requests and machine ---- */
 
+/* TOP_start is the server's start in seconds since 1970; NAN if it does not report it. */
 static void put_title(struct page *p)
 {
     char clock[16];
@@ -258,7 +274,7 @@ static void put_title(struct page *p)
     end_row(p);
 }
 
-/* Append the trouble, or an empty row, so that the layout stays fixed. */
+/* Append the error, or an empty row, so that the layout does not change. */
 static void put_error_row(struct page *p)
 {
     if (p->t->trouble[0]) {
@@ -270,6 +286,7 @@ static void put_error_row(struct page *p)
     end_row(p);
 }
 
+/* Append the totals since the server's start. */
 static void put_ends(struct page *p)
 {
     const double *v = p->f.now->v;
@@ -284,6 +301,7 @@ static void put_ends(struct page *p)
     end_row(p);
     put_label(p, "HTTP");
     put_count(p, "requests/s", p->f.per_s[TOP_answers]);
+    /* a counter with labels is absent before its first event, so absence means 0 here */
     put_count(p, "4xx", isnan(v[TOP_refusals]) && v[TOP_answers] >= 0 ? 0 : v[TOP_refusals]);
     put_count(p, "5xx", isnan(v[TOP_faults]) && v[TOP_answers] >= 0 ? 0 : v[TOP_faults]);
     put_count(p, "hang-ups", v[TOP_hangups]);
@@ -300,7 +318,7 @@ static void put_ends(struct page *p)
     end_row(p);
 }
 
-/* Append a share of the machine's peak; nothing if the server does not report it. */
+/* Append a share of the machine's peak. Append nothing if the server does not report it. */
 static void put_use(struct page *p, const char *label, double x)
 {
     char text[24];
@@ -308,6 +326,7 @@ static void put_use(struct page *p, const char *label, double x)
     buf_addf(&p->row, "   %s %s", label, x > 1 ? "in cache" : percent_text(x, text));
 }
 
+/* Append the figures of steps and of the process. */
 static void put_machine(struct page *p)
 {
     char text[24];
@@ -325,6 +344,7 @@ static void put_machine(struct page *p)
     end_row(p);
 }
 
+/* Before the first reading there are only the title and the error. */
 void top_page(const struct top *t, const struct top_look *look, struct buf *out)
 {
     struct page p = {.t = t, .look = look, .out = out};
@@ -340,8 +360,9 @@ void top_page(const struct top *t, const struct top_look *look, struct buf *out)
     buf_deinit(&p.row);
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
+/* Times in JSON are seconds, as in the server's metrics. */
 static void json_times(struct buf *out, const char *name, const struct scrape_times *t)
 {
     static const int percent[] = {50, 90, 99};
@@ -356,6 +377,7 @@ static void json_times(struct buf *out, const char *name, const struct scrape_ti
     buf_add_char(out, '}');
 }
 
+/* The names are those of vLLM's metrics without the prefix. */
 void top_json(const struct top *t, struct buf *out)
 {
     static const char *const times[TOP_TIMES] = {

@@ -1,4 +1,4 @@
-/* top_sample.c - turns pages of metrics into readings, and readings into rates; see top.h. */
+/* top_sample.c - convert pages of metrics to readings, and readings to rates; see top.h. */
 #include "top.h"
 
 #include "base/utf8.h"
@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Names in order of preference: quoth's own have finer buckets; the last is an older vLLM's. */
+/* Names in order of preference. quoth's histograms have finer buckets. The last name is that of an
+ * older vLLM. */
 enum { N_NAME = 3 };
 static const char *const times_name[TOP_TIMES][N_NAME] = {
     [TOP_TTFT] = {"vllm:time_to_first_token_seconds"},
@@ -16,6 +17,7 @@ static const char *const times_name[TOP_TIMES][N_NAME] = {
     [TOP_E2EL] = {"quoth:request_e2e_seconds", "vllm:e2e_request_latency_seconds"},
 };
 
+/* Read the first histogram of the names that the page has. */
 static void read_times(struct scrape_times *t, const struct scrape *p, const char *const *name)
 {
     for (int i = 0; i < N_NAME && name[i] && t->n_bound == 0; i++) scrape_times(p, name[i], t);
@@ -24,7 +26,7 @@ static void read_times(struct scrape_times *t, const struct scrape *p, const cha
 int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err *e)
 {
     static const struct {
-        const char *name, *label;
+        const char *name, *label; /* static */
     } series[] = {
 #define TOP(id, name, label) {name, label},
 #include "top.def"
@@ -37,7 +39,8 @@ int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err
     for (int i = 0; i < TOP_COUNT; i++) s->v[i] = scrape_sum(&p, series[i].name, series[i].label);
     for (int i = 0; i < TOP_TIMES; i++) read_times(&s->times[i], &p, times_name[i]);
     scrape_label(&p, "vllm:num_requests_running", "model_name", s->model, sizeof s->model);
-    utf8_show(s->model, strlen(s->model)); /* replace control characters: it goes to a terminal */
+    /* replace control characters, because the text is printed on a terminal */
+    utf8_show(s->model, strlen(s->model));
     scrape_deinit(&p);
     if (!ok) return err_memory(e, "a page of metrics", n);
     if (isnan(s->v[TOP_running]))
@@ -47,12 +50,15 @@ int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err
 
 /* ---- the last minutes ---- */
 
+/* Return true if the server was restarted: a counter decreased, or its start differs. The 2 s are
+ * for clocks that are adjusted. */
 static bool began_anew(const struct top_sample *a, const struct top_sample *b)
 {
     return b->v[TOP_generation] < a->v[TOP_generation] || b->v[TOP_prompt] < a->v[TOP_prompt] ||
            fabs(b->v[TOP_start] - a->v[TOP_start]) > 2;
 }
 
+/* Return the increase of a counter per second; NAN if the server does not report it. */
 static double rate(const struct top_sample *a, const struct top_sample *b, enum top_id i)
 {
     return (b->v[i] - a->v[i]) / ((double)(b->time_us - a->time_us) * 1e-6);
@@ -63,6 +69,7 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : NAN;
 }
 
+/* Append a point to the curves, and drop the oldest one if they are full. */
 static void add_point(struct top *t, const float *point)
 {
     if (t->n_point == TOP_POINTS)
@@ -70,6 +77,7 @@ static void add_point(struct top *t, const float *point)
     memcpy(t->point[t->n_point++], point, sizeof t->point[0]);
 }
 
+/* Curves of rates have no point without an earlier reading. */
 static void plot_sample(struct top *t, const struct top_sample *before, const struct top_sample *s)
 {
     float p[TOP_CURVES] = {[TOP_CURVE_GENERATION] = NAN,
@@ -87,6 +95,7 @@ static void plot_sample(struct top *t, const struct top_sample *before, const st
     add_point(t, p);
 }
 
+/* A restart begins a new window, because differences across it are wrong. The curves continue. */
 void top_add(struct top *t, const struct top_sample *s)
 {
     const struct top_sample *before = t->n_sample ? &t->sample[t->n_sample - 1] : NULL;
@@ -100,6 +109,7 @@ void top_add(struct top *t, const struct top_sample *s)
     t->trouble[0] = 0;
 }
 
+/* A failed reading is a gap in the curves. */
 void top_miss(struct top *t, const char *why)
 {
     float none[TOP_CURVES];
@@ -121,7 +131,7 @@ void top_figures(const struct top *t, struct top_figures *f)
     for (int i = 0; i < TOP_COUNT; i++) f->per_s[i] = window ? rate(a, b, i) : NAN;
     for (int i = 0; i < TOP_TIMES; i++)
         f->recent[i] = window ? scrape_since(&a->times[i], &b->times[i]) : b->times[i];
-    double of[TOP_COUNT]; /* the window's increase, or totals without a window */
+    double of[TOP_COUNT]; /* use the window's increase, or totals if there is no window */
     for (int i = 0; i < TOP_COUNT; i++) of[i] = window ? f->per_s[i] : b->v[i];
     double all = of[TOP_schedule] + of[TOP_forward] + of[TOP_sample] + of[TOP_commit];
     f->forward = share(of[TOP_forward], all);

@@ -1,5 +1,5 @@
-/* top_test.c - goal: quoth top shows the figures of metrics pages, on any screen. Method: pages
- * made here, with rates and quantiles computed by hand; screens of many sizes. */
+/* top_test.c - goal: quoth top shows the figures of metrics pages, on any screen. Method: draw
+ * pages with rates and quantiles computed by hand, on screens of many sizes. */
 #include "../../tests/unit.h"
 
 #include "base/json.h"
@@ -73,7 +73,7 @@ TEST(top_makes_rates_of_the_last_seconds)
     EXPECT_INT(f.per_s[TOP_generation], 50);
     EXPECT(fabs(f.hit_rate - 0.4) < 1e-9 && isnan(f.accept_rate));
     struct histogram h = scrape_histogram(&f.recent[TOP_ITL]);
-    EXPECT_INT(h.n, 400); /* the million before is not in the window */
+    EXPECT_INT(h.n, 400); /* the million before the window does not count */
     EXPECT(fabs(histogram_quantile(&h, 0.5) - (10000 + 40000 / 3.0)) < 1);
     EXPECT(fabs(histogram_mean(&h) - 23000) < 1);
     EXPECT_INT(t->n_point, 30);
@@ -81,7 +81,8 @@ TEST(top_makes_rates_of_the_last_seconds)
     free(t);
 }
 
-/* The model's name is chosen by the server, and printed on a terminal. */
+/* Goal: control characters in a model's name, which the server chooses, do not reach the
+ * terminal. */
 TEST(top_shows_no_controls_of_the_server)
 {
     static const char page[] = "vllm:num_requests_running{model_name=\"a\x1b[31m\xc2\x9b"
@@ -108,7 +109,7 @@ TEST(top_continues_when_the_server_does)
     NEED_OK(read_server(&s, &v, &e), &e);
     top_add(t, &s);
     EXPECT(t->restarted && !t->trouble[0]);
-    EXPECT_INT(t->n_sample, 1); /* no rate across a restart */
+    EXPECT_INT(t->n_sample, 1); /* there is no rate across a restart */
     EXPECT_INT(t->n_point, 9);
     EXPECT(isnan(t->point[7][TOP_CURVE_KV]) && isnan(t->point[8][TOP_CURVE_GENERATION]));
     v.second++;

@@ -1,10 +1,10 @@
-/* tty.c - the terminal under the line editor: modes, signals, resizing, bytes to characters.
+/* tty.c - the terminal of the line editor: modes, signals, resizing, bytes to characters.
  *
  *   el_wgets --read_key--> wait_key --no key pending--> draw_show --> ppoll
  *                             ^---- draw_resize <---- SIGWINCH ----|
  *
- * libedit's own signal handling (EL_SIGNAL) redraws inside signal handlers and resends signals to the
- * whole process group, so it stays off: handlers set a flag here, read_key checks it.
+ * libedit's own signal handling (EL_SIGNAL) is off. It redraws inside signal handlers and resends
+ * signals to the whole process group. The handlers of this file set a flag that read_key checks.
  *
  *   editing          raw; Ctrl-C and Ctrl-Z are keys
  *   everything else  Ctrl-C is a signal; keys are not echoed and not collected into lines, and are
@@ -31,20 +31,22 @@ enum { RESIZE_PAUSE_MS = 300 };
 
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 
+/* modes at the start, restored outside */
 static struct termios found;
-static struct draw *line; /* the one being typed */
-static pthread_t typist;  /* the thread of el_wgets */
+static struct draw *line; /* drawing of the current line */
+static pthread_t typist;  /* thread of el_wgets */
 static volatile sig_atomic_t resized;
 
 /* ---- signals ---- */
 
-/* Any thread may get the signal, but only the one in ppoll must be woken. */
+/* Wake the thread in ppoll, because any other thread may receive the signal. */
 static void on_resize(int sig)
 {
     resized = 1;
     if (!pthread_equal(pthread_self(), typist)) pthread_kill(typist, sig);
 }
 
+/* Only functions that are safe in signal handlers are called. */
 static void on_end(int sig)
 {
     tcsetattr(STDIN_FILENO, TCSANOW, &found);
@@ -72,6 +74,7 @@ struct screen_size tty_size(void)
                                 .n_row = w.ws_row ? w.ws_row : 24};
 }
 
+/* Draw libedit's current line. libedit has no call for its own drawing, see line.c. */
 void tty_show(EditLine *el)
 {
     const LineInfoW *now = el_wline(el);
@@ -79,9 +82,9 @@ void tty_show(EditLine *el)
               (size_t)(now->cursor - now->buffer));
 }
 
-/* Handle a resize. A window that is dragged has many sizes. Output for one size must not reach a
- * terminal that has already folded its rows for the next, and tmux reports a size up to 250 ms
- * late: wait until it is stable. Meanwhile the terminal's own folding is readable. */
+/* Handle a resize after the size is stable. A window that is dragged has many sizes. Output for one
+ * size must not reach a terminal that has already folded its rows for the next size. tmux reports a
+ * size up to 250 ms late. The terminal's own folding is readable during the wait. */
 static void follow_resize(const sigset_t *open)
 {
     const struct timespec pause = {.tv_nsec = RESIZE_PAUSE_MS * 1000000L};
@@ -92,8 +95,8 @@ static void follow_resize(const sigset_t *open)
     draw_resize(line, tty_size());
 }
 
-/* Query the terminal's identity (DA2) before waiting for the first key; the answer arrives as if
- * typed. A terminal that does not answer is assumed to fold, as most do. */
+/* Query the terminal's identity (DA2) before waiting for the first key. The answer arrives as typed
+ * keys. A terminal that does not answer is assumed to fold, like most terminals. */
 static void request_identity(void)
 {
     static bool requested;
@@ -101,16 +104,18 @@ static void request_identity(void)
     requested = true;
 }
 
+/* Read the rest of the answer "ESC [ > 41 ; 354 ; 0 c" after its beginning,
+ * which is bound as a key. */
 static unsigned char on_identity(EditLine *el, wint_t key)
 {
     static const struct {
-        const wchar_t *answer;
+        const wchar_t *answer; /* static */
         enum reflow reflow;
     } known[] = {
-        {L"41;", REFLOW_NONE},       /* xterm                                   */
-        {L"83;", REFLOW_NONE},       /* GNU screen                              */
-        {L"1;10;0", REFLOW_NONE},    /* mosh                                    */
-        {L"0;276;0", REFLOW_OTHERS}, /* xterm.js: VS Code, many web terminals   */
+        {L"41;", REFLOW_NONE},       /* xterm */
+        {L"83;", REFLOW_NONE},       /* GNU screen */
+        {L"1;10;0", REFLOW_NONE},    /* mosh */
+        {L"0;276;0", REFLOW_OTHERS}, /* xterm.js: VS Code, many web terminals */
     };
     (void)key;
     wchar_t answer[32] = L"", c = 0;
@@ -121,6 +126,7 @@ static unsigned char on_identity(EditLine *el, wint_t key)
     return CC_NORM;
 }
 
+/* Ctrl-L. The line is drawn again before the next key. */
 static unsigned char on_clear_key(EditLine *el, wint_t key)
 {
     (void)el, (void)key;
@@ -133,8 +139,8 @@ static unsigned char on_clear_key(EditLine *el, wint_t key)
 
 enum wait { WAIT_KEY, WAIT_INTERRUPT, WAIT_END };
 
-/* Wait for a key. Signals are blocked except during the wait, so that none is missed; a Ctrl-C that
- * was pressed before libedit changed modes is one of them. */
+/* Wait for a key. Signals are blocked except during the wait, so that none is missed. An example is
+ * a Ctrl-C before libedit changed modes. */
 static enum wait wait_key(EditLine *el)
 {
     struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -147,6 +153,7 @@ static enum wait wait_key(EditLine *el)
     bool interrupted;
     do {
         if (resized) follow_resize(&open);
+        /* draw only if no key waits, so that fast typing and pastes are drawn once */
         if (poll(&fd, 1, 0) == 0) request_identity(), tty_show(el);
         interrupted = answer_take_interrupt();
         rc = interrupted ? 0 : ppoll(&fd, 1, NULL, &open);
@@ -163,7 +170,7 @@ void tty_begin_with(wchar_t *take_text)
     first_text = take_text;
 }
 
-/* Read one character; invalid UTF-8 is dropped. */
+/* Read one character. Drop invalid UTF-8. */
 static int read_key(EditLine *el, wchar_t *key)
 {
     char bytes[4];
@@ -183,6 +190,8 @@ static int read_key(EditLine *el, wchar_t *key)
     }
 }
 
+/* Ctrl-Z. The line is finished first, because the shell writes below it. raise returns after the
+ * process continues; the size may have changed. */
 static unsigned char on_suspend_key(EditLine *el, wint_t key)
 {
     (void)key;
@@ -199,6 +208,7 @@ static unsigned char on_suspend_key(EditLine *el, wint_t key)
     return CC_NORM;
 }
 
+/* Bind the keys of this file, and those of xterm's and the Linux console's cursor blocks. */
 static void bind_keys(EditLine *el)
 {
     static const wchar_t *const key[][2] = {
@@ -232,6 +242,7 @@ void tty_attach(EditLine *el, struct draw *on_screen)
     line = on_screen;
     bind_keys(el);
     el_wset(el, EL_GETCFN, read_key);
+    /* -d: modes of editing; -x: modes outside of it, see the table in the head */
     el_wset(el, EL_SETTY, L"-d", L"intr=", L"susp=", NULL);
     el_wset(el, EL_SETTY, L"-x", L"-icanon", L"-echo", NULL);
     fputs(paste_on, line->out);

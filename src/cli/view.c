@@ -1,18 +1,21 @@
-/* view.c - prints an answer while it is generated.
+/* view.c - print an answer while it is generated.
  *
- * On a terminal content is wrapped at words and its Markdown rendered (paint.c), reasoning is dim; a
- * tool call is shown as name(arguments). If standard output is not a terminal, it gets only content
- * and calls, and reasoning goes to standard error. A model's text is untrusted on a terminal: control
- * characters, which could move the cursor or worse, are shown as their pictures (U+2400 ...). */
+ * A terminal shows content wrapped at words and with rendered Markdown (paint.c). Reasoning is dim,
+ * and a tool call is shown as name(arguments). Standard output receives only content and calls if
+ * it is not a terminal. Reasoning is then written to standard error. A model's text is untrusted on
+ * a terminal. Control characters, which could for example move the cursor, are shown as their
+ * pictures (U+2400 ...). Texts of the program itself are wrapped too (view_note). */
 #include "answer.h"
 
 #include "base/utf8.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+/* pause after each piece of text, see demo.c */
 int view_pace_us;
 
 bool view_may_style(FILE *out)
@@ -38,18 +41,21 @@ void view_begin(struct view *v)
     if (terminal) v->paint = (struct paint){.out = stdout};
 }
 
+/* Return true for control characters that could act on the terminal. */
 static bool is_control(uint32_t cp)
 {
     return (cp < 0x20 && cp != '\n' && cp != '\t') || (cp >= 0x7F && cp < 0xA0);
 }
 
+/* Return the picture of a control character: U+2400 + code for C0, U+2421 for DEL. C1 has no
+ * pictures. */
 static uint32_t control_picture(uint32_t control)
 {
     if (control < 0x20) return 0x2400 + control;
     return control == 0x7F ? 0x2421 : 0xFFFD;
 }
 
-/* Write valid UTF-8 (guaranteed by struct reply); invalid bytes are dropped. */
+/* Write UTF-8, which struct reply guarantees. Invalid bytes are dropped. */
 static void put_safely(FILE *out, const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -62,26 +68,36 @@ static void put_safely(FILE *out, const char *text, size_t n)
     }
 }
 
+/* Return the stream of the current kind. */
 static FILE *stream(const struct view *v)
 {
     return v->begun && v->kind == CHAT_REASONING ? v->reasoning : v->out;
 }
 
-/* Write text wrapped at words; content as Markdown if the terminal has styles. */
+/* Write glyphs with a painter. Each line hangs at the column `hang`; hang < 0: as the painter
+ * decides. */
+static void paint_text(struct paint *p, int hang, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = utf8_decode(text + i, n - i, &cp);
+        if (hang >= 0) p->hang = hang;
+        if (len > 0) paint_glyph(p, is_control(cp) ? control_picture(cp) : cp);
+        i += len > 0 ? (size_t)len : 1;
+    }
+}
+
+/* Write text wrapped at words. Render content as Markdown if the terminal has styles. */
 static void paint(struct view *v, const char *text, size_t n)
 {
     v->paint.width = terminal_width(v->out);
     v->paint.markdown = v->dim && v->kind == CHAT_CONTENT;
-    for (size_t i = 0; i < n;) {
-        uint32_t cp;
-        int len = utf8_decode(text + i, n - i, &cp);
-        if (len > 0) paint_glyph(&v->paint, is_control(cp) ? control_picture(cp) : cp);
-        i += len > 0 ? (size_t)len : 1;
-    }
+    paint_text(&v->paint, -1, text, n);
     fflush(v->out);
     if (n) v->last = text[n - 1];
 }
 
+/* Write text unchanged to a file, or safely to a terminal. Record its last byte. */
 static void put(struct view *v, const char *text, size_t n)
 {
     FILE *out = stream(v);
@@ -94,7 +110,7 @@ static void put(struct view *v, const char *text, size_t n)
     v->last = text[n - 1];
 }
 
-/* End the current kind; the next one begins on a new line if it uses the same stream. */
+/* End the current kind. The next kind begins on a new line if it uses the same stream. */
 static void leave(struct view *v)
 {
     if (v->paint.out) paint_flush(&v->paint);
@@ -103,6 +119,7 @@ static void leave(struct view *v)
     v->calling = false;
 }
 
+/* Begin a kind. Reasoning and content are separated by an empty row on a terminal. */
 static void enter(struct view *v, const struct chat_delta *d)
 {
     bool reasoning = v->begun && v->kind == CHAT_REASONING;
@@ -115,11 +132,13 @@ static void enter(struct view *v, const struct chat_delta *d)
     if (d->kind == CHAT_REASONING && v->dim) fputs("\033[2m", v->out);
 }
 
+/* Pause for a reader on a terminal, in the demo only. */
 static void wait_pace(const struct view *v)
 {
     if (v->terminal && view_pace_us) usleep((useconds_t)view_pace_us);
 }
 
+/* Show a part of the answer. A part without text may have the name of a call. */
 void view_delta(void *view, const struct chat_delta *d)
 {
     struct view *v = view;
@@ -144,6 +163,29 @@ void view_text(void *view, const char *text, size_t n)
     wait_pace(view);
 }
 
+/* Write a message to standard error, wrapped on a terminal.
+ * Rows after the first begin at column hang. */
+void view_note(int hang, const char *fmt, ...)
+{
+    enum { TEXT_COLUMNS = 20, NARROW_HANG = 4 }; /* least width of a text next to its margin */
+    struct paint p = {.out = stderr, .width = terminal_width(stderr)};
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    int n = vasprintf(&text, fmt, args);
+    va_end(args);
+    if (n < 0) return;
+    if (hang > 0 && p.width - hang < TEXT_COLUMNS) hang = NARROW_HANG;
+    if (isatty(STDERR_FILENO))
+        paint_text(&p, hang, text, (size_t)n);
+    else
+        fwrite(text, 1, (size_t)n, stderr);
+    paint_flush(&p);
+    paint_deinit(&p);
+    free(text);
+}
+
+/* A file gets the answer byte for byte, so the final newline is for terminals only. */
 void view_end(struct view *v)
 {
     leave(v);

@@ -1,5 +1,6 @@
-/* Goal: reasoning, content and calls are distinguishable on a terminal; a pipe gets only content and
- * calls. Method: deltas of one answer into temporary files; a message as JSON; options set by name. */
+/* Goal: reasoning, content and calls are distinguishable on a terminal. A pipe receives only
+ * content and calls. Method: write deltas of one answer to temporary files, print a message as
+ * JSON, and set options by name. */
 #include "answer.h"
 
 #include "../../tests/unit.h"
@@ -92,7 +93,8 @@ TEST(options_set_by_name)
     NEED_OK(options_set(table, "no-word", NULL, &e), &e);
     EXPECT(!flag && list.n == 0);
     EXPECT(options_set(table, "a-number", "10", &e) == ERR_ARG);
-    EXPECT(strncmp(e.text, "a-number: ", 10) == 0); /* set by name, so the error has no dashes */
+    /* the error has no dashes, because the option was set by name */
+    EXPECT(strncmp(e.text, "a-number: ", 10) == 0);
     EXPECT(options_set(table, "nothing-like-it", "1", &e) == ERR_MISSING);
     EXPECT(options_set(table, "a-number", NULL, &e) == ERR_ARG);
     EXPECT(options_set(table, "a-numbre", "1", &e) == ERR_ARG);

@@ -4,40 +4,45 @@
  *   rows of all beams --beam_pick--> each beam's best continuations
  *        --beam_advance, when all have theirs--> finished ones, and the beams of the next token
  *
- * What is kept, what counts as finished and when to stop follow transformers (generation/utils.py,
- * _beam_search), with the model's own distribution. max(2, 1 + stop tokens) x width continuations
- * are considered, so that width of them can continue whatever stops. Those among the first width
- * that stop are finished and ranked by their sum of logprobs / length ^ length_penalty.
+ * The rules for keeping, finishing and stopping are those of transformers (generation/utils.py,
+ * _beam_search), over the model's own distribution. max(2, 1 + stop tokens) x width continuations
+ * are considered. So `width` of them can continue even if all others stop. A continuation among the
+ * first `width` that stops is finished. Its rank is the sum of its logprobs / length ^
+ * length_penalty.
  *
- * Beams are scheduled like other sequences, one by one: one that has its continuations waits for
+ * Beams are scheduled one by one, like other sequences. A beam that has its continuations waits for
  * the others and may be preempted meanwhile. A continuation stays in its parent's sequence. Further
- * ones of the same parent move into sequences that did not continue and share its pages
+ * continuations of that parent move into sequences that did not continue, and share its pages
  * (hold_fork). */
 #include "engine_impl.h"
+
+#include "base/check.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { CONTINUATIONS_MAX = 100 }; /* of struct pick */
+enum { CONTINUATIONS_MAX = 100 }; /* number of entries in the top[] of struct pick */
 
 struct continuation {
     int parent;
     struct logprob chosen;
-    const struct logprob *top; /* the parent's best, [n_top] */
-    float score;
-    bool stops; /* by a stop token, or at the length limit */
+    const struct logprob *top; /* borrowed [n_top]: most likely tokens of the parent */
+    float score;               /* sum of logprobs, with this token */
+    bool stops;                /* true: ends by a stop token or at the length limit */
 };
 
+/* All arrays are in the group's arena. */
 struct beam {
     int width, n_keep, n_hyp;
-    float *score;              /* [width] sum of logprobs of each sequence */
-    struct continuation *next; /* [width * n_keep] */
+    float *score;              /* arena [width] sum of logprobs of each sequence */
+    struct continuation *next; /* arena [width * n_keep] */
     int n_next;
-    struct answer *hyp;      /* [width] finished, best first; their tokens are in token */
-    int32_t **token;         /* [width + 1][max_tokens], the last one spare */
-    struct logprob **record; /* [width + 1][max_tokens, 1 + n_logprob] */
+    /* arena [width] finished beams, best first; their tokens are in `token` */
+    struct answer *hyp;
+    int32_t **token;         /* arena [width + 1][max_tokens], the last one spare */
+    struct logprob **record; /* arena [width + 1][max_tokens, 1 + n_logprob] */
     bool improving;
-    bool failed; /* a constraint failed: there is no answer */
+    bool failed; /* true: a constraint failed, and there is no answer */
 };
 
 static int n_stop(const struct engine *en, const struct request *r)
@@ -58,7 +63,8 @@ static int n_keep(const struct engine *en, const struct request *r)
     return (n > 1 ? 1 + n : 2) * r->beam_width;
 }
 
-/* Beams wait for each other, so there must be room for all of them at once. */
+/* Validate a beam search. Beams wait for each other, so there must be room for all of them
+ * together. */
 int beam_check(const struct engine *en, const struct request *r, struct err *e)
 {
     int rows = pages_rows(en->pages), n_prompt = (int)r->prompt.n;
@@ -94,7 +100,7 @@ int beam_check(const struct engine *en, const struct request *r, struct err *e)
     return 0;
 }
 
-/* Allocate the state in the group's arena. */
+/* Allocate the state of the beam search in the group's arena. */
 bool beam_open(struct group *g, const struct engine *en)
 {
     const struct request *r = g->request;
@@ -120,10 +126,16 @@ bool beam_open(struct group *g, const struct engine *en)
     return ok;
 }
 
+static void fail(struct seq *s)
+{
+    s->group->beam->failed = true;
+    s->group->seq[0].cause = constraint_cause(s);
+}
+
 void beam_pick(struct engine *en, struct seq *s, const float *logits)
 {
     const uint32_t *mask = constraint_mask(s, 0);
-    s->group->beam->failed |= constraint_lacks(s, 0);
+    if (constraint_lacks(s, 0)) fail(s);
     sample_logprobs(en->work, logits, en->vocab.n_vocab, mask, s->token[s->n_token - 1],
                     s->group->beam->n_keep, s->pick);
     s->picked = true;
@@ -192,13 +204,13 @@ static struct answer copy_answer(const struct engine *en, struct group *g,
                            .score = score};
 }
 
-/* Return the length to the power of the penalty. */
+/* Return n to the power of the length penalty. */
 static float length_of(const struct group *g, int n)
 {
     return (float)pow((double)n, (double)g->request->length_penalty);
 }
 
-/* Insert c into the best `width` finished ones if it ranks among them. Their memory is token[0 ..
+/* Insert c into the best `width` finished beams if it ranks among them. Their memory is token[0 ..
  * n_hyp), in any order. */
 static void finish(const struct engine *en, struct group *g, const struct continuation *c)
 {
@@ -223,7 +235,8 @@ static void finish(const struct engine *en, struct group *g, const struct contin
     b->hyp[at] = x;
 }
 
-/* Return whether a continuing beam could still matter; best: highest score after n tokens. */
+/* Return true if a continuing beam can still improve the answer.
+ * best: highest score after n tokens. */
 static bool may_improve(const struct group *g, float best, int n)
 {
     const struct beam *b = g->beam;
@@ -246,8 +259,8 @@ static void move(struct engine *en, struct seq *s, const struct seq *parent)
     seq_follow(en, s, parent);
 }
 
-/* Return the sequence of continuation i: its parent's if it is the parent's first, else one without
- * continuation. */
+/* Return the sequence of continuation i: the parent's if i is the parent's first continuation, else
+ * a sequence without a continuation. */
 static int place(struct group *g, const int *place_of, const struct continuation *const *go, int i,
                  int n)
 {
@@ -259,7 +272,7 @@ static int place(struct group *g, const int *place_of, const struct continuation
         for (int k = 0; k < n; k++) taken |= go[k]->parent == s || (k < i && place_of[k] == s);
         if (!taken) return s;
     }
-    return -1; /* impossible with as many sequences as beams */
+    CHECK(false, "%d continuations of %d beams", n, g->n_seq);
 }
 
 static void go_on(struct engine *en, struct group *g, const struct continuation *const *go, int n)
@@ -272,7 +285,7 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
     }
     for (int i = 0; i < n; i++) {
         struct seq *s = &g->seq[place_of[i]];
-        if (!constraint_accept(s, go[i]->chosen.id)) g->beam->failed = true;
+        if (!constraint_accept(s, go[i]->chosen.id)) fail(s);
         put_record(g, s->record + (int64_t)s->n_output * (1 + n_top_of(g)), go[i]);
         s->token[s->n_token++] = go[i]->chosen.id;
         emit_count(en, s);
@@ -283,7 +296,9 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
         bool continues = false;
         for (int k = 0; k < n; k++) continues |= place_of[k] == i;
         g->seq[i].picked = false;
-        if (!continues) seq_idle(en, &g->seq[i]); /* fewer tokens than beams are possible at all */
+        if (!continues)
+            seq_idle(en,
+                     &g->seq[i]); /* the vocabulary may have fewer tokens than there are beams */
     }
 }
 
@@ -293,9 +308,11 @@ static void end_beams(struct engine *en, struct group *g)
     bool some = b->n_hyp > 0 && !b->failed;
     for (int i = 0; i < g->n_answer && some; i++)
         g->answer[i] = b->hyp[i < b->n_hyp ? i : b->n_hyp - 1];
-    if (!some) stats_count(en->stats, STAT_corrupted, 1);
-    /* else no logit was a number, or no allowed token has a finite one */
-    sched_end_group(en, g, some ? FINISH_NONE : FINISH_ERROR);
+    if (!some && !b->failed) {
+        g->seq[0].cause = CAUSE_MODEL; /* no allowed token has a finite logit */
+        stats_count(en->stats, STAT_corrupted, 1);
+    }
+    group_end(en, g, some ? FINISH_NONE : FINISH_ERROR);
 }
 
 static void advance(struct engine *en, struct group *g)

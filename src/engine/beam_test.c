@@ -1,6 +1,7 @@
-/* beam_test.c - goal: beam search finds what transformers finds, and best_of what computing and
- * ranking all choices finds, with every pool. Method: golden answers (tests/golden/make_beam.py),
- * with room for all, with room for few, and with forced preemption. */
+/* beam_test.c - goal: beam search returns the answers of transformers, and best_of those of
+ * computing and ranking all choices, with every pool. Method: golden answers
+ * (tests/golden/make_beam.py), with room for all requests, with room for few, and with forced
+ * preemption. */
 #include "../../tests/unit.h"
 
 #include "base/os.h"
@@ -12,7 +13,7 @@
 
 enum preempt { AGAIN, SWAP };
 enum { CONTEXT = 128, PAGE_ROWS = 4 };
-static const char *policy; /* of rigs; NULL: the default */
+static const char *policy; /* policy of rigs; NULL: the default */
 
 static int rig_open(struct rig *r, const char *model, int n_page, int n_seq, enum preempt how,
                     struct err *e)

@@ -5,44 +5,46 @@
  *                   + w5 positions read + w6 pairs of a prompt's row and a position before it)
  *
  * A step reads all weights once, however few its rows are: w0. Further rows cost little until
- * arithmetic takes longer than reading, so the slope changes there. No slope is negative, and an
- * unobserved one is taken to equal the one before it.
+ * arithmetic takes longer than reading, so the slope changes there. No slope is negative. A slope
+ * without observations equals the one before it.
  *
- * The weights are a least squares fit of relative errors over the last steps, by coordinate descent
- * from their last values (a direction without information in the last steps stays unchanged). Steps
- * of three kinds decay separately, each with the steps of its kind: otherwise an hour of decoding
- * would erase the cost of prompts. A sudden change of the machine (another process, the clock
- * frequency) moves `speed` within a few steps, not the weights: a step's weight in the fit falls
- * with its distance from its estimate, and for `speed` the ratio is clamped to [0.5, 2].
+ * The weights are a least squares fit of relative errors over the last steps. Coordinate descent
+ * starts from their last values, so a direction without information stays unchanged. The weights of
+ * three kinds of steps decay separately. Otherwise an hour of decoding would erase the cost of
+ * prompts. A sudden change of the machine, such as another process, changes `speed` within a few
+ * steps. It does not change the weights, because a step's weight in the fit falls with its distance
+ * from its estimate. For `speed` the ratio is clamped to [0.5, 2].
  *
- * While prompts and decodes are mixed for long, steps without prompts are not observed. So one step
- * in 64 gets no prompts, and one in 16 if other sequences decode than in the last step without.
- * That step counts fully, however far it is from its estimate: along directions in which recent
- * steps do not differ, an estimate is a guess. (1 to 32 sequences of 64 to 8 k, others every 500
- * steps: p99 3.6 to 4.0 times idle with a target of 2, 2.1 with both; separate sums for decodes of
- * each size change nothing.)
+ * No steps without prompts are observed while prompts and decodes are mixed for long. So one step
+ * in 64 gets no prompts, or one step in 16 if the sequences that decode have changed since the last
+ * such step. Such a step has its full weight, even if it is far from its estimate. An estimate is a
+ * guess in directions in which recent steps do not differ. With a target of 2, p99 was 3.6 to 4.0
+ * times idle without these two rules and 2.1 with them (1 to 32 sequences of 64 to 8 k tokens,
+ * which changed every 500 steps). Separate sums for decodes of each size changed nothing.
  *
- * The target must hold for 99 steps in 100, not on average: `margin` follows the 99th percentile of
- * time / estimate, and 5 % of the target is kept in reserve.
+ * The target must hold for 99 steps in 100, not on average. So `margin` follows the 99th percentile
+ * of time / estimate, and 5 % of the target is kept in reserve.
  *
- * Default target: twice the step without prompts. A prompt then gets half of the time. As the
- * step's fixed part is paid already, that is more than a quarter of the rows per second that it
- * would have alone; streams never slow down by more than 2. The maximum is 4 times: three quarters
- * of the time. For a model whose steps take a millisecond, twice that is stricter than needed:
- * least_us.
+ * The default target is twice the time of a step without prompts. A prompt then gets half of the
+ * time. The decodes pay the step's fixed part, so the prompt has more than a quarter of the rows
+ * per second that it would have alone. Streams never slow down by more than a factor of 2. The
+ * maximum target is 4 times, that is three quarters of the time. For a model whose steps take a
+ * millisecond, least_us is the target, because twice a millisecond is stricter than needed.
  *
- * If many requests arrive at once, half of the time for prompts is unfair: 31 would wait for their
- * first token so that one has its next tokens sooner. So time is shared per sequence, 1 + prompts /
- * decodes, and `most` limits what this may cost the decodes. */
+ * Half of the time for prompts is unfair if many requests arrive together. Then 31 requests would
+ * wait for their first token so that one request has its next tokens sooner. So time is shared per
+ * sequence, 1 + prompts / decodes, and `most` limits the delay of the decodes. */
 #include "budget.h"
+
+#include "base/check.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { DECODES, MIXED, PROMPTS };
 enum { ONE, MIX, FEW, SOME, MANY, READ, PAIR };
-/* For steps of prompts only, while other requests arrive: the time limit, and the number of rows
- * that keeps the arithmetic units busy. */
+/* Limits of a step of prompts only, while other requests arrive: its time in microseconds, and the
+ * number of rows that keeps the arithmetic units busy. */
 enum { ALONE_US = 30 * 1000, ALONE_ROWS = 64 };
 enum {
     KNOT_FEW = 32,
@@ -59,6 +61,7 @@ static const double fade[BUDGET_N_KIND] = {7.0 / 8, 31.0 / 32, 31.0 / 32}, quick
 
 void step_load_add(struct step_load *l, int pos, int n_row, bool prompt)
 {
+    CHECK(pos >= 0 && n_row >= 0, "%d rows from position %d", n_row, pos);
     l->n_row += n_row;
     l->n_kv += pos + n_row;
     if (!prompt) return;
@@ -102,7 +105,7 @@ static double part(int n, int lo, int hi)
     return n <= lo ? 0 : (n < hi ? n : hi) - lo;
 }
 
-/* The units make all terms of similar size in a busy step. */
+/* Compute the terms of a step. Their units make all terms of similar size in a busy step. */
 static void terms(double x[BUDGET_N_TERM], const struct step_load *l)
 {
     x[ONE] = 1;
@@ -148,7 +151,7 @@ static struct step_load decodes_of(const struct step_load *l)
                               .n_kv = l->n_kv - l->n_prompt_kv};
 }
 
-/* Return the time of the step without its prompts. */
+/* Return the estimated microseconds of the step without its prompts. */
 static double idle_us(const struct budget *b, const struct step_load *l)
 {
     struct step_load decodes = decodes_of(l);
@@ -166,14 +169,15 @@ static bool differs(double a, double b)
     return a > 1.5 * b || b > 1.5 * a;
 }
 
-/* Return whether the load of decodes differs from that of the last step without prompts. */
+/* Return true if the load of decodes differs from that of the last step without prompts. */
 static bool changed_since_idle(const struct budget *b, const struct step_load *l)
 {
     struct step_load now = decodes_of(l);
     return differs(now.n_row, b->idle.n_row) || differs(now.n_kv, b->idle.n_kv);
 }
 
-/* With a target in microseconds the time of steps without prompts is not needed. */
+/* Return true if a step without prompts must be observed.
+ * A target in microseconds does not need it. */
 static bool needs_idle_step(const struct budget *b, const struct step_load *l)
 {
     int every = changed_since_idle(b, l) ? IDLE_CHANGED : IDLE_EVERY;
@@ -189,7 +193,7 @@ int budget_rows(const struct budget *b, const struct step_load *l, int pos, int 
     int least = alone ? ALONE_ROWS - l->n_row : l->n_prompt_row == 0;
     if (least < n_least) least = n_least;
     if (least > n_most) least = n_most;
-    /* rows far beyond the observed ones cannot be estimated yet */
+    /* the time of rows far beyond the observed numbers cannot be estimated yet */
     int n_estimable = 2 * b->n_row_most > ROWS_FIRST ? 2 * b->n_row_most : ROWS_FIRST;
     if (n_most > n_estimable - l->n_prompt_row) n_most = n_estimable - l->n_prompt_row;
     if (n_most < least) n_most = least;
@@ -212,7 +216,7 @@ int budget_rows(const struct budget *b, const struct step_load *l, int pos, int 
 static void accumulate(struct budget *b, int kind, const double x[BUDGET_N_TERM], double us,
                        double trust)
 {
-    double scale = trust / (us * us); /* relative errors count */
+    double scale = trust / (us * us); /* the fit is of relative errors */
     for (int i = 0; i < BUDGET_N_TERM; i++) {
         for (int j = 0; j < BUDGET_N_TERM; j++)
             b->xx[kind][i][j] = b->xx[kind][i][j] * fade[kind] + x[i] * x[j] * scale;
@@ -258,7 +262,8 @@ static void fit(struct budget *b)
 static void update_speed(struct budget *b, int kind, double ratio)
 {
     b->speed *= pow(clip(ratio, 0.5, 2), quick);
-    b->speed = clip(pow(b->speed, 0.999), 1e-3, 1e3); /* in the long run the weights absorb it */
+    /* in the long run the weights absorb the slowdown */
+    b->speed = clip(pow(b->speed, 0.999), 1e-3, 1e3);
     if (kind == MIXED)
         b->margin = clip(b->margin + (ratio > b->margin ? 0.99 : -0.01) * 0.02, 1, 1.5);
 }

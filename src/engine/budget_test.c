@@ -1,7 +1,7 @@
-/* Goal: prompts do not slow down decodes beyond the target, on any machine, also when it changes,
- * and still make progress. Method: a machine whose step time is a known function of the step, with
- * noise and hiccups, and the engine's loop around it: 8 sequences decode, then a prompt of 16 k
- * tokens arrives. */
+/* Goal: prompts do not slow down decodes beyond the target and still make progress. This holds on
+ * any machine, also if its speed changes. Method: a machine whose step time is a known function of
+ * the step, with noise and hiccups. The engine's loop runs 8 sequences that decode, then a prompt
+ * of 16 k tokens arrives. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -12,16 +12,17 @@
 
 /* us = slow * max(weights + row * rows + few rows' bonus, floor) + kv + pairs, times noise */
 struct machine {
-    double fixed, row, least, kv, pair; /* us; least: minimum time of a step with few rows */
+    /* costs in microseconds; least: minimum time of a step with few rows */
+    double fixed, row, least, kv, pair;
     double slow, noise;
     int hiccup; /* one step in this number takes four times as long; 0: none */
     uint64_t rng;
 };
 
-/* llama-1b Q4_0 on two cores, as docs/measurements.md has it. */
+/* Machine with the times of llama-1b Q4_0 on two cores (docs/measurements.md). */
 static const struct machine cores = {
     .fixed = 30000, .row = 2000, .kv = 1.7, .pair = 0.85, .slow = 1, .noise = 0.05};
-/* A device on which 200 rows are free. */
+/* Machine like a device on which 200 rows are free. */
 static const struct machine wide = {
     .fixed = 1000, .row = 40, .least = 9000, .kv = 0.02, .pair = 0.005, .slow = 1, .noise = 0.03};
 
@@ -68,13 +69,13 @@ static int by_size(const void *a, const void *b)
 
 enum { N_STEP_MAX = 1 << 16 };
 struct course {
-    /* idle: the exact time of the same decodes alone */
+    /* microseconds of each step; exact microseconds of its decodes alone */
     double step_us[N_STEP_MAX], idle_us[N_STEP_MAX];
     int n_step;
     double us, rate; /* total time; rate relative to the prompt alone */
 };
 
-static int n_prompt = 1; /* prompts present; only the first one is computed */
+static int n_prompt = 1; /* number of waiting prompts; only the first one is computed */
 
 /* Run a prompt next to n_seq sequences that decode at 1 k; slow: factor on times from step
  * `slow_from` on. */
@@ -155,7 +156,7 @@ TEST(hiccups_do_not_change_the_pace)
     EXPECT(late <= course.n_step * 2 / 100);
 }
 
-/* In milliseconds, on a machine that becomes three times slower at once. */
+/* The limit is in milliseconds, and the machine suddenly becomes three times slower. */
 TEST(a_sudden_slowdown_is_followed_within_a_few_steps)
 {
     struct budget_options o = {.target_us = 600000};
@@ -168,7 +169,7 @@ TEST(a_sudden_slowdown_is_followed_within_a_few_steps)
               n_late, course.n_step - FROM, last - FROM);
     EXPECT(last - FROM <= 12);
     EXPECT(n_late <= 12 + (course.n_step - FROM) / 50);
-    /* and as a multiple, which moves with the machine */
+    /* the limit as a multiple, which follows the machine's speed */
     o = (struct budget_options){.multiple = 2};
     course_run(&course, cores, &o, 8, FROM, 3);
     EXPECT(p99(&course, FROM + 12) <= 2);
@@ -183,10 +184,10 @@ TEST(nothing_is_known_at_first)
     EXPECT_INT(budget_rows(&b, &none, 0, 0, 512), 512); /* no sequence decodes: no limit */
     int n = budget_rows(&b, &one, 0, 0, 512);
     EXPECT_INT(n, 0);            /* a step without prompts must be observed first */
-    budget_observe(&b, &one, 0); /* a clock that does not advance */
+    budget_observe(&b, &one, 0); /* an observation of 0 us: a clock that does not advance */
     budget_observe(&b, &none, 100);
     EXPECT(budget_us(&b, &one) == 0);
-    /* the first prompts arrive while others decode: chunks grow up to the target */
+    /* the first prompts arrive while other sequences decode: chunks grow up to the target */
     struct machine m = cores;
     struct step_load l = {0};
     for (int i = 0, pos = 0; i < 60; i++, pos += n) {
@@ -220,7 +221,8 @@ TEST(without_a_target_prompts_get_all_rows)
     }
 }
 
-/* A model whose steps take 1 ms may take 10 ms: as fast for a reader, and prompts progress. */
+/* Steps of a model that take 1 ms may take 10 ms with prompts: as fast for a reader, and prompts
+ * progress. */
 TEST(small_models_need_not_hurry)
 {
     double rate[2];
@@ -263,7 +265,8 @@ TEST(many_prompts_get_more_than_half_of_the_time)
     EXPECT(rate[1] > 1.5 * rate[0]);
 }
 
-/* Any observations keep it within its bounds; equal observations give equal results. */
+/* The budget stays within its bounds for any observations. Equal observations give equal
+ * results. */
 TEST(any_clock_is_survived)
 {
     static const int64_t odd[] = {0, 1, 17, 1000, 33333, 1000000, 1000000000000, -5};
@@ -314,8 +317,8 @@ TEST(prompts_alone_take_short_steps_while_others_come)
     }
 }
 
-/* 1 to 32 sequences of 64 to 8 k decode, replaced at intervals of `every` steps, next to prompts of
- * 2 k that are always present or now and then. */
+/* Run 1 to 32 sequences of 64 to 8 k tokens that decode and are replaced every `every` steps.
+ * Prompts of 2 k tokens are present always (`always`), or now and then. */
 static void sizes_run(struct course *c, struct machine m, int every, bool always)
 {
     enum { N_STEP = 6000, PROMPT = 2048 };

@@ -1,17 +1,21 @@
-/* check.c - the invariants of sequences and of what they hold: after every step of builds with
- * DEBUG or SAN, and of tests that set engine_options.check.
+/* check.c - the invariants of sequences and of what they hold. They are checked after every step of
+ * builds with DEBUG or SAN, and of tests that set engine_options.check.
  *
  * (1) Counts are ordered: n_prompt <= n_token <= n_token_max, n_kv <= n_token, n_hole <= n_page
  *     <= n_page_max.
  * (2) Sealed pages are full: n_sealed * rows <= n_kv.
- * (3) A running sequence has pages for its n_kv rows, no more, and none in host memory. Another one
- *     has host pages, or nothing.
- * (4) A host page named by a sequence is held, and n_host counts them. Every held one is named.
- * (5) Every sequence is in exactly the list of its state: running, waiting. n_live of a group
- *     counts those not done.
+ * (3) A running sequence has pages for its n_kv rows, no more, and no pages in host memory. Any
+ *     other sequence has host pages, or no pages.
+ * (4) A host page in a sequence's table is taken, and n_host counts such pages. Every taken host
+ *     page is in one table.
+ * (5) Every sequence is in the list of its state (running, waiting) and in no other. n_live of a
+ *     group counts the sequences that are not done.
  * (6) The invariants of pages.c for the tables of running sequences (pages_check).
- * (7) With recurrent state: a running sequence holds the slot of its n_kv rows, one with host pages
- *     a host state, and the invariants of pages.c hold for slots. */
+ * (7) The invariants of door.h.
+ * (8) With recurrent state, a running sequence holds the slot of its n_kv rows. A sequence with
+ *     host pages holds a host state. The invariants of pages.c hold for slots.
+ * (9) No rows are planned after a step: n_row and n_event of each sequence and n_reserved of each
+ *     group are 0. */
 #include "engine_impl.h"
 
 static const char *check_host(const struct engine *en, const struct seq *s)
@@ -29,17 +33,17 @@ static const char *check_host(const struct engine *en, const struct seq *s)
 static const char *check_state(const struct engine *en, const struct seq *s)
 {
     bool runs = s->state == SEQ_RUNNING;
-    if (s->snapshot >= 0 || s->n_state_to > 0)
+    if (s->slots.snapshot >= 0 || s->slots.n_to > 0)
         return "a sequence holds slots of a step that is over";
     if (!en->states)
-        return s->state_at >= 0 || s->host_state >= 0 ? "a state of a model without any" : NULL;
-    if ((s->state_at >= 0) != (runs && s->n_kv > 0))
+        return s->slots.at >= 0 || s->slots.host >= 0 ? "a state of a model without any" : NULL;
+    if ((s->slots.at >= 0) != (runs && s->n_kv > 0))
         return "a sequence goes on without its state, or holds it for nothing";
-    if ((s->host_state >= 0) != (s->n_host > 0))
+    if ((s->slots.host >= 0) != (s->n_host > 0))
         return "pages wait in host memory without their state";
-    if (s->host_state >= 0 && !en->state_spill.held[s->host_state])
+    if (s->slots.host >= 0 && !en->state_spill.held[s->slots.host])
         return "a state waits in a place that is free";
-    if (runs && s->state_sealed && s->state_at >= 0 && s->n_kv % pages_rows(en->pages))
+    if (runs && s->slots.sealed && s->slots.at >= 0 && s->n_kv % pages_rows(en->pages))
         return "a state is sealed inside a page";
     return NULL;
 }
@@ -58,58 +62,97 @@ static const char *check_seq(const struct engine *en, const struct seq *s)
     if (s->state == SEQ_RUNNING && s->n_host) return "a running sequence holds host pages";
     if (s->state != SEQ_RUNNING && !s->n_host && (s->n_kv || s->n_page))
         return "a sequence that does not run holds pages";
+    if (s->plan.n_row || s->plan.n_event) return "a sequence has planned rows after a step";
     const char *wrong = check_state(en, s);
     return wrong ? wrong : check_host(en, s);
 }
 
-/* Count the states of g's sequences and check each sequence. */
-static const char *check_group(const struct engine *en, const struct group *g, int *n_state)
+/* Sums over all sequences. */
+struct tally {
+    int n_state[SEQ_DONE + 1];   /* number of sequences in each state */
+    int n_host_page, n_host_seq; /* number of host pages, and of sequences that have some */
+    int n_host_state;            /* number of states in host memory */
+};
+
+/* Check g and its sequences, and add them to t. */
+static const char *check_group(const struct engine *en, const struct group *g, struct tally *t)
 {
-    int n_live = 0, n_host = 0;
+    int n_live = 0;
     for (int i = 0; i < g->n_seq; i++) {
         const struct seq *s = &g->seq[i];
         const char *wrong = check_seq(en, s);
         if (wrong) return wrong;
-        n_state[s->state]++;
         n_live += s->state != SEQ_DONE;
-        n_host += s->n_host;
-        n_state[SEQ_DONE + 2] += s->n_host > 0;
+        t->n_state[s->state]++;
+        t->n_host_page += s->n_host;
+        t->n_host_seq += s->n_host > 0;
+        t->n_host_state += s->slots.host >= 0;
     }
-    n_state[SEQ_DONE + 1] += n_host;
+    if (g->n_reserved != 0) return "a group has reserved events after a step";
     return n_live == g->n_live ? NULL : "a group's live sequences are not counted right";
 }
 
-static const char *check_states(const struct engine *en)
+static const char *check_tally(const struct engine *en, const struct tally *t)
 {
-    int n_host = 0;
-    for (const struct group *g = en->groups; g; g = g->next)
-        for (int i = 0; i < g->n_seq; i++) n_host += g->seq[i].host_state >= 0;
-    if (n_host != en->state_spill.n_page - en->state_spill.n_free)
+    if (t->n_state[SEQ_RUNNING] != en->n_running)
+        return "a running sequence is in no list, or in two";
+    if (t->n_state[SEQ_WAITING] != en->waiting.n)
+        return "a waiting sequence is in no list, or in two";
+    if (t->n_host_page != en->spill.n_page - en->spill.n_free) return "a host page leaked";
+    if (t->n_host_seq != en->n_swapped) return "swapped sequences are not counted right";
+    if (en->states && t->n_host_state != en->state_spill.n_page - en->state_spill.n_free)
         return "a state in host memory leaked";
-    for (int i = 0; i < en->n_running; i++) {
-        en->table[i] = &en->running[i]->state_at;
-        en->n_table[i] = 1;
-    }
-    return pages_check(en->states, en->table, en->n_table, en->n_running);
+    return NULL;
 }
 
-const char *engine_check(const struct engine *en)
+static const char *check_waiting(const struct seq_list *l)
 {
-    /* followed by the number of host pages, and of sequences that have some */
-    int n_state[SEQ_DONE + 3] = {0};
-    for (const struct group *g = en->groups; g; g = g->next) {
-        const char *wrong = check_group(en, g, n_state);
-        if (wrong) return wrong;
+    struct seq *const *end = &l->head;
+    int n = 0;
+    for (; *end; end = &(*end)->next) {
+        if ((*end)->state != SEQ_WAITING) return "a sequence waits that should not";
+        if (++n > l->n) break;
     }
-    if (n_state[SEQ_RUNNING] != en->n_running) return "a running sequence is in no list, or in two";
-    if (n_state[SEQ_WAITING] != en->waiting.n) return "a waiting sequence is in no list, or in two";
-    if (n_state[SEQ_DONE + 1] != en->spill.n_page - en->spill.n_free) return "a host page leaked";
-    if (n_state[SEQ_DONE + 2] != en->n_swapped) return "swapped sequences are not counted right";
+    if (n != l->n) return "the waiting list is not counted right";
+    return n == 0 || l->tail == end ? NULL : "the waiting list ends elsewhere";
+}
+
+static const char *check_running(const struct engine *en)
+{
     for (int i = 0; i < en->n_running; i++) {
         if (en->running[i]->state != SEQ_RUNNING) return "a sequence runs that should not";
         en->table[i] = en->running[i]->page;
         en->n_table[i] = en->running[i]->n_page;
     }
-    const char *wrong = pages_check(en->pages, en->table, en->n_table, en->n_running);
-    return wrong || !en->states ? wrong : check_states(en);
+    return pages_check(en->pages, en->table, en->n_table, en->n_running);
+}
+
+static const char *check_states(const struct engine *en)
+{
+    for (int i = 0; i < en->n_running; i++) {
+        en->table[i] = &en->running[i]->slots.at;
+        en->n_table[i] = 1;
+    }
+    return pages_check(en->states, en->table, en->n_table, en->n_running);
+}
+
+static const char *check_door(struct engine *en)
+{
+    int64_t n_byte = 0;
+    for (const struct group *g = en->groups; g; g = g->next)
+        if (atomic_load(&g->door.state) == DOOR_INSIDE) n_byte += g->n_byte;
+    return door_check(&en->door, n_byte);
+}
+
+const char *engine_check(struct engine *en)
+{
+    struct tally t = {0};
+    const char *wrong = NULL;
+    for (const struct group *g = en->groups; g && !wrong; g = g->next)
+        wrong = check_group(en, g, &t);
+    if (!wrong) wrong = check_tally(en, &t);
+    if (!wrong) wrong = check_waiting(&en->waiting);
+    if (!wrong) wrong = check_running(en);
+    if (!wrong && en->states) wrong = check_states(en);
+    return wrong ? wrong : check_door(en);
 }

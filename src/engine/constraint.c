@@ -1,14 +1,22 @@
-/* constraint.c - constraints of sequences: forks, and the masks of a step, which the pool fills for
- * all sequences at once. See constraint.h. */
+/* constraint.c - constraints of sequences: their forks, and the masks of a step. The pool fills the
+ * masks of all sequences concurrently. See constraint.h.
+ *
+ * States of the next mask of a sequence (mask_made):
+ *
+ *   CONSTRAINT_LATER   not made: constraint_prepare tries it within CONSTRAINT_STEP_WORK
+ *   CONSTRAINT_MADE    s->mask is valid for the next pick
+ *   CONSTRAINT_FAILED  memory ran out: the sequence fails at its next pick
+ *
+ * A mask that needs more work is computed by the thread of deferred.c, and its sequence waits.
+ * Constraints with the same `shared` are never used by two threads at a time. */
 #include "engine_impl.h"
 
+#include "base/check.h"
 #include "base/pool.h"
 
 #include <string.h>
 
-/* Return whether the request's lists forbid tokens that may be in a text. min_tokens forbids stop tokens;
- * those of the model are in none. */
-static bool forbids_tokens(const struct group *g)
+bool constraint_lists_forbid(const struct group *g)
 {
     const struct sample_params *p = &g->request->params;
     const struct sample_lists *lists = p->lists ? p->lists : g->lists;
@@ -18,10 +26,11 @@ static bool forbids_tokens(const struct group *g)
 int constraint_open(struct seq *s, struct err *e)
 {
     const struct constraint *c = s->group->request->constraint;
+    CHECK(c && !s->constraint, "choice %d has a constraint already", s->choice);
     s->constraint = c->op->fork(c);
     if (!s->constraint)
         return err_memory(e, "a sequence's constraint", (unsigned long long)c->n_byte);
-    s->constraint->any_spelling = forbids_tokens(s->group);
+    s->constraint->any_spelling = constraint_lists_forbid(s->group);
     s->group->n_byte += s->constraint->n_byte;
     return 0;
 }
@@ -40,6 +49,13 @@ bool constraint_accept(struct seq *s, int32_t token)
     return !s->constraint || s->constraint->op->accept(s->constraint, token);
 }
 
+enum cause constraint_cause(const struct seq *s)
+{
+    const struct constraint_ops *op = s->constraint->op;
+    if (s->cause == CAUSE_MEMORY) return CAUSE_MEMORY;
+    return op->no_memory && op->no_memory(s->constraint) ? CAUSE_MEMORY : CAUSE_LIMIT;
+}
+
 void constraint_follow(struct seq *s, const struct seq *from)
 {
     s->mask_made = CONSTRAINT_LATER;
@@ -49,12 +65,13 @@ void constraint_follow(struct seq *s, const struct seq *from)
 /* ---- work for several sequences ---- */
 
 struct fill {
-    struct seq **v;
+    struct seq **v; /* borrowed [n] */
     int n;
     void (*one)(struct seq *s);
 };
 
-/* Constraints with equal `shared` are handled in the chunk of the first of them. */
+/* Fill masks in a pool's chunk. The chunk of the first constraint with a value of `shared` handles
+ * all constraints with that value. */
 static void fill_chunk(void *ctx, int chunk, int worker)
 {
     const struct fill *f = ctx;
@@ -91,13 +108,15 @@ static bool lacks_mask(const struct seq *s)
 
 bool constraint_waits(const struct engine *en, const struct seq *s)
 {
-    return s->constraint && (s->job || deferred_uses(en, s->constraint->shared));
+    return s->constraint && (s->job || deferred_uses(en, s->constraint->shared) ||
+                             (lacks_mask(s) && deferred_full(en)));
 }
 
 bool constraint_prepare(struct engine *en)
 {
     bool worked = deferred_collect(en);
     int n = 0;
+    en->forced_work = CONSTRAINT_STEP_WORK;
     for (int i = 0; i < en->n_running; i++) {
         struct seq *s = en->running[i];
         if (lacks_mask(s) && !s->padding && !constraint_waits(en, s)) en->constrained[n++] = s;
@@ -105,7 +124,11 @@ bool constraint_prepare(struct engine *en)
     fill_all(en, n, try_one);
     for (int i = 0; i < n; i++) {
         struct seq *s = en->constrained[i];
-        if (s->mask_made == CONSTRAINT_LATER && deferred_put(en, s)) worked |= !en->started;
+        if (s->mask_made != CONSTRAINT_LATER || deferred_full(en)) continue;
+        if (deferred_put(en, s))
+            worked |= !en->started;
+        else
+            s->mask_made = CONSTRAINT_FAILED, s->cause = CAUSE_MEMORY;
     }
     return worked;
 }
@@ -119,13 +142,13 @@ bool constraint_admit(const struct engine *en, struct seq *s)
 
 /* ---- the masks of a step ---- */
 
-/* Fill the mask of each row that picks; from the second row on, after the draft's tokens before
- * it. The rest of a draft whose masks need too much work is rejected. */
+/* Fill the mask of each row that picks; from the second row on, after the draft's tokens before the
+ * row. Reject the remaining tokens of a draft if their masks need too much work. */
 static void fill_one(struct seq *s)
 {
     struct constraint *c = s->constraint;
     int n_accepted = 0;
-    for (; s->n_masked < s->n_pick; s->n_masked++) {
+    for (; s->n_masked < s->plan.n_pick; s->n_masked++) {
         uint32_t *mask = s->mask + (size_t)s->n_masked * s->n_mask_word;
         if (s->n_masked > 0 && !c->op->accept(c, s->draft[n_accepted])) break;
         n_accepted += s->n_masked > 0;
@@ -143,7 +166,7 @@ void constraint_masks(struct engine *en, struct seq **v, int n)
     for (int i = 0; i < n; i++) {
         struct seq *s = v[i];
         s->n_masked = s->mask_made == CONSTRAINT_MADE;
-        if (s->constraint && s->n_masked < s->n_pick && s->mask_made != CONSTRAINT_FAILED)
+        if (s->constraint && s->n_masked < s->plan.n_pick && s->mask_made != CONSTRAINT_FAILED)
             en->constrained[n_fill++] = s;
     }
     fill_all(en, n_fill, fill_one);
@@ -166,6 +189,7 @@ const uint32_t *constraint_mask(const struct seq *s, int i)
 
 const uint32_t *constraint_mask_of(const struct seq *s, int32_t token)
 {
+    CHECK(token >= 0 && (size_t)token / 32 < s->n_mask_word, "token %d", token);
     memset(s->mask, 0, s->n_mask_word * sizeof *s->mask);
     s->mask[token / 32] |= 1u << token % 32;
     return s->mask;
@@ -173,10 +197,12 @@ const uint32_t *constraint_mask_of(const struct seq *s, int32_t token)
 
 /* ---- forced and allowed tokens ---- */
 
-int constraint_forced(const struct engine *en, const struct seq *s, int32_t *token, int n)
+int constraint_forced(struct engine *en, const struct seq *s, int32_t *token, int n)
 {
     if (!s->constraint || !s->constraint->op->forced || en->no_jump_forward || n <= 0) return 0;
-    return s->constraint->op->forced(s->constraint, token, n);
+    int n_forced = s->constraint->op->forced(s->constraint, token, n, &en->forced_work);
+    CHECK(n_forced >= 0 && n_forced <= n, "%d forced tokens of %d", n_forced, n);
+    return n_forced;
 }
 
 int constraint_allows(struct seq *s, const int32_t *token, int n)

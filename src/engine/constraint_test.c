@@ -32,7 +32,8 @@ static void scripted_close(struct scripted *s)
     fake_close(&s->fake);
 }
 
-/* Stop token: the last one of the vocabulary. */
+/* Return a request with a script as its constraint. Its stop token is the last token of the
+ * vocabulary. */
 static struct request *scripted_request(struct scripted *s, uint64_t seed, int fail_at)
 {
     static const int32_t stop[] = {FAKE_VOCAB - 1};
@@ -69,7 +70,7 @@ static void scripted_run(struct scripted *s, struct request *r, struct scripted_
     EXPECT(!s->fake.wrong);
 }
 
-/* Return whether the script of this seed allows the tokens in sequence. */
+/* Return true if the script of this seed allows the tokens in sequence. */
 static bool script_allows(uint64_t seed, const int32_t *token, int n)
 {
     struct constraint *c = script_open(seed, NULL, 0);
@@ -79,7 +80,7 @@ static bool script_allows(uint64_t seed, const int32_t *token, int n)
     return i == n;
 }
 
-TEST(beams_are_held_to_their_constraint)
+TEST(beams_follow_their_constraint)
 {
     struct scripted s;
     struct scripted_answer a, b;
@@ -99,7 +100,7 @@ TEST(beams_are_held_to_their_constraint)
         scripted_run(&s, r, &b);
         n_differ += !script_allows(seed, b.token[0], b.n[0]);
     }
-    EXPECT(n_differ > 20); /* else the scripts constrain nothing */
+    EXPECT(n_differ > 20); /* otherwise the scripts constrain nothing */
     scripted_close(&s);
 }
 
@@ -116,13 +117,18 @@ TEST(a_constraint_that_fails_ends_the_answer_with_an_error)
         r->best_of = how % 4 == 3 ? 3 : 0;
         scripted_run(&s, r, &a);
         EXPECT_INT(a.done.finish, FINISH_ERROR);
+        EXPECT_INT(a.done.cause, CAUSE_LIMIT);
         EXPECT(a.n[0] <= 4);
     }
+    struct stats_view v;
+    stats_read(engine_stats(s.engine), &v);
+    EXPECT_INT(v.value[STAT_done_error], 8);
+    EXPECT_INT(v.value[STAT_corrupted], 0); /* the model is not the cause */
     EXPECT_INT(pages_n_free(s.engine->pages), 200);
     scripted_close(&s);
 }
 
-/* If only the end is allowed, the text ends. */
+/* The text ends if only the end is allowed. */
 TEST(min_tokens_lengthen_no_text_that_its_constraint_completed)
 {
     struct scripted s;
@@ -142,7 +148,8 @@ TEST(min_tokens_lengthen_no_text_that_its_constraint_completed)
     scripted_close(&s);
 }
 
-/* Masks that need more than a step's work: the same tokens, and other sequences go on meanwhile. */
+/* Masks that need more than a step's work do not change tokens, and other sequences continue
+ * meanwhile. */
 TEST(slow_masks_are_waited_for_by_their_sequences_only)
 {
     struct scripted s;
@@ -175,7 +182,44 @@ TEST(slow_masks_are_waited_for_by_their_sequences_only)
     scripted_close(&s);
 }
 
-/* The same with the engine's threads, and clients that leave. */
+/* Run requests with constraints to their end. Return the allocations of their steps. */
+static int64_t steps_malloc(struct scripted *s, struct script_shared *shared)
+{
+    struct err e;
+    struct event ev;
+    int64_t n = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct request *r = scripted_request(s, seed, 0);
+        r->constraint->op->close(r->constraint);
+        r->constraint = script_open(seed, shared, 0);
+        if (engine_submit(s->engine, r, &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+        uint64_t before = test_n_malloc();
+        while (engine_step(s->engine)) {
+        }
+        n += (int64_t)(test_n_malloc() - before);
+        while (queue_pop(s->queue, &ev, 0)) {
+        }
+    }
+    return n;
+}
+
+/* Goal: the steps of a constrained sequence allocate nothing, except for deferred masks. Each of
+ * these takes three pieces of memory: a job, its fork of the constraint, its mask. */
+TEST(steps_with_a_constraint_allocate_for_deferred_masks_only)
+{
+    struct scripted s;
+    struct err e;
+    struct script_shared quick = {0}, slow = {.slow = true};
+    scripted_open(&s, &e);
+    EXPECT_INT(steps_malloc(&s, NULL), 0);
+    EXPECT_INT(steps_malloc(&s, &quick), 0);
+    int64_t n = steps_malloc(&s, &slow), n_late = atomic_load(&slow.n_late);
+    EXPECT(n > 0 && n % 3 == 0 && n <= 3 * n_late);
+    EXPECT_INT(quick.n_late, 0);
+    scripted_close(&s);
+}
+
+/* Slow masks with the engine's threads, and with clients that disconnect. */
 TEST(slow_masks_are_made_by_a_thread)
 {
     enum { N = 24 };

@@ -1,6 +1,6 @@
-/* crowd_test.c - goal: requests that wait next to large ones get rows and places soon, of the same
- * holder or another. Method: an engine over an executor without a model, stepped by hand; steps are
- * counted. */
+/* crowd_test.c - goal: requests that wait next to large requests get rows and places soon, if their
+ * holders are equal and if they differ. Method: an engine over an executor without a model, stepped
+ * by hand. The test counts steps. */
 #include "rig_test.h"
 
 #include "../../tests/unit.h"
@@ -10,7 +10,9 @@ enum { N_SEQ = 16, N_ROW = 32, LONG = 900, SHORT = 12, MANY = 64 };
 struct crowd {
     struct slow_rig r;
     int n_step, first[40],
-        done[40]; /* steps until request i had its first token, and all of them; 0: not yet */
+        /* number of steps until request i had its first token;
+         * until it had all tokens; 0: not yet */
+        done[40];
 };
 
 static int crowd_open_wide(struct crowd *c, const char *scheduler, int n_page, int n_row, int n_seq,
@@ -28,7 +30,7 @@ static int crowd_open(struct crowd *c, const char *scheduler, int n_page, struct
 
 static bool extra; /* value of request.extra */
 
-static void crowd_submit(struct crowd *c, int i, uint64_t share_id, int n_prompt, int n,
+static void crowd_submit(struct crowd *c, int i, uint64_t holder, int n_prompt, int n,
                          int max_tokens)
 {
     struct err e;
@@ -39,7 +41,7 @@ static void crowd_submit(struct crowd *c, int i, uint64_t share_id, int n_prompt
     q->n = n;
     q->params.temperature = 0;
     q->params.ignore_eos = true;
-    q->share_id = share_id;
+    q->holder = holder;
     q->extra = extra;
     q->reply = c->r.queue[i] = engine_reply_queue();
     int rc = engine_submit(c->r.engine, q, &e);
@@ -59,8 +61,8 @@ static void crowd_steps(struct crowd *c, int n)
     }
 }
 
-/* Run a long prompt when short ones arrive. Returns the steps until the last of them has its first
- * token. */
+/* Run a long prompt when short ones arrive. Return the number of steps until the last short prompt
+ * has its first token. */
 static int wait_beside_a_prompt(const char *scheduler, uint64_t other, int n_short)
 {
     static struct crowd c;
@@ -74,7 +76,7 @@ static int wait_beside_a_prompt(const char *scheduler, uint64_t other, int n_sho
     crowd_steps(&c, 1000);
     for (int i = 1; i <= n_short; i++) last = c.first[i] > last ? c.first[i] : last;
     EXPECT(c.first[0] > 0 && last > 0);
-    /* alone it takes 29 steps; next to shorter ones it keeps half of the rows */
+    /* alone it takes 29 steps; next to shorter prompts it keeps half of the rows */
     EXPECT(c.first[0] <= 29 + n_short * SHORT / N_ROW * 2 + 32);
     slow_close(&c.r);
     return last - from;
@@ -97,11 +99,11 @@ TEST(prompts_of_one_length_go_by_arrival)
     for (int i = 0; i < 6; i++) crowd_submit(&c, i, 1, 3 * N_ROW, 1, 1);
     crowd_steps(&c, 1000);
     for (int i = 0; i < 6; i++)
-        EXPECT_INT(c.first[i], 3 * (i + 1)); /* none is halved for another */
+        EXPECT_INT(c.first[i], 3 * (i + 1)); /* no prompt has half of its rows for another */
     slow_close(&c.r);
 }
 
-/* A request with many choices has all places when others arrive. */
+/* Run a request with many choices that has all places when other requests arrive. */
 static void beside_many_choices(uint64_t other)
 {
     static struct crowd c;
@@ -115,7 +117,7 @@ static void beside_many_choices(uint64_t other)
     crowd_steps(&c, 5000);
     for (int i = 1; i <= 4; i++) EXPECT(c.first[i] > from && c.first[i] <= from + 8);
     EXPECT(c.done[0] > 0 && c.done[0] <= 5 + (MANY / (N_SEQ - N_SEQ / 8) + 1) * 60 +
-                                             60); /* and it ends nearly as soon */
+                                             60); /* the large request ends nearly as soon */
     slow_close(&c.r);
 }
 
@@ -125,7 +127,7 @@ TEST(a_request_of_many_choices_starves_no_other)
     beside_many_choices(2);
 }
 
-/* A flooding holder has all places and a long queue; another one submits now and then. */
+/* A flooding holder has all places and a long queue. Another holder submits now and then. */
 TEST(a_small_holder_waits_few_steps_beside_a_flood)
 {
     static struct crowd c;
@@ -145,7 +147,7 @@ TEST(a_small_holder_waits_few_steps_beside_a_flood)
     test_note("%d steps at most", most);
     EXPECT(most <= 3);
     stats_read(engine_stats(c.r.engine), &c.r.view);
-    EXPECT(c.r.view.value[STAT_displaced] <= 8); /* one for each, not one after the other */
+    EXPECT(c.r.view.value[STAT_displaced] <= 8); /* one displacement per request */
     slow_close(&c.r);
 }
 
@@ -160,7 +162,7 @@ TEST(two_floods_share_places_without_displacing_each_other)
     for (int i = 18; i < 36; i++) crowd_submit(&c, i, 2, 20, 1, 500);
     crowd_steps(&c, 300);
     int n[3] = {0};
-    for (int i = 0; i < c.r.engine->n_running; i++) n[c.r.engine->running[i]->entity.share_id]++;
+    for (int i = 0; i < c.r.engine->n_running; i++) n[c.r.engine->running[i]->entity.holder]++;
     EXPECT_INT(n[1], N_SEQ / 2);
     EXPECT_INT(n[2], N_SEQ / 2);
     stats_read(engine_stats(c.r.engine), &c.r.view);
@@ -168,7 +170,7 @@ TEST(two_floods_share_places_without_displacing_each_other)
     slow_close(&c.r);
 }
 
-/* The prompts of one call have all places, and more of them wait. */
+/* The prompts of one call have all places, and more prompts of the call wait. */
 TEST(many_prompts_of_a_call_starve_no_other_request_and_end)
 {
     static struct crowd c;
@@ -188,7 +190,7 @@ TEST(many_prompts_of_a_call_starve_no_other_request_and_end)
     slow_close(&c.r);
 }
 
-/* However many ordinary requests arrive, extra ones progress. */
+/* Extra requests progress next to any number of ordinary requests. */
 TEST(extra_requests_do_not_starve)
 {
     static struct crowd c;
@@ -223,7 +225,7 @@ static int rows_of_the_flood(struct crowd *c, int n, int *apart)
     const struct engine *en = c->r.engine;
     int most = 0, before[WIDE * 2] = {0}, low = 1 << 20, high = 0;
     const struct group *g = en->groups;
-    while (g->request->share_id != 1) g = g->next;
+    while (g->request->holder != 1) g = g->next;
     for (int i = 0; i < g->n_seq; i++) before[i] = g->seq[i].n_output;
     for (; n > 0; n--) {
         crowd_steps(c, 1);
@@ -239,8 +241,8 @@ static int rows_of_the_flood(struct crowd *c, int n, int *apart)
     return most;
 }
 
-/* A request of 128 choices alone has all of each step. Once another holder submits, it has half,
- * its sequences take turns, and some places stay free. */
+/* A request of 128 choices alone has all of each step. After another holder submits, the request
+ * has half of a step, its sequences take turns, and some places stay free. */
 TEST(a_flood_has_half_of_the_steps_while_others_submit)
 {
     static struct crowd c;
@@ -260,9 +262,9 @@ TEST(a_flood_has_half_of_the_steps_while_others_submit)
         worst = c.first[i] - from > worst ? c.first[i] - from : worst;
     }
     EXPECT_INT(worst, 1);
-    EXPECT_INT(c.r.engine->n_running, WIDE - 1); /* one place was enough for the other */
+    EXPECT_INT(c.r.engine->n_running, WIDE - 1); /* one place was enough for the other request */
     stats_read(engine_stats(c.r.engine), &c.r.view);
-    EXPECT_INT(c.r.view.value[STAT_displaced], 1); /* for the first one, not for each new one */
+    EXPECT_INT(c.r.view.value[STAT_displaced], 1); /* a displacement for the first request only */
     EXPECT(rows_of_the_flood(&c, 20, &apart) <= HALF);
     EXPECT(apart <= 1);
     c.r.slow.now_us += 11 * 1000 * 1000;
@@ -285,8 +287,8 @@ TEST(a_policy_without_holders_divides_no_step)
     slow_close(&c.r);
 }
 
-/* Long prompts of a flood fill the step's time; a short prompt of another holder is not cut for
- * them. */
+/* Long prompts of a flood fill the step's time;
+ * a short prompt of another holder is not cut for them. */
 TEST(a_short_prompt_is_not_cut_beside_long_ones)
 {
     static struct crowd c;
@@ -300,7 +302,7 @@ TEST(a_short_prompt_is_not_cut_beside_long_ones)
         crowd_submit(&c, i, 2, SHORT, 1, 2);
         crowd_steps(&c, 4);
         NEED(c.first[i] > 0);
-        n_slow += c.first[i] - from > 1; /* one step in 64 has no prompts */
+        n_slow += c.first[i] - from > 1; /* more than one step; one step in 64 has no prompts */
         worst = c.first[i] - from > worst ? c.first[i] - from : worst;
     }
     test_note("%d steps at most, %d of 30 more than one", worst, n_slow);

@@ -5,17 +5,19 @@
  *          ^                                                                more and more work
  *          '---------------------- the sequence's mask <--done-- job <----------'
  *
- * The thread takes the job with the least work first. So a mask of moderate cost does not wait
- * for the most expensive ones. A mask has one value, so tokens do not depend on the thread that
- * made it.
+ * The thread takes the job whose next call costs least, less the work that it has waited for. So a
+ * mask of moderate cost does not wait for the most expensive masks, and no mask waits without end.
+ * A mask has one value, so tokens do not depend on the thread that made it.
  *
  * While a job exists, no sequence whose constraint has the same `shared` gets rows, because the
- * thread may use it. If the sequence of a job ends, the job ends after the call in progress.
+ * thread may use it. A job ends after the call in progress if its sequence ends. Sequences wait for
+ * the end of a job if there are too many jobs.
  *
  * If there is no thread (the engine is stepped by hand, or pthread_create fails), each step
- * makes one call. */
+ * makes one call. The next job tries to start a thread again. */
 #include "engine_impl.h"
 
+#include "base/check.h"
 #include "base/os.h"
 
 #include <stdlib.h>
@@ -24,20 +26,21 @@
 enum { GROWTH = 4 };
 
 struct job {
-    struct constraint *c; /* owned: a fork */
-    uint32_t *mask;       /* owned [n_mask_word] */
+    struct constraint *c; /* owned; fork of the sequence's constraint */
+    uint32_t *mask;       /* owned [n_mask_word]; mask under construction */
     int64_t n_work;       /* steps of work of the next call */
+    int64_t waited;       /* steps of work of other jobs since its last call */
     enum constraint_made made;
     atomic_bool cancelled;
-    struct seq *seq;   /* engine's thread; NULL if the sequence has ended */
-    struct job *next;  /* engine's thread: list of all jobs */
-    struct job *after; /* slow thread: list of its jobs */
+    struct seq *seq;   /* borrowed; engine thread only; NULL if the sequence has ended */
+    struct job *next;  /* borrowed; engine thread: next in deferred.all */
+    struct job *after; /* borrowed; mask thread only: next in its list */
 };
 
 struct deferred {
-    struct queue *todo, *done; /* owned, of struct job * */
-    struct queue *inbox;       /* the engine's: gets a message when a job is done */
-    struct job *all;           /* owned; engine's thread */
+    struct queue *todo, *done; /* owned; queues of struct job * */
+    struct queue *inbox;       /* borrowed; engine's inbox: gets a message at the end of a job */
+    struct job *all;           /* owned; list of all jobs; engine thread only */
     int n, n_max;
     pthread_t thread;
     bool started;
@@ -82,8 +85,8 @@ void deferred_close(struct deferred *w)
 
 /* ---- the thread ---- */
 
-/* Call mask_within once, and raise the work of the next call. Return false if another call is
- * needed. */
+/* Call mask_within once, and raise the work of the next call.
+ * Return false if another call is needed. */
 static bool job_run(struct job *j)
 {
     if (atomic_load(&j->cancelled)) return true;
@@ -92,16 +95,33 @@ static bool job_run(struct job *j)
     return j->made != CONSTRAINT_LATER;
 }
 
-/* Return the link to the job with the least work. The list must not be empty. */
-static struct job **cheapest(struct job **list)
+/* Return true if a is to run before b: cancelled jobs, then those of the least work that have
+ * waited longest. */
+static bool before(const struct job *a, const struct job *b)
+{
+    bool gone = atomic_load(&a->cancelled), other = atomic_load(&b->cancelled);
+    return gone != other ? gone : a->n_work - a->waited < b->n_work - b->waited;
+}
+
+/* Add n_work to the waiting time of all jobs except j. */
+static void age(struct job *one, const struct job *j, int64_t n_work)
+{
+    if (one == j)
+        one->waited = 0;
+    else if (one->waited < INT64_MAX / 2 - n_work)
+        one->waited += n_work;
+}
+
+/* Return the link to the job that runs next. *list must not be empty. */
+static struct job **first_of(struct job **list)
 {
     struct job **best = list;
     for (; *list; list = &(*list)->after)
-        if ((*list)->n_work < (*best)->n_work) best = list;
+        if (before(*list, *best)) best = list;
     return best;
 }
 
-/* Make masks until quit: receive jobs (wait only without one), and work on the cheapest. */
+/* Make masks until quit: receive jobs and work on the first of them. Wait only without a job. */
 static void *deferred_main(void *arg)
 {
     struct deferred *w = arg;
@@ -116,31 +136,44 @@ static void *deferred_main(void *arg)
             end = &j->after;
         }
         if (!list) continue;
-        struct job **at = cheapest(&list);
+        struct job **at = first_of(&list);
         j = *at;
+        for (struct job *one = list; one; one = one->after) age(one, j, j->n_work);
         if (!job_run(j)) continue;
         *at = j->after;
-        queue_push(w->done, &j); /* cannot fail: it has room for all jobs */
-        queue_push(w->inbox,
-                   &(struct message){.kind = MESSAGE_MASK}); /* if it is full, the engine is
-                                                              * awake */
+        bool has_room = queue_push(w->done, &j);
+        CHECK(has_room, "more than %d jobs are done", w->n_max);
+        /* the engine is awake if its inbox is full */
+        queue_push(w->inbox, &(struct message){.kind = MESSAGE_MASK});
     }
     return NULL;
 }
 
 /* ---- the engine's side ---- */
 
+bool deferred_full(const struct engine *en)
+{
+    return en->deferred->n == en->deferred->n_max;
+}
+
+/* Start the thread, and pass it the jobs that were put before. */
+static void start(struct deferred *w)
+{
+    w->started = pthread_create(&w->thread, NULL, deferred_main, w) == 0;
+    for (struct job *j = w->all; j && w->started; j = j->next) queue_push(w->todo, &j);
+}
+
 bool deferred_put(struct engine *en, struct seq *s)
 {
     struct deferred *w = en->deferred;
-    struct job *j = w->n < w->n_max ? calloc(1, sizeof *j) : NULL;
+    CHECK(!s->job, "choice %d has a job already", s->choice);
+    struct job *j = deferred_full(en) ? NULL : calloc(1, sizeof *j);
     if (!j) return false;
     j->c = s->constraint->op->fork(s->constraint);
     j->mask = malloc(s->n_mask_word * sizeof *j->mask);
     j->n_work = GROWTH * (int64_t)CONSTRAINT_STEP_WORK;
-    if (en->started && !w->started)
-        w->started = pthread_create(&w->thread, NULL, deferred_main, w) == 0;
     if (!j->c || !j->mask) return job_close(j), false;
+    if (en->started && !w->started) start(w);
     j->seq = s;
     s->job = j;
     j->next = w->all;
@@ -150,7 +183,7 @@ bool deferred_put(struct engine *en, struct seq *s)
     return true;
 }
 
-/* Remove a job. Its result goes to its sequence, if that has not ended. */
+/* Remove a job. Move its result to its sequence if the sequence has not ended. */
 static void finish(struct deferred *w, struct job *j)
 {
     struct job **at = &w->all;
@@ -172,7 +205,11 @@ bool deferred_collect(struct engine *en)
     struct job *j;
     while (queue_pop(w->done, &j, 0)) finish(w, j);
     if (w->started || !w->all) return false;
-    if (job_run(w->all)) finish(w, w->all);
+    struct job *first = w->all;
+    for (j = w->all; j; j = j->next)
+        if (before(j, first)) first = j;
+    for (j = w->all; j; j = j->next) age(j, first, first->n_work);
+    if (job_run(first)) finish(w, first);
     return true;
 }
 

@@ -1,8 +1,21 @@
-/* door.c - places in the queue and memory, divided among holders. See door.h. */
+/* door.c - places in the queue and memory, divided among holders. See door.h.
+ *
+ * Three shares (base/share.h) divide three resources:
+ *
+ *   place    requests in the queue            taken by enter, released by leave_queue
+ *   byte     bytes of groups                  taken by enter, settled by door_pass, then released
+ *   answer   bytes of answers not yet read    taken and settled at once by door_reserve
+ *
+ * Settled units cannot be evicted, because a scheduled request is not refused. PART_RESERVED and
+ * PART_ANSWERS are divisors: an eighth of the bytes is for small holders, and answers have a
+ * quarter of the groups' bytes. EXTRA_HOLDERS: holders outside the queue still hold bytes. */
 #include "engine_impl.h"
+
+#include "base/check.h"
 
 enum { EXTRA_HOLDERS = 4096, PART_RESERVED = 8, PART_ANSWERS = 4 };
 
+/* *out stays NULL without a limit. */
 static int open_bytes(struct share **out, int64_t limit, int n_holder_max, struct err *e)
 {
     struct share_options o = {
@@ -51,10 +64,11 @@ static void unlink_group(struct door *d, struct group *g)
     if (g->door.older) g->door.older->door.newer = g->door.newer;
 }
 
-/* Release a queued group's place, and its memory unless it goes inside. */
+/* Release a queued group's place. Release its memory too unless `to` is DOOR_INSIDE. */
 static void leave_queue(struct door *d, struct group *g, enum door_state to)
 {
-    uint64_t id = g->request->share_id;
+    uint64_t id = g->request->holder;
+    CHECK(atomic_load(&g->door.state) == DOOR_QUEUED, "state %d", (int)atomic_load(&g->door.state));
     unlink_group(d, g);
     share_release(d->place, id, 1);
     if (d->byte && to == DOOR_INSIDE)
@@ -64,39 +78,48 @@ static void leave_queue(struct door *d, struct group *g, enum door_state to)
     atomic_store(&g->door.state, to);
 }
 
-/* Refuse the holder's newest queued group. A victim has unsettled units, so it has one. */
-static void refuse_newest(struct door *d, uint64_t share_id)
+/* Refuse the holder's newest queued group.
+ * A victim has unsettled units, so it has a queued group. */
+static void refuse_newest(struct door *d, uint64_t holder)
 {
     struct group *g = d->newest;
-    while (g->request->share_id != share_id) g = g->door.older;
+    while (g->request->holder != holder) g = g->door.older;
     leave_queue(d, g, DOOR_REFUSED);
 }
 
+/* Acquire n units, and refuse queued groups of victims until they fit. *n_evicted counts the
+ * refused groups, also if the result is false. */
 static bool acquire(struct door *d, struct share *s, const struct request *r, int64_t n,
                     int *n_evicted)
 {
     for (;; ++*n_evicted) {
         uint64_t victim;
-        enum share_answer a = share_acquire(s, r->share_id, r->share_weight, n, &victim);
+        enum share_answer a = share_acquire(s, r->holder, r->holder_weight, n, &victim);
         if (a != SHARE_EVICT) return a == SHARE_TAKEN;
         refuse_newest(d, victim);
     }
 }
 
+/* A request that its client repeats silently gets no place behind a long queue. Its repetition
+ * costs less than the wait. */
 static bool has_place(const struct door *d, const struct request *r)
 {
     if (r->retry_silently && share_total(d->place) >= d->options.queue_retry_max) return false;
-    return share_can_acquire(d->place, r->share_id, r->share_weight, 1);
+    return share_can_acquire(d->place, r->holder, r->holder_weight, 1);
 }
 
+/* Test the memory before any group is evicted: no group is refused for a request that cannot enter.
+ * The place is released again if the memory is taken after all. */
 static enum door_answer enter(struct door *d, struct group *g, int *n_evicted)
 {
     const struct request *r = g->request;
-    if (d->byte && !share_can_acquire(d->byte, r->share_id, r->share_weight, g->n_byte))
+    CHECK(atomic_load(&g->door.state) == DOOR_OUTSIDE, "state %d",
+          (int)atomic_load(&g->door.state));
+    if (d->byte && !share_can_acquire(d->byte, r->holder, r->holder_weight, g->n_byte))
         return DOOR_NO_MEMORY;
     if (!has_place(d, r) || !acquire(d, d->place, r, 1, n_evicted)) return DOOR_FULL;
     if (d->byte && !acquire(d, d->byte, r, g->n_byte, n_evicted)) {
-        share_release(d->place, r->share_id, 1);
+        share_release(d->place, r->holder, 1);
         return DOOR_NO_MEMORY;
     }
     link_newest(d, g);
@@ -105,11 +128,11 @@ static enum door_answer enter(struct door *d, struct group *g, int *n_evicted)
 
 /* ---- any thread ---- */
 
-enum door_answer door_check(struct door *d, const struct request *r, int64_t *n_byte)
+enum door_answer door_may_enter(struct door *d, const struct request *r, int64_t *n_byte)
 {
     pthread_mutex_lock(&d->lock);
     bool fits = has_place(d, r);
-    *n_byte = d->byte ? share_room(d->byte, r->share_id, r->share_weight) : -1;
+    *n_byte = d->byte ? share_room(d->byte, r->holder, r->holder_weight) : -1;
     pthread_mutex_unlock(&d->lock);
     return !fits ? DOOR_FULL : *n_byte == 0 ? DOOR_NO_MEMORY : DOOR_OPEN;
 }
@@ -129,7 +152,7 @@ void door_leave(struct door *d, struct group *g)
     enum door_state was = atomic_load(&g->door.state);
     if (was == DOOR_QUEUED) leave_queue(d, g, DOOR_OUTSIDE);
     if (was == DOOR_INSIDE && d->byte)
-        share_release_settled(d->byte, g->request->share_id, g->n_byte);
+        share_release_settled(d->byte, g->request->holder, g->n_byte);
     atomic_store(&g->door.state, DOOR_OUTSIDE);
     pthread_mutex_unlock(&d->lock);
 }
@@ -140,17 +163,17 @@ bool door_reserve(struct door *d, const struct request *r, int64_t n_byte)
     if (!d->answer || n_byte == 0) return true;
     pthread_mutex_lock(&d->lock);
     bool taken =
-        share_acquire(d->answer, r->share_id, r->share_weight, n_byte, &victim) == SHARE_TAKEN;
-    if (taken) share_settle(d->answer, r->share_id, n_byte);
+        share_acquire(d->answer, r->holder, r->holder_weight, n_byte, &victim) == SHARE_TAKEN;
+    if (taken) share_settle(d->answer, r->holder, n_byte);
     pthread_mutex_unlock(&d->lock);
     return taken;
 }
 
-void door_unreserve(struct door *d, uint64_t share_id, int64_t n_byte)
+void door_unreserve(struct door *d, uint64_t holder, int64_t n_byte)
 {
     if (!d->answer || n_byte == 0) return;
     pthread_mutex_lock(&d->lock);
-    share_release_settled(d->answer, share_id, n_byte);
+    share_release_settled(d->answer, holder, n_byte);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -177,14 +200,45 @@ int64_t door_answer_max(const struct door *d)
     return d->options.byte_max / PART_ANSWERS;
 }
 
+/* The reserve is only for small holders, so one request cannot use it. */
 int64_t door_answer_most(const struct door *d)
 {
     int64_t max = door_answer_max(d);
     return max - max / PART_RESERVED;
 }
 
+/* Check the queue. Set *n_byte to the bytes of its groups. */
+static const char *check_queue(const struct door *d, int64_t *n_byte)
+{
+    int64_t n = 0;
+    const struct group *newer = NULL;
+    for (const struct group *g = d->newest; g; newer = g, g = g->door.older) {
+        uint64_t id = g->request->holder;
+        if (g->door.newer != newer) return "the queue is not linked both ways";
+        if (atomic_load(&g->door.state) != DOOR_QUEUED) return "a group in the queue is not queued";
+        if (share_held(d->place, id) < 1) return "a queued group holds no place";
+        if (d->byte && share_held(d->byte, id) < g->n_byte) return "a queued group holds no memory";
+        if (++n > d->options.queue_max) return "the queue has more groups than places";
+        *n_byte += g->n_byte;
+    }
+    return n == share_total(d->place) ? NULL : "places of the queue are not counted right";
+}
+
+const char *door_check(struct door *d, int64_t n_byte_inside)
+{
+    int64_t n_byte = n_byte_inside;
+    pthread_mutex_lock(&d->lock);
+    const char *wrong = check_queue(d, &n_byte);
+    if (!wrong && d->byte && share_total(d->byte) != n_byte)
+        wrong = "memory of groups is not counted right";
+    pthread_mutex_unlock(&d->lock);
+    return wrong;
+}
+
 /* ---- engine thread ---- */
 
+/* Groups that are refused before this call never run.
+ * A group that is no longer queued passes again. */
 bool door_pass(struct door *d, struct group *g)
 {
     pthread_mutex_lock(&d->lock);
@@ -194,6 +248,7 @@ bool door_pass(struct door *d, struct group *g)
     return was != DOOR_REFUSED;
 }
 
+/* Reads the atomic state without the lock: the engine thread polls it for each waiting group. */
 bool door_refused(const struct group *g)
 {
     return atomic_load(&g->door.state) == DOOR_REFUSED;

@@ -2,15 +2,20 @@
  *
  *   engine_submit --door_enter--> QUEUED --door_pass--> INSIDE --door_leave--> OUTSIDE
  *                                   |  '-----door_leave (cancelled, late)---------^
- *                                   '---its holder is a victim--> REFUSED (the engine thread ends
- *                                   it)
+ *                                   '---its holder is a victim--> REFUSED, ended by the engine
  *
- * A holder is a request's share_id: a key, or a peer (rules: base/share.h). When the queue or the
- * memory is full, the newest queued request of the largest holder is refused, so that a holder
- * within its share is admitted. A request that was scheduled once is not refused any more.
+ * request.holder is the number of a key or of a peer (rules: base/share.h). The newest queued
+ * request of the largest holder is refused if the queue or the memory is full. So a holder that
+ * uses at most its share is admitted. A request is not refused after it was scheduled.
  *
- * Client threads enter; the engine thread passes and leaves. The lock is held for microseconds.
- * Memory of a refused request counts as free at once; the engine thread frees it within a step. */
+ *   (1) The list from `newest` over `older` has exactly the QUEUED groups, linked both ways.
+ *   (2) A QUEUED group holds one unit of `place`, and no other group holds units of it.
+ *   (3) A QUEUED or INSIDE group holds n_byte units of `byte`, which are settled if it is INSIDE.
+ *   (4) `place`, `byte`, `answer` and the list change under the lock only; so does a group's state.
+ *
+ * Client threads call door_enter, the engine thread door_pass and door_leave. The lock is held for
+ * microseconds. Memory of a refused request is immediately counted as free; the engine thread frees
+ * it within a step. */
 #ifndef QUOTH_ENGINE_DOOR_H
 #define QUOTH_ENGINE_DOOR_H
 
@@ -23,53 +28,61 @@ struct group;
 struct request;
 
 struct door_options {
-    int queue_max;       /* requests submitted and not yet scheduled */
-    int queue_retry_max; /* queue length from which requests with retry_silently are refused */
-    int64_t byte_max;    /* bytes of all groups; 0: no limit */
+    int queue_max; /* maximum number of requests submitted and not yet scheduled */
+    /* minimum queue length at which requests with retry_silently are refused */
+    int queue_retry_max;
+    int64_t byte_max; /* maximum bytes of all groups; 0: no limit */
 };
 
-/* A part of struct group. newer, older: neighbours in the queue, under the lock. */
+/* State of a group at the door; part of struct group. newer, older: neighbours in the queue,
+ * protected by the lock. */
 enum door_state { DOOR_OUTSIDE, DOOR_QUEUED, DOOR_INSIDE, DOOR_REFUSED };
 struct door_place {
     _Atomic enum door_state state;
-    struct group *newer, *older;
+    struct group *newer, *older; /* borrowed; neighbours in the queue; NULL if none */
 };
 
 struct door {
     struct door_options options;
     pthread_mutex_t lock;
-    struct share *place, *byte, *answer; /* owned; byte, answer: NULL if there is no limit */
-    struct group *newest;                /* newest queued group */
+    struct share *place, *byte, *answer; /* owned; byte and answer are NULL if there is no limit */
+    struct group *newest;                /* borrowed: newest queued group; NULL if none */
     bool opened;
 };
 
+/* Open a door. ERR_MEMORY; door_close is still called. */
 int door_open(struct door *d, const struct door_options *o, struct err *e);
-void door_close(struct door *d); /* safe on a zeroed one */
+void door_close(struct door *d); /* safe on a zeroed door */
 
 /* ---- any thread ---- */
 
 enum door_answer { DOOR_OPEN, DOOR_FULL, DOOR_NO_MEMORY };
-/* Return whether r can have a place, and in *n_byte about how many bytes its group may take (-1: no
- * limit). */
-enum door_answer door_check(struct door *d, const struct request *r, int64_t *n_byte);
-/* Queue g, which holds g->n_byte. Sets *n_evicted to the number of requests refused to make
- * room. */
+/* Return DOOR_OPEN if r can have a place, else the reason. Set *n_byte to about the maximum bytes
+ * of its group; -1: no limit. */
+enum door_answer door_may_enter(struct door *d, const struct request *r, int64_t *n_byte);
+/* Queue g, which holds g->n_byte bytes.
+ * Set *n_evicted to the number of requests refused to make room. */
 enum door_answer door_enter(struct door *d, struct group *g, int *n_evicted);
-/* Remove g, whatever its state. */
+/* Remove g from the door, in any state. */
 void door_leave(struct door *d, struct group *g);
-/* Reserve bytes for answers, divided among holders in the same way. Never evicts. Returns false if
+/* Reserve bytes for answers, divided among holders like other memory. Never evicts. Return false if
  * there is no room now. */
 bool door_reserve(struct door *d, const struct request *r, int64_t n_byte);
-void door_unreserve(struct door *d, uint64_t share_id, int64_t n_byte);
-int64_t door_bytes(struct door *d);        /* bytes held by groups */
-int64_t door_answer_bytes(struct door *d); /* bytes reserved for answers */
+/* Release bytes that door_reserve has reserved. */
+void door_unreserve(struct door *d, uint64_t holder, int64_t n_byte);
+int64_t door_bytes(struct door *d);        /* number of bytes held by groups */
+int64_t door_answer_bytes(struct door *d); /* number of bytes reserved for answers */
 int64_t door_answer_max(const struct door *d);
-int64_t door_answer_most(const struct door *d); /* maximum that one request can reserve */
+int64_t door_answer_most(const struct door *d); /* maximum bytes that one request can reserve */
+/* Check invariants 1 to 3. n_byte_inside: bytes of all groups that are INSIDE. Return NULL, or a
+ * description of the violation. */
+const char *door_check(struct door *d, int64_t n_byte_inside);
 
 /* ---- engine thread ---- */
 
-/* Mark g as scheduled. Returns false if it was refused before. */
+/* Mark g as scheduled. Return false if g was refused before. */
 bool door_pass(struct door *d, struct group *g);
+/* Return true if g was refused while it was queued. */
 bool door_refused(const struct group *g);
 
 #endif

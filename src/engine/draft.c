@@ -3,41 +3,32 @@
  *     token[n_kv .. n_token)   rows that must be computed; the last one's logits pick a token
  *     draft[0 .. n_draft)      rows after them: guessed by a drafter, or forced by a constraint
  *
- * Each row's logits pick as they would alone, with the random numbers of that position (emit.c). A
- * row is valid if the token before it is the one picked there. The rest is rejected: n_kv ends
- * before it, its pages are given back (hold_commit), and it has no other effect: history,
- * penalties, stop tokens and constraint process picked tokens only. So a guess changes no bit of an
- * answer. Rows of guesses use what the step has left after all other rows are planned, and preempt
- * no sequence. */
+ * Each row's logits pick the token that they would pick alone, with the random numbers of that
+ * position (emit.c). A row is accepted if the token before it is the one picked there. The rest is
+ * rejected. n_kv ends before it, and hold_commit releases its pages. Histories, penalties,
+ * stop tokens and constraints process picked tokens only. So a guess changes no bit of an answer.
+ * Rows of guesses use the room of the step that all other rows leave, and preempt no sequence. */
 #include "engine_impl.h"
 
-bool seq_decodes(const struct seq *s)
-{
-    int n = s->n_token - s->n_kv;
-    return n > 0 && n <= s->n_fresh;
-}
-
-int seq_n_left(const struct seq *s)
-{
-    return seq_decodes(s) ? 1 : s->n_token - s->n_kv;
-}
+#include "base/check.h"
 
 static int least(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* Return how many rows s may have in addition to those planned. */
+/* Return the number of rows that s may have in addition to the planned rows. */
 static int room_for(const struct engine *en, const struct seq *s)
 {
     const struct batch_limits *l = &en->batch.limits;
     const struct group *g = s->group;
-    bool one = g->forked || g->n_seq == 1; /* else its first logits are for all choices */
-    if (!s->decodes || s->n_pick != 1 || s->n_draft_max == 0 || s->padding || !one) return 0;
+    bool one = g->forked || g->n_seq == 1; /* otherwise its first logits are for all choices */
+    if (!s->plan.decodes || s->plan.n_pick != 1 || s->n_draft_max == 0 || s->padding || !one)
+        return 0;
     int n = least(s->n_draft_max, l->n_row - en->plan.n_row);
     n = least(n, l->n_out - en->plan.n_logits);
     n = least(n, g->request->max_tokens - s->n_output - 1);
-    if (!g->held) n = least(n, emit_part(s) - 1);
+    if (!g->ranked) n = least(n, emit_part(s) - 1);
     return n > 0 ? n : 0;
 }
 
@@ -48,6 +39,7 @@ static int guess(struct engine *en, struct seq *s, int n)
     if (d->n_max == 0) return 0;
     int n_guess = d->guess(d->ctx, s->group->request, s->choice, s->token, s->n_token, s->draft,
                            least(n, d->n_max));
+    CHECK(n_guess >= 0 && n_guess <= n, "%d guesses of %d", n_guess, n);
     for (int i = 0; i < n_guess; i++)
         if (s->draft[i] < 0 || s->draft[i] >= en->vocab.n_vocab) n_guess = i;
     return constraint_allows(s, s->draft, n_guess);
@@ -62,11 +54,11 @@ static void plan_draft(struct engine *en, struct seq *s)
     if (n > 0) n = hold_more(en, s, n);
     if (n <= 0) return;
     int n_event = emit_events(s, 0, n);
-    step_load_add(&en->load, s->n_kv + s->n_row, n, false);
+    step_load_add(&en->load, s->n_kv + s->plan.n_row, n, false);
     portion_take(en, s, n, false);
-    s->n_draft = n;
-    s->n_row += n, s->n_out += n, s->n_logits += n, s->n_pick += n;
-    s->n_event += n_event;
+    s->plan.n_draft = n;
+    s->plan.n_row += n, s->plan.n_out += n, s->plan.n_logits += n, s->plan.n_pick += n;
+    s->plan.n_event += n_event;
     s->group->n_reserved += n_event;
     en->plan.n_row += n, en->plan.n_logits += n, en->plan.n_draft += n;
 }

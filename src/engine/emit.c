@@ -1,9 +1,8 @@
 /* emit.c - logits become picked tokens, picked tokens become events.
  *
- * A sequence gets rows only while its reply queue has room for their events (sched.c) and for the
- * ends of the request and its choices. Only the engine pushes into it, so a push here never fails.
- * Groups that are ranked at their end keep their tokens until then and emit them as the queue has
- * room. */
+ * A sequence gets rows only while its reply queue has room for their events (plan.c) and for the
+ * ends of the request and its choices. Only the engine pushes into that queue, so a push here never
+ * fails. Ranked groups keep their tokens until their end, then emit them as the queue has room. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -17,20 +16,24 @@ struct queue *engine_reply_queue(void)
     return queue_open(REPLY_EVENTS, sizeof(struct event));
 }
 
+/* Return the number of events that the reply queue can accept now. Places for the ends of the
+ * choices and of the request are always kept free, as are the reserved ones. */
 int emit_room(const struct group *g)
 {
-    int ends = 1 + (g->held ? g->n_answer : g->n_seq > 1 ? g->n_live : 0);
+    int ends = 1 + (g->ranked ? g->n_answer : g->n_seq > 1 ? g->n_live : 0);
     return REPLY_EVENTS - (int)queue_len(g->request->reply) - ends - g->n_reserved;
 }
 
+/* Return the number of events of a planned step.
+ * Before the fork, each pick is one for every choice. */
 int emit_events(const struct seq *s, int n_prompt_out, int n_pick)
 {
     const struct group *g = s->group;
-    return n_prompt_out + (g->held ? 0 : n_pick * (g->forked ? 1 : g->n_seq));
+    return n_prompt_out + (g->ranked ? 0 : n_pick * (g->forked ? 1 : g->n_seq));
 }
 
-/* A part for each live sequence, so that none of a group leaves the others without room for a
- * token. */
+/* Each live sequence has an equal part, so that no sequence takes the room for a token of
+ * another. */
 int emit_part(const struct seq *s)
 {
     return emit_room(s->group) / s->group->n_live;
@@ -38,15 +41,17 @@ int emit_part(const struct seq *s)
 
 bool emit_needs_logits(const struct seq *s)
 {
-    return s->group->held || s->group->request->params.n_logprob >= 0;
+    return s->group->ranked || s->group->request->params.n_logprob >= 0;
 }
 
+/* Push an event. A full queue is a bug, because rows are planned only if there is room. */
 static void push(const struct group *g, const struct event *ev)
 {
     bool ok = queue_push(g->request->reply, ev);
     CHECK(ok, "the reply queue of request %llu is full", (unsigned long long)ev->request_id);
 }
 
+/* Return an event with the common fields set, and no token. */
 static struct event event_of(const struct engine *en, const struct group *g, enum event_kind kind)
 {
     return (struct event){.request_id = g->request->id,
@@ -58,6 +63,7 @@ static struct event event_of(const struct engine *en, const struct group *g, enu
 
 /* ---- picks ---- */
 
+/* Copy the chosen token's logprob and the top ones. */
 static void fill_logprobs(struct event *ev, const struct pick *p)
 {
     ev->chosen = p->chosen;
@@ -65,6 +71,7 @@ static void fill_logprobs(struct event *ev, const struct pick *p)
     memcpy(ev->top, p->top, (size_t)ev->n_top * sizeof *ev->top);
 }
 
+/* Emit the logprob of prompt token `pos`, whose logits are those of the position before it. */
 static void emit_prompt(struct engine *en, struct seq *s, int pos, const float *logits)
 {
     struct pick p;
@@ -77,6 +84,7 @@ static void emit_prompt(struct engine *en, struct seq *s, int pos, const float *
     s->n_emitted = pos;
 }
 
+/* ignore_eos excludes only the vocabulary's end tokens, not the request's own stop ids. */
 bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id)
 {
     const struct sample_params *p = &r->params;
@@ -87,7 +95,7 @@ bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id)
     return false;
 }
 
-/* Emit the token, or keep it if the group emits at its end. */
+/* Emit the token, or store it if the group emits at its end. */
 static void emit_token(struct engine *en, struct seq *s, const struct pick *p)
 {
     const struct request *r = s->group->request;
@@ -105,6 +113,7 @@ static void emit_token(struct engine *en, struct seq *s, const struct pick *p)
     push(s->group, &ev);
 }
 
+/* Count a token in figures of the request and of the engine. */
 void emit_count(struct engine *en, struct seq *s)
 {
     int64_t now = engine_now(en);
@@ -117,13 +126,15 @@ void emit_count(struct engine *en, struct seq *s)
     s->last_us = now;
 }
 
-static void fail(struct engine *en, struct seq *s)
+/* End a sequence with an error. The statistics count it as corrupted if the model is the cause. */
+static void fail(struct engine *en, struct seq *s, enum cause cause)
 {
     s->finish = FINISH_ERROR;
-    stats_count(en->stats, STAT_corrupted, 1);
+    s->cause = cause;
+    if (cause == CAUSE_MODEL) stats_count(en->stats, STAT_corrupted, 1);
 }
 
-/* Return whether the mask allows only tokens that stop r. */
+/* Return true if the mask allows only tokens that stop r. */
 static bool only_stops(const struct engine *en, const struct request *r, const uint32_t *mask)
 {
     bool some = false;
@@ -135,17 +146,30 @@ static bool only_stops(const struct engine *en, const struct request *r, const u
     return some;
 }
 
-/* Handle a pick without candidates: everything is masked, or no logit is a number. A text that its
- * constraint has completed ends, even if min_tokens forbids it. */
-static void stop_or_fail(struct engine *en, struct seq *s, const uint32_t *mask)
+/* Return the cause of a pick without a candidate, and keep the fields of CAUSE_FIELDS. */
+static enum cause cause_of(const struct engine *en, struct seq *s, const float *logits,
+                           const uint32_t *mask)
+{
+    if (!constraint_lists_forbid(s->group)) return CAUSE_MODEL;
+    s->forbids = sampler_forbidding(s->sampler, en->work, logits, mask);
+    return s->forbids ? CAUSE_FIELDS : CAUSE_MODEL;
+}
+
+/* End a sequence whose pick has no candidate: all tokens are masked, or no logit is a number. It
+ * stops if its constraint has completed the text, even if min_tokens forbids that.
+ * Otherwise it fails. */
+static void stop_or_fail(struct engine *en, struct seq *s, const float *logits,
+                         const uint32_t *mask)
 {
     const struct request *r = s->group->request;
     if (mask && s->n_output < r->params.min_tokens && only_stops(en, r, mask))
         s->finish = FINISH_STOP;
     else
-        fail(en, s);
+        fail(en, s, cause_of(en, s, logits, mask));
 }
 
+/* Process a picked token. The order matters: a stop token is neither emitted nor given to the
+ * constraint, and the limit is checked after the token is emitted. */
 static void accept(struct engine *en, struct seq *s, const struct pick *p)
 {
     const struct request *r = s->group->request;
@@ -157,9 +181,10 @@ static void accept(struct engine *en, struct seq *s, const struct pick *p)
         return;
     }
     if (!constraint_accept(s, p->id)) {
-        fail(en, s);
+        fail(en, s, constraint_cause(s));
         return;
     }
+    CHECK(s->n_token < s->n_token_max, "%d tokens of %d", s->n_token, s->n_token_max);
     s->token[s->n_token++] = p->id;
     sampler_accept(s->sampler, p->id);
     emit_token(en, s, p);
@@ -171,23 +196,23 @@ void emit_pick(struct engine *en, struct seq *s, const float *logits, const uint
     struct pick p;
     sampler_pick(s->sampler, en->work, logits, mask, &p);
     if (p.id < 0)
-        stop_or_fail(en, s, mask);
+        stop_or_fail(en, s, logits, mask);
     else
         accept(en, s, &p);
 }
 
-/* Pick forced tokens without running the model: the mask allows one token, whatever the logits are.
- * The sampler still processes them, since it may forbid one or learn from it. */
+/* Pick forced tokens without running the model: the mask allows one token, with any logits. The
+ * sampler still processes forced tokens, because it may forbid a token or learn from it. */
 void emit_forced(struct engine *en, struct seq *s)
 {
     int32_t token[FORCED_MAX];
-    if (s->n_more == 0 || s->finish != FINISH_NONE) return;
-    int n = constraint_forced(en, s, token, s->n_more);
+    if (s->plan.n_more == 0 || s->finish != FINISH_NONE) return;
+    int n = constraint_forced(en, s, token, s->plan.n_more);
     for (int i = 0; i < n && s->finish == FINISH_NONE; i++)
         emit_pick(en, s, en->flat, constraint_mask_of(s, token[i]));
 }
 
-/* Return whether the row at pos, the i-th that picks, belongs to the sequence: its token may be a
+/* Return true if the row at pos, the i-th that picks, belongs to the sequence. Its token may be a
  * wrong guess. */
 static bool is_accepted(const struct seq *s, int i, int pos)
 {
@@ -195,7 +220,7 @@ static bool is_accepted(const struct seq *s, int i, int pos)
     return s->finish == FINISH_NONE && s->n_token == pos + 1 && s->token[pos] == s->draft[i - 1];
 }
 
-/* Pick token i from the logits at position pos. Returns false after the last pick. */
+/* Pick token i from the logits at position pos. Return false after the last pick. */
 static bool pick_row(struct engine *en, struct seq *s, int i, int pos, const float *logits)
 {
     struct group *g = s->group;
@@ -207,7 +232,7 @@ static bool pick_row(struct engine *en, struct seq *s, int i, int pos, const flo
         return true;
     }
     if (constraint_lacks(s, i)) {
-        fail(en, s);
+        fail(en, s, constraint_cause(s));
         if (!g->forked) group_fail(en, g);
         return false;
     }
@@ -217,19 +242,22 @@ static bool pick_row(struct engine *en, struct seq *s, int i, int pos, const flo
     return true;
 }
 
+/* Process the planned rows of a sequence in order: hidden states for pooling, logprobs of the
+ * prompt, then picks. A rejected draft ends the loop, and the rest of the rows is unused. */
 static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
 {
     struct group *g = s->group;
     int n_picked = 0;
     if (s->choice == 0 && s->n_reached < s->n_prompt && s->n_kv >= s->n_prompt)
         stats_prompt(en->stats, s->n_prompt, s->n_cached);
-    for (int i = 0; i < s->n_out; i++) {
-        int pos = en->batch.pos[en->batch.out_row[s->out0 + i]];
+    for (int i = 0; i < s->plan.n_out; i++) {
+        int pos = en->batch.pos[en->batch.out_row[s->plan.out0 + i]];
         if (g->request->pooling) {
-            pooling_row(en, s, pos, out.hidden + (int64_t)(s->hidden0 + i) * en->executor.d_hidden);
+            pooling_row(en, s, pos,
+                        out.hidden + (int64_t)(s->plan.hidden0 + i) * en->executor.d_hidden);
             continue;
         }
-        const float *logits = out.logits + (int64_t)(s->logits0 + i) * en->vocab.n_vocab;
+        const float *logits = out.logits + (int64_t)(s->plan.logits0 + i) * en->vocab.n_vocab;
         if (pos < s->n_prompt - 1) {
             emit_prompt(en, s, pos + 1, logits);
             continue;
@@ -241,23 +269,27 @@ static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
     s->n_fresh = s->n_token > s->n_kv ? s->n_token - s->n_kv : 1;
 }
 
+/* First all masks are filled in parallel, then the sequences are processed one after another. Their
+ * order has no effect on results, because each has its own sampler. */
 void sample_rows(struct engine *en, struct model_out out)
 {
-    struct seq **v = en->order; /* forks join the running ones during the loop */
+    struct seq **v = en->order; /* forks join the running sequences during the loop */
     int n = 0;
     for (int i = 0; i < en->n_running; i++)
-        if (en->running[i]->n_row > 0 && !en->running[i]->padding) v[n++] = en->running[i];
+        if (en->running[i]->plan.n_row > 0 && !en->running[i]->padding) v[n++] = en->running[i];
     constraint_masks(en, v, n);
     for (int i = 0; i < n; i++) {
-        v[i]->n_kv += v[i]->n_row - v[i]->n_draft;
+        v[i]->n_kv += v[i]->plan.n_row - v[i]->plan.n_draft;
         state_adopt(en, v[i], 0);
     }
     for (int i = 0; i < n; i++) sample_seq(en, v[i], out);
     beam_advance(en);
+    step_lap(en);
 }
 
 /* ---- ends ---- */
 
+/* Queue and prefill times are those of the group's first sequence. */
 static struct usage usage_of(const struct engine *en, const struct seq *s)
 {
     const struct seq *first = &s->group->seq[0];
@@ -276,11 +308,14 @@ void emit_choice(const struct engine *en, const struct seq *s)
     struct event ev = event_of(en, s->group, EVENT_CHOICE);
     ev.choice = s->choice;
     ev.finish = s->finish;
+    ev.cause = s->cause;
+    ev.forbids = s->forbids;
     ev.stop_id = s->stop_id;
     ev.usage = usage_of(en, s);
     push(s->group, &ev);
 }
 
+/* Emit token g->i_token of an answer of a ranked group. */
 static void emit_answer_token(const struct engine *en, const struct group *g,
                               const struct answer *a)
 {
@@ -303,6 +338,8 @@ static void emit_answer_end(const struct engine *en, const struct group *g, cons
     struct event ev = event_of(en, g, EVENT_CHOICE);
     ev.choice = (int)(a - g->answer);
     ev.finish = a->finish;
+    ev.cause = a->cause;
+    ev.forbids = a->forbids;
     ev.stop_id = a->stop_id;
     ev.score = a->score;
     ev.usage = usage_of(en, &g->seq[0]);
@@ -310,9 +347,9 @@ static void emit_answer_end(const struct engine *en, const struct group *g, cons
     push(g, &ev);
 }
 
+/* Return false if the queue is full. i_answer and i_token keep the place for the next call. */
 bool emit_answers(const struct engine *en, struct group *g)
 {
-    g->n_reserved = 0;
     for (; g->i_answer < g->n_answer; g->i_answer++, g->i_token = 0) {
         const struct answer *a = &g->answer[g->i_answer];
         for (; g->i_token < a->n; g->i_token++) {
@@ -324,6 +361,7 @@ bool emit_answers(const struct engine *en, struct group *g)
     return true;
 }
 
+/* Report the times of a request to the statistics. */
 static void count_answer(const struct engine *en, const struct group *g, const struct event *done)
 {
     static const enum stat_id how[] = {
@@ -350,12 +388,15 @@ static void count_answer(const struct engine *en, const struct group *g, const s
                                                  .done = how[done->finish]});
 }
 
+/* Emit the last event of a request. */
 void emit_done(struct engine *en, const struct group *g)
 {
     const struct seq *s = &g->seq[0];
     const struct answer *a = g->answer && g->answer[0].token ? &g->answer[0] : NULL;
     struct event ev = event_of(en, g, EVENT_DONE);
     ev.finish = g->ended ? g->ended : a ? a->finish : s->finish;
+    ev.cause = a ? a->cause : s->cause;
+    ev.forbids = a ? a->forbids : s->forbids;
     ev.stop_id = a ? a->stop_id : s->stop_id;
     ev.score = a ? a->score : 0;
     ev.usage = usage_of(en, s);

@@ -1,21 +1,28 @@
 /* engine_impl.h - private to src/engine: requests as groups of sequences, and the engine's
  * state.
  *
+ *   engine.c      the loop, its thread, opening and closing
+ *   submit.c      submission of requests, on clients' threads
  *   door.c        admission of requests: queue places and memory, divided among holders
- *   seq.c         memory of sequences, allocated at submission: a step allocates nothing
- *   sched.c       admission of sequences, rows of a step
+ *   group.c       a request and its sequences: choices, their forks, the last events
+ *   seq.c         a sequence: memory, tokens, states, the waiting list
+ *   step.c        clock, figures and checks of a step
+ *   rank.c        the order of sequences in a step
+ *   plan.c        rows of a step
+ *   admit.c       admission of waiting sequences
+ *   sched.c       the schedule of a step, and its commit
  *   portion.c     limits of one holder's rows and places while other holders are active
  *   hold.c        pages of a sequence: prefixes, growth, copy on write, preemption, swapping
  *   constraint.c  masks of the tokens that may come next
- *   deferred.c        masks that take more work than a step may
+ *   deferred.c    masks that need more work than a step may do
  *   draft.c       rows of guesses: several tokens of a sequence in one step
  *   state.c       recurrent state of a sequence
  *   emit.c        logits -> tokens -> events
  *   record.c      trace events
  *   pooling.c     hidden states of a prompt -> one vector
- *   group.c       several choices of a request: forking, ranking, returning the best
  *   beam.c        beam search
- * Engine thread only, except group_open and what engine.h allows. */
+ *
+ * Engine thread only, except submit.c, group_open, and what engine.h allows. */
 #ifndef QUOTH_ENGINE_IMPL_H
 #define QUOTH_ENGINE_IMPL_H
 
@@ -34,462 +41,611 @@
  *                         ^ <----preempt----' |
  *                         '------------------ | ------seq_end--> DONE
  *
- * (1) n_kv <= n_token: tokens [0, n_token) are known. K and V of positions [0, n_kv) are in pages
- *     while it runs; while it waits, in host memory (n_host > 0) or nowhere (n_kv = 0).
- * (2) Only RUNNING sequences hold pages; they acquire them as they grow. page[n_hole .. n_page)
- *     cover at least [0, n_kv), except pages before the window, which are -1.
- * (3) It decodes (seq_decodes) while only the n_fresh tokens of its last step are left to compute:
- *     one, or more if a constraint forced some. Else it prefills or recomputes; or n_token = n_kv,
- *     and a beam waits for the others. A draft is not part of token: its rows follow n_token, and
- *     the accepted ones are picked again.
- * (4) Pages before n_sealed are full and sealed: shared with every sequence that has the prefix,
- *     and never written again. A group's sequences may share the open page; the writer copies it.
+ * (1) n_kv <= n_token. Tokens [0, n_token) are known. K and V of positions [0, n_kv) are in pages
+ *     while it runs. While it waits, they are in host memory (n_host > 0), or n_kv is 0.
+ * (2) Only RUNNING sequences hold pages, which they acquire as they grow. page[n_hole .. n_page)
+ *     cover at least [0, n_kv). Pages before the window are -1.
+ * (3) It decodes (seq_decodes) while only the n_fresh tokens of its last step are left to compute.
+ *     n_fresh is above 1 if a constraint forced tokens. Otherwise it prefills or recomputes. A beam
+ *     with n_token = n_kv waits for the others. A draft is not part of token. Its rows follow
+ *     n_token, and its accepted tokens are picked again.
+ * (4) Pages before n_sealed are full and sealed. Every sequence with the prefix shares them, and no
+ * sequence writes them again. A group's sequences may share the open page. The writer copies it.
  * (5) name[i] is the prefix cache's name of page i, for i < n_name. */
 enum { FORCED_MAX = 32 }; /* tokens that a constraint adds to one pick */
 enum seq_state { SEQ_IDLE, SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };
 
+/* Reason for which a sequence gets no rows in a step and ranks after all others. */
+enum stall {
+    STALL_NONE,
+    STALL_READER,   /* the reply queue has no room for an event: the client does not read */
+    STALL_PADDING,  /* it is padding (sched.c) */
+    STALL_MASK,     /* a job uses its constraint, or its mask waits for a job (deferred.c) */
+    STALL_ADMITTED, /* admitted in this step; its mask is made before the next step is planned */
+};
+
+/* Rows and results of a sequence in one step. plan_clear zeroes it: no rows. */
+struct seq_plan {
+    int n_row;            /* number of rows, those of a draft included */
+    int n_draft;          /* number of rows of a draft, which are the last ones */
+    int n_out;            /* number of results */
+    int n_logits;         /* number of results that are logits */
+    int n_pick;           /* number of logits that pick a token */
+    int n_event;          /* number of events that the results will make */
+    int n_more;           /* number of further tokens that may be emitted: forced tokens */
+    bool decodes;         /* true: the rows are decoded rows, not prompt rows */
+    int row0, out0;       /* index of the first row and of the first result in the batch */
+    int logits0, hidden0; /* index of the first result of each kind in the batch */
+    int pos0;             /* position of the first row */
+};
+
+/* Slots of the recurrent state of a sequence. Without recurrent state: -1, and n_to is 0. */
+struct seq_slots {
+    int32_t at;   /* slot of the state after n_kv tokens; -1 if none */
+    int32_t host; /* place of that state in host memory; -1 if none */
+    bool sealed;  /* true: the state in `at` is not written again */
+    int32_t *to;  /* arena [1 + n_draft_max] slots that this step writes; the first n_to are set */
+    int n_to;
+    int32_t snapshot; /* slot of the state after n_snapshot pages; -1 if none */
+    int n_snapshot;
+};
+
 struct group;
+/* Sequence of a group. "arena" in a comment: memory in the group's arena, freed with it. */
 struct seq {
-    struct group *group;
+    struct group *group; /* borrowed: group that contains the sequence */
     int choice;
     enum seq_state state;
-    struct sched_entity entity; /* the policy's view of it */
-    int64_t rank;               /* in this step */
-    bool extra;                 /* ranks after sequences of equal rank, which may displace it */
-    bool late;                  /* would be extra, but has waited for EXTRA_US */
-    int n_before;               /* unfinished choices of its group before it */
-    bool stalled;    /* its client does not read events, or it is padding: ranks after all others */
-    uint64_t row_no; /* number of its last decoded row, among the rows of all sequences (sched.c) */
-    struct sampler *sampler;       /* owned; NULL: it picks no tokens */
-    struct constraint *constraint; /* owned, a fork of the request's; NULL: none */
-    /* [1 + n_draft_max, n_mask_word] of constraint: before each token that this step may pick */
+    struct sched_entity entity; /* sequence as the policy sees it */
+    int64_t rank;               /* rank in this step */
+    /* true: ranks after sequences of equal rank, which may displace it */
+    bool extra;
+    bool late;        /* true: would be extra, but has waited for EXTRA_US */
+    int n_before;     /* number of unfinished choices of the group before this one */
+    enum stall stall; /* reason for which it gets no rows in this step */
+    /* number of the sequence's last decoded row, among the rows of all sequences (plan.c) */
+    uint64_t row_no;
+    struct sampler *sampler;       /* owned; NULL if the sequence picks no tokens */
+    struct constraint *constraint; /* owned; fork of the request's constraint; NULL if none */
+    /* arena [1 + n_draft_max, n_mask_word]: masks of constraint before each token that this step
+     * may pick */
     uint32_t *mask;
     size_t n_mask_word;
-    int n_masked; /* rows of mask that are filled */
-    /* mask_within of its state, called before the step. MADE: row 0 of mask. LATER: it is not made yet */
+    int n_masked; /* number of filled rows of mask */
+    /* Result of mask_within for the sequence's state, called before the step. MADE: row 0 of mask
+     * is filled. LATER: the mask is not made yet. */
     enum constraint_made mask_made;
-    struct job *job; /* borrowed: makes its mask (deferred.c); NULL: none */
-    int32_t *draft;  /* [n_draft_max] guessed next tokens: the last n_draft rows of this step */
-    int n_draft_max, n_draft;
-    int n_fresh;  /* tokens that its last step made, at least 1 */
-    bool decodes; /* its rows of this step are decoded ones, not a prompt's */
+    struct job *job; /* borrowed: job that makes the sequence's mask (deferred.c); NULL if none */
+    /* arena [n_draft_max] guessed next tokens: the last plan.n_draft rows of the step */
+    int32_t *draft;
+    int n_draft_max;
+    int n_fresh; /* number of tokens that the sequence's last step made, at least 1 */
     int n_prompt, n_token, n_kv;
-    int n_output;   /* tokens generated so far, the stop token included */
-    int32_t *token; /* [n_token_max] */
+    int n_output;   /* number of tokens generated so far, the stop token included */
+    int32_t *token; /* arena [n_token_max] known tokens */
     int n_token_max;
     int n_emitted; /* prompt rows whose wanted results have been emitted */
 
-    int32_t *page;  /* [n_page_max] */
-    int32_t *host;  /* [n_page_max] host page of page i, -1 if none */
-    uint64_t *name; /* [n_page_max] */
+    int32_t *page;  /* arena [n_page_max] numbers of its pages */
+    int32_t *host;  /* arena [n_page_max] host page of page i, -1 if none */
+    uint64_t *name; /* arena [n_page_max] names of its pages in the prefix cache */
     int n_page_max, n_page, n_hole, n_sealed, n_name, n_host;
-    /* With recurrent state (state.c): slot of the state after n_kv tokens, -1 if none;
-     * state_sealed: it is not written again. */
-    int32_t state_at, host_state;
-    bool state_sealed;
-    /* [1 + n_draft_max] slots that this step writes; the first n_state_to are set */
-    int32_t *state_to;
-    int n_state_to;
-    int32_t snapshot; /* slot of the state after n_snapshot pages, -1 if none */
-    int n_snapshot;
-    int n_cached; /* tokens found in the cache at first admission or while it waited for rows */
+    struct seq_slots slots; /* recurrent state (state.c) */
+    /* number of tokens found in the cache at first admission
+     * or while the sequence waited for rows */
+    int n_cached;
 
-    int row0, n_row;      /* rows in this step's batch */
-    int pos0;             /* position of the first one */
-    int out0, n_out;      /* results in this step's batch */
-    int logits0, hidden0; /* index of its first result of each kind in the batch */
-    int n_logits;         /* results that are logits */
-    int n_pick;           /* logits that pick a token */
-    int n_event;          /* events that the results will make */
-    int n_more;           /* further tokens that may be emitted: forced ones */
+    struct seq_plan plan; /* its part of the step that is planned or computed */
 
-    enum finish finish; /* not NONE: seq_end at the end of the step */
-    /* done, but kept until its batch is done: its last row is recomputed in each step */
+    enum finish finish; /* reason of the end; not NONE: seq_end at the end of the step */
+    enum cause cause;   /* cause of FINISH_ERROR */
+    unsigned forbids;   /* fields of CAUSE_FIELDS, bits FORBIDS_* */
+    /* true: done, but kept until its batch is done; each step recomputes its last row */
     bool padding;
     int32_t stop_id;
-    double sum_logprob; /* of its output; for ranking */
-    struct logprob
-        *record;       /* [max_tokens, 1 + n_logprob] if the group emits at its end, else NULL */
-    struct pick *pick; /* candidates of a beam; NULL: no beam search */
-    bool picked;       /* the candidates are set */
+    double sum_logprob; /* sum of the logprobs of its output, for ranking */
+    /* arena [max_tokens, 1 + n_logprob] logprobs of its output; NULL if the group is not ranked */
+    struct logprob *record;
+    struct pick *pick; /* arena: candidates of a beam; NULL: no beam search */
+    bool picked;       /* true: the candidates are set */
     int n_reached;     /* maximum of n_kv so far */
     int64_t sched_us, first_us, last_us;
-    int64_t admit_us; /* time of the last admission */
+    int64_t admit_us; /* time of the last admission, microseconds */
     struct {
-        int lane;                    /* valid while it runs */
+        int lane;                    /* lane of the trace, valid while the sequence runs */
         int64_t since_us, decode_us; /* start of waiting or running; start of decoding */
-        int n_decoded;               /* tokens decoded since it runs */
-    } traced;                        /* for the trace */
-    struct seq *next;                /* next in the waiting list, oldest first */
+        int n_decoded;               /* number of tokens decoded since the start of running */
+    } traced;                        /* data for the trace */
+    struct seq *next;                /* borrowed: next in the waiting list, oldest first */
 };
 
 struct seq_list {
-    struct seq *head, **tail;
+    struct seq *head, **tail; /* ends of the list; sequences are borrowed from their groups */
     int n;
 };
 
 /* Answer of a ranked group, emitted when all its sequences are done. */
 struct answer {
-    const int32_t *token;         /* [n] */
-    const struct logprob *record; /* [n, 1 + n_logprob] */
+    const int32_t *token; /* borrowed [n] tokens, from the answer's seq or beam */
+    /* borrowed [n, 1 + n_logprob] logprobs, from the answer's seq or beam */
+    const struct logprob *record;
     int n, n_output;
     enum finish finish;
+    enum cause cause;
+    unsigned forbids; /* as in its seq */
     int32_t stop_id;
     float score;
 };
 
-/* A request and its sequences, one per choice or beam. The first one computes the prompt; the
- * others are forked from it when its first logits are available. */
+/* A request and its sequences, one per choice or beam. The first sequence computes the prompt; the
+ * others are forked from it after its first logits are available. */
 struct group {
     struct arena arena;      /* memory of its sequences except their samplers */
     int64_t n_byte;          /* bytes of arena, lists, constraints and samplers, once submitted */
-    struct request *request; /* owned */
-    struct sample_lists *lists; /* owned; NULL: the request has lists already */
-    struct seq *seq;            /* [n_seq] */
-    int n_seq, n_live;          /* n_live: not yet DONE */
+    struct request *request; /* owned; request of the group */
+    struct sample_lists *lists; /* owned; prepared lists; NULL if the request has lists already */
+    struct seq *seq;            /* arena [n_seq] sequences of the group */
+    int n_seq, n_live;          /* number of sequences; number of those that are not yet DONE */
     struct door_place door;
-    int n_preempted; /* preemptions of all its sequences */
+    int n_preempted; /* number of preemptions of all its sequences */
     bool forked;
-    /* reason for which all remaining sequences ended at once: cancelled, timed out */
+    /* reason for which all remaining sequences ended together: cancelled, timed out */
     enum finish ended;
-    bool held;      /* emits nothing before all is done: best_of > n, beams */
-    int n_reserved; /* events that this step's rows will make */
-    double *sum;    /* [d_hidden] sum of the pooled rows, for their mean */
-    struct beam *beam;
-    struct answer *answer; /* [n_answer]; valid when n_live is 0 and the group is ranked */
+    /* true: best_of > n, or beams; emits nothing before all sequences are done */
+    bool ranked;
+    int n_reserved;        /* number of events that the planned rows will make: sum of n_event */
+    double *sum;           /* arena [d_hidden]: sum of the pooled rows, for their mean */
+    struct beam *beam;     /* arena; NULL: no beam search */
+    struct answer *answer; /* arena [n_answer]; valid when n_live is 0 and the group is ranked */
     int n_answer, i_answer, i_token;
-    struct group *next, **at; /* in engine.groups */
-    struct group *next_ended; /* in engine.ended: n_live is 0 */
+    struct group *next, **at; /* links in engine.groups, which owns the groups */
+    struct group *next_ended; /* borrowed; next group in engine.ended, whose n_live is 0 */
 };
 
-/* MASK: a deferred mask is made */
+/* Kinds of messages. MESSAGE_MASK: a deferred mask is made. */
 enum message_kind { MESSAGE_SUBMIT, MESSAGE_CANCEL, MESSAGE_RESET_PREFIX_CACHE, MESSAGE_MASK };
 struct message {
     enum message_kind kind;
-    struct group *group; /* SUBMIT: owned */
-    uint64_t request_id; /* CANCEL        */
-    int choice;          /* CANCEL; -1: all */
+    struct group *group; /* SUBMIT: owned; group to submit */
+    uint64_t request_id; /* CANCEL: id of the request */
+    int choice;          /* CANCEL: index of the choice; -1: all choices */
 };
 
 /* Rows and places of one holder's running sequences in the step that is being planned. */
 struct portion {
-    uint64_t share_id;
+    uint64_t holder;
     int n_running;
-    bool has_prompt;       /* one of them does not decode yet */
-    bool barred;           /* its waiting sequences get no place in this step */
-    double worth;          /* cost of its rows, in rows at position 0 */
-    struct step_load load; /* its rows */
+    bool has_prompt;       /* true: one of the sequences does not decode yet */
+    bool barred;           /* true: the holder's waiting sequences get no place in this step */
+    double worth;          /* cost of the holder's rows, in rows at position 0 */
+    struct step_load load; /* load of the holder's rows */
 };
 struct submission {
-    uint64_t share_id;
-    int64_t us; /* 0: never */
+    uint64_t holder;
+    int64_t us; /* time of the submission, microseconds; 0: never */
 };
 
 struct engine {
     struct executor executor;
-    const struct tokenizer *tokenizer;
-    struct pages *pages; /* owned */
+    const struct tokenizer *tokenizer; /* borrowed; NULL if none */
+    struct pages *pages;               /* owned; pool of KV pages */
     struct spill spill;
-    struct pages *states; /* owned, slots (state.c); NULL: no recurrent state */
+    /* owned; pool of slots (state.c); NULL if the model has no recurrent state */
+    struct pages *states;
     struct spill state_spill;
-    int n_swapped;  /* waiting sequences that have pages in host memory */
+    int n_swapped;  /* number of waiting sequences that have pages in host memory */
     int prompt_max; /* maximum number of prompt tokens; 0: the context */
     bool keep_prefixes;
-    /* steps between two full checks, 0: never; steps since the last one */
+    /* number of steps between two full checks, 0:
+     * never; number of steps since the last full check */
     int check_period, n_unchecked;
     struct policy *policy; /* owned */
     struct stats *stats;   /* owned */
     struct {
-        struct trace *trace; /* owned; NULL: no trace */
-        bool *taken;         /* owned [limits.n_seq]: lanes in use */
-        int64_t n_dropped;   /* events counted in the statistics */
+        struct trace *trace; /* owned; NULL if there is no trace */
+        bool *taken;         /* owned [limits.n_seq]; true: the lane is in use */
+        int64_t n_dropped;   /* number of dropped events counted in the statistics */
     } traced;
-    struct budget budget;  /* rows of prompts in a step with decodes */
+    struct budget budget;  /* limit of the rows of prompts in a step with decodes */
     struct step_load load; /* load of the step in the batch */
     uint64_t n_arrived;
-    int64_t now_us;      /* start of the step */
+    int64_t now_us;      /* time of the start of the step, microseconds */
     double prefill_rate; /* rows per microsecond, a running mean */
-    struct batch batch;  /* owned */
+    struct batch batch;  /* owned; batch of the step */
     struct {
-        int n_row, n_logits;        /* planned for this step */
-        int n_draft;                /* rows of drafts among these */
-        int n_hidden, n_out_logits; /* results in the batch, by kind */
-        int n_late;                 /* running sequences that are late */
-        /* copies of the batch reserved for a sequence that returns from host memory */
+        int n_row, n_logits;        /* numbers of rows and of logits planned for this step */
+        int n_draft;                /* number of rows of drafts among the planned rows */
+        int n_hidden, n_out_logits; /* numbers of results in the batch, by kind */
+        int n_late;                 /* number of running sequences that are late */
+        /* number of copies of the batch reserved for a sequence that returns from host memory */
         int n_copy_kept;
-        bool preempted; /* a sequence was preempted: admit none */
-        bool idle;      /* no running sequence can continue */
-        bool blocked;   /* idle, and running beams wait for waiting ones */
-        bool unmasked;  /* a sequence was admitted whose mask is made in the next step */
-        bool deferred;  /* the policy keeps sequences waiting although there may be room */
+        bool preempted; /* true: a sequence was preempted, so no sequence is admitted */
+        bool idle;      /* true: no running sequence can continue */
+        bool blocked;   /* true: idle, and running beams wait for waiting beams */
+        bool unmasked;  /* true: a sequence was admitted whose mask is made in the next step */
+        bool deferred;  /* true: the policy keeps sequences waiting although there may be room */
     } plan;
-    struct sample_work *work; /* owned */
+    struct sample_work *work; /* owned; scratch of sampling */
     struct drafter drafter;
     bool no_jump_forward;
     float *flat; /* owned f32 [n_vocab] zeros: logits for picks that a constraint decides alone */
-    struct sample_vocab vocab; /* eog owned */
-    int32_t *eog;
+    /* vocabulary of samplers; its pointers are borrowed: eog below, the tokenizer */
+    struct sample_vocab vocab;
+    int32_t *eog;              /* owned [vocab.n_eog] end-of-generation ids */
     struct queue *inbox;       /* owned, of struct message */
-    struct deferred *deferred; /* owned: masks that take longer than a step may */
+    struct deferred *deferred; /* owned; masks that need more work than a step may do */
     struct seq_list waiting;
     struct {
-        struct portion *v; /* owned [limits.n_seq]; [n]: the holders of running sequences */
+        /* owned [limits.n_seq], [n] used: portions of the holders of running sequences */
+        struct portion *v;
         int n;
-        struct submission recent[2]; /* the last holder that submitted, and the last other one */
-        double per_position;         /* what a position that a row attends to adds to its worth */
+        struct submission recent[2]; /* last submission, and last submission of another holder */
+        double per_position;         /* worth that each position adds to a row that attends to it */
     } portions;
-    struct seq **running;     /* owned [limits.n_seq], in rank order */
-    struct seq **order;       /* scratch of planning [limits.n_seq] */
-    struct seq **constrained; /* scratch of sampling [limits.n_seq] */
-    uint64_t n_row_given;     /* rows given to sequences that decode */
+    /* Owned arrays [limits.n_seq] of borrowed sequences: running ones in rank order; scratch of
+     * planning; scratch of sampling. */
+    struct seq **running, **order, **constrained;
+    int64_t forced_work;  /* work that this step may still do for forced tokens */
+    uint64_t n_row_given; /* number of rows given to sequences that decode */
     int n_running;
-    /* ended: groups whose events of the end are pending, freed when no sequence list is walked */
-    struct group *groups, *ended;
-    const int32_t **table; /* scratch of engine_check [limits.n_seq] */
-    int *n_table;
+    struct group *groups; /* owned: list of the submitted groups that are not freed */
+    /* borrowed; list of the groups whose last events are pending (group.c) */
+    struct group *ended;
+    const int32_t **table; /* owned [limits.n_seq]: scratch of engine_check */
+    int *n_table;          /* owned [limits.n_seq]: scratch of engine_check */
     struct door door;
     int64_t contended_us; /* time of the last submission while other requests were open; 0: never */
-    _Atomic int n_open;   /* requests submitted and not yet done */
-    _Atomic bool draining;
     pthread_t thread;
     bool started;
     _Atomic bool quit;
 };
 
+/* Return the time of the engine's clock, microseconds. Any thread. */
 int64_t engine_now(const struct engine *en);
+
+/* ---- step.c ---- */
+
+/* Return the steps between two full checks; 0: never. */
+int step_check_period(const struct engine_options *o);
+/* Begin a step: set en->now_us and the clocks of the pools and the statistics. */
+void step_begin(struct engine *en);
+/* End a step that computes nothing. */
+void step_skip(struct engine *en);
+/* Record the planned batch, and check it if a check is due. */
+void step_planned(struct engine *en);
+/* End a phase of the step: schedule (in step_planned), forward, sample, commit. */
+void step_lap(struct engine *en);
+/* Record the step, train the budget, and check the engine if a check is due. */
+void step_end(struct engine *en);
 
 /* ---- seq.c ---- */
 
-/* Open the group of take_r and its sequences. On failure take_r stays the caller's; ERR_LIMIT: it
- * needs more than byte_max bytes (0: no limit). Any thread. */
-int group_open(struct group **out, const struct engine *en, struct request *take_r,
-               int64_t byte_max, struct err *e);
-void group_close(struct group *g); /* Close g, whose sequences must hold no pages. */
-void list_push(struct seq_list *l, struct seq *s);
-void list_remove(struct seq_list *l, struct seq *s);
+/* Allocate the memory of s in the arena of g. Return false if memory or the arena's limit is
+ * exhausted. Any thread. */
+bool seq_open(struct seq *s, const struct engine *en, struct group *g);
+/* Open the sampler of s. ERR_ARG if the lists of tokens allow none, or for a parameter out of
+ * range; ERR_MEMORY. Any thread. */
+int seq_open_sampler(struct seq *s, const struct engine *en, struct err *e);
 /* Positions [from, to) of the prompt whose results (logits or hidden states) are still wanted; from
  * is n_token if none. K and V before `from` may come from the cache. */
 struct wanted {
     int from, to;
 };
+/* Return the wanted positions of the prompt of s. */
 struct wanted seq_wanted(const struct seq *s);
-uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i); /* needs name[i - 1] */
+/* Return the name of page i; needs name[i - 1]. */
+uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i);
+/* Return true if only tokens of the last step of s are left to compute. */
+bool seq_decodes(const struct seq *s);
+/* Return the number of tokens left to compute; 1 while s decodes. */
+int seq_n_left(const struct seq *s);
+void seq_wait(struct engine *en, struct seq *s); /* Move s to WAITING. */
+/* Move s to RUNNING, for which there must be room. */
+void seq_run(struct engine *en, struct seq *s);
+/* Move the running s to WAITING, or end it if it is padding. */
+void seq_preempt(struct engine *en, struct seq *s);
+/* Move s to IDLE and release everything that it holds. s may continue later. */
+void seq_idle(struct engine *en, struct seq *s);
+void seq_end(struct engine *en, struct seq *s, enum finish f); /* Move s to DONE. */
+/* End the batch if all running sequences are padding. */
+void seq_end_padding(struct engine *en);
+/* Copy the tokens and the state of the parent to the child. */
+void seq_copy(struct seq *child, const struct seq *parent);
+/* Run the child on its parent's pages, or move it to WAITING if there is no place. */
+void seq_follow(struct engine *en, struct seq *child, const struct seq *parent);
+
+/* ---- group.c ---- */
+
+/* Open the group of take_r and its sequences. On failure the caller keeps take_r. ERR_LIMIT if the
+ * group needs more than byte_max bytes (0: no limit). Any thread. */
+int group_open(struct group **out, const struct engine *en, struct request *take_r,
+               int64_t byte_max, struct err *e);
+void group_close(struct group *g); /* Close g, whose sequences must hold no pages. */
+void group_submit(struct engine *en, struct group *take_g);
+/* Cancel a choice of a request; choice -1: all choices. */
+void group_cancel(struct engine *en, uint64_t request_id, int choice);
+/* End the live sequences of g with finish f. */
+void group_end(struct engine *en, struct group *g, enum finish f);
+/* End the requests that are past their deadline or refused. */
+void group_end_expired(struct engine *en);
+/* Fork the choices of g. logits, mask: those of the first sequence. */
+void group_fork(struct engine *en, struct group *g, const float *logits, const uint32_t *mask);
+/* End all choices except the first with an error, before they are forked. */
+void group_fail(struct engine *en, struct group *g);
+/* Emit the last events of groups without live sequences, and free the groups whose events had room.
+ * Return true if the queues had room for some events. */
+bool group_reap_all(struct engine *en);
+
+/* ---- rank.c ---- */
+
+/* Set s's rank for this step. */
+void rank_seq(struct engine *en, struct seq *s);
+/* Return the reason for which s cannot have rows in this step. */
+enum stall rank_stall(const struct engine *en, const struct seq *s);
+/* Return true if a ranks before b in this step. */
+bool rank_before(const struct seq *a, const struct seq *b);
+/* Insert s into the running sequences in rank order. */
+void rank_insert(struct engine *en, struct seq *s);
+/* Rank the running sequences for a new step. */
+void rank_running(struct engine *en);
+
+/* ---- plan.c ---- */
+
+/* Clear the planned rows of s, and the events reserved for them. */
+void plan_clear(struct seq *s);
+void plan_undo(struct engine *en, struct seq *s); /* Remove the rows of s from the step. */
+/* Plan the rows of sequences that decode. This may preempt sequences ranked after them. */
+void plan_decodes(struct engine *en);
+/* Compute the load of the planned decodes. */
+void plan_load(struct engine *en);
+/* Plan up to half of the rows for prompts that are shorter than the first one. */
+void plan_short(struct engine *en);
+/* Plan prompts, and sequences that were admitted with one token left. */
+void plan_prompts(struct engine *en);
+/* Plan rows of padding sequences in the remaining room of the step. */
+void plan_padding(struct engine *en);
+
+/* ---- admit.c ---- */
+
+/* Admit waiting sequences in rank order while there is room. */
+void admit_waiting(struct engine *en);
 
 /* ---- sched.c ---- */
 
-void sched_submit(struct engine *en, struct group *take_g);
-void sched_cancel(struct engine *en, uint64_t request_id, int choice);
-/* Fill en->batch. Returns false if there is nothing to compute or copy. */
+/* Fill en->batch. Return false if there is nothing to compute or copy. */
 bool sched_next(struct engine *en);
 void sched_commit(struct engine *en); /* Finish the step after its events have been pushed. */
-/* seq_wait: move s to WAITING. seq_run: move s to RUNNING, for which there must be room; it
- * acquires further pages as it grows. */
-void seq_wait(struct engine *en, struct seq *s);
-void seq_run(struct engine *en, struct seq *s);
-void seq_preempt(struct engine *en, struct seq *s);
-/* Release everything that s holds; s may continue later. */
-void seq_idle(struct engine *en, struct seq *s);
-void seq_end(struct engine *en, struct seq *s, enum finish f);
-void sched_end_group(struct engine *en, struct group *g, enum finish f);
 
 /* ---- portion.c ---- */
 
+/* Allocate the portions of en. ERR_MEMORY; portion_close is still called. */
 int portion_open(struct engine *en, struct err *e);
+/* Free the portions of en. Safe if portion_open failed. */
 void portion_close(struct engine *en);
-void portion_submitted(struct engine *en,
-                       uint64_t share_id); /* Record a submission of the holder. */
+void portion_submitted(struct engine *en, uint64_t holder); /* Record a submission of the holder. */
+/* Count s, which begins to run, in the portion of its holder. */
 void portion_run(struct engine *en, const struct seq *s);
+/* Remove s, which stops running, from the portion of its holder. */
 void portion_run_end(struct engine *en, const struct seq *s);
 void portion_begin(struct engine *en); /* Start the plan of a step. */
-/* Return whether other holders are active. */
+/* Return true if holders other than that of s are active. */
 bool portion_bounded(const struct engine *en, const struct seq *s);
-/* Return how many of n rows s may have in this step, given the other rows of its holder; n if no
- * other holder is active. */
+/* Return the number of rows in [0, n] that s may have in this step next to the other rows of its
+ * holder. Return n if no other holder is active. */
 int portion_rows(const struct engine *en, const struct seq *s, int n, bool prompt);
-/* Return the rows of its prompt that the budget may not cut. */
+/* Return the number of rows of the prompt of s that the budget may not cut. */
 int portion_free(const struct engine *en, const struct seq *s);
+/* Add n_row planned rows of s to the portion of its holder. */
 void portion_take(struct engine *en, const struct seq *s, int n_row, bool prompt);
-/* Return whether its holder has all its places. */
+/* Return true if the holder of s has all its places. */
 bool portion_full(const struct engine *en, const struct seq *s);
-/* Skip the waiting sequences of its holder in this step. */
+/* Skip the waiting sequences of the holder of s in this step. */
 void portion_bar(struct engine *en, const struct seq *s);
+/* Return true if the holder of s is skipped in this step (portion_bar). */
 bool portion_barred(const struct engine *en, const struct seq *s);
 
 /* ---- hold.c ---- */
 
-/* Acquire pages for the next n rows of s and make its open page exclusive. Returns the number of
+/* Acquire pages for the next n rows of s and make its open page exclusive. Return the number of
  * rows that have pages; *lacks: preempting another sequence would allow more. */
 int hold_rows(struct engine *en, struct seq *s, int n, bool *lacks);
-/* Acquire pages for up to n rows after those planned, without preempting. Returns for how many
- * rows. */
+/* Acquire pages for up to n rows after those planned, without preempting. Return the number of rows
+ * that have pages. */
 int hold_more(struct engine *en, struct seq *s, int n);
-/* Return the pages that admitting s would take from the free ones, as far as its known tokens need
- * them (hold_need), and the pages that a running s still needs for them (hold_reserved). */
+/* Return the number of free pages that admitting s would take for its known tokens. */
 int hold_need(const struct engine *en, const struct seq *s);
+/* Return the number of pages that the running s still needs for its known tokens. */
 int hold_reserved(const struct engine *en, const struct seq *s);
-/* Return the pages that preempting `last` would free for s: held by `last` alone and not in s's
- * prefix. */
+bool hold_holds(const struct seq *s); /* Return true if the running s holds pages or a state. */
+/* Return the number of pages that preempting `last` would free for s: pages held by `last` alone
+ * and not in s's prefix. */
 int hold_freed(const struct engine *en, const struct seq *last, const struct seq *s);
-/* Return the fewest pages with which a sequence of n tokens can be computed. */
+/* Return the minimum number of pages with which a sequence of n tokens can be computed. */
 int hold_least(const struct engine *en, int n);
-/* Find the prefix of s on admission, or return its pages from host memory. */
+/* Find the prefix of s on admission, or copy its pages back from host memory. */
 void hold_acquire(struct engine *en, struct seq *s);
-/* Adopt prompt pages that other sequences sealed since admission. Returns the number of their
- * tokens. */
+/* Adopt prompt pages that other sequences sealed since the admission of s. Return the number of
+ * tokens in these pages. */
 int hold_catch_up(struct engine *en, struct seq *s);
-int hold_copies(const struct seq *s); /* Return the copies that bring it back from host memory. */
-/* Return whether the batch has room for its copies. */
+/* Return the number of copies that bring s back from host memory. */
+int hold_copies(const struct seq *s);
+/* Return true if the batch has room for the copies of s. */
 bool hold_can_acquire(const struct engine *en, const struct seq *s);
-/* Seal full pages and drop pages before the window. */
+/* Seal the full pages of s and drop its pages before the window. */
 void hold_commit(struct engine *en, struct seq *s);
-void hold_drop(struct engine *en, struct seq *s); /* Release all pages. */
-/* Preempt by swap or by recomputation, whichever costs less. */
+void hold_drop(struct engine *en, struct seq *s); /* Release all pages of s. */
+/* Preempt s by swap or by recomputation, whichever costs less. */
 void hold_preempt(struct engine *en, struct seq *s);
 /* Share the parent's pages with child. */
 void hold_fork(struct engine *en, struct seq *child, const struct seq *parent);
-/* Estimate how many of its tokens the cache has. */
+/* Return an estimate of the number of tokens of s that the cache has. */
 int hold_cached(const struct engine *en, const struct seq *s);
-/* Return what bringing it back after a preemption would cost. */
+/* Return the cost of bringing s back after a preemption, in microseconds. */
 int64_t hold_return_us(const struct engine *en, const struct seq *s);
 
-/* Add a copy to the step; the caller has checked that there is room. */
+/* Add a copy to the step; the caller must have checked that there is room. */
 void hold_copy(struct engine *en, int kind, int32_t src, int32_t dst);
 
 /* ---- state.c; for a model without recurrent state: no effect, always room ---- */
 
-/* Return whether the state after n pages of s is cached (true for n = 0). */
+/* Return true if the state after n pages of s is cached (true for n = 0). */
 bool state_is_cached(const struct engine *en, const struct seq *s, int n);
-/* Continue s from that state, which state_is_cached has found. */
+/* Continue s from the state after n of its pages, which state_is_cached has found. */
 void state_find(struct engine *en, struct seq *s, int n);
-/* Return false if s lacks a slot. */
+/* Return true if s has or can get a slot for its next state. */
 bool state_may_own(const struct engine *en, const struct seq *s);
-/* Plan the slot that receives the state after its known tokens. */
+/* Plan the slot that receives the state after the known tokens of s. */
 void state_own(struct engine *en, struct seq *s);
-/* Plan slots for up to n rows of a draft. Returns for how many. */
+/* Plan slots for up to n rows of a draft. Return the number of rows that have slots. */
 int state_more(struct engine *en, struct seq *s, int n);
-/* Write the planned slots into the batch. */
+/* Write the planned slots of s into the batch. */
 void state_rows(struct engine *en, struct seq *s, int iseq);
 /* Adopt the state after row i of the draft (0: after the known tokens). */
 void state_adopt(struct engine *en, struct seq *s, int i);
-/* Drop the slots of rows that will not be computed. */
+/* Drop the planned slots of s, whose rows will not be computed. */
 void state_unplan(struct engine *en, struct seq *s);
 /* Make states after whole pages findable and drop unused slots. */
 void state_commit(struct engine *en, struct seq *s);
+/* Release the slots of s. */
 void state_drop(struct engine *en, struct seq *s);
+/* Share the state of the parent with the child. */
 void state_fork(struct engine *en, struct seq *child, const struct seq *parent);
-/* Return the free slots left after admitting one more sequence if only the first n_running running
- * ones stayed. */
+/* Return the number of free slots left after admitting one more sequence if only the first
+ * n_running running sequences stayed. */
 int states_left(const struct engine *en, int n_running);
-int states_least(int n_seq); /* Return the slots that n_seq sequences need. */
-/* Return whether host memory has room for its state. */
+int states_least(int n_seq); /* Return the number of slots that n_seq sequences need. */
+/* Return true if host memory has room for the state of s. */
 bool state_can_swap_out(const struct engine *en, const struct seq *s);
+/* Copy the state of s to host memory, which state_can_swap_out has found room in. */
 void state_swap_out(struct engine *en, struct seq *s);
+/* Restore the state of s from the cache, or from host memory. */
 void state_swap_in(struct engine *en, struct seq *s);
-void state_drop_host(struct engine *en, struct seq *s); /* Release its state in host memory. */
+void state_drop_host(struct engine *en, struct seq *s); /* Release the state of s in host memory. */
 
 /* ---- constraint.c ---- */
 
-/* Fork the request's constraint, which must exist. */
+/* Fork the request's constraint, which must exist. s owns the fork. ERR_MEMORY. */
 int constraint_open(struct seq *s, struct err *e);
+/* Close the constraint of s and cancel its job. No effect if s has none. */
 void constraint_close(struct seq *s);
 /* Make the masks of running sequences before the step is planned: each within a step's work, or by
- * a job (deferred.c). Returns true if a job made progress on this thread. */
+ * a job (deferred.c). Return true if a job made progress on this thread. */
 bool constraint_prepare(struct engine *en);
-/* Make the mask of s, which was admitted. Returns false if it needs a job, in the next step. */
+/* Make the mask of s, which was admitted. Return false if the mask needs a job in the next step. */
 bool constraint_admit(const struct engine *en, struct seq *s);
-/* Return whether s may have no rows in this step: a job may be using its constraint. */
+/* Return true if s may have no rows in this step: a job may be using its constraint. */
 bool constraint_waits(const struct engine *en, const struct seq *s);
-bool constraint_accept(struct seq *s, int32_t token); /* true if s has none */
+/* Accept the token in the constraint of s; true if s has no constraint. */
+bool constraint_accept(struct seq *s, int32_t token);
+/* Return the cause of a failure of the constraint of s. */
+enum cause constraint_cause(const struct seq *s);
+/* Return true if the request's lists forbid tokens that a text may contain. min_tokens forbids stop
+ * tokens; no text contains those of the model. */
+bool constraint_lists_forbid(const struct group *g);
+/* Copy the state of the constraint of `from`, another sequence of the group. */
 void constraint_follow(struct seq *s, const struct seq *from);
 /* Fill the masks of those of v [n] that pick in this step. */
 void constraint_masks(struct engine *en, struct seq **v, int n);
 bool constraint_lacks(const struct seq *s,
-                      int i); /* Return whether the mask before pick i failed. */
-/* Return whether pick i > 0 is left to the next step: its mask may need too much work for this one. */
+                      int i); /* Return true if the mask before pick i failed. */
+/* Return true if pick i > 0 is left to the next step, because its mask may need too much work for
+ * this step. */
 bool constraint_defers(const struct seq *s, int i);
-/* Return the mask before pick i; NULL: s has no constraint. */
+/* Return the mask before pick i; NULL if s has no constraint. */
 const uint32_t *constraint_mask(const struct seq *s, int i);
 /* Return a mask of token alone, in the memory of mask 0. */
 const uint32_t *constraint_mask_of(const struct seq *s, int32_t token);
-int constraint_forced(const struct engine *en, const struct seq *s, int32_t *token, int n);
-/* Return how many of the tokens are allowed one after another. */
+/* Set token [n] to the tokens that must come next. Return their number, in [0, n]. */
+int constraint_forced(struct engine *en, const struct seq *s, int32_t *token, int n);
+/* Return the number of the first tokens that are allowed one after another. */
 int constraint_allows(struct seq *s, const int32_t *token, int n);
 
 /* ---- deferred.c ---- */
 
 struct job;
-/* n_max: maximum number of jobs */
+/* Open the jobs of deferred masks. n_max: maximum number of jobs. inbox is borrowed until
+ * deferred_close, which the caller calls in any case. ERR_MEMORY. */
 int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct err *e);
 void deferred_close(struct deferred *w); /* NULL is allowed */
-/* Make the mask of s in a job. Returns false if there is no memory or place for it. */
+/* Return true if there is no place for another job. */
+bool deferred_full(const struct engine *en);
+/* Make the mask of s in a job. Return false if there is no place for a job, or memory is
+ * exhausted. */
 bool deferred_put(struct engine *en, struct seq *s);
-/* Give the masks that are made to their sequences. Returns true if a job was worked on here. */
+/* Move the finished masks to their sequences. Return true if this call worked on a job. */
 bool deferred_collect(struct engine *en);
-/* Return whether a job uses `shared`, of a constraint. */
+/* Return true if a job uses `shared` of a constraint. */
 bool deferred_uses(const struct engine *en, const void *shared);
-void deferred_cancel(struct job *j); /* Its sequence ends; NULL is allowed. */
+void deferred_cancel(struct job *j); /* Cancel j, whose sequence ends; NULL is allowed. */
 
 /* ---- draft.c ---- */
 
-bool seq_decodes(const struct seq *s);
-int seq_n_left(const struct seq *s); /* Return the tokens left to compute; 1 while it decodes. */
-/* Plan rows of guesses in the rest of the step. Preempts no sequence. */
+/* Plan rows of guesses in the remaining room of the step. Preempt no sequence. */
 void draft_plan(struct engine *en);
 
 /* ---- emit.c ---- */
 
-/* Return how many events its reply queue can still take in this step. */
+/* Return the number of events for which the reply queue of g has room in this step. */
 int emit_room(const struct group *g);
-/* Return how many events these results will make. */
+/* Return the number of events that n_prompt_out prompt results and n_pick picks will make. */
 int emit_events(const struct seq *s, int n_prompt_out, int n_pick);
-/* Return the part of emit_room of one of its group's live sequences. */
+/* Return the part of emit_room that each live sequence of the group of s has. */
 int emit_part(const struct seq *s);
-/* Return whether each token that it picks needs logits. */
+/* Return true if each token that s picks needs logits. */
 bool emit_needs_logits(const struct seq *s);
+/* Pick the tokens of the step from its results, and emit them. out: results of forward. */
 void sample_rows(struct engine *en, struct model_out out);
+/* Emit EVENT_CHOICE of s, which has ended. */
 void emit_choice(const struct engine *en, const struct seq *s);
-bool emit_answers(const struct engine *en, struct group *g); /* Returns true if all are emitted. */
+/* Emit the answers of g as its queue has room. Return true if all are emitted. */
+bool emit_answers(const struct engine *en, struct group *g);
+/* Emit EVENT_DONE of g, and count its answer. */
 void emit_done(struct engine *en, const struct group *g);
 void emit_count(struct engine *en, struct seq *s); /* Count a generated token. */
-/* mask: allowed tokens; NULL: all */
+/* Pick a token of s and emit it. mask: allowed tokens; NULL: all tokens. */
 void emit_pick(struct engine *en, struct seq *s, const float *logits, const uint32_t *mask);
-/* Pick the tokens that are forced after its pick. */
+/* Pick the tokens that are forced after the pick of s. */
 void emit_forced(struct engine *en, struct seq *s);
+/* Return true if the token ends a choice of r. */
 bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id);
 
 /* ---- record.c: events for a trace ---- */
 
+/* Open the trace of o; no effect if o has no path. ERR_IO if the file cannot be opened or written,
+ * ERR_MEMORY. */
 int record_open(struct engine *en, const struct engine_options *o, struct err *e);
+/* Close the trace. Safe if record_open failed. */
 void record_close(struct engine *en);
-void record_wait(struct engine *en, struct seq *s);           /* It starts to wait. */
-void record_wait_end(struct engine *en, const struct seq *s); /* It runs next, or is done. */
+void record_wait(struct engine *en, struct seq *s); /* Record that s starts to wait. */
+/* Record the end of the wait of s: it runs next, or is done. */
+void record_wait_end(struct engine *en, const struct seq *s);
+/* Record that s begins to run, and take a lane for it. */
 void record_run(struct engine *en, struct seq *s);
-void record_run_end(struct engine *en, struct seq *s); /* It is done, or waits again. */
-void record_rows(struct engine *en, struct seq *s);    /* Its rows of this step are computed. */
+/* Record the end of the run of s: it is done, or waits again. */
+void record_run_end(struct engine *en, struct seq *s);
+/* Record that the rows of s in this step are computed. */
+void record_rows(struct engine *en, struct seq *s);
+/* Record the end of the request of g. done: its last event. */
 void record_done(struct engine *en, const struct group *g, const struct event *done);
+/* Record the end of a step. b: NULL if nothing was computed. */
 void record_step(struct engine *en, const struct batch *b, const struct stats_level *l);
 
 /* ---- pooling.c ---- */
 
+/* Validate the pooling of r. ERR_UNSUPPORTED if the model returns no hidden states. */
 int pooling_check(const struct engine *en, const struct request *r, struct err *e);
-bool pooling_open(struct group *g, const struct engine *en); /* false: no memory */
-/* hidden: f32 [d_hidden] of the row at pos, which is the next wanted one */
+/* Allocate the sum of g for pooling. Return false if memory is exhausted. */
+bool pooling_open(struct group *g, const struct engine *en);
+/* Add a row of s. hidden: f32 [d_hidden] of the row at pos, which is the next wanted row. */
 void pooling_row(const struct engine *en, struct seq *s, int pos, const float *hidden);
-
-/* ---- group.c ---- */
-
-void seq_copy(struct seq *child, const struct seq *parent);
-void seq_follow(struct engine *en, struct seq *child, const struct seq *parent);
-/* logits, mask: of the first sequence */
-void group_fork(struct engine *en, struct group *g, const float *logits, const uint32_t *mask);
-/* End all choices but the first one with an error, before they are forked. */
-void group_fail(struct engine *en, struct group *g);
-void group_rank(struct engine *en, struct group *g); /* Set the answers of a group that is done. */
 
 /* ---- beam.c ---- */
 
+/* Validate the beam search of r. ERR_LIMIT if its beams do not fit together. Any thread. */
 int beam_check(const struct engine *en, const struct request *r, struct err *e);
-bool beam_open(struct group *g, const struct engine *en); /* false: no memory */
+/* Open the beam search of g. Return false if memory is exhausted. */
+bool beam_open(struct group *g, const struct engine *en);
+/* Store the best continuations of s. logits: f32 [n_vocab] after its last token. */
 void beam_pick(struct engine *en, struct seq *s, const float *logits);
 /* Advance every group whose beams all have their continuations. */
 void beam_advance(struct engine *en);

@@ -93,7 +93,7 @@ TEST(greedy_continuation_equals_transformers)
 
 enum { N_REQUEST = 20 };
 
-/* Make request i: its own part of the tokens, length, temperature and seed. */
+/* Make request i, with a part of the tokens, length, temperature and seed that depend on i. */
 static struct request *request_i(int i, const struct buf *ids, struct queue *q)
 {
     struct request *r = make((const int32_t *)ids->data + i, 3 + i * 7 % 50, 5 + i % 13, q);
@@ -167,7 +167,7 @@ TEST(a_static_batch_computes_everyone_until_the_last_is_done)
                                   .batch = {.n_row = 64, .n_seq = 4, .n_out = 16}},
                             .e = {.queue_max = 32, .scheduler = "static", .no_prefix_cache = true}};
     NEED_OK(golden_open(&r, &o, &e), &e);
-    static const int length[] = {3, 20, 9, 5, 4}; /* the last one waits for the next batch */
+    static const int length[] = {3, 20, 9, 5, 4}; /* the last request waits for the next batch */
     struct queue *q[5];
     static struct transcript t[5];
     memset(t, 0, sizeof t);
@@ -182,8 +182,8 @@ TEST(a_static_batch_computes_everyone_until_the_last_is_done)
         for (int i = 0; i < 5; i++)
             drain(q[i], &t[i]), n_done += i < 4 && t[i].n_done && n_full < 19;
     }
-    EXPECT_INT(n_full, 19); /* after the prompts' step, until the longest is done */
-    EXPECT_INT(n_done, 0);  /* and none is before */
+    EXPECT_INT(n_full, 19); /* steps after the prompts' step, until the longest request is done */
+    EXPECT_INT(n_done, 0);  /* no request is done before */
     for (int i = 0; i < 5; i++) {
         EXPECT(t[i].n == length[i] && t[i].n_done == 1 && t[i].finish == FINISH_LENGTH);
         queue_close(q[i]);
@@ -208,7 +208,7 @@ TEST(a_follow_up_computes_its_new_tokens_and_one_page_at_most)
         NEED_OK(engine_submit(r.en, make(history, n, 17, q), &e), &e);
         while (engine_step(r.en)) drain(q, &t);
         drain(q, &t);
-        /* 5 new, the last answer's open page, its last token */
+        /* 5 new tokens, the open page of the last answer, and its last token */
         if (turn > 0) EXPECT(t.usage.n_prompt - t.usage.n_cached <= 5 + 16 + 1);
         memcpy(history + n, t.id, (size_t)t.n * sizeof *history);
         n += t.n;
@@ -264,7 +264,8 @@ TEST(cancelling_frees_pages_within_a_step)
         id[i] = rq[i]->id;
         NEED_OK(engine_submit(r.en, rq[i], &e), &e);
     }
-    engine_step(r.en); /* all are admitted; 0 is in its prompt and has the whole step */
+    /* all requests are admitted; request 0 is in its prompt and has the whole step */
+    engine_step(r.en);
     EXPECT_INT(pages_n_free(r.en->pages), 15);
     EXPECT_INT(engine_n_running(r.en), 3);
     engine_cancel(r.en, id[0]);
@@ -272,7 +273,7 @@ TEST(cancelling_frees_pages_within_a_step)
     engine_cancel(r.en, id[2]);
     engine_cancel(r.en, 999999);
     engine_step(r.en);
-    EXPECT_INT(pages_n_free(r.en->pages), 15); /* of 1 now */
+    EXPECT_INT(pages_n_free(r.en->pages), 15); /* pages of request 1 */
     EXPECT_INT(engine_n_running(r.en), 1);
     EXPECT_INT(engine_n_waiting(r.en), 0);
     for (int i = 0; i < 3; i++) {
@@ -319,12 +320,18 @@ TEST(requests_that_cannot_be_are_refused_by_name)
     rq->params.top_p = 7;
     EXPECT_INT(engine_submit(r.en, rq, &e), ERR_ARG);
     EXPECT(strcmp(e.field, "top_p") == 0);
+    rq->params.top_p = 1;
+    for (int i = -1; i < 2; i += 2) { /* the model has no adapter */
+        rq->adapter = i;
+        EXPECT_INT(engine_submit(r.en, rq, &e), ERR_ARG);
+        EXPECT(strcmp(e.field, "adapter") == 0);
+    }
     request_close(rq);
     for (int i = 0; i < 32; i++) NEED_OK(engine_submit(r.en, make(ids, 5, 1, q), &e), &e);
     rq = make(ids, 5, 1, q);
     EXPECT_INT(engine_submit(r.en, rq, &e), ERR_BUSY);
     request_close(rq);
-    golden_close(&r); /* while all of them are still in the inbox */
+    golden_close(&r); /* close while all requests are still in the inbox */
     queue_close(q);
 }
 
@@ -354,8 +361,9 @@ TEST(whether_a_request_may_come_changes_nothing)
 
 TEST(requests_hold_so_much_memory_at_most)
 {
-    /* Goal: memory of requests besides pages is bounded, for every n, and released; a request that
-     * alone needs more is rejected for good. The limit applies before the memory is allocated. */
+    /* Goal: memory of requests besides pages is bounded for every n, and released. A request that
+     * alone needs more is rejected with ERR_LIMIT. The limit applies before the memory is
+     * allocated. */
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     struct rig r;
     struct err e;
@@ -389,14 +397,14 @@ TEST(requests_hold_so_much_memory_at_most)
     EXPECT_INT(door_bytes(&r.en->door), 0);
     NEED_OK(engine_submit(r.en, make(ids, 5, 200, q), &e), &e);
     EXPECT(door_bytes(&r.en->door) > 0);
-    const struct request own = {.share_id = 1, .share_weight = 1},
-                         other = {.share_id = 2, .share_weight = 1};
+    const struct request own = {.holder = 1, .holder_weight = 1},
+                         other = {.holder = 2, .holder_weight = 1};
     enum { ANSWERS = LIMIT / 4, MOST = ANSWERS - ANSWERS / 8 }; /* limits of the answers */
     EXPECT_INT(engine_reserve(r.en, &own, ANSWERS + 1, &e), ERR_LIMIT);
     NEED_OK(engine_reserve(r.en, &own, MOST, &e), &e);
     EXPECT_INT(engine_reserve(r.en, &own, 1, &e), ERR_BUSY);
     NEED_OK(engine_reserve(r.en, &other, ANSWERS - MOST, &e),
-            &e); /* one holder leaves room to others */
+            &e); /* the limit of one holder, which leaves room to others */
     engine_unreserve(r.en, 1, MOST);
     engine_unreserve(r.en, 2, ANSWERS - MOST);
     EXPECT_INT(door_answer_bytes(&r.en->door), 0);

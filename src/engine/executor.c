@@ -15,8 +15,9 @@ static int64_t now_us(void *ctx)
     return time_us();
 }
 
-/* Until the engine has measured it, and the rate of copies between pages and host memory, 4 GB/s:
- * one thread's memcpy while others compute. Both only decide how a sequence is preempted. */
+/* prefill_rate: rows per microsecond until the engine has measured them. copy_rate: between pages
+ * and host memory, 4 GB/s, one thread's memcpy while others compute. Both rates only determine how
+ * a sequence is preempted. */
 static const double prefill_rate = 1e-4, copy_rate = 4000;
 
 struct executor executor_of_model(struct model *m)

@@ -1,7 +1,8 @@
-/* fake_test.c - goal: engine tests detect at once when a sequence reads K and V of another one. See
- * fake_test.h. */
+/* fake_test.c - goal: engine tests immediately detect that a sequence reads K and V of another
+ * sequence. See fake_test.h. */
 #include "fake_test.h"
 
+#include "base/check.h"
 #include "base/rng.h"
 
 #include <stdlib.h>
@@ -20,18 +21,33 @@ void fake_logits(uint64_t h, float *logits)
     for (int i = 0; i < 4; i++) logits[(h >> (i * 8)) % (FAKE_VOCAB - 1)] += 5.0f - (float)i * 0.7f;
 }
 
-static void do_copies(struct fake *f, const struct batch *b)
+static void copy_page(const struct fake *f, struct fake_cell *to, int32_t dst,
+                      const struct fake_cell *from, int32_t src)
 {
-    for (int i = 0; i < b->n_copy; i++) {
-        const struct batch_copy *c = &b->copy[i];
-        if (c->kind == COPY_STATE_OUT) f->host_state[c->dst] = f->state[c->src];
-        if (c->kind == COPY_STATE_IN) f->state[c->dst] = f->host_state[c->src];
-        f->n_state_in += c->kind == COPY_STATE_IN;
-        if (c->kind == COPY_STATE_OUT || c->kind == COPY_STATE_IN) continue;
-        struct fake_cell *from = c->kind == COPY_IN ? f->host : f->cell;
-        struct fake_cell *to = c->kind == COPY_OUT ? f->host : f->cell;
-        memcpy(to + c->dst * f->page_rows, from + c->src * f->page_rows,
-               (size_t)f->page_rows * sizeof *to);
+    memcpy(to + dst * f->page_rows, from + src * f->page_rows, (size_t)f->page_rows * sizeof *to);
+}
+
+static void do_copy(struct fake *f, const struct batch_copy *c)
+{
+    switch (c->kind) {
+    case COPY_KV:
+        copy_page(f, f->cell, c->dst, f->cell, c->src);
+        break;
+    case COPY_OUT:
+        copy_page(f, f->host, c->dst, f->cell, c->src);
+        break;
+    case COPY_IN:
+        copy_page(f, f->cell, c->dst, f->host, c->src);
+        break;
+    case COPY_STATE_OUT:
+        f->host_state[c->dst] = f->state[c->src];
+        break;
+    case COPY_STATE_IN:
+        f->state[c->dst] = f->host_state[c->src];
+        f->n_state_in++;
+        break;
+    default:
+        CHECK(false, "a copy of kind %d", c->kind);
     }
 }
 
@@ -40,14 +56,15 @@ int fake_first_visible(const struct fake *f, int pos)
     return f->window && pos >= f->window ? pos - f->window + 1 : 0;
 }
 
-/* Return the cell of position p of sequence s; NULL: a hole. */
+/* Return the cell of position p of sequence s; NULL if its page is a hole. */
 static struct fake_cell *cell_at(const struct fake *f, const struct batch *b, int s, int p)
 {
     int32_t page = b->page[s * b->page_stride + p / f->page_rows];
     return page < 0 ? NULL : &f->cell[page * f->page_rows + p % f->page_rows];
 }
 
-/* Return what the row of sequence s at pos attends to, from its pages. */
+/* Return the hash of the tokens that the row of sequence s at pos attends to,
+ * read from its pages. */
 static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int pos)
 {
     uint64_t h = 1;
@@ -113,7 +130,7 @@ static struct model_out forward(void *ctx, const struct batch *b)
     struct fake *f = ctx;
     const char *wrong = batch_check(b, FAKE_VOCAB, f->n_page, f->page_rows);
     if (wrong) f->wrong = wrong;
-    do_copies(f, b);
+    for (int i = 0; i < b->n_copy; i++) do_copy(f, &b->copy[i]);
     for (int s = 0; s < b->n_seq && f->limits.n_state; s++) go_on(f, b, s);
     for (int s = 0; s < b->n_seq; s++)
         for (int row = b->row0[s]; row < b->row0[s + 1]; row++) write_row(f, b, s, row);

@@ -1,8 +1,8 @@
 /* fake_test.h - a model whose K and V can be checked, on a virtual clock. K and V of a token are
- * the token, its position and a hash of all tokens up to it, stored at the slots of the batch.
- * Logits are a hash of the prefix in the page table, so wrong K and V give a wrong token. It also
- * reports batches with a page whose content was never written, a write to a shared page, or a read
- * of a hole. */
+ * the token, its position and a hash of all tokens up to it. They are stored at the slots of the
+ * batch. Logits are a hash of the prefix in the page table, so wrong K and V give a wrong token.
+ * The fake model also reports batches with a page whose content was never written, a write to a
+ * shared page, or a read of a hole. */
 #ifndef QUOTH_ENGINE_FAKE_TEST_H
 #define QUOTH_ENGINE_FAKE_TEST_H
 
@@ -15,32 +15,32 @@ struct fake_cell {
     uint64_t prefix; /* hash of all tokens up to here, as K and V depend on all of them */
 };
 
-/* Recurrent state: number and hash of all tokens. */
+/* Recurrent state: number of all tokens, and their hash. */
 struct fake_state {
     int n_token;
     uint64_t hash;
 };
 
-/* Set by the test before fake_open: limits, n_page, page_rows, n_host_page, window, and the clock's
- * behaviour. */
+/* Fake model. The test sets before fake_open: limits, n_page, page_rows, n_host_page, window, and
+ * the clock's behaviour. */
 struct fake {
     struct batch_limits limits;
     int n_page, page_rows, n_host_page, window;
-    int n_host_state; /* with limits.n_state: the model has recurrent state too */
-    bool no_kv;       /* the model has only recurrent state: window is 1 */
-    int jump_every;   /* one step in this number takes up to 200 ms more; 0: none */
-    uint64_t rng;     /* of the jumps */
-    int64_t now_us;
-    struct pool *pool;                  /* borrowed; NULL: none */
-    struct fake_cell *cell;             /* owned [n_page * page_rows] */
-    struct fake_cell *host;             /* owned [n_host_page * page_rows] */
-    struct fake_state *state;           /* owned [limits.n_state] */
-    struct fake_state *host_state;      /* owned [n_host_state] */
-    uint64_t *behind;                   /* owned [n_row] the state after each row of the step */
-    float *logits;                      /* owned [n_out, FAKE_VOCAB] */
+    int n_host_state;              /* with limits.n_state: the model has recurrent state too */
+    bool no_kv;                    /* true: the model has only recurrent state; window is 1 */
+    int jump_every;                /* one step in this number takes up to 200 ms more; 0: none */
+    uint64_t rng;                  /* state of the random numbers of the jumps */
+    _Atomic int64_t now_us;        /* a caller of engine_submit reads it during a step */
+    struct pool *pool;             /* borrowed; NULL if none */
+    struct fake_cell *cell;        /* owned [n_page * page_rows] cells of the pages */
+    struct fake_cell *host;        /* owned [n_host_page * page_rows] cells in host memory */
+    struct fake_state *state;      /* owned [limits.n_state] */
+    struct fake_state *host_state; /* owned [n_host_state] */
+    uint64_t *behind;              /* owned [n_row] the state after each row of the step */
+    float *logits;                 /* owned [n_out, FAKE_VOCAB] */
     int64_t n_row, n_step, n_state_in;  /* n_state_in: states that returned from host memory */
     const struct pages *pages, *states; /* borrowed from the engine, set after it is open */
-    const char *wrong;                  /* the error in a batch; NULL: none */
+    const char *wrong;                  /* error in a batch; NULL if none */
 };
 
 int fake_open(struct fake *f, struct err *e);
@@ -49,12 +49,12 @@ void fake_close(struct fake *f);
  * token of a page is 1000 bytes. */
 struct executor fake_executor(struct fake *f);
 
-/* Hash of a prefix: h = 1, then fake_mix(h, token) from the first position that a row at pos
- * attends to. */
+/* Return the hash h of a prefix with one more token. Begin with h = 1 at the first position that
+ * the row attends to. */
 uint64_t fake_mix(uint64_t h, int32_t token);
 int fake_first_visible(const struct fake *f, int pos);
-/* Return the hash that determines the logits after token [n]: of what its last row attends to, and
- * of the recurrent state. */
+/* Return the hash that determines the logits after token [n]. It is of the tokens that the last row
+ * attends to, and of the recurrent state. */
 uint64_t fake_meaning(const struct fake *f, const int32_t *token, int n);
 void fake_logits(uint64_t h, float *logits);
 

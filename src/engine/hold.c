@@ -5,15 +5,17 @@
  *       ^                                                              | hold_rows: one more, when
  *       '------ hold_drop; hold_preempt: dropped, or copied out -------'   a row needs it
  *
- * Preemption takes the cheaper way: recomputing the tokens, (n_kv - tokens of its prefix that other
- * sequences hold) / prefill_rate, or copying its pages out and in, 2 * n_page * page_bytes /
- * copy_rate. The first rate is measured, the second is the executor's. A sequence that returns
- * looks its full pages up in the prefix cache before anything is computed or copied. Neither way
- * changes a bit of its output (docs/design.md 5).
+ * Preemption takes the way that costs less:
  *
- * If every layer has a window, pages before it are dropped and leave holes (-1) in the table: no
- * row of the sequence attends to them any more. A prefix is then found by the pages inside the
- * window. */
+ *   recomputing   (n_kv - tokens of its prefix that other sequences hold) / prefill_rate, measured
+ *   copying       2 * n_page * page_bytes / copy_rate, a constant of the executor
+ *
+ * A sequence that returns looks its full pages up in the prefix cache first. Neither way changes a
+ * bit of its output (docs/design.md 5).
+ *
+ * Pages before the window are dropped and leave holes (-1) in the table if every layer has a
+ * window. No row of the sequence attends to them any more. A prefix is then found if the pages
+ * inside the window are cached. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -51,8 +53,8 @@ static int32_t look_up(const struct engine *en, const struct seq *s, int i)
     return page_look(en->pages, s->name[i], tokens_of(en, s, i));
 }
 
-/* Return the leading pages of s that may be found: none with wanted results, and at least one token
- * is left to compute. */
+/* Return the number of leading pages of s that may come from the cache. Pages with wanted results
+ * may not come from it, and at least one token must be left to compute. */
 static int most_found(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), most = (s->n_token - 1) / rows;
@@ -61,8 +63,8 @@ static int most_found(const struct engine *en, const struct seq *s)
     return most < s->n_name ? most : s->n_name;
 }
 
-/* Return how many leading pages of s the cache has. Only the pages that row n * page_rows attends
- * to must be there, and the recurrent state before it. */
+/* Return n, the number of leading pages of s that the cache has. It needs only the pages that row n
+ * * page_rows attends to, and the recurrent state before that row. */
 static int n_found(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), most = most_found(en, s);
@@ -85,7 +87,8 @@ static int n_found(const struct engine *en, const struct seq *s)
     return 0;
 }
 
-/* An estimate from the last one: it is called for every waiting sequence in every step. */
+/* Return an estimate of the number of cached tokens. Start from the last estimate, because every
+ * step calls this function for every waiting sequence. */
 int hold_cached(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), n = s->entity.n_cached / rows, most = (s->n_token - 1) / rows;
@@ -107,8 +110,8 @@ static void find_prefix(struct engine *en, struct seq *s)
     state_find(en, s, n);
 }
 
-/* Adopt prompt pages that other sequences sealed after s was admitted, replacing s's own partial
- * page. Concurrent requests with one system prompt therefore compute it once. */
+/* Adopt prompt pages that other sequences sealed after s was admitted. They replace the partial
+ * page of s. So concurrent requests with one system prompt compute it once. */
 int hold_catch_up(struct engine *en, struct seq *s)
 {
     int rows = pages_rows(en->pages), most = most_found(en, s), i = s->n_kv / rows,
@@ -138,7 +141,7 @@ static void seal(struct engine *en, struct seq *s)
     }
 }
 
-/* Drop pages of rejected draft rows. */
+/* Drop the pages of rejected draft rows. */
 static void give_back(struct engine *en, struct seq *s)
 {
     int n = ceil_div(s->n_kv, pages_rows(en->pages));
@@ -147,10 +150,10 @@ static void give_back(struct engine *en, struct seq *s)
 
 void hold_commit(struct engine *en, struct seq *s)
 {
-    if (s->n_draft > 0) give_back(en, s);
+    if (s->plan.n_draft > 0) give_back(en, s);
     seal(en, s);
     state_commit(en, s);
-    /* its last row is recomputed */
+    /* the last row of s is recomputed */
     bool stays = s->finish != FINISH_NONE && policy_holds(en->policy);
     int first = first_page(en, s->n_kv - stays);
     for (; s->n_hole < first && s->n_hole < s->n_page; s->n_hole++) {
@@ -161,15 +164,15 @@ void hold_commit(struct engine *en, struct seq *s)
 
 /* ---- growth ---- */
 
-/* Return the copies that the step has room for, without those reserved for a sequence about to
- * return. */
+/* Return the number of copies that the step has room for, without those reserved for a sequence
+ * that is about to return. */
 static int copies_left(const struct engine *en)
 {
     return en->batch.limits.n_copy - en->batch.n_copy - en->plan.n_copy_kept;
 }
 
-/* A missing copy would leave a page with another sequence's K and V, so the caller checks that
- * there is room. */
+/* Add a copy to the step. The caller must have checked that there is room. Without the copy, a page
+ * would keep the K and V of another sequence. */
 void hold_copy(struct engine *en, int kind, int32_t src, int32_t dst)
 {
     struct batch *b = &en->batch;
@@ -178,7 +181,7 @@ void hold_copy(struct engine *en, int kind, int32_t src, int32_t dst)
     b->copy[b->n_copy++] = (struct batch_copy){.src = src, .dst = dst, .kind = kind};
 }
 
-/* Replace the shared open page by a copy of the sequence's own. */
+/* Replace the shared open page by a copy that only s holds. */
 static bool own_page(struct engine *en, struct seq *s, int i, bool *lacks)
 {
     if (copies_left(en) == 0) return false;
@@ -192,11 +195,12 @@ static bool own_page(struct engine *en, struct seq *s, int i, bool *lacks)
     return true;
 }
 
-/* Acquire pages for up to n rows from position `from` on. Returns for how many rows there are
- * pages. */
+/* Acquire pages for up to n rows from position `from` on.
+ * Return the number of rows that have pages. */
 static int grow(struct engine *en, struct seq *s, int from, int n)
 {
     int rows = pages_rows(en->pages);
+    CHECK(from + n <= s->n_page_max * rows, "%d rows from %d", n, from);
     while (s->n_page * rows < from + n) {
         int32_t page = page_take(en->pages);
         if (page < 0) break;
@@ -209,6 +213,7 @@ static int grow(struct engine *en, struct seq *s, int from, int n)
 int hold_rows(struct engine *en, struct seq *s, int n, bool *lacks)
 {
     int open = s->n_kv / pages_rows(en->pages);
+    CHECK(s->state == SEQ_RUNNING && n > 0, "state %d, %d rows", (int)s->state, n);
     *lacks = false;
     if (open < s->n_page && page_refs(en->pages, s->page[open]) > 1 &&
         !own_page(en, s, open, lacks))
@@ -223,12 +228,12 @@ int hold_rows(struct engine *en, struct seq *s, int n, bool *lacks)
 
 int hold_more(struct engine *en, struct seq *s, int n)
 {
-    return grow(en, s, s->n_kv + s->n_row, state_more(en, s, n));
+    return grow(en, s, s->n_kv + s->plan.n_row, state_more(en, s, n));
 }
 
 /* ---- for admission ---- */
 
-/* Return the most pages that s holds while it computes its known tokens. */
+/* Return the maximum number of pages that s holds while it computes its known tokens. */
 static int most_pages(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), w = en->executor.window, chunk = en->batch.limits.n_row;
@@ -264,6 +269,11 @@ int hold_reserved(const struct engine *en, const struct seq *s)
     return n > 0 ? n : 0;
 }
 
+bool hold_holds(const struct seq *s)
+{
+    return s->n_page > 0 || s->slots.at >= 0;
+}
+
 int hold_freed(const struct engine *en, const struct seq *last, const struct seq *s)
 {
     int n_freed = 0, first, n = lookup_end(en, s, &first);
@@ -275,7 +285,7 @@ int hold_freed(const struct engine *en, const struct seq *last, const struct seq
 
 int hold_copies(const struct seq *s)
 {
-    return s->n_host + (s->host_state >= 0);
+    return s->n_host + (s->slots.host >= 0);
 }
 
 bool hold_can_acquire(const struct engine *en, const struct seq *s)
@@ -285,7 +295,7 @@ bool hold_can_acquire(const struct engine *en, const struct seq *s)
 
 /* ---- begin, preempt, end ---- */
 
-/* Restore its pages: those that the cache still has, the others from host memory. */
+/* Restore the pages of s: from the cache if it still has them, else from host memory. */
 static void swap_in(struct engine *en, struct seq *s)
 {
     int n = s->n_page;
@@ -308,6 +318,7 @@ static void swap_in(struct engine *en, struct seq *s)
 
 void hold_acquire(struct engine *en, struct seq *s)
 {
+    CHECK(s->state == SEQ_WAITING, "state %d", (int)s->state);
     if (s->n_host)
         swap_in(en, s);
     else
@@ -337,13 +348,15 @@ void hold_drop(struct engine *en, struct seq *s)
     s->n_page = s->n_hole = s->n_sealed = s->n_kv = 0;
 }
 
-/* Return the pages that hold K and V: a page taken for rows that were not computed is empty. */
+/* Return the number of pages of s that hold K and V. A page acquired for rows that were not
+ * computed is empty. */
 static int n_full(const struct engine *en, const struct seq *s)
 {
     return ceil_div(s->n_kv, pages_rows(en->pages));
 }
 
-/* Return the cost of recomputing its tokens, without those in pages that other sequences hold. */
+/* Return the cost of recomputing the tokens of s, without those in pages that other sequences hold,
+ * in microseconds. */
 static double recompute_us(const struct engine *en, const struct seq *s)
 {
     int n = 0;
@@ -357,11 +370,11 @@ static double swap_us(const struct engine *en, const struct seq *s)
     int n = n_full(en, s) - s->n_hole;
     if (n == 0 || n > en->spill.n_free || x->copy_rate <= 0 || !state_can_swap_out(en, s))
         return -1;
-    /* out now and in later, in addition to a copy on write of every sequence */
+    /* copies out now and in later, in addition to a copy on write of every sequence */
     const struct batch_limits *l = &en->batch.limits;
-    int n_copy = n + (s->state_at >= 0);
+    int n_copy = n + (s->slots.at >= 0);
     if (n_copy > copies_left(en) || n_copy > l->n_copy - l->n_seq) return -1;
-    double n_byte = n * (double)x->page_bytes + (s->state_at >= 0 ? (double)x->state_bytes : 0);
+    double n_byte = n * (double)x->page_bytes + (s->slots.at >= 0 ? (double)x->state_bytes : 0);
     return 2.0 * n_byte / x->copy_rate;
 }
 
@@ -402,6 +415,7 @@ void hold_preempt(struct engine *en, struct seq *s)
 void hold_fork(struct engine *en, struct seq *child, const struct seq *parent)
 {
     int n = n_full(en, parent);
+    CHECK(child->n_page == 0 && n <= child->n_page_max, "%d pages, then %d", child->n_page, n);
     child->n_page = n;
     child->n_hole = parent->n_hole;
     child->n_sealed = parent->n_sealed;

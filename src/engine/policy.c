@@ -1,12 +1,14 @@
 /* policy.c - the table of policies, and their common part: defaults, and a starvation bound.
  *
  * Any order but first come, first served can keep an entity waiting forever. So an entity that has
- * waited for starvation_us is overdue: it ranks before all that are not, under every policy, and
- * keeps that rank while it runs, since immediate displacement would make it useless. A running
- * prompt without a row for that long waits too: entities ranked before it may take all rows.
- * Overdue entities are ordered by waiting time, longest first, so in overload every policy is at
- * worst first come, first served. */
+ * waited for starvation_us is overdue: it ranks before all others, under every policy. It keeps
+ * that rank while it runs; otherwise it would be displaced immediately. A running prompt that got
+ * no row for starvation_us is overdue too: entities ranked before it may take all rows. Overdue
+ * entities are ordered by waiting time, longest first. So in overload every policy is at worst
+ * first come, first served. */
 #include "policy_impl.h"
+
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +28,6 @@ enum { N_TYPE = sizeof type / sizeof type[0] };
 const char *policy_name(int i)
 {
     return i >= 0 && i < N_TYPE ? type[i]->name : NULL;
-}
-
-const char *policy_help(int i)
-{
-    return i >= 0 && i < N_TYPE ? type[i]->help : NULL;
 }
 
 static const struct policy_type *find(const char *name)
@@ -84,14 +81,14 @@ void policy_close(struct policy *p)
 
 static bool is_overdue(const struct policy *p, const struct sched_entity *se, int64_t now_us)
 {
-    /* if only arrival ranks, no later entity can overtake */
+    /* no later entity can overtake if the order is that of arrival */
     if (se->running && (se->overdue || se->n_left <= 1 || !p->type->rank)) return se->overdue;
     return now_us - se->ready_us >= p->options.starvation_us &&
            (!p->type->promotes || p->type->promotes(se));
 }
 
-/* Restart the waiting time of an entity that was admitted or had a row. An entity overdue by then
- * stays overdue. */
+/* Restart the waiting time of an entity that was admitted or had a row. An entity that is overdue
+ * at that time stays overdue. */
 static void restart_wait(const struct policy *p, struct sched_entity *se, int64_t now_us)
 {
     se->overdue = is_overdue(p, se, now_us);
@@ -107,6 +104,7 @@ void policy_arrive(struct policy *p, struct sched_entity *se, int64_t now_us)
 
 void policy_admitted(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
+    CHECK(!se->running, "entity %llu runs already", (unsigned long long)se->arrival);
     restart_wait(p, se, now_us);
     se->running = true;
     if (p->type->admitted) p->type->admitted(p, se);
@@ -114,7 +112,8 @@ void policy_admitted(struct policy *p, struct sched_entity *se, int64_t now_us)
 
 void policy_preempted(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
-    /* an overdue entity is overdue again at once, in its old place */
+    CHECK(se->running, "entity %llu does not run", (unsigned long long)se->arrival);
+    /* an overdue entity is immediately overdue again, in its old place */
     if (!se->overdue) se->ready_us = now_us;
     if (p->type->preempted) p->type->preempted(p, se);
     se->running = false;
@@ -123,6 +122,7 @@ void policy_preempted(struct policy *p, struct sched_entity *se, int64_t now_us)
 void policy_served(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us,
                    int64_t now_us)
 {
+    CHECK(n_row >= 0 && n_row <= n_step, "%d rows of a step of %d", n_row, n_step);
     if (n_row == 0) return;
     if (se->running) restart_wait(p, se, now_us);
     if (p->type->served) p->type->served(p, se, n_row, n_step, us);

@@ -1,92 +1,93 @@
-/* policy_fair.c - weighted fair sharing by key or user: the virtual token counter (Sheng et al.,
+/* policy_fair.c - weighted fair sharing among holders: the virtual token counter (Sheng et al.,
  * "Fairness in Serving Large Language Models", OSDI 2024), which is start-time fair queueing
  * (Goyal, Vin, Cheng, 1996) for jobs of unknown length. It charges time, not tokens.
  *
- *   virtual time   of a share: microseconds of machine time that it had, divided by its weight. A
- *                  step's time is split by rows. The share with the least goes first; within a
- *                  share first come, first served.
- *   arrival        A share that was idle starts at the least served active one: absence earns
- *                  nothing. One that left ahead of the others returns where it left.
- *   admission      A prompt is paid in advance, at the recent price of rows, and the payment is set
- *                  off against its steps. Otherwise all waiting entities of a key would be admitted
- *                  before its first step was charged. Advance payment is not part of the virtual
- *                  time: it orders waiting entities only. It is not service and may be returned (a
- *                  prompt that is cancelled, or found in the cache after all); a share that arrived
- *                  meanwhile would start that far behind.
- *   displacing     A waiting entity displaces a running one whose share is ahead by more than
- *                  SLACK_US, so a flooding key delays another by at most that much. A displaced
- *                  entity has to be behind by as much again, plus its prompt, before it displaces
- *                  in its turn.
- *   places         A waiting entity also displaces, at once, a running one of a share that would
- *                  then still run as many entities per weight as its own share. So a share that
- *                  uses little waits for no place. As this counts places, not time, two flooding
- *                  shares settle at an equal number.
- *   starvation     belongs to a share, not an entity: an overdue entity goes first (policy.c) if
- *                  nothing of its share runs. Otherwise a flood, whose entities have all waited for
- *                  long, would go before all others.
+ *   virtual time   of a holder: microseconds of machine time that it had, divided by its weight. A
+ *                  step's time is split by rows. The holder with the least goes first. Entities of
+ *                  one holder are first come, first served.
+ *   arrival        A holder that was idle starts at the virtual time of the least served active
+ *                  holder, so absence earns nothing. A holder that left ahead of the others returns
+ *                  with its old virtual time.
+ *   admission      A prompt is charged in advance, at the recent price of rows. Its steps are free
+ *                  until they have used this up. Otherwise all waiting entities of a key would be
+ *                  admitted before its first step was charged. The advance charge orders waiting
+ *                  entities only and is not part of the virtual time, because it may be returned: a
+ *                  prompt may be cancelled, or found in the cache. A holder that arrived meanwhile
+ *                  would start that far behind.
+ *   displacing     A waiting entity displaces a running one whose holder is ahead by more than
+ *                  SLACK_US. So a flooding key delays another by at most that much. A displaced
+ *                  entity displaces another one only when it is behind by SLACK_US plus its prompt.
+ *   places         A waiting entity also displaces a running entity of another holder immediately,
+ *                  if that holder then still runs as many entities per weight as its own holder. So
+ *                  a holder that uses little waits for no place. This counts places, not time, so
+ *                  two flooding holders reach equal numbers.
+ *   starvation     belongs to a holder, not to an entity: an overdue entity goes first (policy.c)
+ *                  if nothing of its holder runs. Otherwise a flood, whose entities have all waited
+ *                  for long, would go before all others.
  *
- * Shares are in a fixed table. An idle one leaves it when its place is needed, the least advanced
- * first, because it has the least history. If all are active, a new one joins share 0. */
+ * Holders are in a fixed table. An idle one leaves it when its place is needed, the least advanced
+ * first, because it has the least history. A new one joins holder 0 if all are active. */
 #include "policy_impl.h"
 
 #include <stdlib.h>
 
-enum { N_SHARE = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
+enum { N_HOLDER = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
 
-struct payer {
+/* A holder as this policy sees it. */
+struct fair_holder {
     uint64_t id;
     bool used;
-    int n_entity;  /* waiting or running; > 0: active */
-    int n_running; /* > 0: it does not starve */
+    int n_entity;  /* number of waiting or running entities; > 0: the holder is active */
+    int n_running; /* number of running entities; > 0: the holder does not starve */
     double virtual_us;
-    double prepaid_us; /* of its running entities, divided by their weights */
+    double prepaid_us; /* prepaid microseconds of its running entities, divided by their weights */
 };
 
-struct payers {
-    struct payer other; /* share 0, and shares without a place in the table */
-    struct payer payer[N_SHARE];
-    double idle_us;    /* virtual time of the last share that became idle */
+struct fair_holders {
+    struct fair_holder other; /* holder 0, and holders without a place in the table */
+    struct fair_holder v[N_HOLDER];
+    double idle_us;    /* virtual time of the holder that became idle last */
     double us_per_row; /* recent cost of a prompt row */
 };
 
-/* ---- the table: a share is within N_PROBE places of the hash of its id ---- */
+/* ---- the table: a holder is within N_PROBE places of the hash of its id ---- */
 
-static struct payer *place(struct payers *s, uint64_t id, int i)
+static struct fair_holder *place(struct fair_holders *s, uint64_t id, int i)
 {
     uint64_t h = id * 0x9E3779B97F4A7C15u;
-    return &s->payer[((h >> 32) + (uint64_t)i) % N_SHARE];
+    return &s->v[((h >> 32) + (uint64_t)i) % N_HOLDER];
 }
 
-static struct payer *payer_find(struct payers *s, uint64_t id)
+static struct fair_holder *holder_of(struct fair_holders *s, uint64_t id)
 {
-    struct payer *best = NULL;
+    struct fair_holder *best = NULL;
     if (id == 0) return &s->other;
     for (int i = 0; i < N_PROBE; i++) {
-        struct payer *x = place(s, id, i);
+        struct fair_holder *x = place(s, id, i);
         if (x->used && x->id == id) return x;
         if (x->n_entity > 0) continue;
         if (!best || (best->used && (!x->used || x->virtual_us < best->virtual_us))) best = x;
     }
     if (!best) return &s->other;
-    *best = (struct payer){.id = id, .used = true};
+    *best = (struct fair_holder){.id = id, .used = true};
     return best;
 }
 
-static void lower(double *least, bool *any, const struct payer *x)
+static void lower(double *least, bool *any, const struct fair_holder *x)
 {
     if (x->n_entity == 0 || (*any && x->virtual_us >= *least)) return;
     *least = x->virtual_us;
     *any = true;
 }
 
-/* Return the virtual time of the least served active share; of the last one to become idle if none
- * is active. */
-static double least_us(const struct payers *s)
+/* Return the virtual time of the least served active holder; of the holder that became idle last
+ * if no holder is active. */
+static double least_us(const struct fair_holders *s)
 {
     double least = s->idle_us;
     bool any = false;
     lower(&least, &any, &s->other);
-    for (int i = 0; i < N_SHARE; i++) lower(&least, &any, &s->payer[i]);
+    for (int i = 0; i < N_HOLDER; i++) lower(&least, &any, &s->v[i]);
     return least;
 }
 
@@ -94,69 +95,70 @@ static double least_us(const struct payers *s)
 
 static int fair_open(struct policy *p, struct err *e)
 {
-    p->payers = calloc(1, sizeof *p->payers);
-    return p->payers ? 0 : err_memory(e, "the table of shares", sizeof *p->payers);
+    p->fair = calloc(1, sizeof *p->fair);
+    return p->fair ? 0 : err_memory(e, "the table of holders", sizeof *p->fair);
 }
 
 static void fair_close(struct policy *p)
 {
-    free(p->payers);
+    free(p->fair);
 }
 
 static double weight(const struct sched_entity *se)
 {
-    return se->share_weight > 0 ? se->share_weight : 1;
+    return se->holder_weight > 0 ? se->holder_weight : 1;
 }
 
 static void charge(struct sched_entity *se, double us)
 {
-    se->payer->virtual_us += us / weight(se);
+    se->fair.holder->virtual_us += us / weight(se);
 }
 
 static void prepay(struct sched_entity *se, double us)
 {
-    se->payer->prepaid_us += (us - se->prepaid_us) / weight(se);
-    se->prepaid_us = us;
+    se->fair.holder->prepaid_us += (us - se->fair.prepaid_us) / weight(se);
+    se->fair.prepaid_us = us;
 }
 
 static void arrive(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
     (void)now_us;
-    struct payers *s = p->payers;
-    se->payer = payer_find(s, se->share_id);
-    se->prepaid_us = 0;
-    if (se->payer->n_entity == 0) {
+    struct fair_holders *s = p->fair;
+    struct fair_holder *x = holder_of(s, se->holder);
+    se->fair.holder = x;
+    se->fair.prepaid_us = 0;
+    if (x->n_entity == 0) {
         double least = least_us(s);
-        if (se->payer->virtual_us < least) se->payer->virtual_us = least;
+        if (x->virtual_us < least) x->virtual_us = least;
     }
-    se->payer->n_entity++;
+    x->n_entity++;
 }
 
 static void admitted(struct policy *p, struct sched_entity *se)
 {
-    prepay(se, se->n_left * p->payers->us_per_row);
-    se->payer->n_running++;
+    prepay(se, se->n_left * p->fair->us_per_row);
+    se->fair.holder->n_running++;
 }
 
 static void preempted(struct policy *p, struct sched_entity *se)
 {
     (void)p;
     prepay(se, 0);
-    se->payer->n_running--;
+    se->fair.holder->n_running--;
 }
 
 static void served(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us)
 {
-    struct payers *s = p->payers;
-    double per_row = (double)us / n_step, cost = per_row * n_row, left = se->prepaid_us - cost;
+    struct fair_holders *s = p->fair;
+    double per_row = (double)us / n_step, cost = per_row * n_row, left = se->fair.prepaid_us - cost;
     charge(se, cost);
-    /* a decode's rows: the prompt is done, and they do not measure the price of prompts */
+    /* rows of a decode do not measure the price of prompts */
     if (se->decodes || n_row == 1) {
         prepay(se, 0);
         return;
     }
     s->us_per_row += (per_row - s->us_per_row) * (s->us_per_row > 0 ? 0.05 : 1);
-    /* less than estimated if others computed a part of it */
+    /* less than the charge if other sequences computed a part of the prompt */
     double most = se->n_left * s->us_per_row;
     if (left > most) left = most;
     prepay(se, left > 0 ? left : 0);
@@ -164,37 +166,36 @@ static void served(struct policy *p, struct sched_entity *se, int n_row, int n_s
 
 static void leave(struct policy *p, struct sched_entity *se)
 {
-    struct payer *x = se->payer;
+    struct fair_holder *x = se->fair.holder;
     prepay(se, 0);
     x->n_running -= se->running;
     if (--x->n_entity > 0) return;
     x->prepaid_us = 0; /* removes rounding errors */
-    if (x->virtual_us > p->payers->idle_us) p->payers->idle_us = x->virtual_us;
+    if (x->virtual_us > p->fair->idle_us) p->fair->idle_us = x->virtual_us;
 }
 
 static int64_t rank(const struct policy *p, const struct sched_entity *se)
 {
     (void)p;
-    const struct payer *x = se->payer;
+    const struct fair_holder *x = se->fair.holder;
     return (int64_t)(se->running ? x->virtual_us - SLACK_US : x->virtual_us + x->prepaid_us);
 }
 
 static bool promotes(const struct sched_entity *se)
 {
-    return se->payer->n_running == 0;
+    return se->fair.holder->n_running == 0;
 }
 
 static bool yields(const struct sched_entity *running, const struct sched_entity *waiting,
                    int n_yielded)
 {
-    const struct payer *from = running->payer, *to = waiting->payer;
+    const struct fair_holder *from = running->fair.holder, *to = waiting->fair.holder;
     return from != to && (from->n_running - 1 - n_yielded) / weight(running) >=
                              (to->n_running + 1) / weight(waiting);
 }
 
 const struct policy_type policy_type_fair = {
     .name = "fair",
-    .help = "weighted fair sharing by key or user; preempts",
     .preempts = true,
     .divides = true,
     .open = fair_open,

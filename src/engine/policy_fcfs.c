@@ -3,5 +3,4 @@
 
 const struct policy_type policy_type_fcfs = {
     .name = "fcfs",
-    .help = "first come, first served",
 };

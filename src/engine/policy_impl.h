@@ -6,19 +6,26 @@
 #include "policy.h"
 
 struct policy {
-    const struct policy_type *type;
-    struct policy_options options; /* with defaults filled in */
-    int64_t batch_us;              /* static, window: start of the running batch */
-    int64_t n_ticket;              /* round_robin: tickets given so far */
-    struct payers *payers;         /* fair: owned */
+    const struct policy_type *type; /* table of the policy's functions; static */
+    struct policy_options options;  /* options with defaults filled in */
+    union {                         /* state of the policy */
+        struct {
+            int64_t begin_us; /* time of the start of the running batch */
+        } batch;              /* static and window */
+        struct {
+            int64_t n_ticket; /* number of tickets so far */
+        } round_robin;
+        struct fair_holders *fair; /* owned */
+    };
 };
 
-/* Any function may be NULL: the default is that of first come, first served. policy.c handles what
- * all policies share (waiting times, the starvation bound) before it calls these. */
+/* Functions of a policy. NULL: the default, which is that of first come, first served. policy.c
+ * handles waiting times and the starvation bound before it calls them. */
 struct policy_type {
-    const char *name, *help;
+    const char *name; /* static */
     bool preempts, holds, divides;
-    int (*open)(struct policy *p, struct err *e); /* policy_close follows even if it fails */
+    /* Open the policy. ERR_MEMORY; policy_close follows even after a failure. */
+    int (*open)(struct policy *p, struct err *e);
     void (*close)(struct policy *p);
     void (*arrive)(struct policy *p, struct sched_entity *se, int64_t now_us);
     void (*admitted)(struct policy *p, struct sched_entity *se);
@@ -26,16 +33,17 @@ struct policy_type {
     void (*served)(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us);
     void (*leave)(struct policy *p, struct sched_entity *se);
     int64_t (*rank)(const struct policy *p, const struct sched_entity *se);
-    bool (*promotes)(const struct sched_entity *se); /* may go first once overdue; NULL: yes */
-    /* NULL: no */
+    /* Return true if the overdue entity may rank first; NULL: always true. */
+    bool (*promotes)(const struct sched_entity *se);
+    /* Return true if `running` must yield to `waiting` (policy_yields); NULL: always false. */
     bool (*yields)(const struct sched_entity *running, const struct sched_entity *waiting,
                    int n_yielded);
     bool (*admits)(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
                    int64_t now_us);
 };
 
-/* For static and window: return whether entities may join the batch. A new batch begins when the
- * last one is done. */
+/* For static and window: return true if entities may join the batch. A new batch begins after the
+ * end of the last one. */
 bool policy_batch_open(struct policy *p, int n_running, bool begin, int64_t now_us);
 
 #endif

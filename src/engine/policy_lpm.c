@@ -1,7 +1,7 @@
 /* policy_lpm.c - longest cached prefix first (Zheng et al., "SGLang: Efficient Execution of
- * Structured Language Model Programs", 2024, section 3: a depth-first walk of the radix tree is the
- * order with the most hits, and taking the longest match first is that walk online). Prefixes are
- * used while they are cached, instead of being evicted for a prompt that shares nothing. */
+ * Structured Language Model Programs", 2024, section 3). A depth-first walk of the radix tree is
+ * the order with the most hits, and longest match first is its online form. So prefixes are used
+ * while they are cached, before a prompt that shares nothing evicts them. */
 #include "policy_impl.h"
 
 static int64_t rank(const struct policy *p, const struct sched_entity *se)
@@ -12,6 +12,5 @@ static int64_t rank(const struct policy *p, const struct sched_entity *se)
 
 const struct policy_type policy_type_lpm = {
     .name = "lpm",
-    .help = "longest cached prefix first",
     .rank = rank,
 };

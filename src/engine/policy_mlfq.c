@@ -7,9 +7,9 @@
  *
  * The length of an answer is unknown, so short jobs are detected: each level has twice the quantum
  * of the one above, and an entity that has used it up moves down. A prompt is one indivisible first
- * step of known length. Classical feedback queues would move a long one through all upper levels,
- * before short jobs; here it joins at its own level. Within a level first come, first served; a
- * waiting entity displaces a running one of a lower level.
+ * step of known length, so it joins at the level of its length. Classical feedback queues would
+ * move a long prompt through all upper levels, before short jobs. Within a level first come, first
+ * served; a waiting entity displaces a running one of a lower level.
  *
  * Service is counted in rows, not microseconds, so the order does not depend on the clock. Rows
  * recomputed after a preemption are not counted: they are no progress. */
@@ -25,46 +25,46 @@ static int quantum(int level)
 static void arrive(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
     (void)p, (void)now_us;
-    se->level = se->n_served = se->n_done = se->n_redo = 0;
-    while (se->level < N_LEVEL - 1 && quantum(se->level) < se->n_left - se->n_cached) se->level++;
+    se->mlfq.level = se->mlfq.n_served = se->mlfq.n_done = se->mlfq.n_redo = 0;
+    while (se->mlfq.level < N_LEVEL - 1 && quantum(se->mlfq.level) < se->n_left - se->n_cached)
+        se->mlfq.level++;
 }
 
 static void admitted(struct policy *p, struct sched_entity *se)
 {
     (void)p;
-    if (se->n_done == 0) se->n_done = se->n_cached;
+    if (se->mlfq.n_done == 0) se->mlfq.n_done = se->n_cached;
 }
 
 static void served(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us)
 {
     (void)p, (void)n_step, (void)us;
-    int redone = n_row < se->n_redo ? n_row : se->n_redo;
-    se->n_redo -= redone;
-    se->n_done += n_row - redone;
-    se->n_served += n_row - redone;
-    while (se->level < N_LEVEL - 1 && se->n_served >= quantum(se->level))
-        se->n_served -= quantum(se->level++);
+    int redone = n_row < se->mlfq.n_redo ? n_row : se->mlfq.n_redo;
+    se->mlfq.n_redo -= redone;
+    se->mlfq.n_done += n_row - redone;
+    se->mlfq.n_served += n_row - redone;
+    while (se->mlfq.level < N_LEVEL - 1 && se->mlfq.n_served >= quantum(se->mlfq.level))
+        se->mlfq.n_served -= quantum(se->mlfq.level++);
 }
 
-/* Set n_redo: all rows except those of its prompt that were not computed before, or its one decoded
- * token. */
+/* Set n_redo to all rows, except the prompt's rows that were not computed before, or except one
+ * decoded token. */
 static void preempted(struct policy *p, struct sched_entity *se)
 {
     (void)p;
-    int fresh = se->n_prompt - se->n_done;
-    se->n_redo = se->n_left - (fresh > 1 ? fresh : 1);
-    if (se->n_redo < 0) se->n_redo = 0;
+    int fresh = se->n_prompt - se->mlfq.n_done;
+    se->mlfq.n_redo = se->n_left - (fresh > 1 ? fresh : 1);
+    if (se->mlfq.n_redo < 0) se->mlfq.n_redo = 0;
 }
 
 static int64_t rank(const struct policy *p, const struct sched_entity *se)
 {
     (void)p;
-    return se->level;
+    return se->mlfq.level;
 }
 
 const struct policy_type policy_type_mlfq = {
     .name = "mlfq",
-    .help = "skip-join multi-level feedback queue: short jobs first; preempts",
     .preempts = true,
     .arrive = arrive,
     .admitted = admitted,

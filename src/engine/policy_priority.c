@@ -1,4 +1,4 @@
-/* policy_priority.c - the request's priority, lower values first, as in vLLM; ties: first come,
+/* policy_priority.c - the request's priority, lower values first, as in vLLM. Ties are first come,
  * first served. A waiting entity displaces a running one of a higher value. */
 #include "policy_impl.h"
 
@@ -10,7 +10,6 @@ static int64_t rank(const struct policy *p, const struct sched_entity *se)
 
 const struct policy_type policy_type_priority = {
     .name = "priority",
-    .help = "lowest priority value first; preempts",
     .preempts = true,
     .rank = rank,
 };

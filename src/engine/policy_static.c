@@ -1,12 +1,12 @@
 /* policy_static.c - static batching, the baseline for continuous batching, as in model servers
- * before Orca (Yu et al., OSDI 2022): all waiting entities become a batch, none joins it before its
- * last one is done, and finished ones are computed until then. */
+ * before Orca (Yu et al., OSDI 2022): all waiting entities become a batch. No entity joins the
+ * batch before all of its entities are done, and finished entities are computed until then. */
 #include "policy_impl.h"
 
 bool policy_batch_open(struct policy *p, int n_running, bool begin, int64_t now_us)
 {
-    if (n_running == 0 && begin) p->batch_us = now_us;
-    return n_running == 0 ? begin : p->batch_us == now_us;
+    if (n_running == 0 && begin) p->batch.begin_us = now_us;
+    return n_running == 0 ? begin : p->batch.begin_us == now_us;
 }
 
 static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
@@ -18,7 +18,6 @@ static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldes
 
 const struct policy_type policy_type_static = {
     .name = "static",
-    .help = "one fixed batch at a time (a baseline)",
     .holds = true,
     .admits = admits,
 };

@@ -1,6 +1,6 @@
-/* Goal: every policy orders as its file describes, no entity starves under any of them, and none
- * allocates after it was opened. Method: entities by hand and by a seeded generator, without an
- * engine. */
+/* Goal: every policy orders as its file describes and allocates nothing after it was opened. No
+ * entity starves under any policy.
+ * Method: entities by hand and by a seeded generator, without an engine. */
 #include "policy_impl.h"
 
 #include "base/rng.h"
@@ -15,7 +15,7 @@ static struct policy *open_policy(const char *name)
     struct policy_options o = {.name = name, .n_seq = 4, .starvation_us = 1000000};
     if (policy_open(&p, &o, &e) != 0) {
         test_fail(__FILE__, __LINE__, "%s", e.text);
-        exit(1); /* nothing below could continue */
+        exit(1); /* no test below could continue */
     }
     return p;
 }
@@ -23,10 +23,10 @@ static struct policy *open_policy(const char *name)
 static struct sched_entity make_entity(uint64_t arrival, int n_prompt)
 {
     return (struct sched_entity){
-        .arrival = arrival, .n_prompt = n_prompt, .n_left = n_prompt, .share_weight = 1};
+        .arrival = arrival, .n_prompt = n_prompt, .n_left = n_prompt, .holder_weight = 1};
 }
 
-/* Return the waiting entity that goes first, in the order of sched.c. */
+/* Return the waiting entity that ranks first, in the order of rank.c. */
 static int first(const struct policy *p, struct sched_entity *const *se, int n, int64_t now_us)
 {
     int best = -1;
@@ -49,7 +49,6 @@ TEST(policies_are_found_by_name)
     struct err e;
     int n = 0;
     for (; policy_name(n); n++) {
-        EXPECT(policy_help(n) && *policy_help(n));
         NEED_OK(policy_open(&p, &(struct policy_options){.name = policy_name(n), .n_seq = 1}, &e),
                 &e);
         policy_close(p);
@@ -64,11 +63,11 @@ TEST(policies_are_found_by_name)
 
 TEST(each_policy_orders_as_documented)
 {
-    /* four entities of two shares; the first share has had two seconds of service before the others
-     * arrive */
+    /* four entities of two holders; the first holder has had two seconds of service before the
+     * others arrive */
     static const struct {
         int n_prompt, n_cached, priority;
-        uint64_t share;
+        uint64_t holder;
     } what[4] = {{900, 0, 5, 7}, {3000, 2900, 0, 7}, {120, 0, 5, 8}, {500, 64, -1, 8}};
     static const struct {
         const char *name, *order;
@@ -78,7 +77,7 @@ TEST(each_policy_orders_as_documented)
     for (size_t w = 0; w < sizeof want / sizeof want[0]; w++) {
         struct policy *p = open_policy(want[w].name);
         struct sched_entity se[4], *at[4], before = make_entity(0, 10), other = make_entity(1, 10);
-        before.share_id = 7, other.share_id = 8;
+        before.holder = 7, other.holder = 8;
         policy_arrive(p, &before, 0);
         policy_arrive(p, &other, 0);
         policy_admitted(p, &before, 0);
@@ -86,7 +85,7 @@ TEST(each_policy_orders_as_documented)
         char order[5] = "";
         for (int i = 0; i < 4; i++) {
             se[i] = make_entity((uint64_t)i + 2, what[i].n_prompt);
-            se[i].share_id = what[i].share;
+            se[i].holder = what[i].holder;
             se[i].priority = what[i].priority;
             if (strcmp(want[w].name, "mlfq") != 0) se[i].n_cached = what[i].n_cached;
             at[i] = &se[i];
@@ -95,7 +94,8 @@ TEST(each_policy_orders_as_documented)
         for (int i = 0; i < 4; i++) {
             int k = first(p, at, 4, 0);
             order[i] = (char)('0' + k);
-            se[k].running = true; /* ranks of the rest stay: no share is charged for it */
+            /* the ranks of the other entities stay: no holder is charged for this */
+            se[k].running = true;
         }
         EXPECT_TEXT(order, want[w].order);
         policy_close(p);
@@ -117,21 +117,22 @@ TEST(a_turn_that_waited_for_its_bound_goes_first_and_stays)
         policy_arrive(p, &fresh, 900000);
         int64_t now = 1000009;
         EXPECT(policy_rank(p, &older, now) < policy_rank(p, &fresh, now));
-        EXPECT(policy_rank(p, &old, 1000009) == policy_rank(p, &old, 500000)); /* not yet */
+        /* the bound is not reached yet */
+        EXPECT(policy_rank(p, &old, 1000009) == policy_rank(p, &old, 500000));
         now = 1000010;
         EXPECT(policy_rank(p, &old, now) < policy_rank(p, &fresh, now));
         EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
         policy_admitted(p, &older, now);
         policy_served(p, &older, 8000, 8000, 3000000, now);
         EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
-        policy_preempted(p, &older, now); /* for example for lack of pages */
+        policy_preempted(p, &older, now); /* preempted, for example for lack of pages */
         EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
         policy_close(p);
     }
 }
 
-/* Random arrivals at a server of four places that is always too slow: no overdue entity that
- * arrived earlier is passed over. */
+/* Check with random arrivals at a server of four places, which is always too slow, that no entity
+ * passes an overdue entity that arrived earlier. */
 static void no_sequence_starves(const char *name, int n_entity)
 {
     enum { N_MAX = 512 };
@@ -147,7 +148,7 @@ static void no_sequence_starves(const char *name, int n_entity)
                 if (entity[i].n_prompt == 0) se = &entity[i];
             *se = make_entity((uint64_t)n_arrived++, 1 + (int)rng_below(&rng, 4000));
             se->priority = (int)rng_below(&rng, 5);
-            se->share_id = rng_below(&rng, 3);
+            se->holder = rng_below(&rng, 3);
             se->n_cached = (int)rng_below(&rng, (uint64_t)se->n_prompt);
             policy_arrive(p, se, now);
             at[n++] = se;
@@ -231,18 +232,19 @@ TEST(mlfq_displaced_within_a_prompt_counts_the_rest_of_it)
     policy_served(p, &se, 300, 300, 1, 0);
     se.n_left = 1000;
     policy_preempted(p, &se, 0);
-    EXPECT_INT(se.n_redo, 300);
+    EXPECT_INT(se.mlfq.n_redo, 300);
+    policy_admitted(p, &se, 0);
     policy_served(p, &se, 500, 500, 1, 0);
-    EXPECT_INT(se.n_done, 500);
+    EXPECT_INT(se.mlfq.n_done, 500);
     se.n_left = 500; /* swapped out: nothing is lost */
     policy_preempted(p, &se, 0);
-    EXPECT_INT(se.n_redo, 0);
+    EXPECT_INT(se.mlfq.n_redo, 0);
     policy_close(p);
 }
 
 /* ---- fair ---- */
 
-/* One entity per share, always ready; a step of 10 ms goes to the entity that ranks first. */
+/* One entity per holder, always ready; a step of 10 ms goes to the entity that ranks first. */
 TEST(fair_shares_go_by_weight)
 {
     struct policy *p = open_policy("fair");
@@ -251,8 +253,8 @@ TEST(fair_shares_go_by_weight)
     struct sched_entity se[3];
     for (int i = 0; i < 3; i++) {
         se[i] = make_entity((uint64_t)i, 1);
-        se[i].share_id = 100 + (uint64_t)i;
-        se[i].share_weight = weight[i];
+        se[i].holder = 100 + (uint64_t)i;
+        se[i].holder_weight = weight[i];
         policy_arrive(p, &se[i], 0);
         policy_admitted(p, &se[i], 0);
     }
@@ -273,23 +275,24 @@ TEST(fair_shares_bank_no_credit_and_forget_no_debt)
 {
     struct policy *p = open_policy("fair");
     struct sched_entity a = make_entity(0, 1), b = make_entity(1, 1), c = make_entity(2, 1);
-    a.share_id = 1, b.share_id = 2, c.share_id = 1;
+    a.holder = 1, b.holder = 2, c.holder = 1;
     policy_arrive(p, &a, 0);
     policy_admitted(p, &a, 0);
-    policy_served(p, &a, 1, 1, 60000000, 0); /* a minute alone */
+    policy_served(p, &a, 1, 1, 60000000, 0); /* a runs alone for a minute */
     policy_arrive(p, &b, 0);
     int64_t lead = policy_rank(p, &a, 0) + 1000000 - policy_rank(p, &b, 0); /* less the slack */
     EXPECT_INT(lead, 0); /* b starts at a's virtual time: it has not saved up a minute */
     policy_admitted(p, &b, 0);
     policy_served(p, &a, 1, 1, 5000000, 0);
     policy_leave(p, &a);
-    policy_arrive(p, &c, 0); /* the same share returns: it is still ahead by 5 s */
+    policy_arrive(p, &c, 0); /* the holder returns and is still ahead by 5 s */
     EXPECT_INT(policy_rank(p, &c, 0) - (policy_rank(p, &b, 0) + 1000000), 5000000);
     policy_leave(p, &b);
     policy_leave(p, &c);
     struct sched_entity d = make_entity(3, 1);
-    d.share_id = 9;
-    policy_arrive(p, &d, 0); /* none is active: new ones start where the last ended */
+    d.holder = 9;
+    /* no holder is active: a new holder starts at the virtual time of the last one */
+    policy_arrive(p, &d, 0);
     EXPECT_INT(policy_rank(p, &d, 0), 65000000);
     policy_close(p);
 }
@@ -300,11 +303,11 @@ TEST(fair_promotes_an_overdue_turn_if_nothing_of_its_share_runs)
     struct sched_entity flood[3], other = make_entity(9, 1);
     for (int i = 0; i < 3; i++) {
         flood[i] = make_entity((uint64_t)i, 1);
-        flood[i].share_id = 1;
+        flood[i].holder = 1;
         policy_arrive(p, &flood[i], 0);
     }
-    policy_served(p, &flood[0], 1, 1, 60000000, 0); /* far ahead */
-    other.share_id = 2;
+    policy_served(p, &flood[0], 1, 1, 60000000, 0); /* the holder is far ahead */
+    other.holder = 2;
     policy_arrive(p, &other, 1900000);
     policy_served(p, &flood[0], 1, 1, 60000000, 0);
     int64_t now = 2000000; /* the flood waited for 2 s, the bound is 1 s */
@@ -325,7 +328,7 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
 {
     struct policy *p = open_policy("fair");
     struct sched_entity se[6], *at[6], first_one = make_entity(0, 100);
-    first_one.share_id = 1;
+    first_one.holder = 1;
     policy_arrive(p, &first_one, 0);
     policy_admitted(p, &first_one, 0);
     policy_served(p, &first_one, 100, 100, 200000, 0); /* 2 ms a row */
@@ -333,7 +336,8 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
     char order[7] = "";
     for (int i = 0; i < 6; i++) {
         se[i] = make_entity((uint64_t)i + 1, i < 4 ? 500 : 400);
-        se[i].share_id = i < 4 ? 1 : 2; /* four of a flooding key, then two of another */
+        /* four entities of a flooding key, then two of another key */
+        se[i].holder = i < 4 ? 1 : 2;
         at[i] = &se[i];
         policy_arrive(p, &se[i], 0);
     }
@@ -343,16 +347,16 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
         policy_admitted(p, &se[k], 0);
     }
     EXPECT_TEXT(order, "045123");
-    /* advance payment is set off, and the rest returned when the prompt is done */
-    double before = se[0].prepaid_us;
+    /* the charge in advance is used up, and its remainder returned at the end of the prompt */
+    double before = se[0].fair.prepaid_us;
     policy_served(p, &se[0], 250, 500, 1000000, 0);
-    EXPECT_INT(before - se[0].prepaid_us, 500000);
+    EXPECT_INT(before - se[0].fair.prepaid_us, 500000);
     policy_served(p, &se[0], 1, 1, 1000, 0);
-    EXPECT_INT(se[0].prepaid_us, 0);
+    EXPECT_INT(se[0].fair.prepaid_us, 0);
     policy_close(p);
 }
 
-/* A running entity that ranks first. */
+/* Return the index of the running entity that ranks first. */
 static int first_running(const struct policy *p, const struct sched_entity *se, int n)
 {
     int k = 0;
@@ -366,7 +370,7 @@ static struct policy *open_fair(void)
 {
     struct policy *p = open_policy("fair");
     struct sched_entity se = make_entity(0, 100);
-    se.share_id = 1;
+    se.holder = 1;
     policy_arrive(p, &se, 0);
     policy_admitted(p, &se, 0);
     policy_served(p, &se, 100, 100, 200000, 0);
@@ -376,13 +380,13 @@ static struct policy *open_fair(void)
 
 TEST(fair_gives_rows_by_what_was_had_not_by_what_was_paid)
 {
-    /* a key's four prompts of ten seconds were admitted before another key's arrived */
+    /* four prompts of ten seconds of a key were admitted before those of another key arrived */
     struct policy *p = open_fair();
     struct sched_entity se[5];
     int n_step[5] = {0};
     for (int i = 0; i < 5; i++) {
         se[i] = make_entity((uint64_t)i + 1, 5000);
-        se[i].share_id = i < 4 ? 1 : 2;
+        se[i].holder = i < 4 ? 1 : 2;
         policy_arrive(p, &se[i], 0);
         policy_admitted(p, &se[i], 0);
     }
@@ -402,16 +406,16 @@ TEST(fair_owes_nothing_for_payments_that_were_given_back)
     struct policy *p = open_fair();
     struct sched_entity stays = make_entity(1, 1), se[4], other = make_entity(6, 5000),
                         next = make_entity(7, 5000);
-    stays.share_id = next.share_id = 1, other.share_id = 2;
+    stays.holder = next.holder = 1, other.holder = 2;
     policy_arrive(p, &stays, 0);
     for (int i = 0; i < 4; i++) {
         se[i] = make_entity((uint64_t)i + 2, 5000);
-        se[i].share_id = 1;
+        se[i].holder = 1;
         policy_arrive(p, &se[i], 0);
         policy_admitted(p, &se[i], 0);
     }
     policy_arrive(p, &other, 0);
-    for (int i = 0; i < 4; i++) policy_leave(p, &se[i]); /* cancelled: none had any service */
+    for (int i = 0; i < 4; i++) policy_leave(p, &se[i]); /* cancelled: no entity had any service */
     policy_arrive(p, &next, 0);
     EXPECT_INT(policy_rank(p, &next, 0) - policy_rank(p, &other, 0), 0);
     policy_leave(p, &stays), policy_leave(p, &other), policy_leave(p, &next);
@@ -422,42 +426,43 @@ TEST(fair_gives_back_what_others_have_computed)
 {
     struct policy *p = open_fair();
     struct sched_entity se = make_entity(1, 5000), waits = make_entity(2, 1);
-    se.share_id = waits.share_id = 1;
+    se.holder = waits.holder = 1;
     policy_arrive(p, &se, 0);
     policy_arrive(p, &waits, 0);
     policy_admitted(p, &se, 0);
     int64_t before = policy_rank(p, &waits, 0);
-    se.n_left = 1000; /* 3,900 tokens were found, 100 computed */
+    se.n_left = 1000; /* 3,900 tokens were found in the cache, 100 were computed */
     policy_served(p, &se, 100, 100, 200000, 0);
-    EXPECT_INT(se.prepaid_us, 1000 * 2000);
+    EXPECT_INT(se.fair.prepaid_us, 1000 * 2000);
     EXPECT_INT(before - policy_rank(p, &waits, 0), 3900 * 2000);
     policy_leave(p, &se), policy_leave(p, &waits);
     policy_close(p);
 }
 
-TEST(fair_has_room_for_any_number_of_shares)
+TEST(fair_has_room_for_any_number_of_holders)
 {
     struct policy *p = open_policy("fair");
     uint64_t rng = 5, n_malloc = test_n_malloc();
     enum { N = 3000 };
     static struct sched_entity se[N];
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < N; i++) { /* more active shares than the table holds */
+        for (int i = 0; i < N; i++) { /* more active holders than the table holds */
             se[i] = make_entity((uint64_t)i, 10);
-            se[i].share_id = rng_next(&rng);
+            se[i].holder = rng_next(&rng);
             policy_arrive(p, &se[i], 0);
             policy_admitted(p, &se[i], 0);
         }
         for (int i = 0; i < N; i++) policy_served(p, &se[i], 10, 10 * N, 1000000, 0);
         for (int i = 0; i < N; i++) policy_leave(p, &se[i]);
     }
-    for (int i = 0; i < 100000; i++) { /* two at a time: idle ones make room, each has its own */
+    /* two holders at a time: idle holders make room, and each has a separate virtual time */
+    for (int i = 0; i < 100000; i++) {
         for (int k = 0; k < 2; k++) {
             se[k] = make_entity(0, 10);
-            se[k].share_id = rng_next(&rng);
+            se[k].holder = rng_next(&rng);
             policy_arrive(p, &se[k], 0);
         }
-        EXPECT(se[0].payer != se[1].payer);
+        EXPECT(se[0].fair.holder != se[1].fair.holder);
         for (int k = 0; k < 2; k++) policy_leave(p, &se[k]);
     }
     EXPECT_INT(test_n_malloc() - n_malloc, 0);
@@ -484,13 +489,13 @@ TEST(window_waits_for_a_full_batch_or_its_time)
         .name = "window", .n_seq = 8, .window_us = 500, .window_min = 4, .window_max = 5};
     NEED_OK(policy_open(&p, &o, &e), &e);
     EXPECT(!policy_admits(p, 0, 3, 0, 499));
-    EXPECT(policy_admits(p, 0, 3, 0, 500)); /* the oldest waited long enough */
+    EXPECT(policy_admits(p, 0, 3, 0, 500)); /* the oldest entity waited long enough */
     EXPECT(policy_admits(p, 1, 2, 300, 500));
     EXPECT(!policy_admits(p, 2, 9, 0, 600)); /* a batch runs */
     EXPECT(!policy_admits(p, 0, 3, 900, 1000));
-    EXPECT(policy_admits(p, 0, 9, 900, 1000)); /* enough wait */
+    EXPECT(policy_admits(p, 0, 9, 900, 1000)); /* enough entities wait */
     for (int n = 1; n < 5; n++) EXPECT(policy_admits(p, n, 9 - n, 900, 1000));
-    EXPECT(!policy_admits(p, 5, 4, 900, 1000)); /* the batch is as large as it may be */
+    EXPECT(!policy_admits(p, 5, 4, 900, 1000)); /* the batch has its maximum size */
     policy_close(p);
 }
 
@@ -534,7 +539,7 @@ TEST(round_robin_gives_slices_in_turns)
     EXPECT(policy_preempts(p));
     for (int step = 0; step < N * TOKENS / PLACES * 3; step++) {
         for (int place = 0; place < PLACES;
-             place++) { /* those that rank first run, as sched.c displaces */
+             place++) { /* the entities that rank first run, as admit.c displaces */
             int k = -1, last = -1, n_running = 0;
             for (int i = 0; i < N; i++) {
                 n_running += se[i].running;
@@ -564,11 +569,12 @@ TEST(round_robin_gives_slices_in_turns)
         for (int i = 0; i < N && step > 60; i++) EXPECT(n_token[i] <= least + 2 * SLICE);
     }
     EXPECT(least >= TOKENS);
-    EXPECT(most <= (N - PLACES) * (SLICE + 3)); /* a slice each of the others, and their prompts */
+    /* a slice of each other entity, and their prompts */
+    EXPECT(most <= (N - PLACES) * (SLICE + 3));
     policy_close(p);
 }
 
-/* A prompt does not count, however many steps it takes. */
+/* A prompt does not use up the slice, with any number of steps. */
 TEST(round_robin_does_not_cut_a_prompt)
 {
     struct policy *p = open_policy("round_robin");

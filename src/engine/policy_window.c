@@ -1,7 +1,7 @@
 /* policy_window.c - dynamic batching with a wait window, as in model servers before continuous
- * batching (Triton's max_queue_delay, preferred and maximum batch size); the other baseline. One
- * batch at a time as with static, but it begins only when window_min entities wait or the oldest
- * has waited for window_us, and holds at most window_max. */
+ * batching (Triton's max_queue_delay, preferred and maximum batch size); the other baseline. There
+ * is one batch at a time, as with static. It begins only if window_min entities wait, or if the
+ * oldest has waited for window_us. It has at most window_max entities. */
 #include "policy_impl.h"
 
 static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
@@ -15,7 +15,6 @@ static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldes
 
 const struct policy_type policy_type_window = {
     .name = "window",
-    .help = "static after waiting for a batch to fill (a baseline)",
     .holds = true,
     .admits = admits,
 };

@@ -6,6 +6,8 @@
  * depends on the prompt only (docs/design.md 5). The client normalizes and shortens it. */
 #include "engine_impl.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 int pooling_check(const struct engine *en, const struct request *r, struct err *e)
@@ -36,6 +38,8 @@ void pooling_row(const struct engine *en, struct seq *s, int pos, const float *h
 {
     struct group *g = s->group;
     int d = en->executor.d_hidden;
+    CHECK(pos >= s->n_emitted && pos < s->n_prompt, "row %d of %d, after %d", pos, s->n_prompt,
+          s->n_emitted);
     s->n_emitted = pos + 1;
     if (g->sum)
         add_row(g, s->n_emitted == s->n_prompt ? s->n_prompt : 0, hidden, d);

@@ -105,7 +105,7 @@ TEST(pooled_vectors_do_not_depend_on_chunks_or_caches)
         struct rig r;
         struct err e;
         NEED_OK(open_rig(&r, "llama3", chunk[i], 32, &e), &e);
-        for (int again = 0; again < 2; again++) /* the second time its prefix is cached */
+        for (int again = 0; again < 2; again++) /* the prefix is cached the second time */
             for (enum pooling p = POOLING_MEAN; p <= POOLING_FIRST; p++) {
                 float *to = i + again ? got : want[p];
                 pool(&r, p, to);
@@ -138,7 +138,7 @@ TEST(pooling_refuses_what_cannot_be_beside_it)
     queue_close(q);
 }
 
-/* Return the cached tokens of a request for the golden text. */
+/* Return the number of cached tokens of a request for the golden text. */
 static int n_cached(struct rig *r)
 {
     struct err e;
@@ -166,7 +166,7 @@ TEST(forgotten_prefixes_are_computed_anew)
     engine_reset_prefix_cache(r.en);
     EXPECT_INT(n_cached(&r), 0);
     EXPECT_INT(n_cached(&r), 64);
-    /* also pages that a running sequence holds */
+    /* the cache also has pages that a running sequence holds */
     struct request *a = make_request(&r, POOLING_NONE, NULL, q);
     a->max_tokens = 40;
     a->params.ignore_eos = true;

@@ -1,26 +1,27 @@
-/* portion.c - limits of one holder's (a key's, else a peer's) rows and places while other holders
- * are active.
+/* portion.c - limits of one holder's rows and places while other holders are active. A holder is a
+ * key, or an address if there are no keys.
  *
- *   sched_submit --portion_submitted--> recent holders
+ *   group_submit --portion_submitted--> recent holders
  *   sched_next   --portion_begin--> rows: portion_rows, portion_take; places: portion_full
  *
- * The first token of a new request waits for the running step and then for its own step. So the
- * length of steps is how one holder can delay the others once it has all places. A holder alone has
- * all of every step. If another holder runs a sequence, or has submitted within COMPANY_US, a
- * holder has at most
+ * The first token of a new request waits for the running step and then for its own step. So a
+ * holder can delay the others by long steps. A single holder has all of every step. If another
+ * holder runs a sequence, or has submitted within COMPANY_US, a holder has at most
  *
- *   rows    worth half of the places (at least WORTH_LEAST): a decoded row is worth 1 plus the part
- *           of its positions, in multiply-adds, so that long sequences count for what they cost.
- *           More if the budget expects the step to stay within LITTLE_US. Decodes have half of it
- *           if there are prompts. Sequences that decode take turns.
- *   places  all but an eighth, so that a new holder finds one and no sequence is preempted for it.
+ *   rows    worth half of the places (at least WORTH_LEAST). A decoded row is worth 1 plus the cost
+ *           of its positions, in multiply-adds, so that long sequences count for their cost. It has
+ *           more if the budget expects the step to stay within LITTLE_US. If there are prompts,
+ *           decodes have half of it. Sequences that decode take turns.
+ *   places  all but an eighth, so that a new holder gets one without a preemption.
  *
  * The budget does not cut prompts of up to ROWS_FREE rows: each holder has that many free rows of
  * prompts, if the step has few. This holds with or without other holders, because the budget's
  * estimate may be far off and its minimum is one row. Only policies that divide among holders use
- * any of this (policy.h). It changes which rows a step has, but no bit of a result (docs/design.md
- * 5). */
+ * any of this (policy.h). It changes which rows a step has,
+ * but no bit of a result (docs/design.md 5). */
 #include "engine_impl.h"
+
+#include "base/check.h"
 
 #include <stdlib.h>
 
@@ -47,19 +48,19 @@ void portion_close(struct engine *en)
     free(en->portions.v);
 }
 
-void portion_submitted(struct engine *en, uint64_t share_id)
+void portion_submitted(struct engine *en, uint64_t holder)
 {
     struct submission *last = en->portions.recent;
-    if (last[0].us == 0 || last[0].share_id != share_id) last[1] = last[0];
-    last[0] = (struct submission){.share_id = share_id, .us = en->now_us};
+    if (last[0].us == 0 || last[0].holder != holder) last[1] = last[0];
+    last[0] = (struct submission){.holder = holder, .us = en->now_us};
 }
 
 /* ---- other holders ---- */
 
-static struct portion *find(const struct engine *en, uint64_t share_id)
+static struct portion *find(const struct engine *en, uint64_t holder)
 {
     for (int i = 0; i < en->portions.n; i++)
-        if (en->portions.v[i].share_id == share_id) return &en->portions.v[i];
+        if (en->portions.v[i].holder == holder) return &en->portions.v[i];
     return NULL;
 }
 
@@ -68,28 +69,30 @@ static bool is_recent(const struct engine *en, const struct submission *a)
     return a->us > 0 && en->now_us - a->us < COMPANY_US;
 }
 
-static bool has_company(const struct engine *en, uint64_t share_id)
+static bool has_company(const struct engine *en, uint64_t holder)
 {
     const struct submission *last = en->portions.recent;
     if (!policy_divides(en->policy)) return false;
-    if (en->portions.n > 1 || (en->portions.n == 1 && en->portions.v[0].share_id != share_id))
+    if (en->portions.n > 1 || (en->portions.n == 1 && en->portions.v[0].holder != holder))
         return true;
-    return is_recent(en, &last[last[0].share_id == share_id]);
+    return is_recent(en, &last[last[0].holder == holder]);
 }
 
 void portion_run(struct engine *en, const struct seq *s)
 {
-    struct portion *p = find(en, s->entity.share_id);
+    struct portion *p = find(en, s->entity.holder);
     if (!p) {
+        CHECK(en->portions.n < en->batch.limits.n_seq, "%d portions", en->portions.n);
         p = &en->portions.v[en->portions.n++];
-        *p = (struct portion){.share_id = s->entity.share_id};
+        *p = (struct portion){.holder = s->entity.holder};
     }
     p->n_running++;
 }
 
 void portion_run_end(struct engine *en, const struct seq *s)
 {
-    struct portion *p = find(en, s->entity.share_id);
+    struct portion *p = find(en, s->entity.holder);
+    CHECK(p && p->n_running > 0, "holder %llx runs nothing", (unsigned long long)s->entity.holder);
     if (--p->n_running == 0) *p = en->portions.v[--en->portions.n];
 }
 
@@ -97,17 +100,17 @@ void portion_begin(struct engine *en)
 {
     for (int i = 0; i < en->portions.n; i++) {
         struct portion *p = &en->portions.v[i];
-        *p = (struct portion){.share_id = p->share_id, .n_running = p->n_running};
+        *p = (struct portion){.holder = p->holder, .n_running = p->n_running};
     }
     for (int i = 0; i < en->n_running; i++) {
         const struct seq *s = en->running[i];
-        if (!s->stalled && seq_n_left(s) > 1) find(en, s->entity.share_id)->has_prompt = true;
+        if (!s->stall && seq_n_left(s) > 1) find(en, s->entity.holder)->has_prompt = true;
     }
 }
 
 bool portion_bounded(const struct engine *en, const struct seq *s)
 {
-    return has_company(en, s->entity.share_id);
+    return has_company(en, s->entity.holder);
 }
 
 /* ---- rows ---- */
@@ -117,28 +120,26 @@ static double worth(const struct engine *en, int pos, int n_row)
     return n_row * (1 + en->portions.per_position * (pos + (n_row + 1) / 2.0));
 }
 
-/* Return whether p may have n_row more rows from position pos on, within `most` worth or
- * most_us. */
-static bool within(const struct engine *en, const struct portion *p, int pos, int n_row,
-                   bool prompt, double most, double most_us)
+/* Return true if the holder of s, with portion p, may have n_row more rows for s. */
+static bool within(const struct engine *en, const struct portion *p, const struct seq *s, int n_row,
+                   bool prompt)
 {
     struct step_load l = p->load;
-    if (p->worth + worth(en, pos, n_row) <= most) return true;
-    step_load_add(&l, pos, n_row, prompt);
-    return budget_is_fitted(&en->budget) && budget_us(&en->budget, &l) <= most_us;
+    int half = en->batch.limits.n_seq / 2, most = half < WORTH_LEAST ? WORTH_LEAST : half;
+    double part = !prompt && p->has_prompt ? 0.5 : 1;
+    if (p->worth + worth(en, s->n_kv, n_row) <= part * most) return true;
+    step_load_add(&l, s->n_kv, n_row, prompt);
+    return budget_is_fitted(&en->budget) && budget_us(&en->budget, &l) <= part * LITTLE_US;
 }
 
 int portion_rows(const struct engine *en, const struct seq *s, int n, bool prompt)
 {
-    const struct portion *p = find(en, s->entity.share_id);
-    if (!has_company(en, s->entity.share_id)) return n;
-    int most = en->batch.limits.n_seq / 2,
-        lo = prompt ? p->load.n_prompt_row == 0 : p->load.n_row == 0;
-    if (most < WORTH_LEAST) most = WORTH_LEAST;
-    double part = !prompt && p->has_prompt ? 0.5 : 1;
+    const struct portion *p = find(en, s->entity.holder);
+    if (!has_company(en, s->entity.holder)) return n;
+    int lo = prompt ? p->load.n_prompt_row == 0 : p->load.n_row == 0;
     while (lo < n) {
         int mid = lo + (n - lo + 1) / 2;
-        if (within(en, p, s->n_kv, mid, prompt, part * most, part * LITTLE_US))
+        if (within(en, p, s, mid, prompt))
             lo = mid;
         else
             n = mid - 1;
@@ -148,7 +149,7 @@ int portion_rows(const struct engine *en, const struct seq *s, int n, bool promp
 
 int portion_free(const struct engine *en, const struct seq *s)
 {
-    const struct portion *p = find(en, s->entity.share_id);
+    const struct portion *p = find(en, s->entity.holder);
     int n = en->batch.limits.n_seq - en->load.n_prompt_row, own = ROWS_FREE - p->load.n_prompt_row;
     if (s->n_token - s->n_kv > ROWS_FREE || !policy_divides(en->policy)) return 0;
     if (n > own) n = own;
@@ -157,7 +158,7 @@ int portion_free(const struct engine *en, const struct seq *s)
 
 void portion_take(struct engine *en, const struct seq *s, int n_row, bool prompt)
 {
-    struct portion *p = find(en, s->entity.share_id);
+    struct portion *p = find(en, s->entity.holder);
     p->worth += worth(en, s->n_kv, n_row);
     step_load_add(&p->load, s->n_kv, n_row, prompt);
 }
@@ -166,18 +167,18 @@ void portion_take(struct engine *en, const struct seq *s, int n_row, bool prompt
 
 bool portion_full(const struct engine *en, const struct seq *s)
 {
-    const struct portion *p = find(en, s->entity.share_id);
+    const struct portion *p = find(en, s->entity.holder);
     int n_seq = en->batch.limits.n_seq;
-    return p && p->n_running >= n_seq - n_seq / PART_FREE && has_company(en, s->entity.share_id);
+    return p && p->n_running >= n_seq - n_seq / PART_FREE && has_company(en, s->entity.holder);
 }
 
 void portion_bar(struct engine *en, const struct seq *s)
 {
-    find(en, s->entity.share_id)->barred = true;
+    find(en, s->entity.holder)->barred = true;
 }
 
 bool portion_barred(const struct engine *en, const struct seq *s)
 {
-    const struct portion *p = find(en, s->entity.share_id);
+    const struct portion *p = find(en, s->entity.holder);
     return p && p->barred;
 }

@@ -1,6 +1,19 @@
-/* record.c - the engine's trace events (trace.h); no effect without a trace. Called when a sequence
- * changes its state (sched.c), at the end of a step (engine.c) and of a request (emit.c). */
+/* record.c - the engine's trace events (trace.h). The functions have no effect if there is no
+ * trace.
+ *
+ * seq.c records changes of a sequence's state. step.c records the end of a step, and emit.c that of
+ * a request.
+ *
+ *   waits                 runs in lane L                        done
+ *   |---- TRACE_WAIT ----||-- TRACE_PREFILL --||-- TRACE_DECODE --|
+ *                         |--------------- TRACE_RUN -------------|
+ *
+ * A lane is a line of the picture. A sequence takes the lowest free lane, so that few lanes are
+ * used. Decode steps become one event per run,
+ * because one event per token would dominate the file. */
 #include "engine_impl.h"
+
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +73,8 @@ void record_run(struct engine *en, struct seq *s)
 {
     if (!en->traced.trace) return;
     int lane = 0;
-    while (en->traced.taken[lane]) lane++; /* no more sequences run than there are lanes */
+    while (lane < en->batch.limits.n_seq && en->traced.taken[lane]) lane++;
+    CHECK(lane < en->batch.limits.n_seq, "all %d lanes are taken", lane);
     en->traced.taken[lane] = true;
     s->traced.lane = lane;
     s->traced.since_us = engine_now(en);
@@ -69,10 +83,10 @@ void record_run(struct engine *en, struct seq *s)
 
 void record_rows(struct engine *en, struct seq *s)
 {
-    if (!en->traced.trace || s->n_row == 0) return;
-    int from = s->pos0;
+    if (!en->traced.trace || s->plan.n_row == 0) return;
+    int from = s->plan.pos0;
     int64_t begin = en->now_us > s->traced.since_us ? en->now_us : s->traced.since_us;
-    if (s->decodes && from >= s->n_prompt) {
+    if (s->plan.decodes && from >= s->n_prompt) {
         if (s->traced.n_decoded == 0) s->traced.decode_us = begin;
         s->traced.n_decoded += s->n_kv - from;
         return;
@@ -80,7 +94,7 @@ void record_rows(struct engine *en, struct seq *s)
     struct trace_event e = event_of(s, TRACE_PREFILL, begin, engine_now(en));
     int again = (s->n_kv < s->n_reached ? s->n_kv : s->n_reached) - from;
     e.arg[0] = from;
-    e.arg[1] = s->n_row;
+    e.arg[1] = s->plan.n_row;
     e.arg[2] = again > 0 ? again : 0;
     put(en, &e);
 }

@@ -15,7 +15,7 @@ int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
                         .skip_ends = o->keep_marks && !o->keep_special,
                         .stop_index = -1};
     detok_init(&r->detok, o->tokenizer, o->keep_special || o->keep_marks ? 0 : DECODE_SKIP_SPECIAL);
-    r->detok.started = true; /* text after a prompt: its first space belongs to it */
+    r->detok.started = true; /* the first space of text after a prompt belongs to the text */
     return stop_match_open(&r->stop, o->stop, o->n_stop, e);
 }
 
@@ -58,6 +58,8 @@ bool reply_event(struct reply *r, const struct event *ev, struct buf *text)
     if (!r->matched) stop_match_flush(r->stop, text);
     r->failed |= text->failed;
     r->finish = r->failed ? FINISH_ERROR : r->matched ? FINISH_STOP : ev->finish;
+    r->cause = r->failed ? CAUSE_MEMORY : r->matched ? CAUSE_NONE : ev->cause;
+    r->forbids = ev->forbids;
     r->usage = ev->usage;
     if (r->matched) r->usage.n_output = r->n_token;
     return true;

@@ -1,8 +1,14 @@
-/* request.c - the life of a request until engine_submit. */
+/* request.c - memory of a request before engine_submit.
+ *
+ * The defaults are those of OpenAI's completions API: one answer of at most 16 tokens. -1 means
+ * that no log probabilities of the prompt are requested. */
 #include "engine_impl.h"
+
+#include "base/check.h"
 
 #include <stdlib.h>
 
+/* Ids are unique in the process, from 1, so that 0 can mean "no request". Any thread. */
 struct request *request_open(struct err *e)
 {
     static _Atomic uint64_t next_id = 1;
@@ -17,10 +23,11 @@ struct request *request_open(struct err *e)
     r->n_prompt_logprob = -1;
     r->n = 1;
     r->length_penalty = 1;
-    r->share_weight = 1;
+    r->holder_weight = 1;
     return r;
 }
 
+/* Free a request that the engine has not taken. After engine_submit the engine closes it. */
 void request_close(struct request *r)
 {
     if (!r) return;
@@ -30,9 +37,11 @@ void request_close(struct request *r)
     free(r);
 }
 
+/* The order of the names is that of enum finish. */
 const char *finish_name(enum finish f)
 {
     static const char *const name[] = {"none",  "stop",    "length", "abort",
                                        "error", "timeout", "refused"};
+    CHECK((size_t)f < sizeof name / sizeof name[0], "finish %d", (int)f);
     return name[f];
 }

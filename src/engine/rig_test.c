@@ -17,7 +17,8 @@ const char *const golden_models[N_GOLDEN] = {"llama3", "llama-untied", "mistral"
 
 /* ---- a clock that jumps ---- */
 
-/* A few readings in a hundred; most jumps are short, few are seconds long. */
+/* Return the length of a jump. A few readings in a hundred jump; most jumps are short, few are
+ * seconds long. */
 static int64_t jump_us(struct jumpy *c)
 {
     if (rng_below(&c->rng, 40) > 0) return 0;

@@ -1,16 +1,16 @@
-/* rig_test.h - opens a golden model and an engine over it, to be stepped by hand; or an engine over
+/* rig_test.h - opens engines that tests step by hand. One is over a golden model. The other is over
  * an executor without a model, whose steps take a known time on a virtual clock. A golden model may
- * have a virtual clock too, whose jumps follow from a seed: the engine's behaviour then depends on
- * nothing else, so a failure can be repeated. */
+ * have a virtual clock too, whose jumps follow from a seed. The engine's behaviour then depends on
+ * the seed only, so a failure can be repeated. */
 #ifndef QUOTH_ENGINE_RIG_TEST_H
 #define QUOTH_ENGINE_RIG_TEST_H
 
 #include "../../tests/door/counting.h"
 #include "engine_impl.h"
 
-/* A clock that advances by the cost of a step and its rows, times a pace that changes now and then
- * from far too fast to far too slow. A few readings in a hundred jump ahead, as if the machine was
- * busy for a while. */
+/* Clock that advances by the cost of a step and its rows, times a pace. The pace changes now and
+ * then, from far too fast to far too slow. A few readings in a hundred jump ahead, as if the
+ * machine was busy for a while. */
 struct jumpy {
     uint64_t rng;
     int64_t now_us;
@@ -31,19 +31,19 @@ struct rig_options {
     const char *model; /* folder in tests/golden */
     const char *level; /* level of kernels; NULL: the best */
     int n_thread;
-    struct model_options m;  /* without a backend */
-    struct engine_options e; /* without an executor; copy_rate is that of the executor */
+    struct model_options m;  /* options of the model, without a backend */
+    struct engine_options e; /* options of the engine, without an executor */
     uint64_t clock_seed;     /* seed of a jumpy clock; 0: the machine's clock */
     double copy_rate;        /* 0: preempted sequences are recomputed; 1e12: they are copied */
     enum wrap wrap;          /* wrapper of the backend (tests/door/counting.h) */
 };
 
-/* Folders of tests/golden: a model of each architecture, and one whose head has weights of its
- * own. */
+/* Number of folders of tests/golden: a model of each architecture, and a model whose head has
+ * separate weights. */
 enum { N_GOLDEN = 6 };
 extern const char *const golden_models[N_GOLDEN];
 
-/* Open the rig; close it on failure too. */
+/* Open the rig. The caller closes it, also after a failure. */
 int golden_open(struct rig *r, const struct rig_options *o, struct err *e);
 void golden_close(struct rig *r);
 
@@ -54,7 +54,7 @@ enum { SLOW_VOCAB = 16, SLOW_STEP_US = 10000, SLOW_ROW_US = 1000 };
 struct slow {
     struct batch_limits limits;
     float logits[64 * SLOW_VOCAB];
-    _Atomic int64_t now_us; /* read by client threads */
+    _Atomic int64_t now_us; /* time of the clock; client threads read it */
 };
 
 struct slow_rig {
@@ -67,15 +67,15 @@ struct slow_rig {
 int slow_open(struct slow_rig *r, int n_page, int n_row, int n_seq, struct err *e);
 int slow_open_traced(struct slow_rig *r, int n_page, int n_row, int n_seq, const char *trace,
                      struct err *e);
-/* how: options without an executor */
+/* Open a rig. how: options without an executor. */
 int slow_open_how(struct slow_rig *r, int n_page, int n_row, int n_seq,
                   const struct engine_options *how, struct err *e);
 void slow_close(struct slow_rig *r);
 /* Make request i: n_prompt tokens of its own, n_output tokens requested. */
-/* Make a greedy request that answers to queue[i], not submitted yet. Returns NULL if there is no
- * memory. */
+/* Make a greedy request that answers to queue[i], not submitted yet.
+ * Return NULL if there is no memory. */
 struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 int slow_submit(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
-void slow_run(struct slow_rig *r); /* run until nothing is left; sets r->view */
+void slow_run(struct slow_rig *r); /* Run until nothing is left; set r->view. */
 
 #endif

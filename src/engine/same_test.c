@@ -1,12 +1,12 @@
-/* same_test.c - goal: a request's tokens and logprobs depend on nothing but the request
- * (docs/design.md 5): quoth's strongest test. Method: requests of mixed length and sampling
- * settings on golden models, first one at a time without caches, then in every other way of serving
- * them: all at once, with a pool that makes them preempt each other all the time, by copying and by
- * recomputing, with prefix hits, under every policy, with every page size and with chunks of 16 to
- * 8192 rows. All bits must be equal. The clock is virtual and jumps (rig_test.h), because a policy
- * depends on time: one clock is the same in every run, another one is new, and a failure prints its
- * seed; QUOTH_CLOCK repeats it. ./test takes a sample of requests and ways; QUOTH_LONG=1 takes 280
- * requests and all. Hashes of the answers are recorded, to show that a refactoring changes none. */
+/* same_test.c - goal: a request's tokens and logprobs depend on the request only (docs/design.md
+ * 5). It is quoth's strongest test. Method: requests of mixed length and sampling settings on
+ * golden models, first one at a time without caches, then in every other way of serving them. They
+ * run concurrently, with prefix hits, under every policy. A small pool makes them preempt each
+ * other, by copying and by recomputing. Page sizes vary, and chunks have 16 to 8192 rows. All bits
+ * must be equal. The clock is virtual and jumps (rig_test.h), because a policy depends on time. One
+ * clock is the same in every run, and another one is new. A failure prints its seed, which
+ * QUOTH_CLOCK repeats. ./test takes a sample of requests and ways; QUOTH_LONG=1 takes 280 requests
+ * and all. Hashes of the answers are recorded, to show that a refactoring changes none. */
 #include "../../tests/levels.h"
 #include "../../tests/recorded.h"
 #include "../../tests/unit.h"
@@ -18,15 +18,16 @@
 #include <stdlib.h>
 
 enum { N_REQUEST_MAX = 280, N_CHOICE = 3, CONTEXT = 200, D_MAX = 64 };
-enum { CLOCK = 1006 }; /* on this one round_robin once displaced more than a step could copy */
+/* on this clock round_robin once displaced more sequences than a step could copy */
+enum { CLOCK = 1006 };
 
 struct way {
     const char *policy;
-    int page_rows, n_token, n_row, n_seq; /* n_token: tokens of the pool */
+    int page_rows, n_token, n_row, n_seq; /* n_token: number of tokens in the pool */
     enum { AGAIN, SWAP } preempt;
     bool alone;
     uint64_t clock;
-    bool beams;        /* include beam searches */
+    bool beams;        /* true: include beam searches */
     const char *level; /* level of kernels; NULL: the best */
     enum wrap wrap;    /* wrapper of the backend (tests/door/counting.h) */
 };
@@ -64,7 +65,7 @@ static void pool_instead(struct request *r, int i, float *pooled)
     r->n_prompt_logprob = -1;
 }
 
-/* Make every sixteenth request that is short enough for any pool a beam search. */
+/* Make every sixteenth request a beam search if it is short enough for any pool. */
 static void search_instead(struct request *r, int i)
 {
     if (i % 16 != 11 || i % 5 == 0 || r->pooling) return;
@@ -72,8 +73,8 @@ static void search_instead(struct request *r, int i)
     if (r->max_tokens > 20) r->max_tokens = 20;
 }
 
-/* Make request i. Its prompt begins like that of some others; its answer is long, so that sequences
- * admitted together outgrow the pool. */
+/* Make request i. Its prompt begins like those of some other requests. Its answer is long, so that
+ * sequences admitted together outgrow the pool. */
 static struct request *request_i(int i, const struct way *w, const struct buf *ids, struct queue *q,
                                  struct answers *a)
 {
@@ -102,7 +103,7 @@ static struct request *request_i(int i, const struct way *w, const struct buf *i
     r->n = i % 12 == 8 ? N_CHOICE : 1;
     r->best_of = i % 24 == 8 ? N_CHOICE + 1 : 0;
     r->priority = i % 3;
-    r->share_id = (uint64_t)(i % 4);
+    r->holder = (uint64_t)(i % 4);
     pool_instead(r, i, a->pooled[i]);
     if (w->beams) search_instead(r, i);
     r->reply = q;
@@ -228,7 +229,7 @@ static bool same_request(const struct answers *want, const struct answers *got, 
     return true;
 }
 
-/* The reference for all other ways. */
+/* Way that is the reference for all other ways. */
 static const struct way alone = {"fcfs", 32,    2 * CONTEXT, 512,  N_CHOICE + 1, AGAIN,
                                  true,   CLOCK, true,        NULL, WRAP_NONE};
 static struct answers want, got;
@@ -260,7 +261,7 @@ static uint64_t fresh_clock(void)
     return text ? strtoull(text, NULL, 10) : os_random() | 1;
 }
 
-/* Compare every policy, page size and chunk; pools from barely one request to all. */
+/* Compare every policy, page size and chunk; pools with room for barely one request up to all. */
 static void compare_ways(const char *model, int n, int pool_part)
 {
     static const int chunk[] = {16, 37, 128, 8192}, pool[] = {210, 300, 600, 8000};
@@ -291,8 +292,8 @@ static void compare_ways(const char *model, int n, int pool_part)
               (long long)n_swapped, (long long)n_displaced);
 }
 
-/* qwen3 attends to everything; all layers of mistral have a window of 16, so pages before it are
- * freed. */
+/* qwen3 attends to everything;
+ * all layers of mistral have a window of 16, so pages before it are freed. */
 TEST(answers_are_the_same_in_every_way_of_serving)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
@@ -311,8 +312,8 @@ TEST(answers_are_the_same_in_every_way_of_serving)
     EXPECT(displaced > (test_long() ? 1000 : 10));
 }
 
-/* Sequences that are displaced and return by copying, some concurrently: how many, and with which
- * others, depends on time. */
+/* Sequences are displaced and return by copying, some concurrently. Their number and their
+ * combinations depend on time. */
 TEST(answers_are_the_same_on_any_clock)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
@@ -357,8 +358,8 @@ TEST(a_small_pool_preempts_hundreds_of_times_and_changes_nothing)
     }
 }
 
-/* A backend whose memory the host cannot read: forks, preemption, swapping and pooling use its
- * functions too. */
+/* Method: a backend whose memory the host cannot read. Forks, preemption, swapping and pooling use
+ * its functions too. */
 TEST(answers_through_a_counting_backend_are_the_same)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");

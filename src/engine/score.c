@@ -1,5 +1,6 @@
 /* score.c - the logits of a given text, without an engine: perplexity, golden tests. One sequence
- * with pages 0, 1, 2 ... */
+ * with pages 0, 1, 2 ... The text is processed in chunks of the batch's limits. Each chunk attends
+ * to all earlier chunks. */
 #include "engine.h"
 
 #include "base/cpu.h"
@@ -20,7 +21,7 @@ static void fill(struct batch *b, const int32_t *ids, int pos0, int n)
     }
 }
 
-int score_tokens(struct model *m, const int32_t *ids, int n, int chunk, score_fn *fn, void *ctx,
+int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_options *o,
                  struct err *e)
 {
     const struct model_info *info = model_info(m);
@@ -32,7 +33,7 @@ int score_tokens(struct model *m, const int32_t *ids, int n, int chunk, score_fn
         if (ids[i] < 0 || ids[i] >= info->n_vocab)
             return err_set(e, ERR_ARG, "token id %d is outside the vocabulary", ids[i]);
     int most = l->n_row < l->n_out ? l->n_row : l->n_out;
-    if (chunk <= 0 || chunk > most) chunk = most;
+    int chunk = o->chunk > 0 && o->chunk < most ? o->chunk : most;
     struct batch b;
     int rc = batch_open(&b, l, e);
     if (rc != 0) return rc;
@@ -41,7 +42,8 @@ int score_tokens(struct model *m, const int32_t *ids, int n, int chunk, score_fn
         int rows = n - pos0 < chunk ? n - pos0 : chunk;
         fill(&b, ids, pos0, rows);
         struct model_out out = model_forward(m, &b);
-        for (int i = 0; i < rows; i++) fn(ctx, pos0 + i, out.logits + (int64_t)i * info->n_vocab);
+        for (int i = 0; i < rows; i++)
+            o->fn(o->ctx, pos0 + i, out.logits + (int64_t)i * info->n_vocab);
     }
     cpu_float_restore(former);
     batch_close(&b);

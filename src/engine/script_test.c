@@ -1,5 +1,5 @@
-/* script_test.c - goal: engine tests detect at once when a constraint is called in another state
- * than its sequence's. See script_test.h. */
+/* script_test.c - goal: engine tests immediately detect a call of a constraint in a state that is
+ * not its sequence's. See script_test.h. */
 #include "script_test.h"
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static bool script_mask(struct constraint *c, uint32_t *mask)
     return s->fail_at == 0 || s->n < s->fail_at;
 }
 
-/* Slow masks are made at the third to fifth call. */
+/* Fill the mask. A slow mask is made at the third to fifth call. */
 static enum constraint_made script_mask_within(struct constraint *c, uint32_t *mask, int64_t n_work)
 {
     struct script *s = (struct script *)c;
@@ -100,9 +100,10 @@ static void script_rollback(struct constraint *c, int n)
     s->state = s->past[s->n % CONSTRAINT_BACK_MAX];
 }
 
-/* It does not search to the end. */
-static int script_forced(struct constraint *c, int32_t *token, int n)
+/* Get forced tokens. The search may stop before the last forced token. */
+static int script_forced(struct constraint *c, int32_t *token, int n, int64_t *n_work)
 {
+    (void)n_work;
     const struct script *s = (const struct script *)c;
     uint64_t state = s->state;
     int i = 0;

@@ -1,5 +1,5 @@
-/* script_test.h - a constraint that follows a script: the allowed tokens derive from a hash of the
- * accepted tokens, so a mask of another state is detected as a wrong token. It may allow all
+/* script_test.h - a constraint that follows a script. The allowed tokens derive from a hash of the
+ * accepted tokens. So a mask of another state is detected as a wrong token. It may allow all
  * tokens, some, two, one, or only the last one. */
 #ifndef QUOTH_ENGINE_SCRIPT_TEST_H
 #define QUOTH_ENGINE_SCRIPT_TEST_H
@@ -8,15 +8,16 @@
 
 /* Data shared by several constraints, as sequences share a grammar. */
 struct script_shared {
-    _Atomic int n_inside; /* calls of mask in progress */
+    _Atomic int n_inside; /* number of calls of mask in progress */
     _Atomic int64_t n_mask;
-    const char *_Atomic wrong; /* NULL: no error */
-    bool slow;                 /* some of its masks need more work than a step's */
+    const char *_Atomic wrong; /* error; NULL if none */
+    bool slow;                 /* true: some masks need more work than a step may do */
     _Atomic int64_t n_late;
 };
 
-/* Open a script in its first state. shared NULL: it shares nothing. fail_at: its mask fails once
- * that many tokens are accepted; 0: never; -1: at once. Returns NULL if there is no memory. */
+/* Open a script in its first state. shared: data shared with other scripts; NULL if none. fail_at:
+ * number of accepted tokens after which the mask fails; 0: never; -1: immediately. Return NULL if
+ * memory is exhausted. */
 struct constraint *script_open(uint64_t seed, struct script_shared *shared, int fail_at);
 
 #endif

@@ -1,24 +1,38 @@
-/* seq.c - memory of a request's sequences, and the waiting list. All of it is allocated on the
- * client's thread at submission, in one arena: a step allocates nothing. */
+/* seq.c - a sequence: its memory, its tokens, its states, and the waiting list.
+ *
+ * The client's thread allocates all memory of a request at submission, in one arena. So a step
+ * allocates nothing. The states of a sequence are drawn in engine_impl.h.
+ *
+ * (1) A WAITING sequence is in engine.waiting, a RUNNING sequence in engine.running. Any other
+ *     sequence is in neither list. The policy knows the sequences of these two lists and no others.
+ * (2) The n_before of a live sequence is the number of live choices before it in its group. */
 #include "engine_impl.h"
 
-#include <stdlib.h>
+#include "base/check.h"
+#include "base/hash.h"
+
 #include <string.h>
 
-/* Hash of what changes the content of a page besides its tokens and earlier ones. */
+/* ---- memory ---- */
+
+/* Return the hash of the properties of a request, besides its tokens, that change a page's
+ * content. */
 static uint64_t extra_of(const struct request *r)
 {
-    return r->cache_salt * 0xD6E8FEB86659FD93u;
+    const uint64_t of[] = {r->cache_salt, (uint64_t)r->adapter};
+    return r->adapter ? hash_bytes(of, sizeof of, 0) : r->cache_salt * 0xD6E8FEB86659FD93u;
 }
 
 uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i)
 {
+    CHECK(i >= 0 && i <= s->n_name && i < s->n_page_max, "page %d, %d of %d have names", i,
+          s->n_name, s->n_page_max);
     return page_name(en->pages, i ? s->name[i - 1] : PAGE_ROOT,
                      s->token + i * pages_rows(en->pages), extra_of(s->group->request));
 }
 
-/* Forced tokens whose logits are wanted are checked as drafts are, a few at a time: a mask for
- * each. */
+/* Allocate the memory of drafts. Forced tokens are checked like drafts if their logits are wanted:
+ * a few at a time, with a mask for each. */
 static bool open_drafts(struct seq *s, const struct engine *en)
 {
     enum { FORCED = 8 };
@@ -29,11 +43,11 @@ static bool open_drafts(struct seq *s, const struct engine *en)
     size_t n = (size_t)s->n_draft_max, n_word = (n + 1) * s->n_mask_word;
     if (n > 0) s->draft = arena_push(&s->group->arena, n * sizeof *s->draft, 64);
     if (n_word > 0) s->mask = arena_push(&s->group->arena, n_word * sizeof *s->mask, 64);
-    if (en->states) s->state_to = arena_push(&s->group->arena, (n + 1) * sizeof *s->state_to, 64);
-    return (n == 0 || s->draft) && (n_word == 0 || s->mask) && (!en->states || s->state_to);
+    if (en->states) s->slots.to = arena_push(&s->group->arena, (n + 1) * sizeof *s->slots.to, 64);
+    return (n == 0 || s->draft) && (n_word == 0 || s->mask) && (!en->states || s->slots.to);
 }
 
-static bool seq_init(struct seq *s, const struct engine *en, struct group *g)
+bool seq_open(struct seq *s, const struct engine *en, struct group *g)
 {
     const struct request *r = g->request;
     int rows = pages_rows(en->pages);
@@ -41,7 +55,7 @@ static bool seq_init(struct seq *s, const struct engine *en, struct group *g)
     s->choice = (int)(s - g->seq);
     s->stop_id = -1;
     s->n_fresh = 1;
-    s->state_at = s->host_state = s->snapshot = -1;
+    s->slots.at = s->slots.host = s->slots.snapshot = -1;
     s->n_prompt = s->n_token = (int)r->prompt.n;
     s->n_token_max = s->n_prompt + r->max_tokens;
     s->n_page_max = (s->n_token_max + rows - 1) / rows;
@@ -54,7 +68,7 @@ static bool seq_init(struct seq *s, const struct engine *en, struct group *g)
     if (!open_drafts(s, en)) return false;
     memcpy(s->token, r->prompt.v, r->prompt.n * sizeof *s->token);
     memset(s->host, 0xFF, n_page * sizeof *s->host);
-    if (g->held) {
+    if (g->ranked) {
         size_t n = 1 + (size_t)(r->params.n_logprob > 0 ? r->params.n_logprob : 0);
         s->record = arena_push0(&g->arena, (size_t)r->max_tokens * n, sizeof *s->record);
         if (!s->record) return false;
@@ -62,91 +76,21 @@ static bool seq_init(struct seq *s, const struct engine *en, struct group *g)
     return true;
 }
 
-static int open_sampler(struct seq *s, const struct engine *en, struct err *e)
+int seq_open_sampler(struct seq *s, const struct engine *en, struct err *e)
 {
     struct sample_params p = s->group->request->params;
     if (!p.lists) p.lists = s->group->lists;
-    if (s->group->held && p.n_logprob < 0) p.n_logprob = 0; /* what ranks it */
+    /* the rank of an answer is the mean logprob */
+    if (s->group->ranked && p.n_logprob < 0) p.n_logprob = 0;
     int rc = sampler_open(&s->sampler, &p, &en->vocab, (uint32_t)s->choice, s->n_token_max, e);
     if (rc == 0) sampler_accept_prompt(s->sampler, s->token, s->n_prompt);
     return rc;
 }
 
-static int fail_limit(const struct group *g, struct err *e)
-{
-    return err_field(e, ERR_LIMIT, "n",
-                     ": %d sequences of up to %d tokens need more memory than a request may have",
-                     g->n_seq, (int)g->request->prompt.n + g->request->max_tokens);
-}
+/* ---- tokens ---- */
 
-static int open_seqs(struct group *g, const struct engine *en, int64_t byte_max, struct err *e)
-{
-    int rc = 0;
-    g->seq = arena_push0(&g->arena, (size_t)g->n_seq, sizeof *g->seq);
-    bool ok = g->seq;
-    for (int i = 0; i < g->n_seq && ok; i++) ok = seq_init(&g->seq[i], en, g);
-    if (g->held && ok)
-        g->answer = arena_push0(&g->arena, (size_t)g->n_answer, sizeof *g->answer), ok = g->answer;
-    if (ok && g->request->beam_width) ok = beam_open(g, en);
-    if (ok && g->request->pooling) ok = pooling_open(g, en);
-    if (!ok && g->arena.limited) return fail_limit(g, e);
-    if (!ok) return err_memory(e, "a request's sequences", g->arena.n_byte);
-    struct seq *first = &g->seq[0];
-    for (; (first->n_name + 1) * pages_rows(en->pages) <= first->n_prompt; first->n_name++)
-        first->name[first->n_name] = seq_page_name(en, first, first->n_name);
-    g->n_byte = (int64_t)g->arena.n_byte;
-    bool samples = !g->beam && !g->request->pooling;
-    if (samples && !g->request->params.lists)
-        rc = sample_lists_open(&g->lists, &g->request->params, &en->vocab, e);
-    g->n_byte += sample_lists_bytes(g->lists);
-    for (int i = 0; i < g->n_seq && rc == 0 && g->request->constraint; i++) {
-        rc = constraint_open(&g->seq[i], e);
-        if (rc == 0 && byte_max && g->n_byte > byte_max) rc = fail_limit(g, e);
-    }
-    for (int i = 0; i < g->n_seq && rc == 0 && samples; i++) {
-        rc = open_sampler(&g->seq[i], en, e);
-        if (rc == 0) g->n_byte += sampler_bytes(g->seq[i].sampler);
-        if (rc == 0 && byte_max && g->n_byte > byte_max) rc = fail_limit(g, e);
-    }
-    return rc;
-}
-
-int group_open(struct group **out, const struct engine *en, struct request *take_r,
-               int64_t byte_max, struct err *e)
-{
-    struct group *g = calloc(1, sizeof *g);
-    if (!g) return err_memory(e, "a request", sizeof *g);
-    g->arena.n_byte_max = (size_t)byte_max;
-    g->request = take_r;
-    g->n_seq = take_r->best_of > take_r->n ? take_r->best_of : take_r->n;
-    if (take_r->beam_width) g->n_seq = take_r->beam_width;
-    g->held = g->n_seq > take_r->n || take_r->beam_width;
-    g->n_answer = take_r->n;
-    g->n_live = g->n_seq;
-    int rc = open_seqs(g, en, byte_max, e);
-    if (rc == 0) {
-        *out = g;
-        return 0;
-    }
-    g->request = NULL;
-    group_close(g);
-    return rc;
-}
-
-void group_close(struct group *g)
-{
-    if (!g) return;
-    for (int i = 0; i < g->n_seq && g->seq; i++) {
-        sampler_close(g->seq[i].sampler);
-        constraint_close(&g->seq[i]);
-    }
-    sample_lists_close(g->lists);
-    request_close(g->request);
-    arena_deinit(&g->arena);
-    free(g);
-}
-
-/* Pooled requests have no logprobs. A forked choice has its prompt emitted already. */
+/* Return the wanted positions of the prompt. Pooled requests have no logprobs. The prompt of a
+ * forked choice is emitted already. */
 struct wanted seq_wanted(const struct seq *s)
 {
     const struct request *r = s->group->request;
@@ -157,7 +101,21 @@ struct wanted seq_wanted(const struct seq *s)
     return to > from ? (struct wanted){from, to} : (struct wanted){s->n_token, s->n_token};
 }
 
-void list_push(struct seq_list *l, struct seq *s)
+bool seq_decodes(const struct seq *s)
+{
+    int n = s->n_token - s->n_kv;
+    return n > 0 && n <= s->n_fresh;
+}
+
+int seq_n_left(const struct seq *s)
+{
+    return seq_decodes(s) ? 1 : s->n_token - s->n_kv;
+}
+
+/* ---- the waiting list ---- */
+
+/* Append s at the end of the list. */
+static void list_push(struct seq_list *l, struct seq *s)
 {
     if (!l->tail) l->tail = &l->head;
     s->next = NULL;
@@ -166,12 +124,162 @@ void list_push(struct seq_list *l, struct seq *s)
     l->n++;
 }
 
-void list_remove(struct seq_list *l, struct seq *s)
+/* Remove s. The search is linear, because only admissions and ends remove sequences. */
+static void list_remove(struct seq_list *l, struct seq *s)
 {
     struct seq **at = &l->head;
+    CHECK(l->n > 0 && s->state == SEQ_WAITING, "%d wait, state %d", l->n, (int)s->state);
     while (*at != s) at = &(*at)->next;
     *at = s->next;
     if (l->tail == &s->next) l->tail = at;
     s->next = NULL;
     l->n--;
+}
+
+/* ---- states ---- */
+
+/* Register s with the policy.
+ * A sequence that was IDLE is new there, so all its counts begin again. */
+static void arrive(struct engine *en, struct seq *s)
+{
+    const struct request *r = s->group->request;
+    s->entity = (struct sched_entity){.arrival = s->entity.arrival,
+                                      .submit_us = r->submit_us,
+                                      .priority = r->priority,
+                                      .holder = r->holder,
+                                      .holder_weight = r->holder_weight,
+                                      .n_prompt = s->n_prompt,
+                                      .n_left = s->n_token};
+    policy_arrive(en->policy, &s->entity, en->now_us);
+}
+
+void seq_wait(struct engine *en, struct seq *s)
+{
+    CHECK(s->state == SEQ_IDLE || s->state == SEQ_RUNNING, "state %d", (int)s->state);
+    if (s->state == SEQ_IDLE) arrive(en, s);
+    s->state = SEQ_WAITING;
+    record_wait(en, s);
+    list_push(&en->waiting, s);
+}
+
+/* The order of running sequences is kept, because policies rank by it. */
+static void leave_running(struct engine *en, struct seq *s)
+{
+    int i = 0;
+    record_run_end(en, s);
+    portion_run_end(en, s);
+    while (en->running[i] != s) i++;
+    memmove(en->running + i, en->running + i + 1,
+            (size_t)(--en->n_running - i) * sizeof(struct seq *));
+}
+
+/* Remove s from the waiting list. */
+static void leave_waiting(struct engine *en, struct seq *s)
+{
+    record_wait_end(en, s);
+    list_remove(&en->waiting, s);
+}
+
+/* Move s from IDLE or WAITING to RUNNING. */
+void seq_run(struct engine *en, struct seq *s)
+{
+    CHECK(s->state == SEQ_IDLE || s->state == SEQ_WAITING, "state %d", (int)s->state);
+    if (s->state == SEQ_IDLE) arrive(en, s);
+    if (s->state == SEQ_WAITING) leave_waiting(en, s);
+    s->state = SEQ_RUNNING;
+    record_run(en, s);
+    portion_run(en, s);
+    policy_admitted(en->policy, &s->entity, en->now_us);
+    s->admit_us = en->now_us;
+    plan_clear(s);
+    en->plan.n_late += s->late;
+    rank_seq(en, s);
+    rank_insert(en, s);
+}
+
+/* A padding sequence has its answer already, so it ends instead. */
+void seq_preempt(struct engine *en, struct seq *s)
+{
+    CHECK(s->state == SEQ_RUNNING, "state %d", (int)s->state);
+    plan_undo(en, s);
+    en->plan.preempted = true;
+    if (s->padding) {
+        seq_end(en, s, s->finish);
+        return;
+    }
+    s->group->n_preempted++;
+    stats_count(en->stats, STAT_preemptions, 1);
+    hold_preempt(en, s);
+    leave_running(en, s);
+    s->entity.n_left = s->n_token - s->n_kv;
+    policy_preempted(en->policy, &s->entity, en->now_us);
+    seq_wait(en, s);
+}
+
+/* Drop what s holds, and leave the policy. The tokens stay. */
+void seq_idle(struct engine *en, struct seq *s)
+{
+    if (s->state == SEQ_IDLE) return;
+    plan_clear(s);
+    hold_drop(en, s);
+    if (s->state == SEQ_RUNNING)
+        leave_running(en, s);
+    else
+        leave_waiting(en, s);
+    policy_leave(en->policy, &s->entity);
+    s->state = SEQ_IDLE;
+}
+
+/* The last sequence that ends puts its group into engine.ended. */
+void seq_end(struct engine *en, struct seq *s, enum finish f)
+{
+    struct group *g = s->group;
+    CHECK(s->state != SEQ_DONE && g->n_live > 0, "state %d, %d live", (int)s->state, g->n_live);
+    seq_idle(en, s);
+    s->finish = f;
+    s->state = SEQ_DONE;
+    for (int i = s->choice + 1; i < g->n_seq; i++) g->seq[i].n_before--;
+    g->n_live--;
+    if (!g->ranked && g->n_seq > 1) emit_choice(en, s);
+    if (g->n_live > 0) return;
+    g->next_ended = en->ended;
+    en->ended = g;
+}
+
+/* End the batch if all running sequences are padding. */
+void seq_end_padding(struct engine *en)
+{
+    for (int i = 0; i < en->n_running; i++)
+        if (!en->running[i]->padding) return;
+    while (en->n_running > 0) seq_end(en, en->running[0], en->running[0]->finish);
+}
+
+/* ---- a copy of another sequence ---- */
+
+/* Copy the tokens and the state of the parent to the child. */
+void seq_copy(struct seq *child, const struct seq *parent)
+{
+    CHECK(child->group == parent->group && child->state == SEQ_IDLE, "state %d", (int)child->state);
+    child->n_token = parent->n_token;
+    child->n_output = parent->n_output;
+    child->n_name = parent->n_name;
+    child->first_us = parent->first_us;
+    child->last_us = parent->last_us;
+    child->n_cached = parent->n_cached;
+    constraint_follow(child, parent);
+    memcpy(child->token, parent->token, (size_t)parent->n_token * sizeof *child->token);
+    memcpy(child->name, parent->name, (size_t)parent->n_name * sizeof *child->name);
+}
+
+/* Run the child on its parent's pages, or move it to WAITING if there is no place. */
+void seq_follow(struct engine *en, struct seq *child, const struct seq *parent)
+{
+    bool beam = child->group->beam; /* beams advance together */
+    if (parent->state == SEQ_RUNNING && en->n_running < en->batch.limits.n_seq &&
+        (beam || !portion_full(en, parent))) {
+        hold_fork(en, child, parent);
+        seq_run(en, child);
+    } else {
+        seq_wait(en, child);
+    }
 }

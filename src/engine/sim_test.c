@@ -1,5 +1,5 @@
-/* sim_test.c - goal: under any load every request gets its own right answer, no page leaks, none
- * starves and none is lost. Method: a seeded simulation over the fake model (fake_test.h), whose
+/* sim_test.c - goal: every request gets its right answer under any load. No page leaks, and no
+ * request starves or is lost. Method: a seeded simulation over the fake model (fake_test.h), whose
  * clock is virtual and jumps. Clients arrive at random, with shared prefixes, some of holders that
  * flood a short queue, abort, and read their replies late; pools are tiny. After every step all
  * invariants are checked. QUOTH_LONG=1 runs a million steps. */
@@ -21,7 +21,7 @@ enum {
 struct choice {
     int32_t want[LEN_MAX];
     int n_want, n_output, n_got;
-    int guess_at, n_guess; /* the last guess: after this number of tokens */
+    int guess_at, n_guess; /* number of tokens before the last guess; number of tokens in it */
     double sum_logprob;
     bool done;
 };
@@ -31,24 +31,27 @@ struct client {
     uint64_t id;
     bool busy, aborted, slow, may_expire, refused, ranked;
     struct choice choice[N_CHOICE];
-    int n_choice, n_prompt, n_prompt_got; /* choices returned */
+    /* numbers of returned choices, of prompt tokens, of received prompt tokens */
+    int n_choice, n_prompt, n_prompt_got;
     int64_t submit_us;
 };
 
 struct way {
     const char *policy;
     int page_rows, n_page, n_row, n_seq, n_host_page, window;
-    int n_swap_copy; /* copies of a step, in addition to one per sequence */
+    int n_swap_copy; /* number of copies of a step, in addition to one per sequence */
     double copy_rate;
-    bool jumps;  /* its clock jumps */
-    bool floods; /* one holder has all clients but FLOOD_OTHERS and submits again at once */
+    bool jumps; /* true: the clock jumps */
+    /* true: one holder has all clients except FLOOD_OTHERS, and submits again immediately */
+    bool floods;
     /* several tokens of a sequence are verified per step: right, wrong and random guesses */
-    bool drafts;
-    int n_draft; /* tokens of a guess */
+    int n_draft; /* number of tokens of a guess; 0: no guesses */
     bool no_jump_forward;
-    int n_state, n_host_state; /* the model has recurrent state */
-    bool no_kv;                /* the model has only recurrent state */
-    bool constrained;          /* half of the requests follow scripts, whose masks a pool fills */
+    /* numbers of slots and of host states; 0: the model has no recurrent state */
+    int n_state, n_host_state;
+    bool no_kv; /* true: the model has only recurrent state */
+    /* true: half of the requests follow scripts, whose masks a pool fills */
+    bool constrained;
     uint64_t seed;
 };
 
@@ -61,7 +64,7 @@ struct sim {
     uint64_t rng;
     int len_max;
     struct script_shared shared[N_SHARED];
-    int64_t n_guessed, n_stood; /* guessed tokens, and those of them that were generated */
+    int64_t n_guessed, n_stood; /* number of guessed tokens; number of those that were generated */
     int64_t n_done, n_aborted, n_expired, n_cached, wait_us_max, n_refused, n_evicted;
     struct stats_view stats;
     bool failed;
@@ -122,7 +125,7 @@ static float mean_logprob(const struct choice *c)
     return c->n_output ? (float)(c->sum_logprob / c->n_output) : 0;
 }
 
-/* Compute all choices, and of best_of the n best, best first. */
+/* Compute the expected tokens of all choices; with best_of, of the n best, best first. */
 static void predict(const struct sim *s, const struct request *r, struct client *c)
 {
     int n = r->best_of ? r->best_of : r->n;
@@ -141,7 +144,7 @@ static void predict(const struct sim *s, const struct request *r, struct client 
     c->may_expire = r->deadline_us > 0;
 }
 
-/* Return whether this client belongs to the flooding holder. */
+/* Return true if this client belongs to the flooding holder. */
 static bool floods(const struct sim *s, const struct client *c)
 {
     return s->way.floods && c - s->client < N_CLIENT - FLOOD_OTHERS;
@@ -160,16 +163,17 @@ static struct request *invent(struct sim *s, const struct client *c)
     struct request *r = request_open(&e);
     const int32_t *stem = s->stem[below(s, N_STEM)];
     int n = 1 + below(s, below(s, 3) ? s->len_max / 4 : s->len_max - 1), n_stem = below(s, n + 1);
+    if (below(s, 6) == 0) n_stem = n; /* a whole stem, so that prefixes are found often */
     for (int i = 0; i < n; i++)
         (void)!vec_push(&r->prompt, i < n_stem ? stem[i] : below(s, FAKE_VOCAB));
     r->max_tokens = below(s, 2) ? s->len_max - n : below(s, s->len_max - n + 1);
     r->params.temperature = below(s, 2) ? 0 : 1;
     r->params.seed = rng_next(&s->rng);
     r->params.seeded = true;
-    r->params.stop_id = stop + below(s, 2); /* the first one is hardly ever generated */
+    r->params.stop_id = stop + below(s, 2); /* the first stop token is hardly ever generated */
     r->params.n_stop_id = 1;
     r->priority = below(s, 3);
-    r->share_id = holder_of(s, c);
+    r->holder = holder_of(s, c);
     r->n_prompt_logprob = below(s, 10) ? -1 : 2;
     if (below(s, 5) == 0) r->n = 1 + below(s, N_CHOICE);
     if (below(s, 10) == 0) r->best_of = r->n + below(s, N_CHOICE - r->n + 1);
@@ -280,8 +284,8 @@ static int guess_right(const struct choice *x, int at, int32_t *draft, int n)
     return i;
 }
 
-/* By request: the expected tokens, the same with a mistake, or anything, including invalid
- * tokens. */
+/* Guess tokens by the number of the request: the expected tokens, these with a mistake, or any
+ * tokens, including invalid ones. */
 static int guess(void *ctx, const struct request *r, int choice, const int32_t *token, int n_token,
                  int32_t *draft, int n)
 {
@@ -306,7 +310,7 @@ static int guess(void *ctx, const struct request *r, int choice, const int32_t *
 
 /* ---- one simulation ---- */
 
-static struct pool *pool; /* of the running simulation; NULL: none */
+static struct pool *pool; /* pool of the running simulation; NULL if none */
 
 static void sim_open(struct sim *s, const struct way *w)
 {
@@ -336,7 +340,7 @@ static void sim_open(struct sim *s, const struct way *w)
     struct executor x = fake_executor(f);
     x.context_max = s->len_max;
     x.copy_rate = w->copy_rate;
-    struct drafter d = {.ctx = s, .n_max = w->drafts ? w->n_draft : 0, .guess = guess};
+    struct drafter d = {.ctx = s, .n_max = w->n_draft, .guess = guess};
     struct engine_options o = {.executor = x,
                                .drafter = d,
                                .no_jump_forward = w->no_jump_forward,
@@ -393,11 +397,15 @@ static void sim_run(struct sim *s, const struct way *w, int n_step)
     sim_close(s);
 }
 
-/* Pools from barely one sequence to plenty, pages of 1 to 64, chunks from one row to many. */
-static struct way way_of(const char *policy, int i, uint64_t *rng)
+/* Optional parts of a sequence in addition to K and V: guesses, scripts, recurrent state. */
+enum { KIND_DRAFT = 1, KIND_CONSTRAINT = 2, KIND_STATE = 4, N_KIND = 8 };
+
+/* Return random options: pools for barely one sequence up to plenty, pages of 1 to 64 tokens,
+ * chunks of one row up to many. */
+static struct way way_of(const char *policy, int i, int kind, uint64_t *rng)
 {
     struct way w = {.policy = policy, .page_rows = 1 << (i % 7), .seed = rng_next(rng)};
-    int n = LEN_MAX / 4 << rng_below(rng, 5); /* tokens the pool holds: 40 .. 640 */
+    int n = LEN_MAX / 4 << rng_below(rng, 5); /* number of tokens in the pool, in [40, 640] */
     w.n_page = n / w.page_rows > 0 ? n / w.page_rows : 1;
     w.n_seq = 1 + (int)rng_below(rng, 16);
     w.n_row = w.n_seq + (int)rng_below(rng, 3) * (int)rng_below(rng, 60);
@@ -408,25 +416,16 @@ static struct way way_of(const char *policy, int i, uint64_t *rng)
     w.window = rng_below(rng, 4) ? 0 : 1 + (int)rng_below(rng, 40);
     w.floods = rng_below(rng, 3) == 0;
     w.jumps = rng_below(rng, 2);
-    w.constrained = rng_below(rng, 2);
-    if (rng_below(rng, 2)) {
+    w.constrained = kind & KIND_CONSTRAINT;
+    if (kind & KIND_STATE) {
         w.n_state = 2 + (int)rng_below(rng, 3) * (int)rng_below(rng, 4 * (uint64_t)w.n_seq + 20);
         w.n_host_state = (int)rng_below(rng, 8);
         w.no_kv = rng_below(rng, 3) == 0;
         if (w.no_kv) w.window = 1;
     }
     w.no_jump_forward = rng_below(rng, 3) == 0;
-    w.drafts = rng_below(rng, 2);
-    w.n_draft = rng_below(rng, 2) ? 0 : 1 + (int)rng_below(rng, DRAFT_MAX);
+    w.n_draft = kind & KIND_DRAFT ? 1 + (int)rng_below(rng, DRAFT_MAX) : 0;
     return w;
-}
-
-/* Optional parts of a sequence in addition to K and V: guesses, scripts, recurrent state. */
-enum { N_KIND = 8 };
-
-static int kind_of(const struct way *w)
-{
-    return (w->drafts && w->n_draft > 0) + 2 * w->constrained + 4 * (w->n_state > 0);
 }
 
 TEST(simulated_requests_get_their_own_answers)
@@ -440,16 +439,18 @@ TEST(simulated_requests_get_their_own_answers)
     int64_t n_mask = 0, n_guessed = 0, n_stood = 0, n_done = 0, n_aborted = 0, n_expired = 0,
             n_cached = 0, n_refused = 0, n_evicted = 0;
     int64_t most = test_long() ? 1000000 : 60000;
+    int n_run = 0;
     for (int i = 0; sum[STAT_steps] < most; i++)
         for (int p = 0; policy_name(p); p++) {
-            struct way w = way_of(policy_name(p), i, &rng);
+            int kind = n_run++ % N_KIND;
+            struct way w = way_of(policy_name(p), i, kind, &rng);
             sim_run(&s, &w, test_long() ? 5000 : 400);
             if (s.failed) return;
             for (int k = 0; k < STAT_COUNT; k++) sum[k] += s.stats.value[k];
             n_done += s.n_done, n_aborted += s.n_aborted, n_cached += s.n_cached;
             n_expired += s.n_expired;
             n_refused += s.n_refused, n_evicted += s.n_evicted;
-            n_of[kind_of(&w)] += s.n_done - s.n_aborted - s.n_expired;
+            n_of[kind] += s.n_done - s.n_aborted - s.n_expired;
             n_state_in += s.fake.n_state_in;
             n_found_state += w.n_state > 0 ? s.n_cached : 0;
             n_guessed += s.n_guessed, n_stood += s.n_stood;
@@ -485,7 +486,7 @@ TEST(simulated_requests_get_their_own_answers)
     EXPECT(sum[STAT_pages_copied] > most / 1000);
 }
 
-/* A check that cannot fail checks nothing: wrong K and V are a wrong token. */
+/* The check can fail: wrong K and V give a wrong token. */
 TEST(the_simulation_detects_wrong_kv)
 {
     static struct sim s;
@@ -549,9 +550,9 @@ TEST(padding_writes_no_page_that_others_hold)
     sim_close(&s);
 }
 
-/* Two pages of tokens with equal XXH3 hashes from seed 0, which a generalized birthday search finds
- * in a second (Wagner, 2002: eight lists of 2^18, one for each 16 bytes): the continuation of one
- * must not be found after the other. */
+/* Goal: the continuation of a page is not found after another page whose tokens have an equal XXH3
+ * hash from seed 0. A generalized birthday search finds such pages in a second (Wagner, 2002). It
+ * needs eight lists of 2^18 entries, one for each 16 bytes. */
 TEST(pages_whose_tokens_have_equal_hashes_differ)
 {
     enum { ROWS = 32 };

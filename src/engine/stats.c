@@ -1,5 +1,5 @@
-/* stats.c - the engine's statistics: counted in plain memory during a step, published for readers
- * at its end (stats.h; formatted by stats_text.c).
+/* stats.c - the engine's statistics. The engine thread counts in plain memory during a step and
+ * publishes at its end (stats.h). stats_text.c formats readings.
  *
  * Publishing is a sequence lock over words: `version` is odd while words are written. A reader that
  * finds it odd, or changed after its copy, copies again. All words are relaxed atomics; the fences
@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* ---- the table ---- */
+/* ---- the table of figures ---- */
 
 #define ONE  STAT_ONE
 #define US   STAT_US
@@ -44,7 +44,8 @@ double stat_scale(enum stat_unit u)
     return u == STAT_ONE ? 1 : 1e-6;
 }
 
-/* Bounds, in the units kept, ended by 0. vLLM's, so its dashboards can read these series. */
+/* Bounds of histograms in the units kept, ended by 0. They are vLLM's, so that its dashboards can
+ * read these series. */
 #define MS 1000
 #define S  1000000
 static const int64_t bound_first_token[] = {
@@ -77,7 +78,7 @@ static const int64_t bound_request[] = {300 * MS,
                                         (int64_t)1920 * S,
                                         (int64_t)7680 * S,
                                         0};
-/* quoth's own, for times that fall mostly into vLLM's first bucket. */
+/* quoth's own bounds, for times that are mostly in vLLM's first bucket */
 static const int64_t bound_fine[] = {
     100,      200,   500,   1 * MS, 2 * MS, 5 * MS, 10 * MS, 20 * MS, 50 * MS, 100 * MS, 200 * MS,
     500 * MS, 1 * S, 2 * S, 5 * S,  10 * S, 20 * S, 50 * S,  100 * S, 200 * S, 500 * S,  0};
@@ -105,6 +106,7 @@ static void bounds_125(int64_t *bound, int64_t most)
     bound[n] = 0;
 }
 
+/* Return the number of bounds before the 0 at the end. */
 static int n_bound(const int64_t *bound)
 {
     int n = 0;
@@ -124,10 +126,14 @@ static void init_times(struct stats *st)
 
 /* ---- open, publish, read ---- */
 
+/* A reading is copied as words,
+ * because only atomic words may be read while another thread writes. */
 enum { N_WORD = sizeof(struct stats_view) / sizeof(uint64_t) };
 _Static_assert(sizeof(struct stats_view) % sizeof(uint64_t) == 0, "a reading is whole words");
 _Static_assert(sizeof(uintptr_t) <= sizeof(uint64_t), "a pointer fits into a word");
 
+/* Copy the counts to the words that readers see. Only the engine thread calls it, so version needs
+ * no read-modify-write. */
 static void publish(struct stats *st)
 {
     uint64_t word[N_WORD];
@@ -140,7 +146,8 @@ static void publish(struct stats *st)
     atomic_store_explicit(&st->version, v + 2, memory_order_release);
 }
 
-/* Copy e. The count is the sum of the buckets, so that both agree while other threads add. */
+/* Copy e. Compute the count as the sum of the buckets,
+ * so that both agree while other threads add. */
 static void read_early(const struct early *e, struct histogram *out)
 {
     out->n = 0;
@@ -149,6 +156,8 @@ static void read_early(const struct early *e, struct histogram *out)
         out->n += out->count[i] = atomic_load_explicit(&e->count[i], memory_order_relaxed);
 }
 
+/* Repeat the copy until no publication happened during it. Figures of other threads (refusals,
+ * early times) are added afterwards. */
 void stats_read(const struct stats *st, struct stats_view *out)
 {
     uint64_t word[N_WORD], v;
@@ -190,6 +199,7 @@ void stats_begin(struct stats *st, int64_t now_us)
     st->n_lap = 0;
 }
 
+/* Laps are numbered by their order in a step: schedule, forward, sample, commit. */
 void stats_lap(struct stats *st, int64_t now_us)
 {
     st->lap[st->n_lap++ % STATS_LAPS] = now_us - st->lap_us;
@@ -198,11 +208,13 @@ void stats_lap(struct stats *st, int64_t now_us)
 
 int64_t stats_lap_us(const struct stats *st, int i)
 {
+    CHECK(i >= 0 && i < STATS_LAPS, "lap %d", i);
     return st->lap[i];
 }
 
-/* Count the positions that the batch's rows attend to, and those whose K and V its sequences
- * hold. */
+/* Count the positions that the batch's rows attend to, and those whose K and V its sequences hold.
+ * These are estimates from the model's sizes. A multiplication and an addition are two
+ * operations. */
 static void count_work(struct stats *st, const struct batch *b)
 {
     const struct step_cost *c = &st->options.cost;
@@ -216,6 +228,7 @@ static void count_work(struct stats *st, const struct batch *b)
     v[STAT_write_bytes] += c->kv_row_bytes * b->n_row;
 }
 
+/* Add the figures of a step that ran the model. */
 static void count_step(struct stats *st, const struct batch *b)
 {
     int64_t *v = st->now.value;
@@ -233,11 +246,13 @@ static void count_step(struct stats *st, const struct batch *b)
 
 /* ---- high-water marks: a ring of slots of time, the highest levels in each ---- */
 
+/* Return the share of held pages in millionths. */
 static int64_t kv_ppm(const struct stats *st, const struct stats_level *l)
 {
     return st->options.n_page ? (int64_t)l->n_page_held * 1000000 / st->options.n_page : 0;
 }
 
+/* Read a mark. Marks are independent figures, so relaxed atomics are enough. */
 static int32_t get(const _Atomic int32_t *x)
 {
     return atomic_load_explicit(x, memory_order_relaxed);
@@ -248,6 +263,8 @@ static void set(_Atomic int32_t *x, int32_t value)
     atomic_store_explicit(x, value, memory_order_relaxed);
 }
 
+/* Set the sums of a reading. The sums are floating operations, bytes read, and busy
+ * microseconds. */
 static void read_sums(const struct stats_view *v, int64_t sum[N_SUM])
 {
     sum[0] = v->value[STAT_flops];
@@ -272,6 +289,8 @@ static void open_slots(struct stats *st, int64_t slot)
     st->slot = slot;
 }
 
+/* Raise the marks of the current slot.
+ * Levels stay until the next call, so new slots begin with them. */
 void stats_peak(struct stats *st, int64_t now_us, const struct stats_level *l)
 {
     const int32_t level[N_MARK] = {l->n_running, l->n_waiting, l->n_swapped,
@@ -286,7 +305,7 @@ void stats_peak(struct stats *st, int64_t now_us, const struct stats_level *l)
     atomic_store_explicit(&st->slot_last, st->slot, memory_order_release);
 }
 
-/* Return the first slot of a window: not an overwritten one, and none before the first. */
+/* Return the first slot of a window: neither an overwritten slot nor one before the first slot. */
 static int64_t first_slot(const struct stats *st, int64_t last, int64_t now_us, int64_t window_us)
 {
     int64_t begin = atomic_load_explicit(&st->slot_first, memory_order_relaxed);
@@ -296,6 +315,8 @@ static int64_t first_slot(const struct stats *st, int64_t last, int64_t now_us, 
     return first < begin ? begin : first;
 }
 
+/* A rate is the difference of two sums by the time between them: now, and the start of slot
+ * `first`. */
 struct stats_rates stats_rates(const struct stats *st, const struct stats_view *v, int64_t now_us,
                                int64_t window_us)
 {
@@ -309,6 +330,7 @@ struct stats_rates stats_rates(const struct stats *st, const struct stats_view *
     return (struct stats_rates){(double)sum[0] / s, (double)sum[1] / s, (double)sum[2] * 1e-6 / s};
 }
 
+/* The current levels count too, also if their slot is older than the window. */
 struct stats_marks stats_marks(const struct stats *st, int64_t now_us, int64_t window_us)
 {
     int64_t last = atomic_load_explicit(&st->slot_last, memory_order_acquire), most[N_MARK];
@@ -347,6 +369,7 @@ void stats_count(struct stats *st, enum stat_id s, int64_t n)
     st->now.value[s] += n;
 }
 
+/* Without a prefix cache, queries would only give a hit rate of 0. */
 void stats_queried(struct stats *st, int n_token, int n_found)
 {
     if (!st->options.prefix_cache) return;
@@ -411,9 +434,11 @@ static void count_phases(struct stats *st, const struct answer_times *t)
         histogram_add(&h[TIMES_tpot], (t->last_us - t->first_us) / (t->n_longest - 1));
 }
 
+/* A request that never ran (sched_us 0) has no phases. */
 void stats_done(struct stats *st, const struct answer_times *t)
 {
     struct histogram *h = st->now.times;
+    CHECK(t->done >= STAT_done_stop && t->done <= STAT_done_timeout, "figure %d", (int)t->done);
     st->now.value[t->done]++;
     histogram_add(&h[TIMES_e2el], t->done_us - t->arrival_us);
     histogram_add(&h[TIMES_e2el_fine], t->done_us - t->arrival_us);
@@ -429,16 +454,20 @@ void stats_done(struct stats *st, const struct answer_times *t)
     }
 }
 
+/* Any thread. */
 void stats_refused(struct stats *st, enum stat_id why)
 {
+    CHECK(why >= STAT_refused_full && why < STAT_refused_full + N_REFUSED, "figure %d", (int)why);
     atomic_fetch_add_explicit(&st->n_refused[why - STAT_refused_full], 1, memory_order_relaxed);
 }
 
+/* Any thread. The engine's own histograms are not changed. */
 void stats_time(struct stats *st, enum times_id which, int64_t us)
 {
     CHECK(which >= TIMES_body && which <= TIMES_tokenize, "times %d", (int)which);
     struct early *e = &st->early[which - TIMES_body];
-    const struct histogram *h = &st->now.times[which]; /* only its bounds, which never change */
+    /* only the bounds are read, and they never change */
+    const struct histogram *h = &st->now.times[which];
     int64_t i = histogram_bucket(h, us);
     atomic_fetch_add_explicit(&e->sum, us, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->count[i], 1, memory_order_relaxed);
@@ -446,6 +475,7 @@ void stats_time(struct stats *st, enum times_id which, int64_t us)
 
 /* ---- readings ---- */
 
+/* Gauges keep the later value. Counters and histograms are differences. */
 struct stats_view stats_since(const struct stats_view *a, const struct stats_view *b)
 {
     struct stats_view d = *b;
@@ -459,6 +489,7 @@ struct stats_view stats_since(const struct stats_view *a, const struct stats_vie
     return d;
 }
 
+/* Return the share of a step's time outside of the model. */
 double stats_host_share(const struct stats_view *v)
 {
     int64_t all = 0;

@@ -3,10 +3,10 @@
  *   engine thread   stats_begin, stats_lap, stats_token ... during a step, stats_step at its end
  *   any thread      stats_read, then stats_json, stats_prometheus or the numbers themselves
  *
- * (1) A reading is the state at the end of a step, never in the middle of one: its figures are
- *     consistent (answers that ended = times counted = ...). It may be one step old. Exceptions,
- *     counted at once: refusals, and times before submission (TIMES_body to _tokenize).
- * (2) The writer never waits, allocates or makes a system call; a reader copies again if a step
+ * (1) A reading is the state at the end of a step, never in the middle of one. So its figures are
+ *     consistent (answers that ended = times counted). It may be one step old. Refusals and times
+ *     before submission (TIMES_body to _tokenize) are exceptions, which are counted immediately.
+ * (2) The writer never waits, allocates or makes a system call. A reader copies again if a step
  *     ended meanwhile (some kB, a microsecond).
  * stats.def lists the figures. Part of the engine's public header (engine.h includes this). */
 #ifndef QUOTH_ENGINE_STATS_H
@@ -43,7 +43,7 @@ enum stat_kind { STAT_GAUGE, STAT_COUNTER, STAT_HISTOGRAM };
 enum stat_unit { STAT_ONE, STAT_US, STAT_PPM };
 enum stat_space { STAT_VLLM, STAT_OWN };
 
-/* A series of stats.def. */
+/* A series of stats.def. All texts are static. */
 struct stat_info {
     const char *id, *name, *label, *help; /* label: "" for histograms too */
     enum stat_kind kind;
@@ -51,9 +51,10 @@ struct stat_info {
     enum stat_space space;
 };
 extern const struct stat_info stat_info[STAT_COUNT], times_info[TIMES_COUNT];
-double stat_scale(enum stat_unit u); /* factor from the kept to the shown value: 1, 1e-6, 1e-6 */
+/* Return the factor from the kept to the shown value: 1, 1e-6 or 1e-6. */
+double stat_scale(enum stat_unit u);
 
-/* A reading. Units as kept: tokens, microseconds, millionths. */
+/* Reading of the statistics. Units as kept: tokens, microseconds, millionths. */
 struct stats_view {
     int64_t value[STAT_COUNT];
     struct histogram times[TIMES_COUNT];
@@ -62,8 +63,10 @@ struct stats_view {
 /* Costs of a step, for the counters of operations and bytes; zeros: unknown. In multiply-adds; a
  * step has 2 * (row * rows + output * outputs + pair * positions attended to) operations. */
 struct step_cost {
-    int64_t row_macs, output_macs; /* weights of the layers, of the head */
-    int64_t pair_macs;             /* all layers: heads * (d_k + d_v) per query and position */
+    /* multiply-adds of a row with the layers' weights; of an output with the head's weights */
+    int64_t row_macs, output_macs;
+    /* multiply-adds per query and position, all layers: heads * (d_k + d_v) */
+    int64_t pair_macs;
     int64_t layer_bytes, head_bytes, kv_row_bytes;
 };
 
@@ -72,65 +75,72 @@ struct stats_options {
     const char *model_name; /* borrowed; NULL: "" */
     const char *kv_type;    /* borrowed; NULL: "" */
     int context_max, page_rows, n_page;
-    int n_page_longest; /* pages that a sequence of context_max tokens holds at once; 0: unknown */
+    /* maximum number of pages that a sequence of context_max tokens holds; 0: unknown */
+    int n_page_longest;
     bool prefix_cache;
     struct step_cost cost;
 };
+/* Open zeroed statistics. Texts of *o are borrowed until stats_close. The caller owns *out, which
+ * is NULL after ERR_MEMORY. */
 int stats_open(struct stats **out, const struct stats_options *o, struct err *e);
 void stats_close(struct stats *st); /* st may be NULL */
 
 /* ---- engine thread ---- */
 
-/* stats_begin starts a step; each stats_lap ends its next part: schedule, forward, sample, commit,
- * in the order of their counters in stats.def. */
+/* parts of a step in the order of their counters: schedule, forward, sample, commit */
 enum { STATS_LAPS = 4 };
-void stats_begin(struct stats *st, int64_t now_us);
+void stats_begin(struct stats *st, int64_t now_us); /* Begin a step. */
+/* End the next part of the step. */
 void stats_lap(struct stats *st, int64_t now_us);
-int64_t stats_lap_us(const struct stats *st, int i); /* part i of the last step */
+/* Return the microseconds of part i of the last step. */
+int64_t stats_lap_us(const struct stats *st, int i);
 
 /* Levels that the engine reports. */
 struct stats_level {
     int n_running, n_waiting;
-    bool deferred; /* sequences wait because the policy defers them, not for lack of room */
+    bool deferred; /* true: sequences wait because the policy defers them, not for lack of room */
     int n_page_held, n_page_cached;
-    int n_swapped; /* waiting sequences whose pages are in host memory */
+    int n_swapped; /* number of waiting sequences whose pages are in host memory */
 };
-/* Record the levels after scheduling, when the step's sequences hold their pages: for
+/* Record the levels after scheduling, while the step's sequences hold their pages. For
  * stats_marks. */
 void stats_peak(struct stats *st, int64_t now_us, const struct stats_level *l);
 /* End a step: count its batch (NULL: nothing was computed) and publish. */
 void stats_step(struct stats *st, int64_t now_us, const struct batch *b,
                 const struct stats_level *l);
 
-void stats_count(struct stats *st, enum stat_id s, int64_t n); /* add n to a counter */
-/* count a lookup in the prefix cache */
+void stats_count(struct stats *st, enum stat_id s, int64_t n); /* Add n to a counter. */
+/* Count a lookup in the prefix cache. */
 void stats_queried(struct stats *st, int n_token, int n_found);
-/* tokens that the last lookup would find in addition by now */
+/* Count n_token more tokens as found by the last lookup. */
 void stats_found(struct stats *st, int n_token);
 /* Count a prompt that is complete for the first time. */
 void stats_prompt(struct stats *st, int n_token, int n_found);
-void stats_first_token(struct stats *st, int64_t us); /* us: since arrival */
-void stats_token(struct stats *st, int64_t us);       /* us: since the token before */
+/* Count a first token. us: microseconds since the request's arrival. */
+void stats_first_token(struct stats *st, int64_t us);
+/* Count a further token. us: microseconds since the token before. */
+void stats_token(struct stats *st, int64_t us);
 
 /* Callbacks of a page_watch (cache.h). */
 void stats_page_evicted(void *stats, int64_t life_us, int64_t idle_us);
 void stats_page_found(void *stats, int64_t gap_us);
 
-/* Times of a finished answer, engine clock; 0: it did not get that far. */
+/* Times of a finished answer, engine clock, in microseconds;
+ * 0: the answer ended before that point. */
 struct answer_times {
     int64_t arrival_us, sched_us, first_us, last_us, done_us;
     int n_prompt, n_cached, max_tokens, n_choice, n_preempted;
-    int n_output, n_longest; /* tokens of all choices, of the longest */
-    enum stat_id done;       /* STAT_done_stop, ... */
+    int n_output, n_longest; /* number of tokens of all choices; of the longest choice */
+    enum stat_id done;       /* counter of the reason of the end: STAT_done_stop, ... */
 };
 void stats_done(struct stats *st, const struct answer_times *t);
 
 /* ---- any thread ---- */
 
-/* Count a refusal, at once and not at a step's end. why: STAT_refused_full to
+/* Count a refusal immediately, not at a step's end. why: STAT_refused_full to
  * STAT_rejected_evicted. */
 void stats_refused(struct stats *st, enum stat_id why);
-/* Count a time, at once and not at a step's end. which: TIMES_body to TIMES_tokenize. */
+/* Count a time immediately, not at a step's end. which: TIMES_body to TIMES_tokenize. */
 void stats_time(struct stats *st, enum times_id which, int64_t us);
 void stats_read(const struct stats *st, struct stats_view *out);
 
@@ -154,8 +164,8 @@ struct stats_rates stats_rates(const struct stats *st, const struct stats_view *
                                int64_t window_us);
 struct stats_marks stats_marks(const struct stats *st, int64_t now_us, int64_t window_us);
 
-/* Return b minus a, two readings of one engine: counters and histograms of the time between, b's
- * levels. */
+/* Return the difference b - a of two readings of one engine: counters and histograms of the time
+ * between them, and the levels of b. */
 struct stats_view stats_since(const struct stats_view *a, const struct stats_view *b);
 
 /* Return the share of the steps' time outside the model: scheduling, sampling, events. 0 if there
@@ -166,12 +176,13 @@ double stats_host_share(const struct stats_view *v);
  * quoth's own names start with "quoth:". */
 void stats_prometheus(const struct stats *st, const struct stats_view *v, const char *prefix,
                       struct buf *out);
-/* Append gauges of the high-water marks, after stats_prometheus. window_s: for their help. */
+/* Append gauges of the high-water marks, after stats_prometheus. window_s: length of the window in
+ * seconds, for the help. */
 void stats_prometheus_marks(const struct stats *st, const struct stats_marks *m, double window_s,
                             struct buf *out);
 /* Append one JSON object: {"num_requests_running": ..., "time_to_first_token_seconds": {"count",
- * "sum", "mean", "p50", "p90", "p99"}, ...}. Series of one name are distinguished by their
- * label. */
+ * "sum", "mean", "p50", "p90", "p99"}, ...}.
+ * Series of one name are distinguished by their label. */
 void stats_json(const struct stats_view *v, struct buf *out);
 
 #endif

@@ -19,7 +19,7 @@ enum { N_MARK = 4 };
 /* Sums at the start of a slot: operations, bytes read, microseconds of steps. */
 enum { N_SUM = 3 };
 
-/* A histogram that any thread may add to. */
+/* Histogram to which any thread may add. */
 struct early {
     _Atomic int64_t sum;
     _Atomic uint64_t count[HISTOGRAM_BOUNDS_MAX + 1];
@@ -28,20 +28,20 @@ struct early {
 struct stats {
     struct stats_options options;
     int64_t bound_tokens[HISTOGRAM_BOUNDS_MAX + 1];
-    /* engine thread only */
+    /* Reading that only the engine thread uses. */
     struct stats_view now;
     int64_t begin_us, lap_us, lap[STATS_LAPS];
     int n_lap;
-    int64_t n_token_before; /* prompt and generated tokens up to the last step */
-    int64_t slot;           /* last slot written */
-    /* shared with readers */
+    int64_t n_token_before; /* number of prompt and generated tokens up to the last step */
+    int64_t slot;           /* index of the last slot written */
+    /* copy shared with readers */
     _Atomic uint64_t version, word[sizeof(struct stats_view) / sizeof(uint64_t)];
-    _Atomic int64_t n_refused[N_REFUSED];  /* from STAT_refused_full on */
+    _Atomic int64_t n_refused[N_REFUSED];  /* counts from STAT_refused_full on */
     _Atomic int64_t slot_first, slot_last; /* first and last valid slot of mark[] and sum[] */
     _Atomic int32_t level[N_MARK];         /* levels after the last step */
     _Atomic int32_t mark[STATS_SLOTS][N_MARK];
     _Atomic int64_t sum[STATS_SLOTS][N_SUM];
-    struct early early[N_EARLY]; /* from TIMES_body on */
+    struct early early[N_EARLY]; /* histograms from TIMES_body on */
 };
 
 #endif

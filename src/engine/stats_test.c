@@ -1,6 +1,7 @@
 /* stats_test.c - goal: every figure is right. Method: an engine over an executor without a model,
- * whose steps take a known time on a virtual clock, so that every time and count can be computed by
- * hand; a parser of Prometheus' format; readers that race the writer; a golden model's events. */
+ * whose steps take a known time on a virtual clock. So every time and count can be computed by
+ * hand. Further tests use a parser of Prometheus' format, readers that race the writer, and the
+ * events of a golden model. */
 #include "../../tests/unit.h"
 
 #include "base/json.h"
@@ -27,8 +28,9 @@ TEST(stats_of_one_request_are_those_worked_out_by_hand)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 20, 32, 2, &e), &e);
-    NEED_OK(slow_submit(&r, 0, 80, 11, &e), &e); /* chunks of 32, 32, 16, then 10 decodes */
-    r.slow.now_us += 5000;                       /* waits 5 ms */
+    /* prompt in chunks of 32, 32, 16 rows, then 10 decodes */
+    NEED_OK(slow_submit(&r, 0, 80, 11, &e), &e);
+    r.slow.now_us += 5000; /* the request waits 5 ms */
     slow_run(&r);
     const struct histogram *t = r.view.times;
     const int64_t *v = r.view.value;
@@ -116,7 +118,8 @@ TEST(stats_of_a_batch_queue_and_levels)
     struct err e;
     NEED_OK(slow_open(&r, 8, 64, 2, &e), &e); /* 128 tokens of pages, two sequences */
     for (int i = 0; i < 3; i++) NEED_OK(slow_submit(&r, i, 16, 32, &e), &e);
-    EXPECT(engine_step(r.engine)); /* 0 and 1 in one step of 32 rows; 2 waits for them */
+    /* requests 0 and 1 share a step of 32 rows; request 2 waits for them */
+    EXPECT(engine_step(r.engine));
     stats_read(engine_stats(r.engine), &r.view);
     EXPECT_INT(r.view.value[STAT_running], 2);
     EXPECT_INT(r.view.value[STAT_waiting], 1);
@@ -134,7 +137,7 @@ TEST(stats_of_a_batch_queue_and_levels)
     EXPECT_NEAR(t[TIMES_tpot].sum, 2 * both + gap);
     EXPECT_NEAR(t[TIMES_e2el].sum, 2 * done + done + alone + 31 * gap);
     EXPECT_NEAR(histogram_quantile(&t[TIMES_itl], 0.5),
-                17500); /* the middle of (10, 25] ms, where all are */
+                17500); /* the middle of (10, 25] ms, which contains all times */
     EXPECT_INT(r.view.value[STAT_running] + r.view.value[STAT_waiting], 0);
     EXPECT_INT(r.view.value[STAT_kv_usage], 0);
     EXPECT_INT(r.view.value[STAT_done_length], 3);
@@ -151,7 +154,7 @@ TEST(stats_marks_are_the_most_of_a_window)
     const struct stats *st = engine_stats(r.engine);
     const int64_t begin = r.slow.now_us;
     for (int i = 0; i < 3; i++) NEED_OK(slow_submit(&r, i, 16, 1, &e), &e);
-    slow_run(&r); /* each runs for one step: no step's end sees it */
+    slow_run(&r); /* each request runs for one step, so it is not running at any step's end */
     EXPECT_INT(r.view.value[STAT_running], 0);
     struct stats_marks m = stats_marks(st, r.slow.now_us, r.slow.now_us - begin);
     EXPECT_INT(m.n_running, 2);
@@ -188,7 +191,8 @@ TEST(stats_rates_are_of_a_window)
            all.flops * (s + slot) >= (double)v[STAT_flops]);
     EXPECT(all.read_bytes * (s + slot) >= (double)v[STAT_read_bytes]);
     EXPECT(all.busy * s <= s - 0.4 && all.busy * (s + slot) >= 0.99 * (s - 0.4));
-    EXPECT(stats_rates(st, &r.view, r.slow.now_us, 300000).flops == 0); /* before the window */
+    /* the work was before the window */
+    EXPECT(stats_rates(st, &r.view, r.slow.now_us, 300000).flops == 0);
     slow_close(&r);
 }
 
@@ -200,10 +204,10 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     NEED_OK(slow_submit(&r, 0, 64, 8, &e), &e);
     slow_run(&r);
     r.slow.now_us += 250000;
-    NEED_OK(slow_submit(&r, 0, 64, 8, &e), &e); /* three of its four pages are there */
+    NEED_OK(slow_submit(&r, 0, 64, 8, &e), &e); /* three of its four pages are cached */
     slow_run(&r);
-    /* dropped in the last step of before; the fourth is found too, for its last token to be
-     * computed in a copy */
+    /* the pages were dropped in the last step; the fourth page is found too, because its last token
+     * is computed in a copy */
     EXPECT_INT(r.view.times[TIMES_page_gap].n, 4);
     EXPECT_NEAR(r.view.times[TIMES_page_gap].sum, 4 * (250000 + SLOW_STEP_US + SLOW_ROW_US));
     EXPECT_INT(r.view.value[STAT_cache_queries], 128);
@@ -238,7 +242,8 @@ TEST(stats_have_the_age_of_evicted_pages)
     EXPECT_INT(r.view.value[STAT_pages_cached], 3);
     EXPECT_INT(r.view.times[TIMES_page_life].n, 0);
     r.slow.now_us += 100000;
-    NEED_OK(slow_submit(&r, 1, 112, 1, &e), &e); /* seven pages: two of the cached ones go */
+    /* seven pages: two of the cached pages are evicted */
+    NEED_OK(slow_submit(&r, 1, 112, 1, &e), &e);
     slow_run(&r);
     EXPECT_INT(r.view.times[TIMES_page_life].n, 2);
     EXPECT_INT(r.view.times[TIMES_page_idle].n, 2);
@@ -256,7 +261,7 @@ struct sample {
     double value;
 };
 
-/* Parse a sample line. Returns NULL or the error. */
+/* Parse a sample line. Return NULL or the error. */
 static const char *read_sample(const char *line, size_t n, struct sample *s)
 {
     const char *open = memchr(line, '{', n), *end = line + n;
@@ -279,7 +284,7 @@ static const char *read_sample(const char *line, size_t n, struct sample *s)
 }
 
 /* Check a page: each name has HELP and TYPE once, before its first sample; buckets ascend to +Inf,
- * which equals _count. Returns the number of samples, or -1 and the error in *wrong. */
+ * which equals _count. Return the number of samples, or -1 and the error in *wrong. */
 static int check_page(const char *text, const char **wrong)
 {
     char typed[128] = "", all[16384] = "";
@@ -468,13 +473,13 @@ TEST(stats_agree_with_the_events_of_a_run)
         queue_close(q[i]);
     }
     EXPECT_INT(v.value[STAT_generation_tokens], n_out);
-    EXPECT_INT(n_out - n_token, n_done[FINISH_STOP]); /* a token that stops is no event */
+    EXPECT_INT(n_out - n_token, n_done[FINISH_STOP]); /* a stop token makes no event */
     EXPECT_INT(v.value[STAT_done_stop], n_done[FINISH_STOP]);
     EXPECT_INT(v.value[STAT_done_length], n_done[FINISH_LENGTH]);
     EXPECT_INT(v.value[STAT_done_abort], n_done[FINISH_ABORT]);
     EXPECT_INT(v.times[TIMES_generation].sum, n_out);
     EXPECT_INT(v.value[STAT_cache_hits], n_found);
-    /* one row for each prompt token not found, and for each token that was followed by another */
+    /* one row for each prompt token that was not found, and for each token that has a successor */
     EXPECT_INT(v.value[STAT_rows], v.value[STAT_prompt_computed] + (int64_t)v.times[TIMES_itl].n);
     EXPECT_INT(v.times[TIMES_ttft].n + v.times[TIMES_itl].n, n_out);
     EXPECT(v.value[STAT_forward_us] > 0 && stats_host_share(&v) < 1);

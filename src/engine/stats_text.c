@@ -29,10 +29,10 @@ static void put_label(struct buf *out, const char *name, const char *value)
 }
 
 struct page {
-    const struct stats *st;
-    struct buf *out;
-    const char *prefix;
-    const char *last; /* name whose head was written last */
+    const struct stats *st; /* borrowed */
+    struct buf *out;        /* borrowed */
+    const char *prefix;     /* borrowed */
+    const char *last;       /* static: name of the last written head */
 };
 
 static void put_name(struct page *p, const struct stat_info *i, const char *suffix)
@@ -119,7 +119,7 @@ static void put_old_names(struct page *p, const struct stats_view *v)
 {
     static const struct {
         enum stat_id id;
-        const char *name;
+        const char *name; /* static */
     } old[] = {{STAT_kv_usage, "gpu_cache_usage_perc"},
                {STAT_cache_queries, "gpu_prefix_cache_queries_total"},
                {STAT_cache_hits, "gpu_prefix_cache_hits_total"}};
@@ -148,7 +148,7 @@ void stats_prometheus_marks(const struct stats *st, const struct stats_marks *m,
                             struct buf *out)
 {
     const struct {
-        const char *name, *what;
+        const char *name, *what; /* static */
         double x;
     } mark[] = {
         {"num_requests_running_max", "Sequences that ran", (double)m->n_running},

@@ -1,7 +1,7 @@
-/* swap_test.c - goal: a sequence that returns from host memory has all of its pages, whichever
- * others are displaced for it in the same step. Method: the fake model (fake_test.h), which detects
- * K and V of another sequence at once; few copies per step, and clocks on which every sequence has
- * run for long enough to be displaced. */
+/* swap_test.c - goal: a sequence that returns from host memory has all of its pages, with any
+ * sequences displaced for it in the same step. Method: the fake model (fake_test.h), which
+ * immediately detects K and V of another sequence. There are few copies per step, and clocks on
+ * which every sequence has run for long enough to be displaced. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -19,10 +19,10 @@ struct rig {
 
 struct shape {
     const char *policy;
-    /* copies of a step, in addition to one per sequence */
+    /* n_swap_copy: number of copies of a step, in addition to one per sequence */
     int page_rows, n_page, n_seq, n_swap_copy;
     uint64_t seed;        /* seed of a clock that jumps; 0: no jumps */
-    bool no_prefix_cache; /* so that each page has to be copied */
+    bool no_prefix_cache; /* true, so that each page has to be copied */
     int64_t starvation_us;
 };
 
@@ -54,8 +54,8 @@ static void rig_open(struct rig *r, const struct shape *s)
     r->fake.pages = r->en->pages;
 }
 
-/* Submit a prompt of n_shared tokens common to a third of all, and n_own others; two beams if there
- * is room for them. */
+/* Submit a prompt of n_shared tokens, common to a third of all prompts, and n_own other tokens.
+ * beams: two beams if there is room for them. */
 static void submit(struct rig *r, int n_shared, int n_own, int n_output, bool beams)
 {
     struct err e;
@@ -70,12 +70,12 @@ static void submit(struct rig *r, int n_shared, int n_own, int n_output, bool be
     q->params.temperature = 0;
     q->params.ignore_eos = true;
     q->priority = r->n % 3;
-    q->share_id = 1 + (uint64_t)(r->n % 4);
+    q->holder = 1 + (uint64_t)(r->n % 4);
     q->reply = r->queue[r->n++] = engine_reply_queue();
     NEED_OK(engine_submit(r->en, q, &e), &e);
 }
 
-/* Run to the end. Returns the error, NULL if none. */
+/* Run to the end. Return the error, NULL if none. */
 static const char *run(struct rig *r)
 {
     const char *wrong = NULL;
@@ -98,8 +98,8 @@ static void rig_close(struct rig *r)
     for (int i = 0; i < r->n; i++) queue_close(r->queue[i]);
 }
 
-/* Two sequences that take turns for lack of a place or of pages. Each has few enough pages to be
- * swapped; both together have more than a step may copy. */
+/* Method: two sequences that take turns for lack of a place or of pages. Each has few enough pages
+ * to be swapped; both together have more pages than a step may copy. */
 TEST(a_returning_sequence_is_copied_in_whole_beside_those_displaced)
 {
     static const struct {
@@ -114,7 +114,7 @@ TEST(a_returning_sequence_is_copied_in_whole_beside_those_displaced)
         const char *wrong = run(&r);
         if (wrong) test_fail(__FILE__, __LINE__, "without %s: %s", i ? "pages" : "a place", wrong);
         EXPECT(r.stats.value[STAT_pages_in] > 0);
-        /* for one of the two there was no copy left */
+        /* no copy was left for one of the two sequences */
         EXPECT(r.stats.value[STAT_displaced] > r.stats.value[STAT_swapped]);
         rig_close(&r);
     }
@@ -131,8 +131,8 @@ static struct shape shape_of(const char *policy, uint64_t seed, uint64_t *rng)
     return s;
 }
 
-/* Sequences and beams that are displaced and starve all the time. Prompts share much, so a
- * displaced sequence holds pages of the returning one. Everything follows from the seed. */
+/* Run sequences and beams that are constantly displaced and starve. Prompts share much, so a
+ * displaced sequence holds pages of the returning one. The whole run follows from the seed. */
 static bool storm(const char *policy, uint64_t seed, int64_t n[2])
 {
     uint64_t rng = seed;

@@ -79,7 +79,7 @@ static struct request *make_request(const struct rig *r, const char *text, int m
     if (tokenizer_encode(r->tok, text, strlen(text), 0, &rq->prompt, e) != 0) return NULL;
     rq->max_tokens = max_tokens;
     rq->params.ignore_eos = true;
-    rq->params.dry_multiplier = 0.8f; /* whose breakers are texts */
+    rq->params.dry_multiplier = 0.8f; /* DRY's breakers are texts */
     rq->params.n_logprob = 2;
     rq->reply = q;
     return rq;
@@ -144,11 +144,12 @@ TEST(a_client_that_does_not_read_blocks_no_others_and_fills_one_queue)
     }
     size_t n = queue_len(deaf);
     EXPECT(n > 300 && n < 900);
-    EXPECT_INT(queue_len(other), 301); /* its tokens and its end */
+    EXPECT_INT(queue_len(other), 301); /* events of its tokens and of its end */
     EXPECT_INT(engine_n_running(r.en), 1);
     struct event ev;
     int n_token = 0;
-    for (bool done = false; !done;) { /* read late, it continues to its end */
+    /* a request whose events are read late continues to its end */
+    for (bool done = false; !done;) {
         engine_step(r.en);
         while (queue_pop(deaf, &ev, 0)) {
             n_token += ev.kind == EVENT_TOKEN;

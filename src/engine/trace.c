@@ -1,31 +1,34 @@
 /* trace.c - the ring of events and the thread that writes them. See trace.h. */
 #include "trace.h"
 
+#include "base/check.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "base/queue.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/* END_BYTES: room that every write leaves for the end of the array, so that a full file is valid
+ * JSON too. */
 enum { RING_EVENTS = 8192, PAUSE_US = 50 * 1000, END_BYTES = 256 };
 
 struct trace {
-    struct trace_event *ring; /* owned [n_ring], a power of two */
+    struct trace_event *ring; /* owned [n_ring]; n_ring is a power of two */
     uint64_t n_ring;
-    _Atomic uint64_t head, tail; /* events put, events written */
+    _Atomic uint64_t head, tail; /* number of events put; number of events written */
     _Atomic int64_t n_dropped;
     struct queue *quit; /* owned: a byte ends the thread */
     pthread_t thread;
     bool started, paused;
-    /* writer thread only */
+    /* File descriptor; writer thread only. */
     int fd;
-    bool failed; /* nothing more is written */
-    int64_t n_byte, n_byte_max;
+    bool failed;                /* true: nothing more is written */
+    int64_t n_byte, n_byte_max; /* size of the file, and its limit; 0: none */
     struct trace_text text;
     struct buf out;
 };
@@ -34,6 +37,7 @@ struct trace {
 
 bool trace_put(struct trace *t, const struct trace_event *e)
 {
+    CHECK(e->kind < TRACE_KINDS, "kind %d", (int)e->kind);
     uint64_t head = atomic_load_explicit(&t->head, memory_order_relaxed);
     if (head - atomic_load_explicit(&t->tail, memory_order_acquire) == t->n_ring) {
         atomic_fetch_add_explicit(&t->n_dropped, 1, memory_order_relaxed);
@@ -106,12 +110,7 @@ static void *write_on(void *arg)
 
 static int start(struct trace *t, struct err *e)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    /* signals are handled by the program's other threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    t->started = pthread_create(&t->thread, NULL, write_on, t) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    t->started = os_thread_start(&t->thread, write_on, t);
     return t->started ? 0 : err_set(e, ERR_MEMORY, "cannot start the trace's thread");
 }
 

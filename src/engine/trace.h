@@ -2,12 +2,14 @@
  * ui.perfetto.dev.
  *
  *   engine thread   record.c -> trace_put: an event into a ring; no lock, allocation or system call
- *   writer thread   ring -> trace_text.c -> file, twenty times a second; alone waits for the disk
+ *   trace thread    ring -> trace_text.c -> file, 20 times a second; no other thread
+ *                   waits for the disk
  *
- * (1) A full ring, a full file and a failing disk drop events and count them; no thread waits.
- * (2) Slices of one lane never overlap, they only nest: a sequence has its lane from admission to
- *     preemption or its end.
- * (3) The file is a JSON array without its end until trace_close, which viewers accept: the file
+ * (1) Events are dropped and counted if the ring or the file is full, or the disk fails. No thread
+ *     waits.
+ * (2) Slices of one lane nest and do not overlap otherwise. A sequence has its lane from admission
+ *     to preemption or its end.
+ * (3) The file is a JSON array without its end until trace_close. Viewers accept this, so the file
  *     of a killed server can be opened. */
 #ifndef QUOTH_ENGINE_TRACE_H
 #define QUOTH_ENGINE_TRACE_H
@@ -19,7 +21,7 @@
 #include <stdint.h>
 
 enum trace_kind {
-    TRACE_STEP,    /* one step */
+    TRACE_STEP,    /* a step */
     TRACE_WAIT,    /* a sequence waited, at first or after a preemption */
     TRACE_PREFILL, /* a step computed known tokens of a sequence */
     TRACE_DECODE,  /* a sequence decoded, one token per step, until it stopped or was preempted */
@@ -37,35 +39,41 @@ struct trace_event {
     int64_t begin_us, end_us;
     int32_t arg[TRACE_ARGS]; /* named in trace_text.c, by kind */
     char name[TRACE_NAME];   /* TRACE_RUN, _DONE: client's identifier; "" if none */
-    const char *finish;      /* TRACE_DONE: a constant */
+    const char *finish;      /* TRACE_DONE: static */
 };
 
 struct trace; /* opaque */
 struct trace_options {
-    const char *path;
+    const char *path;   /* borrowed; path of the file */
     int64_t n_byte_max; /* maximum size of the file; 0: no limit */
-    int n_event;        /* events of the ring; 0: 8192 */
-    bool paused;        /* for tests: write nothing before trace_close */
+    int n_event;        /* number of events in the ring; 0: 8192 */
+    bool paused;        /* true: write nothing before trace_close; for tests */
 };
+/* Create the file and start the writer. ERR_IO: the error contains the path. */
 int trace_open(struct trace **out, const struct trace_options *o, struct err *e);
-void trace_close(struct trace *t); /* writes what is in the ring; t may be NULL */
+void trace_close(struct trace *t); /* Write the events in the ring and close t; t may be NULL. */
 
-/* Add an event; one thread only. Returns false if there was no room, and counts the event as
- * dropped. */
+/* Add an event; one thread only.
+ * Return false and count the event as dropped if there is no room. */
 bool trace_put(struct trace *t, const struct trace_event *e);
-int64_t trace_n_dropped(const struct trace *t); /* any thread */
+/* Return the number of dropped events. Any thread. */
+int64_t trace_n_dropped(const struct trace *t);
 
 /* ---- trace_text.c: events as JSON ---- */
 
 struct trace_text {
     VEC(int64_t) wait_end; /* owned; end of the last slice of each lane of waiting sequences */
-    int n_lane;            /* lanes that have been named */
+    int n_lane;            /* number of lanes that have a name */
     int32_t level[4];      /* last values of the counters */
     bool begun;
 };
+/* Append the beginning of the array, and the names of its processes. */
 void trace_text_begin(struct trace_text *t, struct buf *out);
+/* Append e and the curves that it changes. */
 void trace_text_event(struct trace_text *t, const struct trace_event *e, struct buf *out);
+/* Append the last event and the end of the array. */
 void trace_text_end(struct trace_text *t, int64_t n_dropped, struct buf *out);
+/* Free the memory of t. Safe on a zeroed t. */
 void trace_text_deinit(struct trace_text *t);
 
 #endif

@@ -1,6 +1,6 @@
 /* trace_test.c - goal: a trace is complete, is JSON that viewers read, and never delays the engine.
- * Method: an engine on a virtual clock with known times; a ring that is not emptied; files that are
- * full. */
+ * Method: an engine on a virtual clock with known times;
+ * a ring that is not emptied; files that are full. */
 #include "../../tests/unit.h"
 
 #include "base/json.h"
@@ -61,7 +61,7 @@ TEST(trace_has_when_each_request_waited_and_ran)
     int64_t sum, start = 1000000;
     NEED_OK(slow_open_traced(&r, 8, 64, 2, path, &e), &e);
     for (int i = 0; i < 3; i++) NEED_OK(slow_submit(&r, i, 16, 32, &e), &e);
-    slow_run(&r); /* 0 and 1 side by side, then 2 */
+    slow_run(&r); /* requests 0 and 1 run concurrently, then request 2 */
     const int64_t first = start + SLOW_STEP_US + 32 * SLOW_ROW_US,
                   done = first + 31 * (SLOW_STEP_US + 2 * SLOW_ROW_US);
     int64_t n_step = r.view.value[STAT_steps], n_row = r.view.value[STAT_rows];
@@ -90,7 +90,7 @@ TEST(trace_has_when_each_request_waited_and_ran)
     EXPECT_INT(json_int(arg(end, "first_token_us"), -1), first - start);
     EXPECT_TEXT(json_text(arg(end, "finish_reason"), NULL), "length");
     EXPECT_TEXT(json_text(arg(ran, "id"), NULL), "name-2");
-    /* 0 and 1 had lanes of their own, 2 has one of theirs */
+    /* requests 0 and 1 had separate lanes; request 2 has one of these */
     EXPECT(number(find(t, RUNNING, "request", 0), "tid") !=
            number(find(t, RUNNING, "request", 1), "tid"));
     EXPECT(number(ran, "tid") <= 2 && number(ran, "tid") >= 1);

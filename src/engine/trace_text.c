@@ -18,7 +18,7 @@ enum { STEPS = 1, ENDS };
 
 /* Names of an event's numbers, ended by NULL. */
 static const struct {
-    const char *name, *arg[TRACE_ARGS];
+    const char *name, *arg[TRACE_ARGS]; /* static */
 } form[TRACE_KINDS] = {
     [TRACE_STEP] = {"step",
                     {"rows", "sequences", "outputs", "running", "waiting", "pages_held",
@@ -33,8 +33,8 @@ static const struct {
                      "first_token_us", "all_us"}},
 };
 
-/* Begin an event of phase "PH" in a lane; all but the first begin with the comma after the one
- * before. */
+/* Begin an event of phase "PH" in a lane. Each event but the first begins with the comma that
+ * separates it from the last one. */
 static void begin(struct trace_text *t, struct buf *out, const char *phase, int process, int lane)
 {
     buf_addf(out, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", t->begun ? ",\n" : "[\n", phase,
@@ -42,6 +42,7 @@ static void begin(struct trace_text *t, struct buf *out, const char *phase, int 
     t->begun = true;
 }
 
+/* Append a metadata event that names a process or a lane. */
 static void put_named(struct trace_text *t, struct buf *out, const char *what, int process,
                       int lane, const char *name)
 {
@@ -59,13 +60,14 @@ void trace_text_begin(struct trace_text *t, struct buf *out)
     }
     put_named(t, out, "thread_name", ENGINE, STEPS, "steps");
     put_named(t, out, "thread_name", ENGINE, ENDS, "requests done");
-    begin(t, out, "i", ENGINE, STEPS); /* wall clock time of the beginning */
+    begin(t, out, "i", ENGINE, STEPS); /* wall clock time of the start */
     buf_addf(out, ",\"name\":\"begin\",\"s\":\"g\",\"ts\":%lld,\"args\":{\"unix_time_us\":%lld}}",
              (long long)time_us(), (long long)time_wall_us());
 }
 
 /* ---- lanes ---- */
 
+/* Name lanes up to `lane` at their first use. Viewers otherwise show a number. */
 static void name_lanes(struct trace_text *t, struct buf *out, int lane)
 {
     for (char name[16]; t->n_lane <= lane; t->n_lane++) {
@@ -74,7 +76,7 @@ static void name_lanes(struct trace_text *t, struct buf *out, int lane)
     }
 }
 
-/* Return the lane of a finished wait: the first one that was free during it. */
+/* Return the lane of a finished wait: the first lane that was free during the wait. */
 static int wait_lane(struct trace_text *t, const struct trace_event *e)
 {
     size_t i = 0;
@@ -88,6 +90,7 @@ static int wait_lane(struct trace_text *t, const struct trace_event *e)
 
 /* ---- events ---- */
 
+/* Append the arguments of an event. Arguments without a name in `form` are not written. */
 static void put_args(struct buf *out, const struct trace_event *e)
 {
     buf_add_text(out, ",\"args\":{");
@@ -111,24 +114,29 @@ static void put_name(struct buf *out, const struct trace_event *e)
     buf_add_char(out, '"');
 }
 
-/* Append a curve's values if they changed. */
-static void put_level(struct trace_text *t, struct buf *out, const struct trace_event *e, int i,
-                      const char *curve, const char *a, const char *b)
+/* Curves of TRACE_STEP. The first argument of curve i is FIRST_LEVEL + 2 * i. */
+enum { FIRST_LEVEL = 3, N_CURVE = 2 };
+static const struct {
+    const char *name, *value[2]; /* static */
+} curve[N_CURVE] = {{"sequences", {"running", "waiting"}}, {"KV pages", {"held", "cached"}}};
+
+/* Append the values of curve i if they changed. */
+static void put_curve(struct trace_text *t, struct buf *out, const struct trace_event *e, int i)
 {
-    const int32_t *now = e->arg + 3 + i;
-    if (t->level[i] == now[0] && t->level[i + 1] == now[1]) return;
-    t->level[i] = now[0];
-    t->level[i + 1] = now[1];
+    const int32_t *now = e->arg + FIRST_LEVEL + 2 * i;
+    int32_t *last = t->level + 2 * i;
+    if (last[0] == now[0] && last[1] == now[1]) return;
+    last[0] = now[0];
+    last[1] = now[1];
     begin(t, out, "C", ENGINE, 0);
-    buf_addf(out, ",\"name\":\"%s\",\"ts\":%lld,\"args\":{\"%s\":%d,\"%s\":%d}}", curve,
-             (long long)e->begin_us, a, now[0], b, now[1]);
+    buf_addf(out, ",\"name\":\"%s\",\"ts\":%lld,\"args\":{\"%s\":%d,\"%s\":%d}}", curve[i].name,
+             (long long)e->begin_us, curve[i].value[0], now[0], curve[i].value[1], now[1]);
 }
 
 void trace_text_event(struct trace_text *t, const struct trace_event *e, struct buf *out)
 {
     if (e->kind == TRACE_STEP) {
-        put_level(t, out, e, 0, "sequences", "running", "waiting");
-        put_level(t, out, e, 2, "KV pages", "held", "cached");
+        for (int i = 0; i < N_CURVE; i++) put_curve(t, out, e, i);
         begin(t, out, "X", ENGINE, STEPS);
     } else if (e->kind == TRACE_DONE) {
         begin(t, out, "i", ENGINE, ENDS);

@@ -1,18 +1,19 @@
-/* fetch.c - requests that wait for the whole answer; see fetch.h. The rest of the folder delivers
- * bytes as they arrive. */
+/* fetch.c - functions that wait for the complete answer of a request (fetch.h). All other functions
+ * of this folder deliver bytes as they arrive. */
 #include "fetch.h"
 
 #include <stdbool.h>
 
-/* State of a waiting request. */
+/* State of a request whose caller waits. */
 struct pending {
-    struct buf *body; /* borrowed */
+    struct buf *body; /* body received so far; borrowed */
     size_t n, n_max;
     int status;
     bool done, too_long;
-    struct err error; /* "" if the answer is complete */
+    struct err error; /* reason of a failure; "" if the answer is complete */
 };
 
+/* The sum cannot overflow: n is compared with the room that is left. */
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
     struct pending *a = ctx;
@@ -24,6 +25,7 @@ static bool on_body(void *ctx, int status, const char *data, size_t n)
     return !a->body->failed;
 }
 
+/* A stopped transfer also has an error. fetch_perform reports too_long first. */
 static void on_done(void *ctx, const struct fetch_result *r)
 {
     struct pending *a = ctx;
@@ -32,6 +34,7 @@ static void on_done(void *ctx, const struct fetch_result *r)
     if (r->error) err_set(&a->error, ERR_IO, "%s", r->error);
 }
 
+/* Other requests of f also proceed during the wait. */
 int fetch_perform(struct fetch *f, const struct fetch_request *r, struct buf *body, int *status,
                   struct err *e)
 {
@@ -50,6 +53,8 @@ int fetch_perform(struct fetch *f, const struct fetch_request *r, struct buf *bo
     return a.error.text[0] ? err_set(e, ERR_IO, "%s: %s", r->url, a.error.text) : 0;
 }
 
+/* Open a client for one request. Several requests should share a client, which reuses
+ * connections. */
 int fetch_get(const char *url, const char *const *header, size_t n_header,
               const struct fetch_options *o, struct buf *body, int *status, struct err *e)
 {

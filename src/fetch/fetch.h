@@ -5,11 +5,13 @@
  *                                                     |
  *                            on_body, on_body, ... on_done of each request, inside fetch_wait
  *
- * Uses libcurl (fetch_curl.c): TLS, keep-alive, chunked bodies, proxies from the environment (never
- * for this machine's own names). If built without it (fetch_none.c), every call fails and names the
- * package to install. It prints nothing, raises no signal and follows no redirect.
+ * It uses libcurl (fetch_curl.c) for TLS, keep-alive, chunked bodies, and proxies from the
+ * environment. Proxies are never used for names of this machine. Every call fails if quoth was
+ * built without libcurl (fetch_none.c). The error contains the package to install. The client
+ * prints nothing, raises no signal and follows no redirect.
  *
- * A struct fetch belongs to one thread at a time; several are independent. */
+ * A struct fetch is a client.
+ * It belongs to one thread at a time. Clients are independent of each other. */
 #ifndef QUOTH_FETCH_FETCH_H
 #define QUOTH_FETCH_FETCH_H
 
@@ -20,91 +22,99 @@
 
 #include <stdint.h>
 
-/* ---- one alone ---- */
+/* ---- a single request ---- */
 
-/* Options of a client. Texts are borrowed during the call that takes them. */
+/* Options of a client. Texts are borrowed until the call with these options returns. */
 struct fetch_options {
-    const char
-        *unix_socket;    /* connect to this socket instead of the URL's host; NULL: to the host */
-    const char *ca_file; /* trusted certificates, PEM; NULL: the system's                  */
-    bool insecure;       /* accept any certificate                                         */
-    int64_t connect_ms;  /* timeout of connecting; 0: 10 s                                 */
-    int64_t total_ms;    /* timeout of a request; 0: none                                  */
-    int64_t idle_s;      /* timeout without any data, seconds; 0: none                     */
-    size_t n_byte_max;   /* maximum body of fetch_get and fetch_perform; 0: 64 MiB             */
+    const char *unix_socket; /* path of a socket that replaces the URL's host; NULL if none */
+    const char *ca_file; /* file of trusted certificates, PEM; NULL: the system's certificates */
+    bool insecure;       /* true: accept any certificate */
+    int64_t connect_ms;  /* timeout of connecting, milliseconds; 0: 10 s */
+    int64_t total_ms;    /* timeout of a request, milliseconds; 0: no timeout */
+    int64_t idle_s;      /* timeout without any data, seconds; 0: no timeout */
+    size_t n_byte_max;   /* maximum body of fetch_get and fetch_perform, bytes; 0: 64 MiB */
 };
 
-/* GET `url` ("http://127.0.0.1:8000/metrics") and append the body to `body`, whatever the status
- *   is. header  "Name: value" each [n_header], borrowed; NULL and 0: none
- *   o       NULL: all zero
- *   status  of the answer, 200 to 599; NULL: not wanted
- * ERR_IO: no complete answer (refused, timed out, disconnected ...); ERR_LIMIT: the body is too
- * long; ERR_ARG: not a URL; ERR_UNSUPPORTED: built without libcurl. Blocks; any thread. */
+/* Send a GET request to `url` ("http://127.0.0.1:8000/metrics"). Append the body of the answer to
+ * `body`, for any status.
+ *   header  "Name: value" each [n_header], borrowed; NULL and 0: none
+ *   o       options of the client; NULL: all zero
+ *   status  status of the answer, [200, 599]; NULL: not needed
+ * ERR_IO: the answer is not complete, because the server refused, timed out or disconnected.
+ * ERR_LIMIT: the body is too long. ERR_ARG: the URL is invalid. ERR_UNSUPPORTED: built without
+ * libcurl. Blocks. Any thread. */
 int fetch_get(const char *url, const char *const *header, size_t n_header,
               const struct fetch_options *o, struct buf *body, int *status, struct err *e);
 
-/* ---- many at once ---- */
+/* ---- concurrent requests ---- */
 
 struct fetch;
-/* Open a client. o NULL: all zero. */
+/* Open a client with options o (NULL: all zero). The caller owns *out, which is NULL after an
+ * error. ERR_MEMORY; ERR_UNSUPPORTED if built without libcurl. */
 int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e);
-void fetch_close(struct fetch *f); /* ends requests in flight without on_done; f may be NULL */
+/* End requests in flight without on_done, and free f; f may be NULL. */
+void fetch_close(struct fetch *f);
 
-/* How a request ended. */
+/* Result of a request. */
 struct fetch_result {
-    int status;         /* 200 to 599; 0: no response head was received             */
-    const char *error;  /* NULL: the answer is complete; else the reason. Valid until return */
-    int64_t connect_us; /* time spent on a new connection; 0: one was reused        */
+    int status; /* status of the answer, [200, 599]; 0 if no head of a response was received */
+    /* reason of a failure, borrowed until on_done returns; NULL if the answer is complete */
+    const char *error;
+    /* duration of opening a connection, microseconds; 0 if a connection was reused */
+    int64_t connect_us;
 };
 
+/* A request. `body` and `ctx` are borrowed until on_done returns, or until fetch_close. The other
+ * pointers are borrowed until fetch_start returns. */
 struct fetch_request {
-    const char *method; /* NULL: POST if there is a body, else GET            */
+    const char *method; /* HTTP method; NULL: POST if there is a body, else GET */
     const char *url;
-    const char *const *header; /* "Name: value" each [n_header] */
+    const char *const *header; /* headers, each "Name: value" [n_header] */
     size_t n_header;
-    /* [n_body], borrowed until the request is done; all else until fetch_start returns */
-    const char *body;
+    const char *body; /* [n_body] */
     size_t n_body;
-    int64_t total_ms; /* timeout; 0: as the client's options */
-    void *ctx;
-    /* Called with bytes of the body as they arrive; the status is known. Return false to end the
-     * request; the result's error is then that the body was not wanted. NULL: discard. Must not
-     * use `f`. */
+    int64_t total_ms; /* timeout of the request, milliseconds; 0: total_ms of the client */
+    void *ctx;        /* argument of the callbacks */
+    /* Callback for bytes of the body as they arrive; NULL: bytes are discarded. The request fails
+     * if the callback returns false. The result's error then reports that the body was rejected.
+     * The callback must not use the client. */
     bool (*on_body)(void *ctx, int status, const char *data, size_t n);
-    /* The last call for this request; NULL: none. It may start other requests. */
+    /* The request's last callback; NULL if none. The callback may start other requests. */
     void (*on_done)(void *ctx, const struct fetch_result *r);
 };
 
-/* Begin a request; the first fetch_wait sends it. on_body and on_done are called from fetch_wait,
- * never from here. If the result is not 0, neither will be called. */
+/* Begin a request. The first fetch_wait sends it. Only fetch_wait calls on_body and on_done.
+ * Neither callback is called if fetch_start fails. ERR_ARG for an invalid URL, ERR_MEMORY,
+ * ERR_UNSUPPORTED if built without libcurl. */
 int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e);
 
-/* Process what is ready; if nothing is, sleep until something is, or until time_us() reaches
- * until_us. Callbacks are called from here. */
+/* Process all ready events and call the callbacks. If no event is ready, sleep first, until an
+ * event arrives or time_us() reaches until_us. */
 void fetch_wait(struct fetch *f, int64_t until_us);
 
-size_t fetch_under_way(const struct fetch *f); /* requests in flight               */
-size_t fetch_body_max(const struct fetch *f);  /* maximum body of fetch_perform         */
+size_t fetch_under_way(const struct fetch *f); /* return the number of requests in flight */
+size_t fetch_body_max(const struct fetch *f);  /* return the maximum body of fetch_perform, bytes */
 
-/* Send a request and wait for the complete answer: as fetch_get, with r's method, body and headers,
- * over f's connections; r's callbacks are not used. Other requests of `f` continue. Not from a
- * callback. */
+/* Send r over f's connections and wait for the complete answer. Results and errors are those of
+ * fetch_get. Callbacks of r are ignored. Other requests of f continue. A callback must not call
+ * fetch_perform. */
 int fetch_perform(struct fetch *f, const struct fetch_request *r, struct buf *body, int *status,
                   struct err *e);
 
-/* ---- sse.c: a body of text/event-stream in pieces -> events ---- */
+/* ---- sse.c: parse a body of text/event-stream in pieces ---- */
 
 /* State of a stream; zeroed at its beginning. */
 struct sse {
-    struct buf line, data; /* owned: the incomplete line; data of the incomplete event */
+    struct buf line, data; /* incomplete line, and data of the incomplete event; owned */
     bool after_cr;
 };
-enum { SSE_EVENT_MAX = 16 << 20 }; /* maximum bytes of one event */
+enum { SSE_EVENT_MAX = 16 << 20 }; /* maximum length of an event, bytes */
 void sse_deinit(struct sse *s);
 
-/* Parse the next n bytes. fn gets the data of each complete event (lines joined by newlines,
- * NUL-terminated); events without data, comments and other fields are skipped. Returns false if an
- * event is too long or fn returned false: the rest is not read. */
+/* Parse the next n bytes of a stream. fn receives the data of each complete event, NUL-terminated,
+ * with its lines joined by newlines. Events without data, comments and other fields are skipped.
+ * Returns false if an event is too long or fn returns false.
+ * The remaining bytes are then not parsed. */
 typedef bool sse_fn(void *ctx, const char *data, size_t n);
 bool sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ctx);
 

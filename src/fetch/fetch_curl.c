@@ -1,9 +1,10 @@
-/* fetch_curl.c - the HTTP client over libcurl's multi interface; see fetch.h.
+/* fetch_curl.c - the HTTP client with libcurl's multi interface (fetch.h).
  *
- * libcurl reports which sockets to watch and when to call it again (watch, set_timer). fetch_wait
- * sleeps in epoll until a socket is ready or the time has come, calls libcurl, and takes the requests
- * that it reports as done. A wake-up therefore costs as much as the events, not as the requests in
- * flight, and arrival times are those of the sockets; curl_multi_poll would check every request.
+ * libcurl reports the sockets to watch, and the time of its next call (watch, set_timer).
+ * fetch_wait sleeps in epoll until a socket is ready or that time is reached. It then calls
+ * libcurl, and removes the requests that libcurl reports as done. The cost of a wake-up therefore
+ * depends on the events, not on the requests in flight. curl_multi_poll would check every request.
+ * Arrival times are those of the sockets.
  *
  *   fetch_start -> struct call, in libcurl --write_body...--> take_done -> on_done, freed
  *                                                 fetch_close -> freed */
@@ -26,29 +27,32 @@ enum { CONNECT_MS = 10000, BODY_MAX = 64 << 20, N_EVENT = 64 };
 
 /* A request in flight. */
 struct call {
-    struct call *next, **at; /* in fetch.call; at: the pointer to this call */
-    struct fetch *f;
-    CURL *easy;              /* owned */
-    struct curl_slist *head; /* owned: its headers */
-    void *ctx;
+    /* borrowed; next call in the list fetch.call; address of the pointer to this call */
+    struct call *next, **at;
+    struct fetch *f;         /* borrowed */
+    CURL *easy;              /* libcurl's handle of the request, owned */
+    struct curl_slist *head; /* headers of the request, owned */
+    void *ctx;               /* borrowed */
     bool (*on_body)(void *ctx, int status, const char *data, size_t n);
     void (*on_done)(void *ctx, const struct fetch_result *r);
-    bool unwanted; /* on_body returned false */
+    bool unwanted; /* true if on_body returned false */
     char error[CURL_ERROR_SIZE];
 };
 
 struct fetch {
-    CURLM *multi;
-    int epoll;      /* -1: not open */
-    int64_t due_us; /* when libcurl must be called again; INT64_MAX: never */
-    struct call *call;
+    CURLM *multi;      /* owned */
+    int epoll;         /* epoll's file descriptor; -1 if not open */
+    int64_t due_us;    /* time of the next call of libcurl, microseconds; INT64_MAX if none */
+    struct call *call; /* owned: list of the requests in flight [n_call] */
     size_t n_call;
     struct fetch_options o;
-    char *unix_socket, *ca_file, *no_proxy; /* owned */
+    char *unix_socket, *ca_file, *no_proxy; /* owned; NULL if none */
 };
 
 /* ---- callbacks of libcurl ---- */
 
+/* Add, change or remove a socket in epoll (CURLMOPT_SOCKETFUNCTION). MOD is tried first, because a
+ * socket changes more often than it appears. ADD follows if the socket is new. */
 static int watch(CURL *easy, curl_socket_t fd, int what, void *ctx, void *unused)
 {
     struct fetch *f = ctx;
@@ -64,6 +68,7 @@ static int watch(CURL *easy, curl_socket_t fd, int what, void *ctx, void *unused
     return epoll_ctl(f->epoll, EPOLL_CTL_ADD, fd, &ev);
 }
 
+/* Record the time of libcurl's next call (CURLMOPT_TIMERFUNCTION). ms -1: no call is due. */
 static int set_timer(CURLM *multi, long ms, void *ctx)
 {
     struct fetch *f = ctx;
@@ -72,6 +77,8 @@ static int set_timer(CURLM *multi, long ms, void *ctx)
     return 0;
 }
 
+/* Pass bytes to the request's receiver (CURLOPT_WRITEFUNCTION). A result other than the number of
+ * bytes aborts the request. */
 static size_t write_body(char *data, size_t size, size_t n, void *ctx)
 {
     struct call *c = ctx;
@@ -93,7 +100,7 @@ static char *copied(const char *text)
     return text ? strdup(text) : NULL;
 }
 
-/* Return the hosts to reach without a proxy: this machine's names and those that the environment
+/* Return the hosts without a proxy: this machine's names, and the hosts that the environment
  * excludes. */
 static char *own_names(void)
 {
@@ -104,6 +111,7 @@ static char *own_names(void)
     return buf_detach(&b);
 }
 
+/* Return false if a part could not be made. fetch_close frees the others. */
 static bool set_up(struct fetch *f)
 {
     f->multi = curl_multi_init();
@@ -137,6 +145,7 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
     return err_memory(e, "an HTTP client", sizeof *f);
 }
 
+/* Free a call. `at` is NULL if it was never linked. */
 static void call_close(struct call *c)
 {
     if (c->at) {
@@ -171,7 +180,8 @@ static bool add_header(struct call *c, const char *text)
     return more != NULL;
 }
 
-/* Send bodies as application/json, without "Expect: 100-continue". */
+/* Add the headers of a request. Bodies are sent as application/json, without "Expect:
+ * 100-continue". */
 static bool add_headers(struct call *c, const struct fetch_request *r)
 {
     bool ok =
@@ -180,6 +190,7 @@ static bool add_headers(struct call *c, const struct fetch_request *r)
     return ok;
 }
 
+/* The body is borrowed: libcurl does not copy CURLOPT_POSTFIELDS. */
 static CURLcode set_body(CURL *x, const struct fetch_request *r)
 {
     CURLcode rc = CURLE_OK;
@@ -191,6 +202,8 @@ static CURLcode set_body(CURL *x, const struct fetch_request *r)
     return rc;
 }
 
+/* Set the options that all requests of a client share. With HTTP/1.1 each request in flight has its
+ * own connection. Signals are off, because requests run on any thread. */
 static CURLcode set_connection(CURL *x, const struct fetch *f)
 {
     const struct fetch_options *o = &f->o;
@@ -214,6 +227,7 @@ static CURLcode set_connection(CURL *x, const struct fetch *f)
     return rc;
 }
 
+/* The options that are not checked copy nothing, so they cannot fail for lack of memory. */
 static CURLcode set_call(struct call *c, const struct fetch_request *r)
 {
     CURL *x = c->easy;
@@ -229,6 +243,7 @@ static CURLcode set_call(struct call *c, const struct fetch_request *r)
     return rc;
 }
 
+/* `at` is the address of the pointer to the call, so a call can be removed without a search. */
 static void call_link(struct call *c)
 {
     struct fetch *f = c->f;
@@ -261,7 +276,8 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e)
 
 /* ---- waiting ---- */
 
-/* Return the time of making a new connection, including its TLS handshake. */
+/* Return the duration of opening the connection with its TLS handshake, microseconds; 0 if a
+ * connection was reused. */
 static int64_t connect_us(CURL *x)
 {
     long n_new = 0;
@@ -272,6 +288,7 @@ static int64_t connect_us(CURL *x)
     return n_new ? tls > tcp ? tls : tcp : 0;
 }
 
+/* Free the call, then call on_done. The receiver may start another request in on_done. */
 static void finish(struct call *c, CURLcode rc)
 {
     struct fetch_result r = {0};
@@ -299,6 +316,7 @@ static void finish(struct call *c, CURLcode rc)
     if (on_done) on_done(ctx, &r);
 }
 
+/* Finish the requests that libcurl reports as done. */
 static void take_done(struct fetch *f)
 {
     int n_more;
@@ -310,11 +328,11 @@ static void take_done(struct fetch *f)
     }
 }
 
-/* Sleep until a socket is ready or the time has come; return the number of ready sockets. */
+/* Sleep until a socket is ready or until_us is reached. Return the number of ready sockets. */
 static int sleep_until(struct fetch *f, int64_t until_us, struct epoll_event *ev)
 {
     int64_t us = (f->due_us < until_us ? f->due_us : until_us) - time_us();
-    if (us > 0) { /* epoll_wait takes milliseconds */
+    if (us > 0) { /* epoll_wait has a resolution of 1 ms */
         struct pollfd p = {.fd = f->epoll, .events = POLLIN};
         struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
         if (us > 1000000000) t.tv_sec = 1000;
@@ -324,6 +342,7 @@ static int sleep_until(struct fetch *f, int64_t until_us, struct epoll_event *ev
     return n < 0 ? 0 : n;
 }
 
+/* The timer is checked after the sockets: their events may have moved it. */
 void fetch_wait(struct fetch *f, int64_t until_us)
 {
     struct epoll_event ev[N_EVENT];

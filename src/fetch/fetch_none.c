@@ -1,5 +1,4 @@
-/* fetch_none.c - no HTTP client: replaces fetch_curl.c if libcurl was missing when quoth was
- * built. */
+/* fetch_none.c - replacement of fetch_curl.c in builds without libcurl: every call fails. */
 #include "fetch.h"
 
 int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
@@ -11,7 +10,7 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
                    "libcurl4-openssl-dev (Debian's name) and build again");
 }
 
-/* Never called, because fetch_open always fails. */
+/* Do nothing. There is never a client, because fetch_open always fails. */
 
 void fetch_close(struct fetch *f)
 {

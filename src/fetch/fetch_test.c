@@ -1,6 +1,6 @@
-/* Goal: answers are complete or fail with a reason, are delivered as they arrive, many
- * concurrently, over reused connections. Method: a server with a thread per connection, whose paths
- * select its misbehaviour. */
+/* Goal: an answer is complete, or the request fails with a reason. Bytes are delivered as they
+ * arrive. Concurrent requests reuse connections. Method: use a server with a thread per connection.
+ * The path selects its misbehavior. */
 #include "fetch.h"
 #include "../../tests/unit.h"
 
@@ -39,7 +39,7 @@ static void send_body(int fd, const char *status, const char *body, size_t n)
     (void)!send(fd, body, n, MSG_NOSIGNAL);
 }
 
-/* Return false if the connection must be closed. */
+/* Send an answer. Return false if the connection must be closed. */
 static bool answer(int fd, const char *head, const char *body)
 {
     if (strstr(head, " /plain "))
@@ -71,8 +71,8 @@ static bool answer(int fd, const char *head, const char *body)
     return true;
 }
 
-/* Read a head and its body into `text`; return the body's beginning, or NULL if there is no further
- * request. */
+/* Read a request's head and body into `text`. Return the beginning of the body; NULL if the client
+ * sent no further request. */
 static char *read_request(int fd, char *text, size_t n_max)
 {
     size_t n = 0;
@@ -115,7 +115,7 @@ static void *listener(void *arg)
     return NULL;
 }
 
-/* Start a server on a port of this machine; return its URL, or NULL. */
+/* Start a server on a loopback port. Return its URL; NULL if this failed. */
 static const char *server_open(pthread_t *t)
 {
     static char url[64];
@@ -156,17 +156,18 @@ static bool is_built(void)
     return rc == 0;
 }
 
-/* ---- one alone ---- */
+/* ---- a single request ---- */
 
 struct case_of {
     const char *path;
     int rc, status;
-    const char *text; /* expected in the body, or in the error */
+    const char *text; /* expected text in the body, or in the error */
 };
 
 static void check_get(const char *base, const struct case_of *c)
 {
-    /* short timeout for a server that never answers; a busy machine may be slow with the others */
+    /* the timeout is short only for a server that never answers,
+     * because a busy machine may be slow */
     struct fetch_options o = {.total_ms = strstr(c->path, "never") ? 200 : 5000, .n_byte_max = 200};
     struct buf body = {0};
     struct err e = {0};
@@ -178,8 +179,8 @@ static void check_get(const char *base, const struct case_of *c)
     buf_deinit(&body);
 }
 
-/* A loopback port that refuses connections for as long as *fd is open: bound, so that no other
- * program gets it. */
+/* Return a loopback port that refuses connections as long as *fd is open. The port is bound, so
+ * that no other program can use it. */
 static int refusing_port(int *fd)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -255,11 +256,11 @@ TEST(fetch_sends_bodies_and_headers_over_one_connection)
     server_close(t);
 }
 
-/* ---- many at once ---- */
+/* ---- concurrent requests ---- */
 
 struct received {
     struct fetch *f;
-    const char *next; /* URL to request when this one is done */
+    const char *next; /* URL to request after this request; NULL if none */
     int n_byte, n_done, n_piece, n_new;
     bool refuse;
     char error[128];
@@ -309,7 +310,7 @@ TEST(fetch_waits_for_many_at_once)
     while (fetch_under_way(f)) fetch_wait(f, time_us() + 1000000);
     for (int i = 0; i < N; i++) {
         EXPECT(received[i].n_done == 2 && received[i].n_byte == 9 && !received[i].error[0]);
-        EXPECT_INT(received[i].n_new, 1); /* the second one over a reused connection */
+        EXPECT_INT(received[i].n_new, 1); /* the second request reused the connection */
     }
     EXPECT_INT(server.n_connection, N);
     EXPECT(time_us() - begin < N * 100000 * 9 / 10);
@@ -329,11 +330,12 @@ TEST(fetch_hands_pieces_over_as_they_come)
     struct received refuses = {.f = f, .refuse = true};
     struct fetch_request r = {.url = at(base, "/pieces"), .on_body = on_body, .on_done = on_done};
     bool apart = false;
-    for (int turn = 0; turn < 5 && !apart; turn++) { /* on a busy machine both may arrive at once */
+    for (int turn = 0; turn < 5 && !apart; turn++) { /* both may arrive together on a busy
+                                                      * machine */
         struct received received = {.f = f};
         r.ctx = &received;
         NEED_OK(fetch_start(f, &r, &e), &e);
-        fetch_wait(f, time_us() - 1); /* process what is ready, without waiting */
+        fetch_wait(f, time_us() - 1); /* process the ready events without waiting */
         EXPECT_INT(received.n_done, 0);
         while (!received.n_done) {
             fetch_wait(f, time_us() + 1000000);
@@ -352,7 +354,7 @@ TEST(fetch_hands_pieces_over_as_they_come)
     NEED_OK(fetch_start(f, &r, &e), &e);
     while (!refuses.n_done) fetch_wait(f, time_us() + 1000000);
     EXPECT(strstr(refuses.error, "timed out"));
-    r.total_ms = 0; /* in flight when the client is closed */
+    r.total_ms = 0; /* the request is in flight when the client is closed */
     NEED_OK(fetch_start(f, &r, &e), &e);
     fetch_wait(f, time_us() + 10000);
     fetch_close(f);

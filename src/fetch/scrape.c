@@ -1,5 +1,10 @@
-/* scrape.c - parses pages of metrics; see scrape.h. A page has some hundreds of lines, read once a
- * second: a sorted array and binary search are enough. */
+/* scrape.c - parser of pages of metrics (scrape.h). A page has some hundreds of lines and is read
+ * once a second. A sorted array and binary search are therefore sufficient.
+ *
+ *    vllm:num_requests_running{model_name="m",engine="0"} 3.0
+ *    \______ name ___________/ \______ labels _________/  value
+ *
+ * Names and labels are borrowed from the page and are not decoded. */
 #include "scrape.h"
 
 #include <math.h>
@@ -9,6 +14,7 @@
 
 /* ---- lines ---- */
 
+/* Return the length of the name at the beginning of a line. */
 static size_t n_name(const char *s, size_t n)
 {
     size_t i = 0;
@@ -16,7 +22,7 @@ static size_t n_name(const char *s, size_t n)
     return i;
 }
 
-/* Return the length up to the closing brace outside quoted text. */
+/* Return the number of bytes before the first closing brace outside of quoted text. */
 static size_t n_labels(const char *s, size_t n)
 {
     bool quoted = false;
@@ -30,7 +36,7 @@ static size_t n_labels(const char *s, size_t n)
     return i < n ? i : n;
 }
 
-/* Return n bytes as a number; NAN if they are not one. */
+/* Return the number in s[0, n); NAN if the bytes are not a number. */
 static double number_of(const char *s, size_t n)
 {
     char text[64], *end;
@@ -41,7 +47,7 @@ static double number_of(const char *s, size_t n)
     return end == text ? NAN : x;
 }
 
-/* Parse one line of n bytes; false if it is not a sample. */
+/* Parse one line of n bytes. Return false if the line is not a sample. */
 static bool read_row(struct scrape_row *r, const char *line, size_t n)
 {
     *r = (struct scrape_row){.name = line, .n_name = n_name(line, n), .labels = ""};
@@ -59,12 +65,14 @@ static bool read_row(struct scrape_row *r, const char *line, size_t n)
     return n_number > 0;
 }
 
+/* Compare two texts like strcmp. */
 static int compare(const char *a, size_t n_a, const char *b, size_t n_b)
 {
     int c = memcmp(a, b, n_a < n_b ? n_a : n_b);
     return c ? c : (n_a > n_b) - (n_a < n_b);
 }
 
+/* Rows of one name keep the order of the page, because qsort is not stable. */
 static int by_name(const void *a, const void *b)
 {
     const struct scrape_row *x = a, *y = b;
@@ -72,6 +80,7 @@ static int by_name(const void *a, const void *b)
     return c ? c : (x->name > y->name) - (x->name < y->name);
 }
 
+/* The former rows are replaced, and their memory is reused. */
 bool scrape_read(struct scrape *s, const char *page, size_t n)
 {
     bool ok = true;
@@ -94,7 +103,7 @@ void scrape_deinit(struct scrape *s)
 
 /* ---- series ---- */
 
-/* Return the first row with that name, and the number of rows. */
+/* Return the first row with that name, and set *n to the number of such rows. */
 static const struct scrape_row *find(const struct scrape *s, const char *name, size_t *n)
 {
     size_t lo = 0, hi = s->row.n, len = strlen(name);
@@ -112,6 +121,7 @@ static const struct scrape_row *find(const struct scrape *s, const char *name, s
     return s->row.v ? s->row.v + lo : NULL;
 }
 
+/* Return true if the labels contain the text. NULL: any labels. */
 static bool has(const struct scrape_row *r, const char *label)
 {
     return !label || memmem(r->labels, r->n_labels, label, strlen(label));
@@ -127,7 +137,8 @@ double scrape_sum(const struct scrape *s, const char *name, const char *label)
     return sum;
 }
 
-/* Return the beginning of a label's value, after its quote; NULL if the row has no such label. */
+/* Return the beginning of a label's value, after its quote;
+ * NULL if the row does not have the label. */
 static const char *value_of(const struct scrape_row *r, const char *key, size_t *n)
 {
     char begin[64];
@@ -135,7 +146,7 @@ static const char *value_of(const struct scrape_row *r, const char *key, size_t 
     const char *end = r->labels + r->n_labels, *at = r->labels;
     while (at < end && (at = memmem(at, (size_t)(end - at), begin, len)) && at > r->labels &&
            at[-1] != ',' && at[-1] != ' ')
-        at += len; /* the end of another label's name */
+        at += len; /* this match is the end of another label's name */
     if (!at || at >= end) return NULL;
     at += len;
     for (*n = 0; at + *n < end && at[*n] != '"'; ++*n)
@@ -155,12 +166,13 @@ bool scrape_label(const struct scrape *s, const char *name, const char *key, cha
 
 /* ---- histograms ---- */
 
+/* Return seconds as microseconds. */
 static int64_t millionths(double x)
 {
     return (int64_t)llround(x * 1e6);
 }
 
-/* Add n values at most `bound` to the sorted bounds. */
+/* Add n to the cumulative count at `bound`. Insert `bound` into the sorted bounds if it is new. */
 static void add_below(struct scrape_times *t, int64_t bound, uint64_t n)
 {
     int i = 0;
@@ -176,6 +188,7 @@ static void add_below(struct scrape_times *t, int64_t bound, uint64_t n)
     t->count[i] += n;
 }
 
+/* Histograms of several series with equal bounds are added. Bounds of other series are inserted. */
 bool scrape_times(const struct scrape *s, const char *name, struct scrape_times *t)
 {
     char full[128];
@@ -210,6 +223,8 @@ struct histogram scrape_histogram(const struct scrape_times *t)
     return h;
 }
 
+/* Return the increase from a to b. The result is b if the bounds differ, because the two cannot be
+ * compared. */
 struct scrape_times scrape_since(const struct scrape_times *a, const struct scrape_times *b)
 {
     struct scrape_times d = *b;

@@ -1,5 +1,5 @@
-/* scrape.h - a server's /metrics in Prometheus' text format, for callers that need a few of its
- * series. Works with any server's page; an absent value is NAN. */
+/* scrape.h - parser of a server's /metrics in the text format of Prometheus, for callers that need
+ * a few series. The parser accepts any server's page. An absent value is NAN. */
 #ifndef QUOTH_FETCH_SCRAPE_H
 #define QUOTH_FETCH_SCRAPE_H
 
@@ -7,39 +7,43 @@
 #include "base/histogram.h"
 
 struct scrape_row {
-    const char *name, *labels; /* into the page; labels without their braces */
+    const char *name, *labels; /* borrowed from the page: name, and labels without their braces */
     size_t n_name, n_labels;
     double value;
 };
 
 struct scrape {
-    VEC(struct scrape_row) row; /* owned; sorted by name, rows of one name in the page's order */
+    /* samples, owned; sorted by name; rows with equal names have the page's order */
+    VEC(struct scrape_row) row;
 };
 
-/* Parse the samples of a page of n bytes (borrowed as long as *s is used); other lines are skipped.
- * Returns false if out of memory. */
+/* Parse the samples of a page of n bytes. Other lines are skipped. The page is borrowed as long as
+ * *s is used. Returns false if memory ran out. */
 bool scrape_read(struct scrape *s, const char *page, size_t n);
 void scrape_deinit(struct scrape *s);
 
-/* Return the sum of all series of that name whose labels contain `label` (for example
- * reason="stop"; NULL: all); NAN if there is none. */
+/* Return the sum of all series of that name whose labels contain `label`, such as reason="stop"
+ * (NULL: all series). NAN if no series matches. */
 double scrape_sum(const struct scrape *s, const char *name, const char *label);
-/* Copy a label's value from the first series of that name, as written; false if there is none. */
+/* Copy a label's value from the first series of that name, as written. Returns false if no series
+ * has the label. */
 bool scrape_label(const struct scrape *s, const char *name, const char *key, char *out,
                   size_t n_out);
 
-/* A histogram, summed over all series of its name; in units of 1e-6 of the page's. */
+/* A histogram, summed over all series of its name. Its unit is 1e-6 of the page's unit. */
 struct scrape_times {
     int64_t bound[HISTOGRAM_BOUNDS_MAX];
-    uint64_t count[HISTOGRAM_BOUNDS_MAX + 1]; /* between bounds, as in struct histogram */
+    /* counts between the bounds, as in struct histogram */
+    uint64_t count[HISTOGRAM_BOUNDS_MAX + 1];
     int n_bound;
     int64_t sum;
 };
-/* Return false if there is no histogram, or one without bounds (and therefore without values).
- * Bounds beyond HISTOGRAM_BOUNDS_MAX are left out. */
+/* Get a histogram. Returns false if the page has no such histogram or the histogram has no bounds.
+ * Bounds beyond HISTOGRAM_BOUNDS_MAX are omitted. */
 bool scrape_times(const struct scrape *s, const char *name, struct scrape_times *t);
-struct histogram scrape_histogram(const struct scrape_times *t); /* borrows t's bounds */
-/* Return b - a: what was counted between two pages of one server. */
+/* Return a histogram that borrows the bounds of t. */
+struct histogram scrape_histogram(const struct scrape_times *t);
+/* Return b - a: the counts between two pages of one server. */
 struct scrape_times scrape_since(const struct scrape_times *a, const struct scrape_times *b);
 
 #endif

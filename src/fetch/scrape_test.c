@@ -1,5 +1,5 @@
-/* scrape_test.c - goal: samples, labels and histograms of a metrics page are read as written.
- * Method: handwritten pages with the variants that the format allows. */
+/* scrape_test.c - goal: samples, labels and histograms of a metrics page are read correctly.
+ * Method: parse handwritten pages with the variants that the format allows. */
 #include "scrape.h"
 #include "../../tests/unit.h"
 

@@ -1,5 +1,5 @@
-/* sse.c - parses server-sent events from a byte stream, as browsers do: lines end with CR, LF or
- * both; an empty line ends an event; see fetch.h. */
+/* sse.c - incremental parser of server-sent events, as in browsers (fetch.h). Lines end with CR, LF
+ * or both. An empty line ends an event. */
 #include "fetch.h"
 
 #include <string.h>
@@ -11,16 +11,18 @@ void sse_deinit(struct sse *s)
     *s = (struct sse){0};
 }
 
-/* Events without a data field are skipped. */
+/* Emit the current event at its end. An event without a data field is skipped. */
 static bool end_event(struct sse *s, sse_fn *fn, void *ctx)
 {
     if (s->data.n == 0) return true;
-    s->data.data[s->data.n - 1] = '\0'; /* the newline after its last line */
+    s->data.data[s->data.n - 1] = '\0'; /* newline after the event's last line */
     bool more = fn(ctx, s->data.data, s->data.n - 1);
     buf_clear(&s->data);
     return more;
 }
 
+/* Add a line to the event if its field is "data". One space after the colon is not part of the
+ * value. Other fields, and comments, are ignored. */
 static void add_field(struct sse *s)
 {
     const char *line = s->line.data;
@@ -31,6 +33,7 @@ static void add_field(struct sse *s)
     buf_add_char(&s->data, '\n');
 }
 
+/* Process a complete line. Return false if the receiver stops or memory ran out. */
 static bool end_line(struct sse *s, sse_fn *fn, void *ctx)
 {
     if (s->line.n == 0) return end_event(s, fn, ctx);
@@ -39,6 +42,7 @@ static bool end_line(struct sse *s, sse_fn *fn, void *ctx)
     return !s->data.failed;
 }
 
+/* after_cr remembers a CR at the end of the last call, whose LF may begin this one. */
 bool sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ctx)
 {
     s->line.max = s->data.max = SSE_EVENT_MAX;

@@ -1,4 +1,4 @@
-/* sse_fuzz.c - mutated event streams give the same events when fed in pieces or at once. */
+/* sse_fuzz.c - parse mutated event streams in pieces and as a whole. The events must be equal. */
 #include "fetch.h"
 #include "../../tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
-/* Goal: events are those that browsers would see, wherever the stream is split. Method: handwritten
- * streams, fed whole, byte by byte, and split in two at every position. */
+/* Goal: events equal those of browsers, for any split of the stream. Method: parse handwritten
+ * streams as a whole, byte by byte, and split in two at every position. */
 #include "fetch.h"
 #include "../../tests/unit.h"
 
@@ -15,7 +15,7 @@ static bool note(void *ctx, const char *data, size_t n)
     return strcmp(data, "stop") != 0;
 }
 
-/* Feed in pieces: the first of `first` bytes, then of `step`. */
+/* Parse a text in pieces. The first piece has `first` bytes, each later piece has `step` bytes. */
 static bool feed(const char *text, size_t first, size_t step, struct buf *events)
 {
     struct sse s = {0};

@@ -1,10 +1,19 @@
-/* checkpoint.c - opening a path of any kind, and look-ups; see format.h.
+/* checkpoint.c - open a path of any kind, and look up tensors and metadata (format.h).
  *
- * The kind is detected by content if possible (GGUF and llama2.c have magic numbers, safetensors
- * begins with a length and a brace), and by name only for a folder and its index. */
+ * The kind is detected by content if possible. GGUF and llama2.c have magic numbers. safetensors
+ * begins with a length and a brace. Only a folder and its index are detected by name.
+ *
+ *   path --check_path--> set_paths --load--> hf_load           a folder, a shard with config.json
+ *                                     |----> gguf_load         "GGUF", alone or in a packed file
+ *                                     |----> safetensors_load  one file without metadata
+ *                                     '----> llama2c_load      magic number or plausible header
+ *
+ * Readers call checkpoint_add_*, which copy names and values to the arena. Tensor data stay in the
+ * mapped file. Two hash tables give tensors by name and metadata by key. */
 #include "format_impl.h"
 
 #include "base/check.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <stdio.h>
@@ -12,6 +21,8 @@
 
 /* ---- building ---- */
 
+/* Map a file and return its index, or a negative error. data and n_byte are of the model only: a
+ * packed executable has a model at an offset. */
 int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
 {
     struct checkpoint_file f = {.path = arena_text(&c->arena, path, strlen(path))};
@@ -29,6 +40,8 @@ int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
     return (int)c->file.n - 1;
 }
 
+/* A second tensor of a name is an error: it would depend on the order which one is used. name and
+ * name_raw share memory if they are equal. */
 int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e)
 {
     struct tensor_info own = *t;
@@ -59,6 +72,7 @@ int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta
     return 0;
 }
 
+/* Copy the number to the arena. 8-byte alignment is enough for each type. */
 static int add_number(struct checkpoint *c, const char *key, enum value_type type, const void *x,
                       struct err *e)
 {
@@ -96,6 +110,7 @@ int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text,
     return checkpoint_add_meta(c, key, &m, e);
 }
 
+/* The product of hostile dimensions may overflow, so each step is checked. */
 bool tensor_set_bytes(struct tensor_info *t)
 {
     const struct qtype_info *q = &qtype_info[t->type];
@@ -109,20 +124,14 @@ bool tensor_set_bytes(struct tensor_info *t)
 
 /* ---- opening ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), n_end = strlen(end);
-    return n >= n_end && memcmp(text + n - n_end, end, n_end) == 0;
-}
-
-/* Return whether path is model.safetensors, a shard of it, or the index. These mean the folder's
- * weights, not one file. */
+/* Return true if path is model.safetensors, a shard, or the index. Such a path opens the folder,
+ * not one file. */
 static bool names_folder(const char *path)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    if (ends_with(name, ".safetensors.index.json") || strcmp(name, "model.safetensors") == 0)
+    const char *name = path_name(path);
+    if (text_ends_with(name, ".safetensors.index.json") || strcmp(name, "model.safetensors") == 0)
         return true;
-    return strncmp(name, "model-", 6) == 0 && ends_with(name, ".safetensors");
+    return strncmp(name, "model-", 6) == 0 && text_ends_with(name, ".safetensors");
 }
 
 static bool has_config(const char *dir)
@@ -131,12 +140,15 @@ static bool has_config(const char *dir)
     return path_join(path, sizeof path, dir, "config.json") && file_exists(path);
 }
 
+/* A safetensors file begins with the header's length in 8 bytes, then '{'. Headers are smaller than
+ * 2^40 bytes, so bytes 5 to 7 are 0. */
 static bool safetensors_looks_like(const uint8_t *data, size_t n)
 {
     return n >= 10 && memcmp(data + 5, "\0\0\0", 3) == 0 && data[8] == '{';
 }
 
-/* Detect the format by the first bytes and load the file; its reader maps it again. */
+/* Detect the format by the first bytes and load the file.
+ * The reader of the format maps the file again. */
 static int load_file(struct checkpoint *c, const char *path, struct err *e)
 {
     struct file_map m;
@@ -146,7 +158,7 @@ static int load_file(struct checkpoint *c, const char *path, struct err *e)
     pack_find(m.data, m.n_byte, &offset, &n_byte);
     bool is_gguf = m.n_byte - offset >= 4 && memcmp(m.data + offset, "GGUF", 4) == 0;
     bool is_safetensors =
-        ends_with(path, ".safetensors") || safetensors_looks_like(m.data, m.n_byte);
+        text_ends_with(path, ".safetensors") || safetensors_looks_like(m.data, m.n_byte);
     bool is_llama2c = llama2c_looks_like(m.data, m.n_byte);
     file_map_close(&m);
     c->kind = is_gguf ? CKPT_GGUF : is_safetensors ? CKPT_HF : CKPT_LLAMA2C;
@@ -157,12 +169,36 @@ static int load_file(struct checkpoint *c, const char *path, struct err *e)
                    "%s: not a model file: expected GGUF, safetensors or a llama2.c .bin", path);
 }
 
-/* Reject a string that is not a path: nothing is downloaded. */
+/* Return OWNER/NAME of "hf:OWNER/NAME" and "hf.co/OWNER/NAME"; NULL for other texts. */
+static const char *hub_name(const char *path)
+{
+    static const char *const prefix[] = {"hf:", "hf.co/", "huggingface.co/"};
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
+        if (strncmp(path, prefix[i], strlen(prefix[i])) == 0) return path + strlen(prefix[i]);
+    return NULL;
+}
+
+/* Return true for a name of Ollama's library, "llama3.2:1b". */
+static bool is_ollama_name(const char *path)
+{
+    static const char part[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t n = strspn(path, part);
+    return n > 0 && path[n] == ':' && path[n + 1] && !path[n + 1 + strspn(path + n + 1, part)] &&
+           strncmp(path, "hf:", 3) != 0;
+}
+
+/* Reject a string that is not a path, because nothing is downloaded. */
 static int check_path(const char *path, struct err *e)
 {
     const char *slash = strchr(path, '/');
-    bool named = strncmp(path, "hf:", 3) == 0;
+    const char *name = hub_name(path);
+    bool named = name != NULL;
     if (file_exists(path) || dir_exists(path)) return 0;
+    if (is_ollama_name(path))
+        return err_set(e, ERR_MISSING,
+                       "%s: not found, and quoth cannot download models yet; download a .gguf file "
+                       "of it, for example with hf download OWNER/NAME --local-dir FOLDER",
+                       path);
     if (strstr(path, "://"))
         return err_set(e, ERR_MISSING,
                        "%s: cannot download models yet; run curl -LO %s, then give the file", path,
@@ -174,13 +210,13 @@ static int check_path(const char *path, struct err *e)
         return 0;
     snprintf(owner, sizeof owner, "%.*s", (int)n, path);
     if (!named && dir_exists(owner)) return 0;
-    const char *name = named ? path + 3 : path;
     return err_set(e, ERR_MISSING,
                    "%s: not found, and quoth cannot download models yet; run hf download %s "
                    "--local-dir FOLDER, then give a .gguf file or the folder",
-                   path, name);
+                   path, named ? name : path);
 }
 
+/* The path of a shard opens its folder, if that has a config.json: a shard alone is not a model. */
 static int load(struct checkpoint *c, struct err *e)
 {
     int rc = check_path(c->path, e);
@@ -192,6 +228,8 @@ static int load(struct checkpoint *c, struct err *e)
     return load_file(c, c->path, e);
 }
 
+/* dir is the path itself for a folder, "." for a name without a slash,
+ * and "/" for a file in the root. */
 static int set_paths(struct checkpoint *c, const char *path, struct err *e)
 {
     const char *slash = strrchr(path, '/');
@@ -208,6 +246,7 @@ int checkpoint_begin(struct checkpoint **out, const char *path, struct err *e)
     return *out ? set_paths(*out, path, e) : err_memory(e, path, sizeof **out);
 }
 
+/* Close a checkpoint that is opened only in part. *out is NULL after an error. */
 static int open_as(struct checkpoint **out, const char *path, bool header_only, struct err *e)
 {
     int rc = checkpoint_begin(out, path, e);
@@ -267,7 +306,7 @@ size_t checkpoint_file_bytes(const struct checkpoint *c)
     return n;
 }
 
-/* Return the offset of the first tensor in a file. */
+/* Return the offset of the first tensor in the file, bytes. */
 static size_t header_bytes(const struct checkpoint *c, size_t file)
 {
     const struct checkpoint_file *f = &c->file.v[file];
@@ -279,6 +318,8 @@ static size_t header_bytes(const struct checkpoint *c, size_t file)
     return n;
 }
 
+/* The two halves have different seeds. The header's bytes are part of the key, because an edit may
+ * keep size and time. */
 bool checkpoint_key(const struct checkpoint *c, uint64_t key[2])
 {
     key[0] = 0, key[1] = 1;
@@ -297,6 +338,7 @@ void checkpoint_release_pages(const struct checkpoint *c)
     for (size_t i = 0; i < c->file.n; i++) file_map_release_pages(&c->file.v[i].map);
 }
 
+/* Keep the bytes before the first tensor: metadata of a GGUF borrow from them. */
 int checkpoint_detach(struct checkpoint *c, struct err *e)
 {
     int rc = 0;

@@ -1,5 +1,5 @@
 /* checkpoint_test.c - goal: a checkpoint's key changes if its tensors may have changed, and
- * forgetting its pages loses nothing. Method: the golden llama GGUF, slightly changed in a copy. */
+ * releasing its pages loses no data. Method: change a copy of the golden llama GGUF slightly. */
 #include "format.h"
 #include "../../tests/unit.h"
 
@@ -61,7 +61,7 @@ TEST(checkpoint_key_changes_with_the_file)
     EXPECT(!same(first, key_of(path)));
     set_time(path, 1);
     EXPECT(same(first, key_of(path)));
-    /* Change a name in the header, keeping the modification time. */
+    /* change a name in the header, but not the modification time */
     const char *name = memmem(b.data, b.n, "blk.0.attn_norm.weight", 22);
     NEED(name);
     put_byte(path, name - b.data + 4, '7');
@@ -70,10 +70,10 @@ TEST(checkpoint_key_changes_with_the_file)
     put_byte(path, name - b.data + 4, '0');
     set_time(path, 1);
     EXPECT(same(first, key_of(path)));
-    put_byte(path, (long)b.n, 'x'); /* after the end */
+    put_byte(path, (long)b.n, 'x'); /* one byte after the end */
     set_time(path, 1);
     EXPECT(!same(first, key_of(path)));
-    /* Another file with this name, bytes and time. */
+    /* make another file with equal name, bytes and modification time */
     struct stat was, is;
     NEED(stat(path, &was) == 0);
     char other[300];

@@ -1,33 +1,39 @@
-/* dummy.c - models of random weights, to measure any shape and number format and to try the rest of
- * quoth without a download (vLLM's --load-format dummy).
+/* dummy.c - models of random weights, as with vLLM's --load-format dummy. They allow measurements
+ * and tests with any shape and number format, without a download.
  *
  *   --shape NAME        dummy_shape.def -> metadata ------+
  *   folder              config.json     -> metadata ------+-> struct shape -> tensors
  *   GGUF                metadata and tensor list unchanged
  *
- * then a type for each tensor (mixture.c), the tokenizer (dummy_vocab.c) and the bytes
- * (dummy_data.c). Matrices are N(0, 1/k), so that a layer's output is about as large as its input
- * for every shape; norms are ones. The rope scaling of a llama 3.1 config becomes the tensor
- * rope_freqs, as in GGUF. */
+ * The next steps are a type for each tensor (mixture.c), the tokenizer (dummy_vocab.c) and the
+ * bytes (dummy_data.c). Matrices are N(0, 1/k), so that the output of a layer is about as large as
+ * its input, for every shape. Norms are ones. The rope scaling of a llama 3.1 config becomes the
+ * tensor rope_freqs, as in GGUF. */
 #include "format_impl.h"
 
+#include "base/text.h"
+
 #include <limits.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+/* Sizes of a model, in values, in the order of dummy_shape.def. */
 struct shape {
-    const char *name, *arch;
+    const char *name, *arch; /* borrowed from the config; static for a named shape */
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab;
     bool tied;
     int context;
-    double rope_base, rope_factor, eps;    /* rope_factor: llama 3.1's scaling; 0: none */
-    int n_expert, n_expert_used, d_expert; /* 0: no mixture of experts */
+    double rope_base, rope_factor, eps; /* rope_factor: factor of llama 3.1's scaling; 0 if none */
+    int n_expert, n_expert_used, d_expert; /* 0 if there is no mixture of experts */
 };
 
-/* for a config.json without it */
+/* context length for a config.json without that field */
 enum { CONTEXT_DEFAULT = 2048 };
 #define EPSILON_DEFAULT 1e-6
+/* epsilon of LayerNorm, whose field differs by class; other architectures ignore the key */
+#define LAYER_NORM_EPSILON_DEFAULT 1e-5
 
 static const struct shape shapes[] = {
 #define SHAPE(...) {__VA_ARGS__, 0, 0, 0},
@@ -35,16 +41,17 @@ static const struct shape shapes[] = {
 #undef SHAPE
 };
 
+/* Pointers are borrowed. */
 struct maker {
     struct checkpoint *c;
     const struct dummy_options *o;
     struct shape shape;
-    double rope_low, rope_high, rope_context; /* llama 3.1's scaling */
-    struct mixture mixture;
-    bool window; /* the config's architecture has a sliding window for all layers */
-    bool mixed;  /* there is a mixture; else tensors keep their types */
+    double rope_low, rope_high, rope_context; /* parameters of llama 3.1's scaling */
+    struct mixture mixture;                   /* valid if `mixed` */
+    bool window; /* true: the config's architecture has a sliding window for all layers */
+    bool mixed;  /* true: a mixture or format replaces the types; false: tensors keep their types */
     struct err *e;
-    int rc; /* sticky; set by config_int */
+    int rc; /* first failure of config_int; 0 if none */
 };
 
 /* ---- a named shape ---- */
@@ -64,6 +71,8 @@ const char *dummy_shapes(int i)
     return i < (int)(sizeof shapes / sizeof shapes[0]) ? shapes[i].name : NULL;
 }
 
+/* Copy the row of the table.
+ * The parameters of llama 3.1's scaling are constants of all named shapes. */
 static int find_shape(struct maker *m)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
@@ -75,6 +84,7 @@ static int find_shape(struct maker *m)
     return unknown_shape(m->o->shape, m->e);
 }
 
+/* Add "ARCH.key". */
 static int add_u32(struct maker *m, const char *key, int64_t x)
 {
     char full[160];
@@ -89,11 +99,12 @@ static int add_f32(struct maker *m, const char *key, double x)
     return checkpoint_add_f32(m->c, full, (float)x, m->e);
 }
 
+/* Add the metadata that src/model requires of a GGUF. */
 static int shape_meta(struct maker *m)
 {
     const struct shape *s = &m->shape;
     const struct {
-        const char *key;
+        const char *key; /* static */
         int64_t value;
     } whole[] = {
         {"block_count", s->n_layer},         {"context_length", s->context},
@@ -120,9 +131,9 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Return the GGUF name of a config key; NULL: skip it. GGUF labels mistral as llama, and has a
- * window only for mistral. Token ids are skipped because their tokenizer is not used. Fields
- * without a GGUF name do not change the work that random weights make. */
+/* Return the GGUF name of a config key; NULL to skip the key. GGUF labels mistral as llama. A
+ * window exists only for mistral. Token ids are skipped, because the model's tokenizer is not used.
+ * Fields without a GGUF name are skipped, because they do not change the work of random weights. */
 static const char *config_key(const struct maker *m, const char *arch, const char *key, char *out,
                               size_t n_out)
 {
@@ -135,7 +146,7 @@ static const char *config_key(const struct maker *m, const char *arch, const cha
     return out;
 }
 
-/* Add a number in 32 bits, as readers of GGUF require; JSON gives 64. */
+/* Add a 64-bit number of JSON as a 32-bit number, because readers of GGUF require 32 bits. */
 static int add_narrow(struct maker *m, const char *key, const struct meta *v)
 {
     if (strcmp(key, "general.architecture") == 0)
@@ -147,7 +158,7 @@ static int add_narrow(struct maker *m, const char *key, const struct meta *v)
     return checkpoint_add_meta(m->c, key, v, m->e);
 }
 
-/* Return the value of "ARCH.key"; an architecture must be set. */
+/* Return the value of "ARCH.key" for the checkpoint's architecture; NULL if none. */
 static const struct meta *arch_meta(const struct checkpoint *c, const char *key)
 {
     char full[160];
@@ -156,8 +167,9 @@ static const struct meta *arch_meta(const struct checkpoint *c, const char *key)
     return checkpoint_meta(c, full);
 }
 
-/* Return a size in [1, hi], as the model folder requires. fallback -1: required. The first failure
- * sticks. */
+/* Return a size in [1, hi], the range that src/model requires. fallback is -1 if the size is
+ * required. m->rc keeps the first failure. Returns 1 after a failure, so that callers may divide by
+ * the result. */
 static int config_int(struct maker *m, const struct checkpoint *config, const char *key, int hi,
                       int64_t fallback)
 {
@@ -179,6 +191,8 @@ static void read_rope_scaling(struct maker *m, const struct checkpoint *config)
     m->rope_context = meta_real(arch_meta(config, "rope.scaling.original_context_length"), 8192);
 }
 
+/* Read the shape from the metadata of a config.json.
+ * The architecture's name changes to that of GGUF. */
 static int read_config(struct maker *m, const struct checkpoint *config)
 {
     struct shape *s = &m->shape;
@@ -204,6 +218,7 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     return m->rc;
 }
 
+/* Copy the metadata under the names of GGUF, and add the values that GGUF requires. */
 static int take_config(struct maker *m, struct checkpoint *config)
 {
     int rc = read_config(m, config);
@@ -218,20 +233,23 @@ static int take_config(struct maker *m, struct checkpoint *config)
         rc = add_u32(m, "context_length", CONTEXT_DEFAULT);
     if (rc == 0 && meta_kind(arch_meta(config, "attention.layer_norm_rms_epsilon")) == META_NONE)
         rc = add_f32(m, "attention.layer_norm_rms_epsilon", EPSILON_DEFAULT);
+    if (rc == 0) rc = add_f32(m, "attention.layer_norm_epsilon", LAYER_NORM_EPSILON_DEFAULT);
     return rc;
 }
 
 /* ---- tensors ---- */
 
+/* Return mean and deviation of a tensor's values. Norms and rope factors are ones, biases are
+ * small, and matrices have the variance 1 / k. */
 static struct dummy_fill fill_of(const struct tensor_info *t)
 {
-    size_t n = strlen(t->name);
-    bool is_norm = n > 11 && strcmp(t->name + n - 11, "norm.weight") == 0;
+    bool is_norm = text_ends_with(t->name, "norm.weight");
     if (is_norm || begins(t->name, "rope_")) return (struct dummy_fill){.mean = 1};
     if (t->n_dim == 1) return (struct dummy_fill){.sd = 0.02f};
     return (struct dummy_fill){.sd = 1 / sqrtf((float)t->dim[0])};
 }
 
+/* Add a tensor with the type of the mixture. t->data stays NULL if the bytes are random. */
 static int add_tensor(struct maker *m, struct tensor_info *t, const struct mixture_site *about)
 {
     struct mixture_site site = *about;
@@ -243,15 +261,18 @@ static int add_tensor(struct maker *m, struct tensor_info *t, const struct mixtu
     return rc ? rc : dummy_add(m->c, fill_of(t), m->e);
 }
 
+/* Return a size of tensors.def, in values. */
 static int64_t size_of(const struct shape *s, enum tensor_size size)
 {
     const int64_t n[] = {
         [SIZE_ONE] = 1,
         [SIZE_D] = s->d,
         [SIZE_D_FF] = s->d_ff,
+        [SIZE_D_FF_2] = 2 * (int64_t)s->d_ff,
         [SIZE_D_HEAD] = s->d_head,
         [SIZE_D_Q] = (int64_t)s->n_head * s->d_head,
         [SIZE_D_KV] = (int64_t)s->n_head_kv * s->d_head,
+        [SIZE_D_QKV] = (int64_t)(s->n_head + 2 * s->n_head_kv) * s->d_head,
         [SIZE_N_VOCAB] = s->n_vocab,
         [SIZE_N_EXPERT] = s->n_expert,
         [SIZE_D_EXPERT] = s->d_expert,
@@ -259,8 +280,8 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
     return n[size];
 }
 
-/* Add a row of the architecture's table: vectors as F32, matrices as BF16 unless the mixture
- * changes it. */
+/* Add a row of the architecture's table. Vectors are F32. Matrices are BF16 unless the mixture has
+ * another type. */
 static int add_row(struct maker *m, const struct tensor_row *row, int il)
 {
     const struct shape *s = &m->shape;
@@ -281,8 +302,8 @@ static int add_row(struct maker *m, const struct tensor_row *row, int il)
     return add_tensor(m, &t, &about);
 }
 
-/* Return llama 3.1's divisor of a rotary frequency: the factor for long waves, 1 for short ones, a
- * ramp between. */
+/* Return llama 3.1's divisor of a rotary frequency: the factor for long waves, 1 for short waves, a
+ * ramp between them. */
 static float rope_divisor(const struct maker *m, int i)
 {
     double wave = 2 * M_PI * pow(m->shape.rope_base, 2.0 * i / m->shape.d_head),
@@ -313,7 +334,8 @@ static bool of_layer(const struct tensor_row *row)
     return strchr(row->name, '%') != NULL;
 }
 
-/* Add the table's rows: those before the layers, those of each layer, those after. */
+/* Add the rows of the table in this order: rows before the layers, rows of each layer, rows after
+ * the layers. */
 static int add_tensors(struct maker *m)
 {
     int rc = 0, n, i = 0;
@@ -335,7 +357,7 @@ static int add_tensors(struct maker *m)
 
 /* ---- a GGUF ---- */
 
-/* Copy the metadata. With a mixture, the file's own general.file_type is skipped. */
+/* Copy the metadata. The file's own general.file_type is skipped if there is a mixture. */
 static int take_gguf_meta(struct maker *m, const struct checkpoint *g)
 {
     int rc = 0;
@@ -347,6 +369,7 @@ static int take_gguf_meta(struct maker *m, const struct checkpoint *g)
     return rc;
 }
 
+/* Copy metadata and tensor list. Rope tables keep their data, all other tensors become random. */
 static int take_gguf(struct maker *m, const struct checkpoint *g)
 {
     if (g->kind != CKPT_GGUF || g->tensor.n == 0)
@@ -377,6 +400,7 @@ static int take_gguf(struct maker *m, const struct checkpoint *g)
 
 /* ---- opening ---- */
 
+/* Add what the source may lack: the file type of the mixture, and a tokenizer. */
 static int add_ends(struct maker *m)
 {
     int rc = 0, file_type = m->mixed ? m->mixture.file_type : -1;
@@ -396,6 +420,8 @@ static int fill_named(struct maker *m)
     return rc ? rc : add_tensors(m);
 }
 
+/* Take the shape from a folder's config.json. The config's checkpoint is kept, because copied
+ * metadata borrow from it. */
 static int fill_from_folder(struct maker *m)
 {
     struct checkpoint *config;

@@ -1,13 +1,14 @@
-/* dummy_data.c - the bytes of random weights, made fast.
+/* dummy_data.c - fast generation of the bytes of random weights.
  *
- * Encoding billions of random numbers would take minutes (hours, in the formats that search a
- * grid). So for each number format and spread a tile is encoded once: 128 cells of 256 numbers. A
- * tensor is a sequence of cells of its tile; a hash of (seed, tensor, j) selects cell number j. No
- * two rows are alike, any part of a tensor can be generated alone, and generating it costs a copy.
- * An 8 B model in 4 bits takes a few seconds, most of them for the system to clear the pages.
+ * Encoding billions of random numbers would take minutes, or hours in the formats that search a
+ * grid. Therefore one tile of 128 cells of 256 numbers is encoded for each number format and
+ * standard deviation. A tensor is a sequence of cells of its tile. A hash of (seed, tensor, j)
+ * selects cell number j. Thus rows differ, and any part of a tensor can be generated alone, by
+ * copying. Generation of an 8 B model in 4 bits takes a few seconds. The system needs most of this
+ * time to clear the pages.
  *
- * The numbers are sums of twelve uniform ones: close enough to normal, and equal on every
- * machine. */
+ * A number is the sum of twelve uniform numbers. The distribution is almost normal, and the numbers
+ * are equal on every machine. */
 #include "format_impl.h"
 
 #include "base/cores.h"
@@ -23,23 +24,24 @@ enum { CELL = 256, TILE_CELLS = 128, PIECE_BYTES = 1 << 20, ALIGN_BYTES = 64 };
 struct tile {
     enum qtype type;
     struct dummy_fill fill;
-    size_t cell_bytes;
-    uint8_t *data; /* owned, [TILE_CELLS, cell_bytes] */
+    size_t cell_bytes; /* bytes of 256 encoded numbers */
+    uint8_t *data;     /* encoded cells, owned [TILE_CELLS, cell_bytes] */
 };
 
-struct source { /* source of one tensor's bytes */
-    int tile;   /* -1: keep the tensor's own data */
+struct source { /* source of the bytes of one tensor */
+    int tile;   /* index of the tile; -1: the tensor keeps its data */
     uint64_t seed;
 };
 
 struct dummy {
     uint64_t seed;
-    struct pool *pool;             /* owned; NULL after all bytes are generated */
-    struct checkpoint *checkpoint; /* owned: source of the shape, or NULL */
+    struct pool *pool;             /* threads that generate the bytes, owned; NULL after the
+                                    * generation */
+    struct checkpoint *checkpoint; /* source of the shape, owned; NULL if none */
     VEC(struct tile) tile;
-    VEC(struct source) source; /* [n_tensor] */
-    uint8_t *memory;           /* owned: bytes of all tensors, or NULL */
-    size_t memory_bytes;
+    VEC(struct source) source; /* one per tensor [n_tensor] */
+    uint8_t *memory;           /* bytes of all tensors, owned; NULL if none */
+    size_t memory_bytes;       /* size of `memory` */
 };
 
 int dummy_new(struct checkpoint *c, uint64_t seed, struct err *e)
@@ -69,6 +71,8 @@ void dummy_drop(struct dummy *d)
 
 /* ---- tiles ---- */
 
+/* Return a number of mean 0 and variance 1:
+ * each of the twelve uniform numbers has variance 1/12. */
 static float normal(uint64_t *state)
 {
     float sum = -6;
@@ -77,7 +81,7 @@ static float normal(uint64_t *state)
 }
 
 struct tile_job {
-    const struct tile *tile;
+    const struct tile *tile; /* borrowed */
     uint64_t seed;
 };
 
@@ -88,12 +92,12 @@ static void encode_cell(void *ctx, int chunk, int worker)
     const struct tile *t = j->tile;
     float x[CELL];
     uint64_t state = j->seed + (uint64_t)chunk;
-    state = rng_next(&state); /* neighboring seeds of one stream would overlap */
+    state = rng_next(&state); /* otherwise the streams of neighboring seeds would overlap */
     for (int i = 0; i < CELL; i++) x[i] = t->fill.mean + t->fill.sd * normal(&state);
     qtype_info[t->type].ops->encode(t->data + (size_t)chunk * t->cell_bytes, x, CELL, NULL);
 }
 
-/* Generate a tile. Plain integers, and types that cannot be encoded, stay zero. */
+/* Generate a tile. The bytes of integers, and of types that cannot be encoded, remain zero. */
 static int make_tile(struct dummy *d, struct tile *t, struct err *e)
 {
     t->cell_bytes = qtype_bytes(t->type, CELL);
@@ -105,7 +109,7 @@ static int make_tile(struct dummy *d, struct tile *t, struct err *e)
     return 0;
 }
 
-/* Return the index of a tile, generated if new, or ERR_*. */
+/* Return the index of a tile, or ERR_*. Generate the tile if it is new. */
 static int find_tile(struct dummy *d, enum qtype type, struct dummy_fill fill, struct err *e)
 {
     for (size_t i = 0; i < d->tile.n; i++) {
@@ -131,9 +135,11 @@ int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e)
     return vec_push(&d->source, s) ? 0 : err_memory(e, "the tensor list", sizeof s);
 }
 
+/* Return the cell of the tile that is cell number `cell` of a tensor. */
 static size_t pick(uint64_t seed, uint64_t cell)
 {
-    uint64_t state = seed + cell * 0x9E3779B97F4A7C15u; /* the step of splitmix: random access */
+    /* the step of splitmix, for random access */
+    uint64_t state = seed + cell * 0x9E3779B97F4A7C15u;
     return (size_t)(rng_next(&state) % TILE_CELLS);
 }
 
@@ -149,6 +155,7 @@ void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out
     }
 }
 
+/* Pointers are borrowed. */
 struct make_job {
     const struct dummy *d;
     int tensor;
@@ -164,12 +171,13 @@ static void make_piece(void *ctx, int chunk, int worker)
     dummy_bytes(j->d, j->tensor, at, n, j->out + at);
 }
 
+/* Return n rounded up to the alignment. Tensors begin at cache lines. */
 static size_t padded(size_t n)
 {
     return (n + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-/* Generate all tensors one after another in one block of memory. */
+/* Generate all tensors, one after another, in one block of memory. */
 static int make_all(struct dummy *d, struct checkpoint *c, struct err *e)
 {
     size_t total = ALIGN_BYTES;

@@ -1,5 +1,5 @@
-/* Goal: a model of random weights has the requested shape and format, is reproducible, and has sane
- * numbers. */
+/* Goal: a model of random weights has the requested shape and format, is reproducible, and has
+ * plausible numbers. */
 #include "format_impl.h"
 #include "../../tests/unit.h"
 
@@ -26,11 +26,12 @@ static int64_t n_param(const struct checkpoint *c)
 
 TEST(dummy_shapes_have_their_published_sizes)
 {
-    /* Method: parameter counts from model cards and safetensors headers. */
+    /* Goal: shapes have the published sizes. Method: parameter counts from model cards and
+     * safetensors headers. */
     static const struct {
         const char *shape;
         int64_t n_param;
-        int n_rope; /* numbers in rope_freqs, which the cards do not count */
+        int n_rope; /* values of rope_freqs, excluded from the cards' counts */
     } want[] = {
         {"llama2-7b", 6738415616, 0},    {"llama-1b", 1235814400, 32},
         {"llama-3b", 3212749824, 64},    {"llama-8b", 8030261248, 64},
@@ -56,7 +57,8 @@ TEST(dummy_shapes_have_their_published_sizes)
     }
 }
 
-/* Each matrix decodes to finite numbers whose mean square is about 1/k, each norm to ones. */
+/* Expect that each matrix decodes to finite numbers with a mean square of about 1/k, and each norm
+ * to ones. */
 static void expect_sane(const struct checkpoint *c)
 {
     for (int i = 0; i < checkpoint_n_tensor(c); i++) {
@@ -96,8 +98,8 @@ TEST(dummy_in_every_number_format_is_sane)
 
 TEST(dummy_is_the_same_every_time)
 {
-    /* Goal: equal options give equal bytes, another seed other bytes; a part generated alone equals
-     * that part of the whole. */
+    /* Goal: equal options give equal bytes, and another seed gives other bytes. A part generated
+     * alone equals that part of the whole tensor. */
     struct err e;
     struct dummy_options o = {.shape = "tiny", .quant = "Q4_K_M"};
     struct checkpoint *a = open_dummy(&o, &e), *b = open_dummy(&o, &e);
@@ -127,7 +129,7 @@ static enum qtype type_of(const struct checkpoint *c, const char *fmt, int il)
     return t ? t->type : QT_COUNT;
 }
 
-/* Return the layers (of at most 64) whose tensor has the type, as bits. */
+/* Return a bit set of the layers whose tensor has the type. There are at most 64 layers. */
 static uint64_t layers_of_type(const struct checkpoint *c, const char *fmt, enum qtype type)
 {
     uint64_t set = 0;
@@ -137,7 +139,8 @@ static uint64_t layers_of_type(const struct checkpoint *c, const char *fmt, enum
 
 TEST(mixtures_give_each_tensor_its_type)
 {
-    /* Method: layer lists that llama.cpp's quantizer prints for these shapes. */
+    /* Goal: mixtures equal those of llama.cpp's quantizer. Method: compare with the lists of layers
+     * that the quantizer prints for these shapes. */
     struct err e;
     struct dummy_options o = {.shape = "llama-1b", .quant = "q4_k_m", .no_data = true};
     struct checkpoint *c = open_dummy(&o, &e);
@@ -147,7 +150,7 @@ TEST(mixtures_give_each_tensor_its_type)
     EXPECT_INT(layers_of_type(c, "blk.%d.ffn_down.weight", QT_q6_k), more);
     EXPECT_INT(layers_of_type(c, "blk.%d.ffn_down.weight", QT_q4_k), 0xFFFF ^ more);
     EXPECT_INT(layers_of_type(c, "blk.%d.attn_output.weight", QT_q4_k), 0xFFFF);
-    EXPECT(type_of(c, "token_embd.weight", 0) == QT_q6_k); /* tied: it is the head */
+    EXPECT(type_of(c, "token_embd.weight", 0) == QT_q6_k); /* tied: the embedding is the head */
     EXPECT(type_of(c, "blk.0.attn_norm.weight", 0) == QT_f32);
     EXPECT_INT(meta_int(checkpoint_meta(c, "general.file_type"), -1), 15);
     checkpoint_close(c);
@@ -162,7 +165,7 @@ TEST(mixtures_give_each_tensor_its_type)
     EXPECT(type_of(c, "output.weight", 0) == QT_q6_k);
     checkpoint_close(c);
 
-    /* Rows of 896 are not a multiple of 256. */
+    /* rows of 896 are not a multiple of 256 */
     o.shape = "qwen2.5-0.5b", o.quant = "Q4_K_M";
     NEED((c = open_dummy(&o, &e)) != NULL);
     EXPECT_INT(layers_of_type(c, "blk.%d.attn_q.weight", QT_q5_0), 0xFFFFFF);
@@ -209,7 +212,7 @@ TEST(dummy_of_a_folder_with_a_config_alone)
     EXPECT_INT(checkpoint_n_tensor(c), 3 + 1 + 3 * 9);
     const struct tensor_info *k = checkpoint_tensor(c, "blk.2.attn_k.weight");
     EXPECT(k && k->type == QT_bf16 && k->dim[0] == 64 && k->dim[1] == 32);
-    /* GGUF's architecture name, and the widths that its readers require */
+    /* the architecture's name in GGUF, and the widths that readers of GGUF require */
     EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), "llama");
     EXPECT_INT(checkpoint_meta(c, "llama.block_count")->type, VT_U32);
     EXPECT_INT(checkpoint_meta(c, "llama.rope.freq_base")->type, VT_F32);
@@ -219,7 +222,7 @@ TEST(dummy_of_a_folder_with_a_config_alone)
     float first = 0, last = 0;
     if (f) memcpy(&first, f->data, 4), memcpy(&last, f->data + f->n_byte - 4, 4);
     EXPECT(f && f->dim[0] == 8 && first == 1 && last == 8);
-    /* its own tokenizer */
+    /* the GGUF's tokenizer */
     EXPECT_INT(meta_count(checkpoint_meta(c, "tokenizer.ggml.tokens")), 300);
     EXPECT_INT(meta_int(checkpoint_meta(c, "tokenizer.ggml.eos_token_id"), -1), 256);
     checkpoint_close(c);

@@ -1,14 +1,14 @@
 /* dummy_vocab.c - the tokenizer of a model without one: byte-level BPE with a single merge, padded
  * to the model's vocabulary.
  *
- *   0 .. 255    the bytes, spelled in GPT-2's alphabet
+ *   [0, 255]    the bytes, spelled in GPT-2's alphabet
  *   256         <|endoftext|>, which starts and ends a text
- *   257         two spaces, the merge (some readers complain about an empty list)
- *   258 ..      " 258" ..: readable output of a random model
+ *   257         two spaces, the merge (some readers reject an empty list)
+ *   258 on      " 258" and so on: readable output of a random model
  *
- * A smaller vocabulary has the first of these and ends with <|endoftext|>. llama.cpp and its
- * relatives also read it: they require the pre-tokenizer's name, a type per token, a list of merges
- * and distinct spellings. */
+ * A smaller vocabulary contains the first of these tokens and ends with <|endoftext|>. llama.cpp
+ * and related programs also read the vocabulary. They require the pre-tokenizer's name, a type per
+ * token, a list of merges and distinct spellings. */
 #include "format_impl.h"
 
 #include <stdio.h>
@@ -16,8 +16,10 @@
 
 enum { NORMAL = 1, CONTROL = 3 }; /* token types of GGUF */
 enum { END = 256, PAIR };
-#define SPACE "\xC4\xA0" /* U+0120 */
+#define SPACE "\xC4\xA0" /* U+0120: a blank in GPT-2's alphabet */
 
+/* Write the character of a byte in GPT-2's alphabet as UTF-8, and return its length. Printable
+ * bytes are themselves, the others follow from U+0100 on. */
 static size_t spell_byte(char out[4], unsigned byte)
 {
     unsigned code = byte;
@@ -33,6 +35,7 @@ static size_t spell_byte(char out[4], unsigned byte)
     return 2;
 }
 
+/* Write the spelling of a token and return its length. All spellings are distinct. */
 static size_t spell(char out[24], int id, int end)
 {
     if (id == end) return (size_t)snprintf(out, 24, "<|endoftext|>");

@@ -1,20 +1,20 @@
 /* format.h - model files on disk, presented as one view.
  *
- *   GGUF v2/v3 (also split)     names and metadata as they are
+ *   GGUF v2/v3 (also split)     names and metadata unchanged
  *   Hugging Face directory      safetensors (one file or sharded) + config.json ...: tensor names
  *                               and config keys are presented under their GGUF names
  *   llama2.c .bin (v0, v1, v2)  presented as architecture "llama"
  *   no file at all              a model of random weights (checkpoint_open_dummy)
  *
- * so that the model folder reads one vocabulary of names. Values are never changed. For llama,
- * mistral and smollm3, rows of attn_q and attn_k pair their rotary halves as (i, i + d/2) in a
- * Hugging Face directory, and as (2i, 2i + 1) in GGUF (its converter permutes them) and in
- * llama2.c; checkpoint_kind distinguishes them.
+ * src/model therefore needs only one vocabulary of names. Values are never changed. The order of
+ * attn_q and attn_k rows differs for llama, mistral and smollm3. A Hugging Face directory pairs
+ * their rotary halves as (i, i + d/2). GGUF and llama2.c pair them as (2i, 2i + 1), because GGUF's
+ * converter permutes the rows. checkpoint_kind distinguishes them.
  *
- * Files are mapped read-only; tensor data and text are borrowed from the checkpoint and live until
- * checkpoint_close. Everything is bounds-checked at open: after a successful open every tensor is
- * inside its file and every metadata value can be read. Open and close from one thread; reading
- * from any. */
+ * Files are mapped read-only. Tensor data and text are borrowed from the checkpoint until
+ * checkpoint_close. The bounds of tensors and metadata are checked at open. After a successful open
+ * every tensor is inside its file, and every metadata value can be read. One thread opens and
+ * closes a checkpoint. Any thread may read it. */
 #ifndef QUOTH_FORMAT_H
 #define QUOTH_FORMAT_H
 
@@ -28,22 +28,24 @@ struct checkpoint; /* opaque */
 
 enum checkpoint_kind { CKPT_GGUF, CKPT_HF, CKPT_LLAMA2C };
 
-/* dim[0] varies fastest: a linear weight is [k, n_out] with dim[0] = k. Unused dimensions are 1. A
- * scalar has n_dim 1. For a safetensors tensor with more than four dimensions, dim[3] is the
- * product of the slowest ones. A safetensors tensor may be empty (a dimension of 0, n_byte 0). */
+/* A tensor. dim[0] varies fastest: a linear weight is [k, n_out] with dim[0] = k. Unused dimensions
+ * are 1, and a scalar has n_dim 1. A safetensors tensor may have more than four dimensions. dim[3]
+ * is then the product of the slowest dimensions. A safetensors tensor may be empty (a dimension of
+ * 0, n_byte 0). */
 struct tensor_info {
-    const char *name;     /* canonical (GGUF) name, NUL-terminated      */
-    const char *name_raw; /* as the file spells it                      */
+    const char *name;     /* canonical (GGUF) name, NUL-terminated, in the checkpoint's arena */
+    const char *name_raw; /* name as spelled in the file, in the same arena */
     enum qtype type;
-    int n_dim; /* 1 .. 4                                     */
+    int n_dim; /* number of dimensions, [1, 4] */
     int64_t dim[4];
-    const uint8_t *data; /* borrowed, n_byte bytes, at any alignment   */
-    size_t n_byte;       /* exactly qtype_bytes of all rows            */
-    int file;            /* index of the file that contains it         */
+    const uint8_t *data; /* bytes of the tensor, borrowed [n_byte], at any alignment */
+    size_t n_byte;       /* bytes of all rows (qtype_bytes) */
+    int file;            /* index of the file that contains the tensor */
 };
 
-/* META_NONE: the key is absent, or (of a config.json) its value is null. META_OBJECT: a JSON
- * object, or a list of values of different kinds; only its presence is kept. */
+/* Kind of a metadata value. META_NONE: the key is absent, or its value in a config.json is null.
+ * META_OBJECT: a JSON object, or a list of values of different kinds. Only the presence of a
+ * META_OBJECT is recorded, not its content. */
 enum meta_kind {
     META_NONE,
     META_BOOL,
@@ -58,103 +60,121 @@ enum meta_kind {
 /* One metadata value, opaque. */
 struct meta;
 
-/* Open a checkpoint. path: a .gguf file (any part of a split one), a directory, or a llama2.c .bin.
- * The model.safetensors, a shard or the index in a directory with a config.json opens that
- * directory. Any other .safetensors file opens alone, without metadata. Errors name the file, the
- * field, the found and the expected value. */
+/* Open a checkpoint. path: a .gguf file (any part of a split model), a directory, a llama2.c .bin
+ * or a .safetensors file. The path of model.safetensors, a shard or the index opens their directory
+ * if it has a config.json. Any other .safetensors file opens alone, without metadata. The caller
+ * owns *out. Errors contain the file, the field, the found value and the expected value:
+ * ERR_MISSING if a file or a part is absent, ERR_FORMAT if it violates its format or is cut short,
+ * ERR_UNSUPPORTED for a version or dtype that is not supported, ERR_LIMIT, ERR_IO, ERR_ARG for
+ * another kind of file, ERR_MEMORY. */
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e);
-void checkpoint_close(struct checkpoint *c); /* NULL is fine */
+void checkpoint_close(struct checkpoint *c); /* close c; c may be NULL */
 
-/* Open a checkpoint for inspection: a GGUF that ends before its data section also opens, with
- * tensor data NULL. */
+/* Open a checkpoint for inspection. A GGUF may end before its data section. The tensors' data is
+ * then NULL. The caller owns *out. Errors: those of checkpoint_open. */
 int checkpoint_open_header(struct checkpoint **out, const char *path, struct err *e);
 
-/* A model of random weights, of any shape and number format, without a download. Kind CKPT_GGUF;
- * equal options give equal bytes on every machine. Its metadata contain a tokenizer (one token per
- * byte) unless the GGUF has one. Activations stay finite. */
+/* Options of a model of random weights, of any shape and number format. The model needs no
+ * download, and its activations are finite. Its kind is CKPT_GGUF. Equal options give equal bytes
+ * on every machine. The metadata contain the GGUF's tokenizer, or a tokenizer with a token per
+ * byte. All texts are borrowed for checkpoint_open_dummy. */
 struct dummy_options {
-    const char *shape; /* a name of dummy_shape.def; NULL: use model */
-    const char *model; /* a GGUF (its header is enough), or a folder with a config.json */
-    /* A number format ("IQ2_XS") or a mixture ("Q4_K_M"); NULL: the GGUF's own types, else BF16.
-     * pure: apply the format to every matrix, including the head and those that a mixture
-     * exempts. */
+    const char *shape; /* name of a shape in dummy_shape.def; NULL: `model` has the shape */
+    const char *model; /* path of a GGUF (the header is sufficient) or of a folder with a
+                        * config.json */
+    /* quant: number format ("IQ2_XS") or mixture ("Q4_K_M"); NULL: the GGUF's types, or BF16
+     * without a GGUF. pure: true to apply the format to every matrix, including the head and
+     * matrices that a mixture exempts. */
     const char *quant;
     bool pure;
     uint64_t seed;
-    /* keep tensor data NULL; checkpoint_write_gguf generates it while writing */
+    /* true: tensor data is NULL; checkpoint_write_gguf generates the data while writing */
     bool no_data;
 };
-/* Return the i-th legal value of `shape` or `quant`, i = 0, 1, ...; NULL after the last. */
+/* Return legal value i of `shape` (dummy_shapes) or `quant` (dummy_quants), from 0. NULL after the
+ * last value. */
 const char *dummy_shapes(int i);
 const char *dummy_quants(int i);
+/* Open a model of random weights. The caller owns *out. ERR_ARG for an unknown shape or quant, with
+ * the list of legal values; ERR_UNSUPPORTED if the format does not fit the shape; the errors of
+ * checkpoint_open for o->model. */
 int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o, struct err *e);
 
-/* Write a GGUF view (a file or a dummy) as one GGUF v3: metadata in their order (without those of a
- * split model's parts), tensors at the file's alignment. Writes to a temporary name, then renames
- * it. `progress` may be NULL. */
+/* Write a GGUF view (a file or a dummy) as one GGUF v3. Metadata keep their order. Keys that
+ * describe parts of a split model are omitted. Tensors have the file's alignment. Writes a
+ * temporary file and then renames it. progress: callback with ctx, called by this thread; NULL if
+ * none. ERR_UNSUPPORTED if a tensor or value has no GGUF type, ERR_IO, ERR_ARG for an invalid path,
+ * ERR_MEMORY. */
 int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress_fn *progress,
                           void *ctx, struct err *e);
 
-/* Compute a key of the tensors' bytes without reading them, from device, inode, size and
- * modification time of every file, and the bytes before its tensors (a GGUF's metadata and tensor
- * list). Returns false if the tensors come from no file (random weights). */
+/* Compute a key of the tensors' bytes without reading them. It depends on device, inode, size and
+ * modification time of every file, and on the bytes before the tensors. In a GGUF these bytes are
+ * the metadata and the tensor list. Returns false if the tensors come from no file (random
+ * weights). */
 bool checkpoint_key(const struct checkpoint *c, uint64_t key[2]);
-/* Release the memory of file pages read so far; the next read loads them again. */
+/* Release the memory of file pages read so far. The next read loads the pages again. */
 void checkpoint_release_pages(const struct checkpoint *c);
-/* Copy names, types and metadata to memory and release the files, which may then change or
- * disappear. Tensors of files then have no data. Random weights are kept. No other thread may read
- * c during the call. */
+/* Copy names, types and metadata to memory and release the files. The files may then change or
+ * disappear. Their tensors have no data. Random weights are kept. No other thread may read c during
+ * the call. ERR_MEMORY; c is then unchanged. */
 int checkpoint_detach(struct checkpoint *c, struct err *e);
 
-/* Return whether the file is an executable with an appended GGUF (see pack.c). checkpoint_open
- * accepts it like the GGUF itself. */
+/* Return true if the file is an executable with an appended GGUF (pack.c). checkpoint_open accepts
+ * such a file like the GGUF. */
 bool checkpoint_packed(const char *path);
-/* Return whether the file is a program that runs its own model (`app` below). */
+/* Return true if the file is a program that runs its own model (`app` of checkpoint_pack). */
 bool checkpoint_is_app(const char *path);
-/* Write `out`: the executable at exe (without a model it may already contain), then the GGUF. Mode
- * 0755. app: without a command, the program runs this model. */
+/* Write the executable `exe`, followed by the GGUF `model`, to the file `out` with mode 0755. A
+ * model that `exe` already contains is omitted. app: the program runs this model if it is started
+ * without a command. ERR_ARG if out is one of the inputs, ERR_UNSUPPORTED for a model that
+ * is not one GGUF, ERR_IO; otherwise the errors of checkpoint_open. */
 int checkpoint_pack(const char *exe, const char *model, const char *out, bool app, struct err *e);
 
-/* checkpoint_dir is the folder with the other files (tokenizer ...); checkpoint_file_bytes counts
- * all parts. */
+/* Facts about the files. checkpoint_dir returns the folder of companion files, such as the
+ * tokenizer. checkpoint_file_bytes returns the sum over all parts. */
 enum checkpoint_kind checkpoint_kind(const struct checkpoint *c);
 const char *checkpoint_path(const struct checkpoint *c);
 const char *checkpoint_dir(const struct checkpoint *c);
 size_t checkpoint_file_bytes(const struct checkpoint *c);
 
-/* Tensors by position in [0, n_tensor), or by canonical name (NULL if not found). */
+/* Return the number of tensors, a tensor by position in [0, n_tensor), or a tensor by canonical
+ * name (NULL if not found). */
 int checkpoint_n_tensor(const struct checkpoint *c);
 const struct tensor_info *checkpoint_tensor_at(const struct checkpoint *c, int i);
 const struct tensor_info *checkpoint_tensor(const struct checkpoint *c, const char *name);
 
-/* Metadata by GGUF key, e.g. "general.architecture", "llama.block_count", "tokenizer.ggml.tokens".
- * A Hugging Face directory provides config.json, generation_config.json (general.sampling.temp,
- * .top_k, .top_p, .min_p, .penalty_repeat; tokenizer.ggml.eos_token_ids as a list) and the chat
- * template (tokenizer.chat_template, and tokenizer.chat_template.NAME) under their GGUF names; the
- * tokenizer itself stays in its files. hf_keys.def is the table. No field of config.json is
- * omitted: fields without a GGUF name are under "config.FIELD", those of rope_parameters under
+/* Return metadata by GGUF key, such as "general.architecture", "llama.block_count" or
+ * "tokenizer.ggml.tokens". A Hugging Face directory provides the following fields under their GGUF
+ * names (hf_keys.def):
+ *   config.json
+ *   generation_config.json  general.sampling.temp, .top_k, .top_p, .min_p, .penalty_repeat;
+ *                           tokenizer.ggml.eos_token_ids as a list
+ *   the chat template       tokenizer.chat_template, and tokenizer.chat_template.NAME
+ * The tokenizer of a directory remains in its files. No field of config.json is omitted. Fields
+ * without a GGUF name are under "config.FIELD". Fields of rope_parameters are under
  * "config.rope_parameters.FIELD". The architecture defines defaults and meanings (src/model). */
 int checkpoint_n_meta(const struct checkpoint *c);
 const struct meta *checkpoint_meta_at(const struct checkpoint *c, int i, const char **key);
 const struct meta *checkpoint_meta(const struct checkpoint *c, const char *key);
 
-/* Getters accept NULL and values of another kind; they then return `fallback`, NULL or 0.
+/* Return a value; `fallback`, NULL or 0 if m is NULL or a value of another kind.
  *   meta_int   BOOL, INT, UINT up to INT64_MAX, whole REAL
  *   meta_real  INT, UINT, REAL
- *   meta_text  NUL-terminated, but may hold NULs; n may be NULL */
+ *   meta_text  NUL-terminated, but may contain NULs; n may be NULL */
 enum meta_kind meta_kind(const struct meta *m);
 bool meta_bool(const struct meta *m, bool fallback);
 int64_t meta_int(const struct meta *m, int64_t fallback);
 double meta_real(const struct meta *m, double fallback);
 const char *meta_text(const struct meta *m, size_t *n);
 
-/* Lists: number of items, their kind, and each item. The text of an item is not NUL-terminated. */
+/* Return the number of a list's items, the kind of the items, or one item. The text of an item is
+ * not NUL-terminated. */
 size_t meta_count(const struct meta *m);
 enum meta_kind meta_item_kind(const struct meta *m);
 int64_t meta_item_int(const struct meta *m, size_t i, int64_t fallback);
 double meta_item_real(const struct meta *m, size_t i, double fallback);
 const char *meta_item_text(const struct meta *m, size_t i, size_t *n);
-const struct meta *meta_item_list(const struct meta *m, size_t i); /* a list inside the list */
 
 /* ---- the tensors of each architecture (tensors.def) ---- */
 
@@ -162,32 +182,36 @@ enum tensor_size {
     SIZE_ONE,
     SIZE_D,        /* width of the residual stream        */
     SIZE_D_FF,     /* width of the feed-forward block     */
+    SIZE_D_FF_2,   /* width of gate and up in one matrix  */
     SIZE_D_HEAD,   /* width of one head                   */
     SIZE_D_Q,      /* width of all query heads            */
     SIZE_D_KV,     /* width of all KV heads               */
+    SIZE_D_QKV,    /* width of q, k and v in one matrix   */
     SIZE_N_VOCAB,  /* number of tokens                    */
     SIZE_N_EXPERT, /* number of experts                   */
     SIZE_D_EXPERT, /* width of one expert                 */
 };
 
-struct tensor_row {
-    const char *arch, *name, *raw; /* without ".weight"; raw NULL: a bias                       */
-    enum tensor_size n_out, k;     /* n_out SIZE_ONE: a vector                                  */
-    enum tensor_size n_expert;     /* SIZE_ONE, or SIZE_N_EXPERT: one matrix per expert         */
-    bool bias;                     /* the tensor is name.bias                                   */
-    bool some;                     /* only in some layers; models of random weights omit it     */
+struct tensor_row { /* all texts are static */
+    /* names without ".weight"; raw: name in Hugging Face files, NULL for a bias */
+    const char *arch, *name, *raw;
+    enum tensor_size n_out, k; /* rows and columns; n_out: SIZE_ONE for a vector */
+    /* number of matrices: SIZE_ONE, or SIZE_N_EXPERT for one matrix per expert */
+    enum tensor_size n_expert;
+    bool bias; /* true: the tensor is name.bias */
+    bool some; /* true: the tensor is only in some layers; models of random weights omit it */
 };
 
-/* Return the rows of an architecture, n of them; NULL if it has none. */
+/* Return the rows of an architecture, and set *n to their number. NULL if none. */
 const struct tensor_row *tensor_rows(const char *arch, int *n);
-/* Return the architecture of a config.json's model_type; the type itself if not in the table. */
+/* Return the architecture of a config.json's model_type; model_type if the table has no row. */
 const char *arch_of_model_type(const char *model_type);
 /* Return the name of an architecture in GGUF files. */
 const char *arch_gguf_name(const char *arch);
-/* Return whether the window in a GGUF of this architecture takes effect. */
+/* Return true if the window in a GGUF of this architecture takes effect. */
 bool arch_gguf_window(const char *gguf);
 
-/* A Hugging Face name and its GGUF name. */
+/* A Hugging Face name and its GGUF name, both static. */
 struct name_pair {
     const char *raw, *name;
 };

@@ -1,10 +1,10 @@
-/* format_impl.h - private to src/format, shared by its readers: the checkpoint while it is built,
- * and the form of metadata values.
+/* format_impl.h - private to src/format, for all readers: functions that build checkpoints, and the
+ * form of metadata values.
  *
  *   checkpoint_open --kind of path--> gguf_load | hf_load | safetensors_load | llama2c_load
  *        each: checkpoint_add_file, then checkpoint_add_meta and checkpoint_add_tensor
  *
- * A reader that fails leaves a half-built checkpoint; checkpoint_open closes it. */
+ * A reader that fails leaves a half-built checkpoint. checkpoint_open closes it. */
 #ifndef QUOTH_FORMAT_IMPL_H
 #define QUOTH_FORMAT_IMPL_H
 
@@ -13,9 +13,9 @@
 #include "base/hash.h"
 #include "base/os.h"
 
-/* GGUF's value types under its numbers; metadata of every format is stored in them. Two more
- * represent JSON values that GGUF lacks: null, and an object (or a mixed list), stored as its
- * presence. */
+/* Types of metadata values, with GGUF's numbers. Metadata of every format have these types. Two
+ * additional types represent JSON values that GGUF lacks: null, and an object or mixed list. Only
+ * the presence of an object or mixed list is recorded. */
 enum value_type {
     VT_U8,
     VT_I8,
@@ -37,137 +37,155 @@ enum value_type {
 };
 
 struct span {
-    const char *text; /* borrowed from a map or the arena, not NUL-terminated */
+    const char *text; /* text in a map or the arena, borrowed, not NUL-terminated */
     size_t n;
 };
 
-/* One value. Everything it points to lives as long as the checkpoint. */
+/* A metadata value. Its data is valid as long as the checkpoint. */
 struct meta {
-    enum value_type type, item; /* item: of a list's items */
-    const void *data;           /* a number: its little-endian bytes, unaligned
-                                 * text:     n bytes and a NUL
-                                 * a list:   n packed numbers | struct span [n] | struct meta [n] */
+    enum value_type type, item; /* type: type of the value; item: type of a list's items */
+    /* a number: its little-endian bytes, unaligned
+     * a text:   n bytes and a NUL
+     * a list:   n packed numbers | struct span [n] | struct meta [n]
+     * borrowed from the file's map, or in the checkpoint's arena */
+    const void *data;
     size_t n;
 };
 
 struct meta_entry {
-    const char *key;
+    const char *key; /* in the checkpoint's arena */
     struct meta value;
 };
 
 struct checkpoint_file {
-    const char *path;
-    struct file_map map;
-    const uint8_t *data; /* the model's bytes: the whole map, or the part appended to a program */
+    const char *path;    /* in the checkpoint's arena */
+    struct file_map map; /* owned */
+    const uint8_t *data; /* borrowed from map: all of it, or the part after a program */
     size_t n_byte;
 };
 
-/* Find a model appended to the program in data[0..n); false if none. */
+/* Find a model appended to the program in data[0, n). Returns false if the program has no model. */
 bool pack_find(const uint8_t *data, size_t n, size_t *offset, size_t *n_byte);
 
 struct dummy;
 
 struct checkpoint {
     enum checkpoint_kind kind;
-    bool header_only;       /* tensors may extend past the end of their file: data NULL */
+    /* true: tensors may extend past the end of their file; their data is then NULL */
+    bool header_only;
     struct arena arena;     /* names, keys, texts, indexes, decoded tensors       */
-    const char *path, *dir; /* in the arena                                       */
+    const char *path, *dir; /* paths of the checkpoint and of its folder, in the arena */
     VEC(struct checkpoint_file) file;
     VEC(struct tensor_info) tensor;
     VEC(struct meta_entry) meta;
-    struct strmap tensor_by_name, meta_by_key; /* -> index */
-    struct dummy *dummy;                       /* owned; NULL if the weights come from files */
+    struct strmap tensor_by_name, meta_by_key; /* indexes of tensors and metadata by name */
+    struct dummy *dummy; /* random weights, owned; NULL if the weights come from files */
 };
 
-/* Create an empty checkpoint with its paths. The caller closes it, also after a failure. */
+/* Create an empty checkpoint with its paths. The caller closes the checkpoint, even after a
+ * failure, which is ERR_MEMORY. */
 int checkpoint_begin(struct checkpoint **out, const char *path, struct err *e);
 
-/* Map a file. Returns its index (>= 0), or ERR_*. */
+/* Map a file. Return the file's index (>= 0), or ERR_IO, ERR_MISSING, ERR_FORMAT (an empty or
+ * irregular file) or ERR_MEMORY. */
 int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e);
 
-/* Add a tensor; its two names are copied. Rejects a duplicate name. */
+/* Add a tensor. The names of t are copied; its data is borrowed from a file of c. ERR_FORMAT for a
+ * duplicate name, ERR_LIMIT for too many tensors, ERR_MEMORY. */
 int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e);
 
-/* Add a value under a key (copied). Rejects a duplicate key. */
+/* Add a value under a key. The key is copied; the value's data is borrowed and must live as long as
+ * c. ERR_FORMAT for a duplicate key, ERR_LIMIT for too many keys, ERR_MEMORY. The functions below
+ * copy their value into the arena and have the same errors. */
 int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta *value,
                         struct err *e);
+/* Add an integer (i64) or a real (f64). Errors: those of checkpoint_add_meta. */
 int checkpoint_add_int(struct checkpoint *c, const char *key, int64_t x, struct err *e);
 int checkpoint_add_real(struct checkpoint *c, const char *key, double x, struct err *e);
-/* Add a value in the width that readers of GGUF require. */
+/* Add a value as u32 (checkpoint_add_u32) or f32 (checkpoint_add_f32), the widths that readers of
+ * GGUF require. Errors: those of checkpoint_add_meta. */
 int checkpoint_add_u32(struct checkpoint *c, const char *key, uint32_t x, struct err *e);
 int checkpoint_add_f32(struct checkpoint *c, const char *key, float x, struct err *e);
+/* Add the n bytes at text, copied with a NUL. Errors: those of checkpoint_add_meta. */
 int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text, size_t n,
                         struct err *e);
 
-/* Return the bytes of one number of a type; 0 for text and lists. */
+/* Return the size in bytes of a number of the type; 0 for text and lists. */
 size_t value_bytes(enum value_type type);
 
-/* Set t->n_byte from type and dimensions (dim[0] a multiple of the block). Returns false on
+/* Set t->n_byte from type and dimensions; dim[0] is a multiple of the block. Returns false on
  * overflow. */
 bool tensor_set_bytes(struct tensor_info *t);
 
-/* The readers. Each fills a checkpoint that has kind, path and dir. */
+/* Fill a checkpoint from a file or directory. c has its kind, path and dir. Errors: those of
+ * checkpoint_open. The caller closes c after a failure. */
 int gguf_load(struct checkpoint *c, const char *path, struct err *e);
 int hf_load(struct checkpoint *c, const char *dir, struct err *e);
-int safetensors_load(struct checkpoint *c, const char *path,
-                     struct err *e); /* adds to existing tensors */
-int hf_config_load(struct checkpoint *c, const char *dir, struct err *e); /* metadata of hf_load */
+/* Read one .safetensors file, and append its tensors to the checkpoint. Errors: those of
+ * checkpoint_open. */
+int safetensors_load(struct checkpoint *c, const char *path, struct err *e);
+/* Read the metadata of a Hugging Face directory, for hf_load. Errors: those of checkpoint_open. */
+int hf_config_load(struct checkpoint *c, const char *dir, struct err *e);
+/* Read a llama2.c file. Errors: those of checkpoint_open. */
 int llama2c_load(struct checkpoint *c, const char *path, struct err *e);
 
-/* Return whether the bytes start like a file for llama2c_load. */
+/* Return true if data[0, n) begins like a llama2.c checkpoint. */
 bool llama2c_looks_like(const uint8_t *data, size_t n);
 
-/* Write the GGUF name of a raw Hugging Face tensor name to out[n_out], or the raw name if it has
- * none. arch selects the table; NULL, or an architecture without one: llama's. */
+/* Write the GGUF name of a raw Hugging Face tensor name to out[n_out]; the raw name if no GGUF name
+ * exists. arch selects the table of names: llama's if arch is NULL or has no table. */
 void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch);
-/* Return general.architecture, or NULL. */
+/* Return general.architecture; NULL if none. */
 const char *checkpoint_arch(const struct checkpoint *c);
 
-/* Return the bytes [at, at + n) of tensor i: in the map, or generated in scratch [n] if they are
- * random and no_data (data NULL). */
+/* Return the bytes [at, at + n) of tensor i. They are in the map, or generated in scratch [n] if
+ * the weights are random and data is NULL (no_data). */
 const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, size_t n,
                                 uint8_t *scratch);
 
 /* ---- models of random weights: dummy.c, dummy_vocab.c, dummy_data.c ---- */
 
-/* Values of a tensor: normally distributed numbers. */
+/* Normal distribution of a tensor's values. */
 struct dummy_fill {
     float mean, sd;
 };
 
+/* Set c->dummy, which has no tensors yet. ERR_MEMORY. */
 int dummy_new(struct checkpoint *c, uint64_t seed, struct err *e);
-/* Set random weights for the tensor that was added last. */
+/* Set random weights for the last added tensor. ERR_MEMORY. */
 int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e);
-/* Generate all tensors' bytes, in memory owned by the checkpoint, unless no_data. The last call. */
+/* Generate the bytes of all tensors, in memory of the checkpoint, unless no_data. dummy_finish is
+ * the last call for a dummy. ERR_LIMIT if the tensors exceed the memory, ERR_MEMORY. */
 int dummy_finish(struct checkpoint *c, bool no_data, struct err *e);
 void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out);
-void dummy_drop(struct dummy *d); /* NULL is fine */
-/* Keep the checkpoint that supplied the shape alive, because metadata points into it. */
+void dummy_drop(struct dummy *d); /* free d; d may be NULL */
+/* Keep the checkpoint take_source open, because metadata point into it. c takes ownership of it. */
 void dummy_keep(struct checkpoint *c, struct checkpoint *take_source);
 
-/* Add tokenizer.ggml.*: one token per byte, one that ends a text, then numbers as words. */
+/* Add the keys tokenizer.ggml.*: one token per byte, one token that ends a text, then numbers as
+ * words. Errors: those of checkpoint_add_meta. */
 int dummy_vocab(struct checkpoint *c, int n_vocab, struct err *e);
 
 /* ---- mixture.c: number formats of tensors ---- */
 
 struct mixture {
-    const char *name;
-    enum qtype type; /* all tensors without a rule                   */
-    int file_type;   /* general.file_type; -1: none                  */
-    bool pure;       /* every matrix gets `type`, including the head */
+    const char *name; /* static */
+    enum qtype type;  /* type of all tensors without a rule */
+    int file_type;    /* value of general.file_type; -1 if none */
+    bool pure;        /* true: every matrix, also the head, has `type` */
 };
 
-struct mixture_site { /* a tensor, and the facts used by the rules */
-    const char *name;
-    enum qtype type; /* its own type: kept by norms and similar */
+struct mixture_site { /* a tensor, with the properties that the rules use */
+    const char *name; /* borrowed for the call */
+    enum qtype type;  /* original type of the tensor; norms and similar tensors keep it */
     int n_dim;
-    int64_t k; /* values per row */
+    int64_t k; /* number of values per row */
     int n_layer, n_group /* query heads per KV head */;
-    bool tied; /* the embedding is also the head */
+    bool tied; /* true if the embedding is also the head */
 };
 
-/* Select a mixture by its name in mixture.def, or a number format. Returns ERR_ARG, with the list,
- * for another name. */
+/* Select a mixture or a number format by its name (mixture.def). Returns ERR_ARG for an unknown
+ * name. The error lists the available names. */
 int mixture_init(struct mixture *m, const char *name, bool pure, struct err *e);
 enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s);
 

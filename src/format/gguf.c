@@ -3,10 +3,14 @@
  *   "GGUF" version n_tensor n_kv | n_kv x (key, type, value)
  *                                | n_tensor x (name, dims, type, offset) | padding | data
  *
- * A reader walks the mapped bytes with one sticky error: after the first failure every read returns
- * zero, and loops stop. Counts from the file are trusted only as loop bounds; every length is
- * compared with the remaining bytes before use. Only the first part of a split model supplies
- * metadata. */
+ * A reader walks through the mapped bytes and keeps the first error. Every read after a failure
+ * returns zero, and loops stop. Counts from the file only limit loops. The reader checks that every
+ * length is at most the number of remaining bytes. Only the first part of a split model supplies
+ * metadata.
+ *
+ *   text      u64 length, bytes, no NUL
+ *   list      u32 item type, u64 count, items
+ *   offset    from the beginning of the data, a multiple of the alignment (32 by default) */
 #include "format_impl.h"
 #include "base/utf8.h"
 
@@ -14,28 +18,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* LIST_DEPTH_MAX limits the recursion of take_list. */
 enum { NAME_BYTES_MAX = 64, KEY_BYTES_MAX = 65535, LIST_DEPTH_MAX = 8, ALIGNMENT_DEFAULT = 32 };
 
+/* Pointers are borrowed. */
 struct reader {
     struct checkpoint *c;
     struct err *e;
     const char *path;
-    int file, part; /* index in c->file; part number in a split model */
-    const uint8_t *data;
-    size_t n, at;
-    uint64_t alignment;
-    int64_t split_no, split_count, split_n_tensor; /* this part's values, -1 if absent */
-    int rc;                                        /* sticky */
+    int file, part;      /* file: index in c->file; part: part number in a split model */
+    const uint8_t *data; /* bytes of the model [n] */
+    size_t n, at;        /* bytes of the model, and position of the reader */
+    uint64_t alignment;  /* of the data section, a power of two */
+    int64_t split_no, split_count, split_n_tensor; /* metadata split.* of the part; -1 if absent */
+    int rc;                                        /* first failure; 0 if none */
 };
 
 /* ---- bytes ---- */
 
 #define FAIL(r, code, ...) ((r)->rc = err_set((r)->e, code, __VA_ARGS__))
 
-/* A length of this size or more is damage, not the end of an incomplete download. */
+/* A length of this size or more is a sign of damage, not of an incomplete download. */
 static const uint64_t CUT_MAX = (uint64_t)1 << 42;
 
-/* Return the next n bytes, or NULL and the sticky error. */
+/* Return the next n bytes. NULL with the error in r->rc if fewer bytes remain. */
 static const uint8_t *take(struct reader *r, uint64_t n, const char *what)
 {
     if (r->rc) return NULL;
@@ -51,6 +57,7 @@ static const uint8_t *take(struct reader *r, uint64_t n, const char *what)
     return p;
 }
 
+/* Return a little-endian number of n_byte bytes at any alignment; 0 after a failure. */
 static uint64_t take_uint(struct reader *r, int n_byte, const char *what)
 {
     const uint8_t *p = take(r, (uint64_t)n_byte, what);
@@ -76,6 +83,7 @@ static struct span take_text(struct reader *r, const char *what)
     return p ? (struct span){(const char *)p, (size_t)n} : (struct span){"", 0};
 }
 
+/* Return zeroed memory of the arena. NULL after an earlier failure, or with ERR_MEMORY in r->rc. */
 static void *push(struct reader *r, size_t count, size_t size, const char *what)
 {
     void *p = r->rc ? NULL : arena_push0(&r->c->arena, count, size);
@@ -110,6 +118,8 @@ static bool value_type_known(struct reader *r, uint32_t type, const char *key)
 
 static void take_list(struct reader *r, struct meta *m, const char *key, int depth);
 
+/* Read a value of `type`. Numbers stay in the map, unaligned; texts are copied to be
+ * NUL-terminated. */
 static void take_value(struct reader *r, uint32_t type, struct meta *m, const char *key, int depth)
 {
     if (!value_type_known(r, type, key)) return;
@@ -126,9 +136,9 @@ static void take_value(struct reader *r, uint32_t type, struct meta *m, const ch
     }
 }
 
-/* Read a list. Items stay in the map; lists of text and of lists get an index of item positions.
- * Such an item takes at least 8 bytes of the file, so the index is at most about three times as
- * large as the file. */
+/* Read a list. The items of the list remain in the map. Lists of text and of lists get an index of
+ * item positions. Such an item has at least 8 bytes in the file. The index is therefore at most
+ * about three times as large as the file. */
 static void take_list(struct reader *r, struct meta *m, const char *key, int depth)
 {
     uint32_t item = take_u32(r, key);
@@ -159,7 +169,7 @@ static void take_list(struct reader *r, struct meta *m, const char *key, int dep
     }
 }
 
-/* Store keys that the reader itself needs. */
+/* Store the values of keys that the reader needs. */
 static void note_meta(struct reader *r, const char *key, const struct meta *m)
 {
     if (strcmp(key, "split.no") == 0) r->split_no = meta_int(m, -1);
@@ -174,6 +184,7 @@ static void note_meta(struct reader *r, const char *key, const struct meta *m)
         r->alignment = (uint64_t)a;
 }
 
+/* Read one key with its value. Keys of later parts are read, but not stored. */
 static void take_meta(struct reader *r)
 {
     const char *key = take_name(r, "a metadata key", KEY_BYTES_MAX);
@@ -200,10 +211,10 @@ static void take_dims(struct reader *r, struct tensor_info *t)
                  t->name, i, (unsigned long long)d);
         t->dim[i] = (int64_t)d;
     }
-    t->n_dim = n_dim ? (int)n_dim : 1; /* a scalar is written without dimensions */
+    t->n_dim = n_dim ? (int)n_dim : 1; /* files store a scalar as a tensor without dimensions */
 }
 
-/* Check that type, size and dimensions agree; sets t->n_byte. */
+/* Check that type, size and dimensions agree, and set t->n_byte. */
 static void check_size(struct reader *r, struct tensor_info *t, uint32_t type)
 {
     int known = qtype_of_gguf(type);
@@ -223,7 +234,7 @@ static void check_size(struct reader *r, struct tensor_info *t, uint32_t type)
              t->name);
 }
 
-/* Read one entry of the list; *offset is relative to the data section. */
+/* Read one entry of the list of tensors. *offset is relative to the data section. */
 static void take_tensor(struct reader *r, struct tensor_info *t, uint64_t *offset)
 {
     *t = (struct tensor_info){.dim = {1, 1, 1, 1}, .file = r->file};
@@ -238,8 +249,8 @@ static void take_tensor(struct reader *r, struct tensor_info *t, uint64_t *offse
              t->name, (unsigned long long)*offset, (unsigned long long)r->alignment);
 }
 
-/* Point t->data into the file. The padding after it must exist too, so that a truncated file is
- * detected as in llama.cpp. */
+/* Point t->data into the file. The padding after the data must also exist, so that a truncated file
+ * is detected as in llama.cpp. */
 static void place_tensor(struct reader *r, struct tensor_info *t, uint64_t offset,
                          uint64_t data_start)
 {
@@ -254,6 +265,8 @@ static void place_tensor(struct reader *r, struct tensor_info *t, uint64_t offse
              offset < CUT_MAX ? "; download it again" : "");
 }
 
+/* Read the list of tensors. Two passes: the beginning of the data is known only after the last
+ * entry of the list. */
 static void take_tensors(struct reader *r, uint64_t n_tensor)
 {
     VEC(uint64_t) offset = {0};
@@ -274,6 +287,8 @@ static void take_tensors(struct reader *r, uint64_t n_tensor)
 
 /* ---- a file ---- */
 
+/* Read magic number and version. Version 3 only adds big-endian files to version 2. The version of
+ * such a file reads as 3 << 24. */
 static void check_version(struct reader *r)
 {
     const uint8_t *magic = take(r, 4, "the magic");
@@ -289,6 +304,7 @@ static void check_version(struct reader *r)
         FAIL(r, ERR_UNSUPPORTED, "%s: GGUF version %u, expected 2 or 3", r->path, version);
 }
 
+/* Check the number of the part, so that renamed or repeated parts are detected. */
 static void check_split(struct reader *r)
 {
     bool is_part = r->part > 0 || r->split_count > 1;
@@ -297,6 +313,7 @@ static void check_split(struct reader *r)
              r->part);
 }
 
+/* Read one file. After the first failure all later functions do nothing. */
 static int load_part(struct reader *r, const char *path)
 {
     r->alignment = ALIGNMENT_DEFAULT;
@@ -316,8 +333,8 @@ static int load_part(struct reader *r, const char *path)
 
 /* ---- split models ---- */
 
-/* Parse "PREFIX-00002-of-00005.gguf": length of PREFIX, and the 5. Returns 0 if path has another
- * form. */
+/* Parse "PREFIX-00002-of-00005.gguf". Return the number of parts (5), and set *n_prefix to the
+ * length of PREFIX. Return 0 if path has another form. */
 static int split_name(const char *path, size_t *n_prefix)
 {
     static const char form[] = "-ddddd-of-ddddd.gguf";
@@ -332,6 +349,7 @@ static int split_name(const char *path, size_t *n_prefix)
     return (int)strtol(s + 10, NULL, 10);
 }
 
+/* Read the parts after the first, and compare the number of tensors with that of the first part. */
 static int load_rest(struct reader *r, const char *path, size_t n_prefix, int n_part)
 {
     int64_t n_tensor = r->split_n_tensor;

@@ -1,5 +1,5 @@
-/* gguf_fuzz.c - mutated GGUF files: either rejected with a message, or all their contents can be
- * read. */
+/* gguf_fuzz.c - open mutated GGUF files. Each file is rejected with a message, or all its contents
+ * can be read. */
 #include "checkpoint_walk_fuzz.h"
 #include "../../tests/fuzz/fuzz.h"
 

@@ -1,5 +1,6 @@
-/* gguf_test.c - GGUF files built here byte by byte, handcrafted good and bad ones, real ones. */
-#include "format.h"
+/* gguf_test.c - tests of GGUF files: files built byte by byte, handcrafted valid and invalid files,
+ * and real files. */
+#include "format_impl.h"
 #include "base/os.h"
 #include "../../tests/gguf_make.h"
 #include "../../tests/unit.h"
@@ -26,7 +27,7 @@ static void expect_refused(struct made *g, const char *want)
     checkpoint_close(c);
 }
 
-/* A file with one F32 tensor [4, 2] "t", its data 0 .. 7. */
+/* Make a file with one F32 tensor [4, 2] "t" with the values 0, 1, ... 7. */
 static struct made one_tensor(void)
 {
     struct made g = made_begin(3, 1, 0);
@@ -38,7 +39,8 @@ static struct made one_tensor(void)
 
 TEST(gguf_every_value_type)
 {
-    /* Goal: each scalar type reads as its kind, sign and size; wrong kinds give `fallback`. */
+    /* Goal: each scalar type is read as its kind, sign and size. A getter of another kind returns
+     * `fallback`. */
     for (uint32_t version = 2; version <= 3; version++) {
         struct made g = made_begin(version, 0, 13);
         made_key(&g, "u8", 0), made_uint(&g, 1, 200);
@@ -89,8 +91,8 @@ TEST(gguf_every_value_type)
 
 TEST(gguf_lists)
 {
-    /* Goal: lists of numbers, texts and lists are read by item; an index past the end gives
-     * `fallback`. */
+    /* Goal: items of lists of numbers, texts and lists are read by index. An index past the end
+     * returns `fallback`. */
     struct made g = made_begin(3, 0, 4);
     made_list(&g, "n", 3, 2), made_uint(&g, 2, 5), made_uint(&g, 2, (uint64_t)-5);
     made_list(&g, "t", 8, 2), made_text(&g, "", 0), made_text(&g, "xyz", 3);
@@ -113,9 +115,11 @@ TEST(gguf_lists)
     EXPECT(meta_count(checkpoint_meta(c, "empty")) == 0 &&
            meta_kind(checkpoint_meta(c, "empty")) == META_LIST);
     m = checkpoint_meta(c, "nested");
-    EXPECT(meta_item_kind(m) == META_LIST && meta_item_int(meta_item_list(m, 0), 2, 0) == 3);
-    text = meta_item_text(meta_item_list(m, 1), 0, &n);
-    EXPECT(text && n == 2 && memcmp(text, "in", 2) == 0 && !meta_item_list(m, 2));
+    NEED(meta_count(m) == 2 && meta_item_kind(m) == META_LIST);
+    const struct meta *inner = m->data;
+    EXPECT(meta_item_int(&inner[0], 2, 0) == 3);
+    text = meta_item_text(&inner[1], 0, &n);
+    EXPECT(text && n == 2 && memcmp(text, "in", 2) == 0);
     checkpoint_close(c);
 }
 
@@ -138,7 +142,7 @@ TEST(gguf_tensor)
 
 TEST(gguf_refusals)
 {
-    /* Goal: each defect is named. Method: one file per defect. */
+    /* Goal: each error describes the file's defect. Method: one file per defect. */
     struct made g = made_begin(1, 0, 0);
     expect_refused(&g, "GGUF version 1, expected 2 or 3");
     g = made_begin(0x03000000, 0, 0);
@@ -205,8 +209,8 @@ TEST(gguf_tensor_refusals)
 
 TEST(gguf_cut_anywhere)
 {
-    /* Goal: no prefix of a good file is accepted or crashes, and each has an error that names the
-     * file. */
+    /* Goal: every proper prefix of a valid file is rejected without a crash.
+     * The error contains the file. */
     struct made g = one_tensor();
     for (size_t n = 0; n < g.head.n; n++) {
         struct made cut = {0};
@@ -244,7 +248,8 @@ static void expect_split_refused(const char *name, const char *want)
 
 TEST(gguf_split)
 {
-    /* Goal: any part opens the whole; parts that are missing or inconsistent are named. */
+    /* Goal: the path of any part opens the whole model.
+     * The error names a missing or inconsistent part. */
     static const char *const name[] = {"s-00001-of-00003.gguf", "s-00002-of-00003.gguf",
                                        "s-00003-of-00003.gguf"};
     struct err e = {0};
@@ -276,9 +281,9 @@ TEST(gguf_split)
 
 /* ---- files made by other programs ---- */
 
-/* NAME.ok.gguf opens, NAME.bad.gguf does not. TENSORS_*.ok have tensors but no data bytes, so they
- * open only as a header. The .ok files with tensors have some of types 9 and 15 (Q8_1, Q8_K:
- * activations, never in a model). */
+/* Expect that NAME.ok.gguf opens and NAME.bad.gguf does not. TENSORS_*.ok have tensors without data
+ * bytes, so only their header opens. Some of these tensors have the types 9 and 15 (Q8_1, Q8_K).
+ * These types are for activations and never occur in a model. */
 static void run_handcrafted(const char *dir, const char *name)
 {
     char path[1024];
@@ -316,7 +321,7 @@ TEST(gguf_handcrafted)
 
 TEST(gguf_real)
 {
-    /* Goal: a converter's file reads correctly, with its whole vocabulary. */
+    /* Goal: a converter's file is read correctly, with its whole vocabulary. */
     const char *path = data_path("weights/gguf/stories260K-F32.gguf");
     if (!path) SKIP("weights/gguf is absent");
     struct checkpoint *c;

@@ -1,5 +1,5 @@
-/* Goal: a written GGUF equals the given checkpoint in every key and tensor. Method: write, open,
- * compare by value and type, also for files made by other programs. */
+/* Goal: a written GGUF equals the source checkpoint in every key and tensor. Method: write a GGUF,
+ * open it, and compare values and types. Files of other programs are also written. */
 #include "format_impl.h"
 #include "../../tests/gguf_make.h"
 #include "../../tests/unit.h"
@@ -22,7 +22,8 @@ static void expect_same_meta(const char *key, const struct meta *got, const stru
                    *text_want = meta_item_text(want, i, &n_want);
         if (text_want) EXPECT(n == n_want && memcmp(text, text_want, n) == 0);
         if (want->item == VT_LIST)
-            expect_same_meta(key, meta_item_list(got, i), meta_item_list(want, i));
+            expect_same_meta(key, (const struct meta *)got->data + i,
+                             (const struct meta *)want->data + i);
     }
     if (want->type == VT_LIST && value_bytes(want->item))
         EXPECT_BITS(got->data, want->data, want->n * value_bytes(want->item));
@@ -56,7 +57,7 @@ static void expect_round_trip(const struct checkpoint *c)
 
 TEST(gguf_written_is_what_was_given)
 {
-    /* Every value type, lists of each kind, a non-default alignment, odd sizes. */
+    /* every value type, lists of each kind, a non-default alignment, odd sizes */
     struct made g = made_begin(3, 2, 15);
     made_key(&g, "general.alignment", 4), made_uint(&g, 4, 128);
     made_key(&g, "u8", 0), made_uint(&g, 1, 200);
@@ -118,7 +119,7 @@ static void note_progress(void *ctx, uint64_t done, uint64_t n_byte)
 
 TEST(gguf_of_random_weights_is_streamed)
 {
-    /* Goal: a dummy written with no_data equals the dummy generated in memory. */
+    /* Goal: a dummy written with no_data equals a dummy generated in memory. */
     struct err e = {0};
     struct checkpoint *made, *bare, *got;
     struct dummy_options o = {.shape = "tiny", .quant = "Q4_K_M"};

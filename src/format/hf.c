@@ -1,7 +1,16 @@
-/* hf.c - a Hugging Face directory: its weights, one safetensors file or shards named by an index,
- * under GGUF names (tensors.c). hf_config.c reads the JSON files next to them, src/token the
- * tokenizer's. */
+/* hf.c - a Hugging Face directory: its weights under GGUF names (tensors.c). The weights are one
+ * safetensors file, or shards listed in an index. hf_config.c reads the JSON files next to them.
+ * src/token reads the tokenizer's files.
+ *
+ *   model.safetensors.index.json    {"weight_map": {"model.norm.weight": "FILE", ...}}
+ *   model.safetensors               one file
+ *   *.safetensors                   one file with another name
+ *
+ * The first existing form is used. Names of shards must not leave the folder, because an index is
+ * untrusted. */
 #include "format_impl.h"
+
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +26,7 @@ static int join(char *out, size_t n_out, const char *dir, const char *name, stru
                : err_set(e, ERR_ARG, "%s: cannot open: the path is too long", dir);
 }
 
-/* Load each file that weight_map names, once; `files` maps its name to its index in c->file. */
+/* Load each file of weight_map once. `files` maps a file's name to its index in c->file. */
 static int load_shards(struct checkpoint *c, const char *dir, const struct json *weight_map,
                        struct strmap *files, struct err *e)
 {
@@ -39,7 +48,7 @@ static int load_shards(struct checkpoint *c, const char *dir, const struct json 
     return rc;
 }
 
-/* Check that each tensor of the map is in the file that the map names. */
+/* Check that each tensor of weight_map is in its file. */
 static int check_shards(const struct checkpoint *c, const struct json *weight_map,
                         const struct strmap *files, struct err *e)
 {
@@ -81,8 +90,7 @@ static int load_only_file(struct checkpoint *c, const char *dir, struct err *e)
     const char *found = NULL;
     int n_found = 0, rc = dir_list(&list, dir, e);
     for (char *rest = list.data, *name; rc == 0 && (name = strsep(&rest, "\n")) && *name;) {
-        size_t n = strlen(name);
-        if (n > 12 && strcmp(name + n - 12, ".safetensors") == 0) found = name, n_found++;
+        if (text_ends_with(name, ".safetensors")) found = name, n_found++;
     }
     if (rc == 0 && n_found != 1)
         rc = err_set(e, ERR_MISSING,

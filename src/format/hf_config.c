@@ -1,30 +1,38 @@
 /* hf_config.c - the JSON files of a Hugging Face directory -> metadata under GGUF keys.
  *
  *   config.json              "ARCH.key", or "config.FIELD" if GGUF has no name for the field;
- *                            fields of text_config override the top-level ones
+ *                            fields of text_config override fields at the top level
  *   generation_config.json   general.sampling.*, tokenizer.ggml.*_token_id(s)
  *   chat_template.jinja, additional_chat_templates/NAME.jinja, chat_template.json and
- *   tokenizer_config.json    tokenizer.chat_template(.NAME); the first that has it wins
+ *   tokenizer_config.json    tokenizer.chat_template(.NAME); the first file that has it is used
  *
  * The table of fields is hf_keys.def. Only config.json is required. Every field of config.json
- * becomes a key, null included, because null and absent differ (mistral's sliding_window); a field
- * of an impossible kind is rejected. In the other files a null gives no key. */
+ * becomes a key, also a null, because null and absent differ (mistral's sliding_window). A field of
+ * an impossible kind is rejected. In all other files a null gives no key. All functions return 0 or
+ * a negative ERR_*, which names the folder, the file and the field.
+ *
+ * A key keeps its first value: add_* have no effect if the key exists. Files and objects are
+ * therefore read in the order of their priority (hf_config_load, read_config). */
 #include "format_impl.h"
+
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = 256 };
 
+/* Pointers are borrowed. */
 struct config {
     struct checkpoint *c;
     struct err *e;
-    const char *dir, *file;  /* file: current file, for errors */
-    const struct json *root; /* config.json                                    */
-    const struct json *text; /* its text_config, or NULL                       */
-    const char *arch;
+    const char *dir, *file;  /* dir: the directory; file: name of the current file, for errors */
+    const struct json *root; /* object of config.json */
+    const struct json *text; /* text_config in config.json; NULL if none */
+    const char *arch;        /* name of the architecture, borrowed */
 };
 
+/* Return a field of text_config, otherwise of the top level. NULL if both lack it. */
 static const struct json *field(const struct config *h, const char *name)
 {
     const struct json *v = json_field(h->text, name);
@@ -33,6 +41,7 @@ static const struct json *field(const struct config *h, const char *name)
 
 /* ---- JSON values as metadata ---- */
 
+/* Return the type of a list's item; VT_COUNT for null, lists and objects. */
 static enum value_type type_of(const struct json *item)
 {
     switch (json_kind(item)) {
@@ -49,7 +58,7 @@ static enum value_type type_of(const struct json *item)
     }
 }
 
-/* Return the type that holds every item; VT_COUNT if none. */
+/* Return the type that can store every item of the list; VT_COUNT if none. */
 static enum value_type common_type(const struct json *list)
 {
     enum value_type type = json_count(list) ? type_of(json_item(list, 0)) : VT_I64;
@@ -63,6 +72,7 @@ static enum value_type common_type(const struct json *list)
     return type;
 }
 
+/* Store item i in data. Return false if memory is exhausted. */
 static bool fill_item(struct checkpoint *c, enum value_type type, void *data, size_t i,
                       const struct json *v)
 {
@@ -76,6 +86,7 @@ static bool fill_item(struct checkpoint *c, enum value_type type, void *data, si
     return s->text != NULL;
 }
 
+/* Add a list of one type. Integers and reals together become reals, for example [1, 0.5]. */
 static int add_list(struct config *h, const char *key, const char *name, const struct json *list)
 {
     enum value_type type = common_type(list);
@@ -99,7 +110,8 @@ static int add_bool(struct config *h, const char *key, bool x)
                                h->e);
 }
 
-/* Add a field's value. Does nothing if it is absent or null, or if the key exists already. */
+/* Add a field's value. Does nothing if the value is absent or null,
+ * or if the key already exists. */
 static int add_json(struct config *h, const char *key, const char *name, const struct json *v)
 {
     size_t n;
@@ -126,6 +138,7 @@ static int add_json(struct config *h, const char *key, const char *name, const s
                    h->file, name);
 }
 
+/* Add a key without a value. It records that the field exists and is null, or is an object. */
 static int add_bare(struct config *h, const char *key, enum value_type type)
 {
     return checkpoint_meta(h->c, key)
@@ -133,7 +146,7 @@ static int add_bare(struct config *h, const char *key, enum value_type type)
                : checkpoint_add_meta(h->c, key, &(struct meta){.type = type, .data = ""}, h->e);
 }
 
-/* Add a field's value of any kind, null and objects included. */
+/* Add a field's value of any kind, also null and objects. */
 static int add_any(struct config *h, const char *key, const char *name, const struct json *v)
 {
     bool mixed = json_kind(v) == JK_LIST && common_type(v) == VT_COUNT;
@@ -142,7 +155,7 @@ static int add_any(struct config *h, const char *key, const char *name, const st
     return add_json(h, key, name, v);
 }
 
-/* Add a field under "ARCH.key": a plain value, or null. */
+/* Add a field under "ARCH.key". The value must be plain or null. */
 static int add_arch(struct config *h, const char *key, const char *name, const struct json *v)
 {
     char full[KEY_BYTES_MAX];
@@ -150,7 +163,7 @@ static int add_arch(struct config *h, const char *key, const char *name, const s
     return json_kind(v) == JK_NULL ? add_bare(h, full, VT_NULL) : add_json(h, full, name, v);
 }
 
-/* Add a field without a GGUF name: "config.FIELD" or "config.PARENT.FIELD". */
+/* Add a field without a GGUF name as "config.FIELD" or "config.PARENT.FIELD". */
 static int add_other(struct config *h, const char *parent, const char *name, const struct json *v)
 {
     char full[KEY_BYTES_MAX];
@@ -163,6 +176,7 @@ static int add_other(struct config *h, const char *parent, const char *name, con
 
 /* ---- config.json ---- */
 
+/* Set the architecture from model_type. It is the prefix of most keys, so it is read first. */
 static int read_arch(struct config *h)
 {
     size_t n;
@@ -176,7 +190,7 @@ static int read_arch(struct config *h)
     return checkpoint_add_text(h->c, "general.architecture", h->arch, strlen(h->arch), h->e);
 }
 
-/* Add a field under its GGUF names; sets *named if it has one. */
+/* Add a field under its GGUF names. Sets *named if the field has a GGUF name. */
 static int add_named(struct config *h, const struct name_pair *key, size_t n, const char *name,
                      const struct json *v, bool *named)
 {
@@ -189,6 +203,7 @@ static int add_named(struct config *h, const struct name_pair *key, size_t n, co
     return rc;
 }
 
+/* Return true for fields that other functions of this file read. */
 static bool placed_elsewhere(const char *name)
 {
     static const char *const own[] = {
@@ -200,7 +215,7 @@ static bool placed_elsewhere(const char *name)
     return false;
 }
 
-/* Add every field of the object that has no special handling. */
+/* Add every field of the object, except fields with special handling. */
 static int read_fields(struct config *h, const struct json *object)
 {
     static const struct name_pair key[] = {
@@ -218,9 +233,9 @@ static int read_fields(struct config *h, const struct json *object)
     return rc;
 }
 
-/* Return the rope parameters. Older files have them at the top level (rope_theta) and in
- * rope_scaling; transformers 5 has all in rope_parameters: one object, or one per layer type. A
- * non-empty rope_scaling overrides rope_parameters. */
+/* Return the rope parameters. Older files have these parameters at the top level (rope_theta) and
+ * in rope_scaling. transformers 5 writes all of them into rope_parameters, as one object or as one
+ * object per layer type. A non-empty rope_scaling overrides rope_parameters. */
 static const struct json *rope_object(const struct config *h)
 {
     const struct json *scaling = field(h, "rope_scaling"), *p = field(h, "rope_parameters");
@@ -228,6 +243,8 @@ static const struct json *rope_object(const struct config *h)
     return json_kind(p) == JK_OBJECT ? p : NULL;
 }
 
+/* Add the type of the rope scaling. The type "default" means no scaling, so no key is added. Older
+ * files name the field "type". */
 static int read_rope_type(struct config *h, const struct json *p)
 {
     const struct json *type = json_field(p, "rope_type");
@@ -237,6 +254,7 @@ static int read_rope_type(struct config *h, const struct json *p)
     return plain ? 0 : add_arch(h, "rope.scaling.type", "rope_type", type);
 }
 
+/* Add the fields of one object of rope parameters. */
 static int read_rope_fields(struct config *h, const struct json *p)
 {
     static const struct name_pair key[] = {
@@ -254,9 +272,9 @@ static int read_rope_fields(struct config *h, const struct json *p)
     return rc;
 }
 
-/* Read the rope parameters. A context at the top level overrides the object's; a base and a partial
- * factor there do not. In an object per layer type, full_attention's fields are the parameters, and
- * sliding_attention's get its name as a prefix. */
+/* Read the rope parameters. A context at the top level overrides the object's context. A base and a
+ * partial factor at the top level override nothing. The fields of full_attention are the parameters
+ * if there is an object per layer type. Fields of sliding_attention get that name as a prefix. */
 static int read_rope(struct config *h)
 {
     const struct json *p = rope_object(h), *full = json_field(p, "full_attention"),
@@ -277,20 +295,39 @@ static int read_rope(struct config *h)
     return rc;
 }
 
-/* Read the form of quantized weights. compression_config is compressed-tensors' older name. */
+/* Add the fields of an object under `parent`. The objects in `deep` select the form of weights, so
+ * their own fields are added. Empty objects are omitted. */
+static int add_fields(struct config *h, const char *parent, const struct json *object, int depth)
+{
+    static const char *const deep[] = {"config_groups", "sparsity_config", "transform_config"};
+    int rc = 0;
+    for (void *it = json_first(object); it && rc == 0; it = json_next(object, it)) {
+        char path[KEY_BYTES_MAX];
+        const char *name = json_it_key(it, NULL);
+        const struct json *v = json_it_value(it);
+        bool enter = json_kind(v) == JK_OBJECT && depth > 0;
+        for (size_t i = 0; i < 3 && !enter && json_kind(v) == JK_OBJECT; i++)
+            enter = strcmp(name, deep[i]) == 0;
+        if (json_kind(v) != JK_OBJECT || json_count(v) > 0) rc = add_other(h, parent, name, v);
+        snprintf(path, sizeof path, "%s.%.100s", parent, name);
+        if (enter && depth < 4 && rc == 0) rc = add_fields(h, path, v, depth + 1);
+    }
+    return rc;
+}
+
+/* Read the form of quantized weights. compression_config is the older name of the field in
+ * compressed-tensors. */
 static int read_quantization(struct config *h)
 {
     const struct json *q = field(h, "quantization_config");
     if (!q) q = field(h, "compression_config");
     int rc = q ? add_other(h, "", "quantization_config", q) : 0;
-    for (void *it = json_first(q); it && rc == 0; it = json_next(q, it))
-        rc = add_other(h, "quantization_config", json_it_key(it, NULL), json_it_value(it));
-    return rc;
+    return rc ? rc : add_fields(h, "quantization_config", q, 0);
 }
 
 /* ---- generation_config.json ---- */
 
-/* Add a token id, or a list of them, as a list. */
+/* Add a token id, or a list of token ids, as a list. */
 static int add_eos(struct config *h, const struct json *v)
 {
     static const char key[] = "tokenizer.ggml.eos_token_ids";
@@ -302,6 +339,7 @@ static int add_eos(struct config *h, const struct json *v)
     return checkpoint_add_meta(h->c, key, &(struct meta){VT_LIST, VT_I64, id, 1}, h->e);
 }
 
+/* Read the ids of special tokens, which generation_config.json and config.json both may have. */
 static int read_token_ids(struct config *h, const struct json *root)
 {
     int rc = add_eos(h, json_field(root, "eos_token_id"));
@@ -314,6 +352,8 @@ static int read_token_ids(struct config *h, const struct json *root)
     return rc;
 }
 
+/* Read token ids and sampling values. Sampling values of a file with do_sample = false are not
+ * used, because transformers ignores them. */
 static int read_generation(struct config *h, const struct json *root)
 {
     static const struct name_pair key[] = {
@@ -329,6 +369,7 @@ static int read_generation(struct config *h, const struct json *root)
 
 /* ---- chat templates ---- */
 
+/* Add a template. name: NULL or "default" for the template that is used if a request names none. */
 static int add_template(struct config *h, const char *name, const char *text, size_t n)
 {
     char key[KEY_BYTES_MAX];
@@ -360,7 +401,7 @@ static int add_template_folder(struct config *h)
     for (char *rest = list.data, *file; rc == 0 && (file = strsep(&rest, "\n")) && *file;) {
         char name[KEY_BYTES_MAX];
         size_t n = strlen(file);
-        if (n <= 6 || strcmp(file + n - 6, ".jinja") != 0 || n - 6 >= sizeof name) continue;
+        if (n <= 6 || !text_ends_with(file, ".jinja") || n - 6 >= sizeof name) continue;
         snprintf(name, sizeof name, "%.*s", (int)(n - 6), file);
         rc = add_template_file(h, dir, file, name);
     }
@@ -368,7 +409,7 @@ static int add_template_folder(struct config *h)
     return rc;
 }
 
-/* Read the field chat_template: a string, or a list of {name, template}. */
+/* Read the field chat_template, which is a string or a list of {name, template}. */
 static int read_templates(struct config *h, const struct json *root)
 {
     size_t n;
@@ -389,8 +430,8 @@ static int read_templates(struct config *h, const struct json *root)
 
 /* ---- files ---- */
 
-/* Reject a folder without a required file; a folder of GGUF files is a common mistake, so name
- * them. */
+/* Reject a folder without a required file. The error lists the GGUF files of the folder, because
+ * opening such a folder is a common mistake. */
 static int missing_file(struct config *h, const char *file)
 {
     struct buf all = {0}, gguf = {0};
@@ -398,21 +439,18 @@ static int missing_file(struct config *h, const char *file)
     char *next = NULL;
     if (dir_list(&all, h->dir, &ignored) == 0 && all.n) next = all.data;
     for (char *name; next && (name = strsep(&next, "\n"));) {
-        size_t n = strlen(name);
-        if (n > 5 && strcmp(name + n - 5, ".gguf") == 0)
-            buf_addf(&gguf, "%s%s", gguf.n ? ", " : "", name);
+        if (text_ends_with(name, ".gguf")) buf_addf(&gguf, "%s%s", gguf.n ? ", " : "", name);
     }
-    int rc =
-        gguf.n && !gguf.failed
-            ? err_set(h->e, ERR_MISSING, "%s: %s not found; give one of its GGUF files: %.300s",
-                      h->dir, file, gguf.data)
-            : err_set(h->e, ERR_MISSING, "%s: %s not found", h->dir, file);
+    int rc = gguf.n && !gguf.failed
+                 ? err_set(h->e, ERR_MISSING, "%s: %s not found; available: %.300s", h->dir, file,
+                           gguf.data)
+                 : err_set(h->e, ERR_MISSING, "%s: %s not found", h->dir, file);
     buf_deinit(&all);
     buf_deinit(&gguf);
     return rc;
 }
 
-/* Parse a file of the folder, pass its object to read, release it. */
+/* Parse a file of the folder, pass its object to `read`, and release it. */
 static int with_file(struct config *h, const char *file, bool optional,
                      int (*read)(struct config *h, const struct json *root))
 {
@@ -432,6 +470,7 @@ static int with_file(struct config *h, const char *file, bool optional,
     return rc;
 }
 
+/* Read config.json. text_config is read before the top level, so its fields have priority. */
 static int read_config(struct config *h, const struct json *root)
 {
     h->root = root;
@@ -446,6 +485,8 @@ static int read_config(struct config *h, const struct json *root)
     return rc;
 }
 
+/* generation_config.json is read first, because its ids of end tokens override those of
+ * config.json. */
 int hf_config_load(struct checkpoint *c, const char *dir, struct err *e)
 {
     struct config h = {.c = c, .e = e, .dir = dir};

@@ -1,5 +1,5 @@
-/* hf_fuzz.c - a Hugging Face directory with one mutated JSON file. The hash of the input selects
- * the file, so one corpus serves all five. */
+/* hf_fuzz.c - open a Hugging Face directory with one mutated JSON file. The hash of the input
+ * selects the file, so one corpus is sufficient for all five files. */
 #include "checkpoint_walk_fuzz.h"
 #include "base/hash.h"
 #include "base/os.h"

@@ -1,5 +1,5 @@
-/* hf_test.c - Hugging Face directories: names, configuration, chat templates, shards. The tests use
- * the harness's temporary folder as the directory. */
+/* hf_test.c - tests of Hugging Face directories: names, configuration, chat templates, shards. Each
+ * directory is the temporary folder of the test harness. */
 #include "format.h"
 #include "format_impl.h"
 #include "../../tests/safetensors_make.h"
@@ -90,7 +90,7 @@ static int64_t int_of(const struct checkpoint *c, const char *key)
 
 TEST(hf_config_llama3)
 {
-    /* Goal: the older layout: rope_theta at the top level, rope_scaling next to it. */
+    /* Goal: the older layout, rope_theta at the top level with rope_scaling next to it, is read. */
     struct err e = {0};
     begin("{'architectures':['LlamaForCausalLM'],'model_type':'llama','hidden_size':2048,'"
           "intermediate_size':8192,"
@@ -131,8 +131,8 @@ TEST(hf_config_llama3)
 
 TEST(hf_config_rope_parameters)
 {
-    /* Goal: the newer layout, with "default" for no scaling; with layer types, full attention is
-     * the base. */
+    /* Goal: the newer layout is read. "default" means no scaling. The parameters are those of full
+     * attention if there are layer types. */
     struct err e = {0};
     begin("{'model_type':'qwen3','rope_parameters':{'rope_theta':1000000,'rope_type':'default'},"
           "'sliding_window':4096,'use_sliding_window':false,'layer_types':['full_attention','"
@@ -169,7 +169,8 @@ TEST(hf_config_rope_parameters)
 
 TEST(hf_config_nested)
 {
-    /* Goal: fields of text_config override the top-level ones; old spellings of the rope type. */
+    /* Goal: fields of text_config override fields at the top level. Old spellings of the rope type
+     * are accepted. */
     struct err e = {0};
     begin("{'model_type':'llava','hidden_size':1,'vocab_size':9,'text_config':{'model_type':'"
           "mistral','hidden_size':64,"
@@ -184,8 +185,8 @@ TEST(hf_config_nested)
 
 TEST(hf_config_leaves_no_field_out)
 {
-    /* Goal: every field becomes a key. null differs from absent, rope_scaling overrides
-     * rope_parameters, and a field without a GGUF name keeps its own. */
+    /* Goal: every field becomes a key. null differs from absent, and rope_scaling overrides
+     * rope_parameters. A field without a GGUF name keeps its name. */
     struct err e = {0};
     begin(
         "{'model_type':'mistral','sliding_window':null,'unsloth_version':'2025.1','flag':true,"
@@ -218,7 +219,8 @@ TEST(hf_config_leaves_no_field_out)
 
 TEST(hf_generation_config)
 {
-    /* Goal: sampling defaults count unless do_sample is false; its ids override config.json's. */
+    /* Goal: sampling defaults are used unless do_sample is false. Token ids override the ids of
+     * config.json. */
     struct err e = {0};
     begin("{'model_type':'llama','eos_token_id':7}");
     put_json("generation_config.json",
@@ -253,7 +255,7 @@ static void expect_template(const char *key, const char *want)
 
 TEST(hf_chat_templates)
 {
-    /* Goal: each place for a template; the .jinja file overrides the JSON files. */
+    /* Goal: a template is found in each possible file. The .jinja file overrides the JSON files. */
     begin(MINIMAL);
     put_json("tokenizer_config.json", "{'chat_template':'one'}");
     expect_template("tokenizer.chat_template", "one");
@@ -313,8 +315,8 @@ static void expect_index_refused(const char *index, const char *want)
 
 TEST(hf_shards)
 {
-    /* Goal: shards named by an index open as one, by directory, index or shard; a wrong index is
-     * named. */
+    /* Goal: the directory, the index or a shard opens all shards of the index as one model. The
+     * error for an invalid index contains the index's path. */
     static const char *const way[] = {"", "model.safetensors.index.json",
                                       "model-00002-of-00002.safetensors"};
     begin(MINIMAL);
@@ -364,8 +366,8 @@ TEST(hf_real_directories)
 
 /* ---- the golden checkpoints, written by transformers and converted by llama.cpp's tool ---- */
 
-/* Return whether rows are permuted: row r of a head is row 2i or 2i + 1 in GGUF for i or i + d/2 in
- * the directory; see format.h. */
+/* Return true if rows are permuted: row 2i or 2i + 1 of a head in GGUF is row i or i + d/2 in the
+ * directory (format.h). */
 static bool rows_permuted(const struct tensor_info *hf, const struct tensor_info *gguf, int64_t d)
 {
     size_t n_row = hf->n_byte / (size_t)hf->dim[1];
@@ -394,7 +396,7 @@ static void compare_tensors(const struct checkpoint *hf, const struct checkpoint
     }
 }
 
-/* Compare numbers and texts under common keys. Returns their number. */
+/* Compare numbers and texts with common keys. Return the number of common keys. */
 static int compare_meta(const struct checkpoint *hf, const struct checkpoint *gguf)
 {
     int n = 0;

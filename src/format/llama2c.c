@@ -1,15 +1,15 @@
 /* llama2c.c - checkpoints of karpathy/llama2.c, presented as architecture "llama".
  *
  *   v0  7 x i32 (dim hidden_dim n_layers n_heads n_kv_heads vocab_size seq_len), then f32.
- *       vocab_size < 0: an output matrix of its own at the end, after two tables of rope
- *       sines that are not used. No magic, so the file length must match exactly.
+ *       If vocab_size < 0, a separate output matrix is at the end, after two unused tables of rope
+ *       sines. v0 has no magic number, so the file length must match exactly.
  *   v1  "ak42" 1, the same 7, u8 shared, padded to 256 bytes; then f32, norms first.
  *   v2  "ak42" 2, the same 7, u8 shared, i32 group_size, padded to 256 bytes; then f32 norms, and
  *       per matrix int8 [n] and f32 scale [n / group_size]. Decoded to F32 at open, because groups
  *       may cross rows, which no type here supports.
  *
- * Each version is a list of parts in file order; one walk places the tensors and measures the
- * file. */
+ * Each version is a list of parts in file order. One pass over the list places the tensors and
+ * computes the file's length. */
 #include "format_impl.h"
 
 #include <stdio.h>
@@ -20,19 +20,20 @@
 enum { HEADER_V0 = 28, HEADER_V1 = 256, LAYERS_MAX = 4096, FIELD_MAX = 1 << 26 };
 
 struct header {
-    int version;
+    int version; /* 0, 1 or 2 */
     int64_t dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx;
-    bool shared;   /* the head is the embedding */
-    int64_t group; /* v2 */
+    bool shared;   /* true if the head is the embedding */
+    int64_t group; /* v2: values per scale */
 };
 
-/* One part of the file: rows x columns, per layer or once. */
+/* One part of the file: rows x columns, once or per layer. */
 struct part {
-    const char *name; /* with %d if per layer; NULL: skipped */
-    bool per_layer, quantized;
-    int64_t k, n; /* dim[0], dim[1]; n = 0: a vector */
+    const char *name; /* static; tensor name, with %d if per layer; NULL: the part is skipped */
+    bool per_layer, quantized; /* quantized: int8 with scales (v2) */
+    int64_t k, n;              /* dim[0], dim[1]; n: 0 for a vector */
 };
 
+/* Pointers are borrowed. */
 struct walk {
     struct checkpoint *c;
     struct err *e;
@@ -42,6 +43,7 @@ struct walk {
     size_t n, at;
 };
 
+/* Read a little-endian number at any alignment. */
 static int32_t i32_at(const uint8_t *p)
 {
     return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
@@ -50,6 +52,7 @@ static int32_t i32_at(const uint8_t *p)
 
 /* ---- header ---- */
 
+/* Read the seven numbers that all versions have in the same order. */
 static void read_fields(struct header *h, const uint8_t *p)
 {
     int64_t *const to[7] = {&h->dim,       &h->hidden,  &h->n_layer, &h->n_head,
@@ -57,7 +60,7 @@ static void read_fields(struct header *h, const uint8_t *p)
     for (int i = 0; i < 7; i++) *to[i] = i32_at(p + 4 * i);
 }
 
-/* Return whether the fields are plausible. v0 has no other mark that distinguishes it. */
+/* Return true if the fields are plausible. No other property distinguishes v0 from other files. */
 static bool header_plausible(const struct header *h)
 {
     const int64_t field[7] = {h->dim,       h->hidden,  h->n_layer, h->n_head,
@@ -67,7 +70,7 @@ static bool header_plausible(const struct header *h)
     return h->n_layer <= LAYERS_MAX && h->dim % h->n_head == 0 && h->n_head % h->n_head_kv == 0;
 }
 
-/* Read a header. Returns false if the data is too short or implausible. */
+/* Read a header. Return false if the data is too short or not plausible. */
 static bool read_header(struct header *h, const uint8_t *p, size_t n)
 {
     *h = (struct header){.group = 1};
@@ -91,6 +94,7 @@ bool llama2c_looks_like(const uint8_t *data, size_t n)
     return read_header(&h, data, n);
 }
 
+/* Reject versions and values that the walk cannot handle. The group is a divisor. */
 static int check_header(const struct header *h, const char *path, struct err *e)
 {
     if (h->version > 2 || (h->version < 1 && h->version != 0))
@@ -110,7 +114,7 @@ static int check_header(const struct header *h, const char *path, struct err *e)
 
 /* ---- tensors ---- */
 
-/* Return the next n bytes; NULL, with an error, if the file ends before. */
+/* Return the next n bytes. NULL with an error if fewer bytes remain. */
 static const uint8_t *take(struct walk *w, const char *name, int64_t n)
 {
     if ((uint64_t)n > w->n - w->at) {
@@ -123,7 +127,8 @@ static const uint8_t *take(struct walk *w, const char *name, int64_t n)
     return p;
 }
 
-/* Decode int8 q [n] and f32 scale [n / group] to f32 [n]. */
+/* Decode int8 q [n] and f32 scale [n / group]. Return the values, f32 [n]. NULL with an error on
+ * failure. */
 static const uint8_t *take_quantized(struct walk *w, const char *name, int64_t n)
 {
     int64_t group = w->h->group;
@@ -147,6 +152,7 @@ static const uint8_t *take_quantized(struct walk *w, const char *name, int64_t n
     return (const uint8_t *)x;
 }
 
+/* Add one tensor, or skip the bytes of a part without a name. */
 static int add_part(struct walk *w, const struct part *p, int layer)
 {
     char name[64] = "the rope tables";
@@ -167,6 +173,7 @@ static int add_part(struct walk *w, const struct part *p, int layer)
     return p->name ? checkpoint_add_tensor(w->c, &t, w->e) : 0;
 }
 
+/* Add all parts. At the end every byte of the file must be used. */
 static int add_parts(struct walk *w, const struct part *part, size_t n_part)
 {
     int rc = 0;
@@ -180,6 +187,8 @@ static int add_parts(struct walk *w, const struct part *part, size_t n_part)
     return rc;
 }
 
+/* Add all tensors in the order of the file. kv is the number of rows of wk and wv, and `half` the
+ * number of rope angles of a head. The last part is `out`, which a shared head omits. */
 static int add_tensors(struct walk *w)
 {
     const struct header *h = w->h;
@@ -206,10 +215,11 @@ static int add_tensors(struct walk *w)
 
 /* ---- metadata ---- */
 
+/* Add the metadata of a llama. Base and epsilon of the rope and norms are constants of llama2.c. */
 static int add_metadata(struct checkpoint *c, const struct header *h, struct err *e)
 {
     const struct {
-        const char *key;
+        const char *key; /* static */
         int64_t value;
     } number[] = {
         {"llama.context_length", h->n_ctx},

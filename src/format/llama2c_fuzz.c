@@ -1,4 +1,4 @@
-/* llama2c_fuzz.c - mutated llama2.c checkpoints. */
+/* llama2c_fuzz.c - open mutated llama2.c checkpoints. */
 #include "checkpoint_walk_fuzz.h"
 
 FUZZ(llama2c)

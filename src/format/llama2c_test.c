@@ -1,5 +1,5 @@
-/* llama2c_test.c - llama2.c checkpoints: the three versions built here, and a real model in
- * each. */
+/* llama2c_test.c - tests of llama2.c checkpoints: small files of the three versions, and a real
+ * model in each version. */
 #include "format.h"
 #include "../../tests/gguf_make.h"
 #include "base/os.h"
@@ -31,7 +31,7 @@ static int64_t n_weight(bool tied)
     return VOCAB * DIM * (tied ? 1 : 2) + LAYERS * layer + DIM;
 }
 
-/* Values 0, 1, 2, ... in file order. */
+/* Make a file with the values 0, 1, 2, ... in file order. */
 static struct made make_v0(bool tied)
 {
     struct made g = {0};
@@ -103,7 +103,8 @@ static float first_value(const struct checkpoint *c, const char *name)
 
 TEST(llama2c_v0)
 {
-    /* Goal: each tensor begins at the offset of the format; the rope tables are skipped. */
+    /* Goal: each tensor begins at the offset that the format defines. The rope tables are
+     * skipped. */
     for (int tied = 0; tied < 2; tied++) {
         struct made g = make_v0(tied);
         struct err e = {0};
@@ -135,7 +136,7 @@ TEST(llama2c_v0)
 
 TEST(llama2c_v1_and_v2)
 {
-    /* Goal: norms first; int8 groups decode to q x scale. */
+    /* Goal: norms are first, and int8 groups decode to q x scale. */
     struct err e = {0};
     struct made g = make_v1(false);
     struct checkpoint *c = open_made(&g, &e);
@@ -209,7 +210,8 @@ static float farthest(const struct tensor_info *t, const struct tensor_info *u)
 
 TEST(llama2c_real)
 {
-    /* Goal: v0, v1 and the GGUF converted by llama.cpp's tool have equal bits; int8 is close. */
+    /* Goal: v0, v1 and the GGUF converted by llama.cpp's tool have equal bits. The int8 values are
+     * close to these. */
     static const char *const file[] = {
         "weights/stories260K/stories260K.bin", "weights/stories260K/stories260K_v1.bin",
         "weights/gguf/stories260K-F32.gguf", "weights/stories260K/stories260K-q8_0.ruhai.bin"};

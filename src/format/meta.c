@@ -1,10 +1,18 @@
-/* meta.c - reading one metadata value of any format; see struct meta. Values are checked when they
- * are added, so nothing here can fail: getters return `fallback` for a wrong kind. */
+/* meta.c - getters of metadata values of any format. Values are checked when they are added, so
+ * getters cannot fail. Getters return `fallback` for a wrong kind.
+ *
+ * A value is a type and a pointer to bytes in the order of GGUF: little-endian, at any alignment.
+ * So numbers are assembled from bytes, and no pointer is cast.
+ *
+ *   VT_* (12 number types, text, list, null, object) --kind_of--> META_* (what callers distinguish)
+ *
+ * Text is a pointer and a length in struct meta. A list of text is an array of struct span. */
 #include "format_impl.h"
 
 #include <math.h>
 #include <string.h>
 
+/* 0 for text, lists, null and objects, which are not numbers. */
 size_t value_bytes(enum value_type type)
 {
     static const uint8_t n_byte[VT_COUNT] = {
@@ -26,7 +34,7 @@ static enum meta_kind kind_of(enum value_type type)
     return (enum meta_kind)kind[type];
 }
 
-/* Return the bits of a number, little-endian, zero-extended. */
+/* Return the bits of a number: little-endian, zero-extended. */
 static uint64_t bits_of(enum value_type type, const uint8_t *p)
 {
     uint64_t bits = 0;
@@ -34,12 +42,14 @@ static uint64_t bits_of(enum value_type type, const uint8_t *p)
     return bits;
 }
 
+/* The unsigned shift moves the number's sign to bit 63, and the signed shift copies it back. */
 static int64_t sign_extended(enum value_type type, uint64_t bits)
 {
     unsigned unused = 64 - 8 * (unsigned)value_bytes(type);
     return (int64_t)(bits << unused) >> unused;
 }
 
+/* type is VT_F32 or VT_F64. memcpy reinterprets the bits without aliasing. */
 static double float_of(enum value_type type, uint64_t bits)
 {
     if (type == VT_F64) {
@@ -53,6 +63,8 @@ static double float_of(enum value_type type, uint64_t bits)
     return x;
 }
 
+/* A real is an integer only if it is whole and within int64. NaN and infinities fail the
+ * comparisons. */
 static int64_t number_int(enum value_type type, const void *p, int64_t fallback)
 {
     uint64_t bits = bits_of(type, p);
@@ -72,6 +84,7 @@ static int64_t number_int(enum value_type type, const void *p, int64_t fallback)
     }
 }
 
+/* A BOOL is not a number here, in contrast to number_int: 1.0 for true would hide a wrong field. */
 static double number_real(enum value_type type, const void *p, double fallback)
 {
     uint64_t bits = bits_of(type, p);
@@ -124,7 +137,7 @@ enum meta_kind meta_item_kind(const struct meta *m)
     return meta_kind(m) == META_LIST ? kind_of(m->item) : META_NONE;
 }
 
-/* Return item i of a list of numbers; NULL if m is of another kind. */
+/* Return item i of a list of numbers; NULL if m has another kind or fewer items. */
 static const uint8_t *number_item(const struct meta *m, size_t i)
 {
     if (i >= meta_count(m) || value_bytes(m->item) == 0) return NULL;
@@ -149,10 +162,4 @@ const char *meta_item_text(const struct meta *m, size_t i, size_t *n)
     const struct span *s = is_text ? (const struct span *)m->data + i : NULL;
     if (n) *n = s ? s->n : 0;
     return s ? s->text : NULL;
-}
-
-const struct meta *meta_item_list(const struct meta *m, size_t i)
-{
-    bool is_list = i < meta_count(m) && m->item == VT_LIST;
-    return is_list ? (const struct meta *)m->data + i : NULL;
 }

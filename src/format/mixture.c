@@ -2,12 +2,15 @@
  * format for all.
  *
  *   not a matrix, a norm, a router          its own type
- *   the head (tied: the embedding)          Q6_K; Q8_0 if the rest is, or rows are no multiple
- *                                           of 256; a float format as the rest
- *   a tensor that a rule names              the rule's type
+ *   the head (tied: the embedding)          Q6_K; Q8_0 if all other matrices are Q8_0, or if rows
+ *                                           are not a multiple of 256; for a float format that
+ *                                           format
+ *   a tensor with a rule                    the rule's type
  *   any other matrix                        the mixture's type
- *   rows that are no multiple of a block    the type of smaller blocks that llama.cpp uses then */
+ *   rows that are not a multiple of a block the type of smaller blocks, as in llama.cpp */
 #include "format_impl.h"
+
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +19,7 @@
 enum where { EVERYWHERE, MORE_BITS, FIRST_2, FIRST_4, FIRST_8TH, FIRST_16TH, GROUPS_OF_4 };
 
 static const struct mixture_name {
-    const char *name;
+    const char *name; /* static */
     enum qtype type;
     int file_type;
 } names[] = {
@@ -25,8 +28,8 @@ static const struct mixture_name {
 };
 
 static const struct mixture_rule {
-    const char *mixture, *tensor;
-    enum where where;
+    const char *mixture, *tensor; /* static */
+    enum where where;             /* layers in which the rule holds */
     enum qtype type;
 } rules[] = {
 #define MIXTURE_RULE(mixture, tensor, where, type) {mixture, tensor, where, QT_##type},
@@ -53,7 +56,8 @@ static bool is_mixture(const char *name)
     return false;
 }
 
-/* Returns the mixtures, then the other number formats with compute support. */
+/* Return name i of the mixtures, then of the number formats with compute support, from 0. NULL
+ * after the last name. */
 const char *dummy_quants(int i)
 {
     int n = sizeof names / sizeof names[0];
@@ -79,7 +83,7 @@ int mixture_init(struct mixture *m, const char *name, bool pure, struct err *e)
 
 /* ---- one tensor ---- */
 
-/* Split "blk.12.attn_v.weight" into 12 and "attn_v..."; -1 outside layers. */
+/* Split "blk.12.attn_v.weight" into 12 and "attn_v...". Return -1 outside layers. */
 static int layer_of(const char *name, const char **part)
 {
     char *end = (char *)name;
@@ -91,13 +95,15 @@ static int layer_of(const char *name, const char **part)
     return (int)il;
 }
 
+/* Return true if a rule's condition holds for layer il. The conditions are those of llama.cpp's
+ * quantizer (use_more_bits and the cases of llama_tensor_get_type). */
 static bool holds(enum where w, int il, const struct mixture_site *s)
 {
     int n = s->n_layer;
     switch (w) {
     case EVERYWHERE:
         return true;
-    case MORE_BITS: /* the first and the last eighth, and every third layer between */
+    case MORE_BITS: /* the first and the last eighth, and every third layer between them */
         return il < n / 8 || il >= 7 * n / 8 || (il - n / 8) % 3 == 2;
     case FIRST_2:
         return il < 2;
@@ -107,18 +113,19 @@ static bool holds(enum where w, int il, const struct mixture_site *s)
         return il < n / 8;
     case FIRST_16TH:
         return il < n / 16;
-    case GROUPS_OF_4: /* a KV head shared by so many query heads makes attn_v small */
+    case GROUPS_OF_4: /* attn_v is small if four or more query heads share a KV head */
         return s->n_group >= 4;
     }
     return false;
 }
 
+/* Return the type of the first rule that matches, otherwise the mixture's type. */
 static enum qtype by_rule(const struct mixture *m, const struct mixture_site *s)
 {
     const char *part;
     int il = layer_of(s->name, &part);
     size_t n = strcspn(part, ".");
-    /* use the rule of one expert's block */
+    /* experts have the rule of a plain feed-forward block */
     if (n > 5 && strncmp(part + n - 5, "_exps", 5) == 0) n -= 5;
     for (size_t i = 0; il >= 0 && i < sizeof rules / sizeof rules[0]; i++) {
         const struct mixture_rule *r = &rules[i];
@@ -129,19 +136,21 @@ static enum qtype by_rule(const struct mixture *m, const struct mixture_site *s)
     return m->type;
 }
 
+/* Return true for the matrix that produces logits. */
 static bool is_head(const struct mixture_site *s)
 {
     return strcmp(s->name, s->tied ? "token_embd.weight" : "output.weight") == 0;
 }
 
+/* Return true if a tensor may get the mixture's type. Routers are small and decide much, so they
+ * keep their type, as in llama.cpp. */
 static bool is_matrix(const struct mixture_site *s)
 {
-    size_t n = strlen(s->name);
-    return s->n_dim >= 2 && n > 7 && strcmp(s->name + n - 7, ".weight") == 0 &&
+    return s->n_dim >= 2 && text_ends_with(s->name, ".weight") &&
            !strstr(s->name, "_norm.weight") && !strstr(s->name, "ffn_gate_inp.weight");
 }
 
-/* Return the type for rows that are not a whole number of blocks. */
+/* Return the type for rows that are not a multiple of the block. */
 static enum qtype smaller_blocks(enum qtype t, int64_t k)
 {
     static const uint8_t instead[QT_COUNT] = {
@@ -154,6 +163,7 @@ static enum qtype smaller_blocks(enum qtype t, int64_t k)
     return k % qtype_info[other].block == 0 ? other : QT_f16;
 }
 
+/* The order of decisions is that of the table in this file's head. */
 enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s)
 {
     if (!is_matrix(s)) return s->type;

@@ -1,21 +1,23 @@
 /* pack.c - a model appended to an executable: one file with program and weights.
  *
  *   executable | zeros to a multiple of 64 KiB | model file, unchanged | trailer
- *   trailer, 32 bytes: "quothpak" or "quothapp" | offset u64 | bytes u64 | offset ^ bytes ^ 0x716B6170 u64, little-endian
+ *   trailer, 32 bytes, little-endian: "quothpak" or "quothapp" | offset u64 | bytes u64
+ *                                     | offset ^ bytes ^ 0x716B6170 u64
  *
- * The loader of the operating system ignores bytes behind the executable's segments.
- * checkpoint_add_file searches the trailer, and readers then get only the model's part of the map.
- * 64 KiB is the largest page size in use, so the weights can be used in the map. (The idea is
- * llamafile's.) */
+ * The loader of the operating system ignores bytes after the executable's segments.
+ * checkpoint_add_file searches for the trailer. Readers then get only the model's part of the map.
+ * 64 KiB is the largest page size in use. The weights are therefore aligned in the map on every
+ * system. The idea comes from llamafile. */
 #include "format_impl.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { TRAILER_BYTES = 32, PACK_ALIGN = 65536, COPY_BYTES = 1 << 20 };
-/* Magic of quoth with a model, and of a program that runs its own model. */
+/* Magic numbers of quoth with a model and of a program that runs its own model. */
 static const char magic[2][8] = {"quothpak", "quothapp"};
 
 static uint64_t load64(const uint8_t *p)
@@ -30,11 +32,15 @@ static void store64(uint8_t *p, uint64_t x)
     for (int i = 0; i < 8; i++, x >>= 8) p[i] = (uint8_t)x;
 }
 
+/* Return the trailer's check value. The check value distinguishes a trailer from a file that
+ * happens to end with the magic number. */
 static uint64_t check_of(uint64_t offset, uint64_t n_byte)
 {
     return offset ^ n_byte ^ 0x716B6170u;
 }
 
+/* The trailer must describe exactly the bytes before it. All arithmetic is on values that are
+ * checked before, because the file may be hostile. */
 bool pack_find(const uint8_t *data, size_t n, size_t *offset, size_t *n_byte)
 {
     if (n < TRAILER_BYTES) return false;
@@ -92,14 +98,14 @@ static int write_pack(const char *out, const struct file_map *exe, const struct 
                       bool app, struct err *e)
 {
     size_t n_exe = exe->n_byte, offset, n_byte;
-    /* replace a model that it already contains */
+    /* omit a model that the executable already contains */
     if (pack_find(exe->data, exe->n_byte, &offset, &n_byte)) n_exe = offset;
     char temp[4096];
     int n = snprintf(temp, sizeof temp, "%s.tmp-%d", out, (int)getpid());
     if (n < 0 || (size_t)n >= sizeof temp)
         return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", out);
     FILE *f = fopen(temp, "wbe");
-    if (!f) return err_set(e, ERR_IO, "%s: cannot create", temp);
+    if (!f) return err_set(e, ERR_IO, "%s: cannot create: %s", out, strerror(errno));
     int rc = write_parts(f, exe->data, n_exe, model, app);
     if (rc == 0 && chmod(temp, 0755) == 0 && rename(temp, out) == 0) return 0;
     unlink(temp);

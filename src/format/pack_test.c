@@ -1,6 +1,6 @@
-/* pack_test.c - goal: a packed program opens as its model, and a file that only resembles one does
- * not. Method: a golden GGUF appended to a file of random length, opened, packed again, and with
- * every byte of its trailer changed. */
+/* pack_test.c - goal: a packed program opens as its model. A file that only resembles a packed
+ * program is rejected. Method: append a golden GGUF to a file of random length, open the result,
+ * pack it again, and change every byte of its trailer. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -43,7 +43,7 @@ TEST(a_packed_program_opens_as_its_model)
     NEED_OK(checkpoint_pack(exe, model, once, true, &e), &e);
     expect_model(once);
     EXPECT(checkpoint_is_app(once));
-    /* a packed program is not packed twice */
+    /* packing a packed program again replaces its model */
     NEED_OK(checkpoint_pack(once, model, twice, true, &e), &e);
     expect_model(twice);
     struct buf a = {0}, b = {0};

@@ -2,9 +2,9 @@
  *
  *   {"NAME": {"dtype": "F32", "shape": [rows, columns], "data_offsets": [begin, end]}, ...}
  *
- * As the format requires, the tensors' ranges must tile the data section: no overlap, no hole, no
- * bytes after the last. Shapes are row-major in the file and are reversed (dim[0] varies fastest).
- * Names are converted to their GGUF spelling. */
+ * The format requires that the tensors' ranges cover the data section without overlap, gap, or
+ * bytes after the last range. Shapes are row-major in the file. This reader reverses them, because
+ * dim[0] varies fastest. Names are converted to their GGUF spelling. */
 #include "format_impl.h"
 
 #include <stdlib.h>
@@ -13,24 +13,26 @@
 enum { HEADER_BYTES_MAX = 100 * 1000 * 1000, NAME_BYTES_MAX = 1024 };
 
 struct extent {
-    uint64_t begin, end; /* in the data section */
+    uint64_t begin, end; /* offsets in the data section */
     const char *name;    /* borrowed from the header's JSON */
 };
 
+/* Pointers are borrowed. */
 struct reader {
     struct checkpoint *c;
     struct err *e;
-    const char *path;
-    int file;
-    const uint8_t *data; /* the data section */
+    const char *path;    /* of the file, in the arena */
+    int file;            /* index in c->file */
+    const uint8_t *data; /* data section */
     size_t n;
-    VEC(struct extent) extent;
+    VEC(struct extent) extent; /* one per tensor, owned */
 };
 
+/* Return the type; -1 if the name is unknown. Smaller floats such as F4 are not supported. */
 static int dtype_of(const char *name)
 {
     static const struct {
-        const char *name;
+        const char *name; /* static */
         enum qtype type;
     } known[] = {
         {"F64", QT_f64},         {"F32", QT_f32},         {"F16", QT_f16}, {"BF16", QT_bf16},
@@ -42,6 +44,7 @@ static int dtype_of(const char *name)
     return -1;
 }
 
+/* Set the type. ERR_FORMAT if the value is no text, ERR_UNSUPPORTED if the type is unknown. */
 static int read_dtype(struct reader *r, struct tensor_info *t, const struct json *dtype)
 {
     const char *name = json_text(dtype, NULL);
@@ -56,7 +59,8 @@ static int read_dtype(struct reader *r, struct tensor_info *t, const struct json
     return 0;
 }
 
-/* Convert a row-major shape to dim[]. Dimensions beyond four are folded into the slowest. */
+/* Convert a row-major shape to dim[]. Dimensions beyond the fourth are multiplied into the slowest
+ * dimension. */
 static int read_shape(struct reader *r, struct tensor_info *t, const struct json *shape)
 {
     size_t n = json_count(shape);
@@ -73,11 +77,13 @@ static int read_shape(struct reader *r, struct tensor_info *t, const struct json
     return 0;
 }
 
+/* Check the range against the file, and against shape and dtype. Set t->data. */
 static int read_offsets(struct reader *r, struct tensor_info *t, const struct json *offsets)
 {
     int64_t begin = json_int(json_item(offsets, 0), -1), end = json_int(json_item(offsets, 1), -1);
     bool range = json_count(offsets) == 2 && begin >= 0 && end >= begin,
-         cut = range && end < (int64_t)1 << 42; /* more is damage, not an incomplete download */
+         /* a larger length is a sign of damage, not of an incomplete download */
+        cut = range && end < (int64_t)1 << 42;
     if (!range || (uint64_t)end > r->n)
         return err_set(r->e, ERR_FORMAT,
                        "%s: %stensor \"%s\": data_offsets [%lld, %lld], expected a range in 0 .. "
@@ -95,6 +101,8 @@ static int read_offsets(struct reader *r, struct tensor_info *t, const struct js
     return 0;
 }
 
+/* Read one member of the header.
+ * Names with NULs are rejected, because they would be truncated later. */
 static int read_tensor(struct reader *r, const char *raw, size_t n_raw, const struct json *v)
 {
     char name[NAME_BYTES_MAX + 64];
@@ -111,6 +119,7 @@ static int read_tensor(struct reader *r, const char *raw, size_t n_raw, const st
     return rc;
 }
 
+/* Order by begin, then by end. Empty tensors then come before the tensor at the same place. */
 static int by_begin(const void *a, const void *b)
 {
     const struct extent *x = a, *y = b;
@@ -118,6 +127,8 @@ static int by_begin(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
+/* Check that the ranges cover the data. The format requires that tensors cover the data without
+ * holes and overlaps. A truncated or padded file is detected here. */
 static int check_tiling(struct reader *r)
 {
     uint64_t at = 0;

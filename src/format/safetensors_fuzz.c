@@ -1,4 +1,4 @@
-/* safetensors_fuzz.c - mutated safetensors files. */
+/* safetensors_fuzz.c - open mutated safetensors files. */
 #include "checkpoint_walk_fuzz.h"
 
 FUZZ(safetensors)

@@ -1,4 +1,5 @@
-/* safetensors_test.c - single safetensors files: built here, good and bad, and real ones. */
+/* safetensors_test.c - tests of single safetensors files:
+ * small valid and invalid files, and real files. */
 #include "format.h"
 #include "../../tests/safetensors_make.h"
 #include "../../tests/unit.h"
@@ -24,7 +25,8 @@ static void expect_refused(const char *header, size_t n_data, const char *want)
 
 TEST(safetensors_shapes_and_names)
 {
-    /* Goal: dimensions are reversed, ranges found, names translated, metadata ignored. */
+    /* Goal: dimensions are reversed, ranges are found, names are translated, and metadata is
+     * ignored. */
     struct err e = {0};
     struct checkpoint *c = open_made(
         "{'__metadata__':{'format':'pt'},"
@@ -79,7 +81,7 @@ TEST(safetensors_dtypes)
 
 TEST(safetensors_refusals)
 {
-    /* Goal: each defect is named. Method: one file per defect. */
+    /* Goal: each error describes the file's defect. Method: one file per defect. */
     expect_refused(ONE("'U32'", "[1]", "[0,4]"), 4, "tensor \"x\": dtype U32");
     expect_refused(ONE("3", "[1]", "[0,4]"), 4, "dtype");
     expect_refused(ONE("'F32'", "7", "[0,4]"), 4, "shape");
@@ -109,7 +111,7 @@ TEST(safetensors_refusals)
 
 TEST(safetensors_cut_anywhere)
 {
-    /* Goal: no prefix of a good file is accepted, and each rejection has a message. */
+    /* Goal: every proper prefix of a valid file is rejected with a message. */
     struct err e = {0};
     struct buf b = {0};
     const char *path = temp_path("one.safetensors");
@@ -137,7 +139,8 @@ static struct checkpoint *open_data(const char *relative, struct err *e)
 
 TEST(safetensors_samples_by_dtype)
 {
-    /* Goal: each of Hugging Face's own samples opens, or is rejected for its unsigned dtype. */
+    /* Goal: each sample file of Hugging Face opens,
+     * or is rejected because of its unsigned dtype. */
     static const struct {
         const char *file;
         int type;
@@ -177,7 +180,7 @@ TEST(safetensors_real)
                                 : checkpoint_n_tensor(c) > 1);
         checkpoint_close(c);
     }
-    /* Five bytes after the last tensor, which Hugging Face's reader also rejects. */
+    /* five bytes after the last tensor; Hugging Face's reader also rejects them */
     struct err e = {0};
     struct checkpoint *c =
         open_data("weights/safetensors-samples/weight-inspect/fixtures/tiny.safetensors", &e);

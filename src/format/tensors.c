@@ -1,5 +1,12 @@
-/* tensors.c - the table of tensors.def: the tensors of each architecture, their Hugging Face names
- * and their sizes. */
+/* tensors.c - look-ups in the table of tensors.def: the tensors of each architecture, their Hugging
+ * Face names and their sizes.
+ *
+ *   raw name   model.layers.3.mlp.experts.17.down_proj.weight
+ *   pattern    model.layers.%d.mlp.experts.%d.down_proj   -> holes 3, 17; suffix ".weight"
+ *   GGUF name  blk.%d.ffn_down_exps                       -> blk.3.ffn_down_exps.17.weight
+ *
+ * The rows of an architecture are consecutive,
+ * so tensor_rows returns its first row and their number. */
 #include "format_impl.h"
 
 #include <ctype.h>
@@ -28,7 +35,7 @@ const struct tensor_row *tensor_rows(const char *arch, int *n)
 }
 
 static const struct {
-    const char *arch, *other;
+    const char *arch, *other; /* static */
 } model_types[] =
     {
         {"llama", "llama"},
@@ -71,12 +78,12 @@ bool arch_gguf_window(const char *gguf)
 
 enum { HOLES_MAX = 2 };
 struct hole {
-    const char *digit; /* in the raw name */
+    const char *digit; /* borrowed; position of the number in the raw name */
     int n;
 };
 
-/* Return the length of the part of raw that the pattern matches, 0 if none, and the values of its
- * %d. */
+/* Return the length of the part of `raw` that the pattern matches; 0 if none. Set hole[] to the
+ * values for each %d of the pattern. */
 static size_t match(const char *raw, const char *pattern, struct hole hole[HOLES_MAX], int *n_hole)
 {
     const char *s = raw;
@@ -95,7 +102,7 @@ static size_t match(const char *raw, const char *pattern, struct hole hole[HOLES
     return *s == '.' ? (size_t)(s - raw) : 0;
 }
 
-/* Write name with the layer in its %d, then the rest of the raw name: an expert, the suffix. */
+/* Write `name` with the layer for its %d, then the end of the raw name: an expert, the suffix. */
 static void fill(char *out, size_t n_out, const char *name, const struct hole *hole, int n_hole,
                  const char *suffix)
 {

@@ -1,5 +1,5 @@
-/* cfg.c - context-free rules: construction, checks, and the expansion of rules for a machine; see
- * cfg.h. */
+/* cfg.c - context-free rules:
+ * construction, checks, and the expansion of rules for a machine; see cfg.h. */
 #include "cfg.h"
 
 #include <stdlib.h>
@@ -76,7 +76,7 @@ bool cfg_add(struct cfg *g, uint32_t rule, const struct part *part, size_t n)
 
 /* ---- parts ---- */
 
-/* Return whether no part is a rule. */
+/* Return true if no part is a rule. */
 static bool all_exprs(const struct part *part, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -151,8 +151,8 @@ static uint32_t alt_first(const struct cfg *g, uint32_t alt)
     return alt == 0 ? 0 : g->end.v[alt - 1];
 }
 
-/* Return whether an alternative has a text, or the empty text if `empty`. The answer depends on
- * `productive` and `nullable` of its rules, as far as they are known. */
+/* Return true if an alternative has a text; with `empty`, if it has the empty text. Use the values
+ * of `productive` and `nullable` that are known so far. */
 static bool alt_has(const struct cfg *g, uint32_t alt, bool empty)
 {
     for (uint32_t k = alt_first(g, alt); k < g->end.v[alt]; k++) {
@@ -166,8 +166,8 @@ static bool alt_has(const struct cfg *g, uint32_t alt, bool empty)
     return true;
 }
 
-/* Set `productive` and `nullable` of all rules: least fixed points. Every other pass goes
- * backwards, so a long chain of rules takes two passes in either order. */
+/* Set `productive` and `nullable` of all rules to their least fixed points. Every second pass
+ * visits the rules backwards. So a long chain of rules takes two passes in either order. */
 static void find_texts(struct cfg *g)
 {
     bool backwards = true;
@@ -195,8 +195,8 @@ struct place {
     uint32_t rule, alt, sym; /* alt: index into the rule's alternatives */
 };
 
-/* Return the next rule that a rule may begin with, from a place on. The place moves past it.
- * UINT32_MAX if there is none. */
+/* Return the next rule that a rule may begin with, from place p on, and move p past it. UINT32_MAX
+ * if no such rule is left. */
 static uint32_t next_beginning(const struct cfg *g, struct place *p)
 {
     const struct cfg_rule *r = &g->rule.v[p->rule];
@@ -215,8 +215,8 @@ static uint32_t next_beginning(const struct cfg *g, struct place *p)
     return UINT32_MAX;
 }
 
-/* Return whether a left-recursive rule is reached from `start` by beginnings of rules. Depth-first:
- * a rule that is reached while it is open is left-recursive. */
+/* Return true if a left-recursive rule is reached from `start` by beginnings of rules. The search
+ * is depth-first. A rule that is reached while it is open is left-recursive. */
 static bool has_left_recursion(struct cfg *g, uint32_t start)
 {
     enum { NEW, OPEN, DONE };
@@ -248,7 +248,7 @@ int cfg_finish(struct cfg *g, struct err *e)
     for (uint32_t i = 0; i < g->rule.n && !g->m.x.failed; i++)
         if (!g->rule.v[i].defined)
             return err_set(e, ERR_FORMAT, "grammar: rule %s is not defined", name_of(g, i));
-    /* alt_has compares with EXPR_EMPTY only */
+    /* prepare the symbols, because alt_has only compares with EXPR_EMPTY */
     for (size_t i = 0; i < g->sym.n; i++)
         if (g->sym.v[i].kind == SYM_EXPR && !expr_alive(&g->m.x, g->sym.v[i].id))
             g->sym.v[i].id = EXPR_EMPTY;
@@ -273,7 +273,7 @@ static bool expand(void *front, struct machine *m, uint32_t rule, struct alts *o
     if (g->rule.v[rule].graft) return cfg_graft_expand(g, rule, out);
     for (size_t a = 0; ok && a < g->rule.v[rule].alt.n; a++) {
         uint32_t alt = g->rule.v[rule].alt.v[a];
-        if (!alt_has(g, alt, false)) continue; /* it has no text */
+        if (!alt_has(g, alt, false)) continue; /* the alternative has no text */
         ok = alts_begin(out);
         for (uint32_t k = alt_first(g, alt); ok && k < g->end.v[alt]; k++)
             ok = alts_add(out, g->sym.v[k].kind, g->sym.v[k].id);

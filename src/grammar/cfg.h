@@ -1,9 +1,9 @@
 /* cfg.h - private to grammar: context-free rules that are known in advance (GBNF, Lark), for a
  * machine.
  *
- * A piece of a rule is an expression if possible: literals, classes, repetitions of those, rules
- * that do not lead back to themselves. So most of a grammar runs as automata, and only real nesting
- * uses the stack. */
+ * A piece of a rule is an expression if possible. Examples are literals, classes, their
+ * repetitions, and rules that do not refer to themselves. So most of a grammar runs as automata.
+ * Only real nesting uses the stack. */
 #ifndef QUOTH_GRAMMAR_CFG_H
 #define QUOTH_GRAMMAR_CFG_H
 
@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "machine.h"
 
-/* An expression, or a rule. */
+/* Part of an alternative: an expression or a rule. */
 struct part {
     bool is_rule;
     uint32_t id;
@@ -26,29 +26,34 @@ struct cfg_choice {
 
 struct cfg {
     struct machine m;
-    struct arena arena; /* names */
+    struct arena arena; /* memory of the names */
     struct strmap name_of;
-    VEC(struct cfg_rule) rule;     /* [0] is the start, or undefined */
-    VEC(struct symbol) sym;        /* of alternatives */
-    VEC(uint32_t) end;             /* alternative i is sym[end[i - 1] .. end[i]) */
-    VEC(struct cfg_graft *) graft; /* owned */
+    VEC(struct cfg_rule) rule; /* rules by number; [0] is the start rule, which may be undefined */
+    VEC(struct symbol) sym;    /* symbols of all alternatives */
+    /* ends of the alternatives: alternative i is sym[end[i - 1] .. end[i]) */
+    VEC(uint32_t) end;
+    VEC(struct cfg_graft *) graft; /* owned; grafts of other machines */
     VEC(struct cfg_choice) choice;
 };
 
 struct cfg_rule {
-    const char *name;  /* in cfg.arena; NULL: made for a piece of another rule */
-    VEC(uint32_t) alt; /* alternatives */
+    /* name in cfg.arena; NULL for the rule of a piece of another rule */
+    const char *name;
+    VEC(uint32_t) alt; /* indexes of the alternatives */
     bool defined, productive, nullable;
-    uint8_t mark;               /* mark of searches */
-    uint32_t graft, graft_rule; /* graft: 0, or the index of its graft + 1 */
+    uint8_t mark; /* state of a depth-first search: NEW, OPEN or DONE (cfg.c) */
+    /* graft: index of the rule's graft + 1; 0 if none.
+     * graft_rule: number of the rule in the graft */
+    uint32_t graft, graft_rule;
 };
 
+/* Open an empty cfg. Return false if memory is exhausted. Call cfg_close in any case. */
 bool cfg_open(struct cfg *g, struct expr_limits x, struct machine_limits limits);
 void cfg_close(struct cfg *g); /* Safe on a zeroed struct. */
 
-uint32_t cfg_rule_named(struct cfg *g, const char *name,
-                        size_t n);    /* Return the rule's number, a new one if there is none. */
-uint32_t cfg_rule_new(struct cfg *g); /* Make a rule without a name. */
+/* Return the number of the rule with this name. Make the rule if it is new. */
+uint32_t cfg_rule_named(struct cfg *g, const char *name, size_t n);
+uint32_t cfg_rule_new(struct cfg *g); /* Make a rule without a name. Return its number. */
 /* Add an alternative of n parts to a rule. */
 bool cfg_add(struct cfg *g, uint32_t rule, const struct part *part, size_t n);
 
@@ -58,13 +63,13 @@ struct part cfg_sequence(struct cfg *g, const struct part *part, size_t n);
 struct part cfg_either(struct cfg *g, const struct part *part, size_t n);
 struct part cfg_repeat(struct cfg *g, struct part p, uint32_t min, uint32_t max);
 
-/* Check the rules and prepare the machine: every rule must be defined; left recursion is removed,
- * and alternatives without a text are dropped. ERR_FORMAT names the rule. Then machine_begin(&g->m,
- * 0) starts a text. */
+/* Validate the rules and prepare the machine. Return ERR_FORMAT and the name of the rule if a rule
+ * is not defined. Remove left recursion, and drop alternatives without a text. Then
+ * machine_begin(&g->m, 0) starts a text. Other errors: those of cfg_remove_left. */
 int cfg_finish(struct cfg *g, struct err *e);
 
-/* Make a part of a rule of another machine, which its front end has opened. `owned` is closed with
- * the cfg, or at once if this fails. */
+/* Make a part from a rule of another machine, which its front end has opened. `owned` is closed
+ * with the cfg, or immediately on failure. */
 struct part cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *owned,
                       void (*close)(void *owned));
 
@@ -72,7 +77,8 @@ struct part cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *
 void cfg_graft_close(struct cfg_graft *t);
 bool cfg_graft_expand(struct cfg *g, uint32_t rule, struct alts *out);
 uint32_t cfg_graft_choose(struct cfg *g, uint32_t arg, uint32_t tag);
-/* Rewrite rules that begin with themselves; `productive` and `nullable` are known. */
+/* Rewrite rules that begin with themselves; `productive` and `nullable` must be known. ERR_LIMIT
+ * for too many rules; otherwise the errors of exprs_error. */
 int cfg_remove_left(struct cfg *g, struct err *e);
 
 #endif

@@ -1,8 +1,8 @@
 /* cfg_graft.c - rules of the machine of another front end (a JSON Schema) as rules of a cfg.
  *
  * The other machine does not run. It expands a rule when the cfg first reaches that rule. The
- * alternatives are then copied: expressions into the cfg's own, rules and choices as numbers of the
- * cfg. So rules that no text reaches are not copied. */
+ * alternatives are then copied. Expressions are added to those of the cfg. Rules and choices get
+ * numbers of the cfg. So rules that no text reaches are not copied. */
 #include "cfg.h"
 
 #include <stdlib.h>
@@ -12,11 +12,12 @@ enum { N_GRAFT_MAX = 256, DEPTH_MAX = 1000 };
 
 struct cfg_graft {
     struct machine *from; /* borrowed: a part of `owned` */
-    void *owned;
+    void *owned;          /* owned, released by `close` */
     void (*close)(void *owned);
-    uint32_t *copy; /* owned; [cap]: by expression of `from`, its copy + 1; 0: none yet */
+    /* owned; [cap]: number of the copy of each expression of `from`, + 1; 0: no copy yet */
+    uint32_t *copy;
     uint32_t cap;
-    VEC(uint32_t) rule; /* by rule of `from`: its rule in the cfg + 1; 0: none yet */
+    VEC(uint32_t) rule; /* rule in the cfg of each rule of `from`, + 1; 0: no rule yet */
 };
 
 void cfg_graft_close(struct cfg_graft *t)
@@ -53,7 +54,7 @@ static uint32_t copy_list(struct cfg *g, struct cfg_graft *t, const struct expr 
     return out;
 }
 
-/* Copy a concatenation p (q (r ...)). Its length does not count as depth. */
+/* Copy a concatenation p (q (r ...)). Its length is not part of the depth. */
 static uint32_t copy_cat(struct cfg *g, struct cfg_graft *t, uint32_t e, int depth)
 {
     VEC(uint32_t) head = {0};
@@ -91,7 +92,7 @@ static uint32_t copy_new(struct cfg *g, struct cfg_graft *t, uint32_t e, int dep
     case EX_TAG:
         return expr_tag(x, it.a);
     case EX_STRING:
-        return expr_string(x, copy_expr(g, t, it.a, depth + 1));
+        return expr_string_like(x, &it, copy_expr(g, t, it.a, depth + 1));
     case EX_MULTIPLE:
         if (it.b == 0 && it.c == 0) return expr_multiple(x, t->from->x.divisor.v[it.a]);
         break;
@@ -101,7 +102,7 @@ static uint32_t copy_new(struct cfg *g, struct cfg_graft *t, uint32_t e, int dep
     case EX_SCIENTIFIC_INTEGER:
         if (it.a == 0) return expr_scientific_integer(x);
         break;
-    case EX_ESCAPE: /* states after a first byte: no rule contains them */
+    case EX_ESCAPE: /* these are states after a first byte: no rule contains them */
     case EX_HEX:
         break;
     }
@@ -121,7 +122,7 @@ static uint32_t copy_expr(struct cfg *g, struct cfg_graft *t, uint32_t e, int de
 
 /* ---- rules ---- */
 
-/* Return the cfg's rule for a rule of a graft, a new one if there is none. */
+/* Return the cfg's rule for a rule of a graft. Make it if it is new. */
 static uint32_t rule_of(struct cfg *g, uint32_t graft, uint32_t rule)
 {
     struct cfg_graft *t = g->graft.v[graft];

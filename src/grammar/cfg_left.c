@@ -1,7 +1,8 @@
 /* cfg_left.c - removal of left recursion, because the machine enters a rule before it reads a byte.
  *
- * Rules that begin with themselves become rules of the same texts that end with themselves. This is
- * the left-corner transform (Rosenkrantz and Lewis 1970, "Deterministic left corner parsing").
+ * Rules that begin with themselves become rules that end with themselves and match the same texts.
+ * This is the left-corner transform (Rosenkrantz and Lewis 1970, "Deterministic left corner
+ * parsing").
  *
  * Rules that begin with each other form a group S. A non-empty text of A in S begins with a base:
  * symbols that begin a B in S and are outside of S. A complete B precedes tail(A, B), which is the
@@ -13,7 +14,7 @@
  *
  * After a symbol with an empty text, the next symbol may begin the production, too. So each
  * production is split by its first symbol that is not empty, and full(A) is A without its empty
- * text. If a rest may be empty, a complete B is also a complete D (`unit`). */
+ * text. A complete B is also a complete D if the rest may be empty (`unit`). */
 #include "cfg.h"
 
 #include <stdlib.h>
@@ -28,28 +29,29 @@ struct job {
 };
 
 struct left {
-    struct cfg *g;
-    uint32_t n;          /* rules before the transform */
-    uint64_t *reach;     /* owned; [n][n_word]: bits: rules that a rule may begin with */
-    uint32_t n_word;     /* words of 64 bits in a row of reach */
-    uint32_t *full;      /* owned; [n]: the rule of full(a), or 0 */
-    VEC(struct job) job; /* all rules made */
-    size_t n_done;       /* of job: those with alternatives */
+    struct cfg *g; /* borrowed */
+    uint32_t n;    /* number of rules before the transform */
+    /* owned; [n][n_word]: sets of the rules that a rule may begin with, one bit per rule */
+    uint64_t *reach;
+    uint32_t n_word;     /* number of 64-bit words in a row of reach */
+    uint32_t *full;      /* owned; [n]: rule of full(a); 0 if not made */
+    VEC(struct job) job; /* rules made by the transform */
+    size_t n_done;       /* number of entries of job that have alternatives */
 };
 
-/* Return whether a may begin with b. */
+/* Return true if a may begin with b. */
 static bool begins(const struct left *l, uint32_t a, uint32_t b)
 {
     return l->reach[(size_t)a * l->n_word + b / 64] >> b % 64 & 1;
 }
 
-/* Return whether a and b are in one group. */
+/* Return true if a and b are in one group. */
 static bool together(const struct left *l, uint32_t a, uint32_t b)
 {
     return begins(l, a, b) && begins(l, b, a);
 }
 
-/* Return whether a symbol matches the empty text. */
+/* Return true if a symbol matches the empty text. */
 static bool is_empty_ok(const struct cfg *g, struct symbol s)
 {
     return s.kind == SYM_RULE ? g->rule.v[s.id].nullable : expr_nullable(&g->m.x, s.id);
@@ -89,7 +91,7 @@ static bool mark_reach(struct left *l, uint32_t from)
 
 /* ---- rules to be made ---- */
 
-/* Return full(a), or tail(a, b) if is_tail. It is made at its first use, and filled later. */
+/* Return full(a), or tail(a, b) if is_tail. Make the rule at its first use; it is filled later. */
 static uint32_t make_rule(struct left *l, uint32_t a, uint32_t b, bool is_tail)
 {
     expr_spend(&l->g->m.x, l->job.n / 8);
@@ -138,9 +140,9 @@ static bool add_from(struct left *l, uint32_t rule, uint32_t k, uint32_t end, ui
     return ok && !l->g->m.x.failed;
 }
 
-/* Add alternatives for the non-empty texts of symbols [from, end), then `tail`: one for each symbol
- * that may be the first non-empty one. If `skip` is not UINT32_MAX, beginnings in its group are
- * left out. */
+/* Add alternatives for the non-empty texts of symbols [from, end), then `tail`. Add one alternative
+ * for each symbol that may be the first non-empty symbol. Omit beginnings in the group of `skip` if
+ * it is not UINT32_MAX. */
 static bool add_full(struct left *l, uint32_t rule, uint32_t from, uint32_t end, uint32_t tail,
                      uint32_t skip)
 {
@@ -202,7 +204,7 @@ static bool fill_tail_of(struct left *l, struct job j, uint32_t c, uint8_t *unit
 static bool fill_tail(struct left *l, struct job j)
 {
     enum { VISITED = 1, DONE = 2 };
-    uint8_t *unit = calloc(l->n, 1); /* by rule: not 0 if it is complete when b is */
+    uint8_t *unit = calloc(l->n, 1); /* by rule: not 0 if the rule is complete when b is complete */
     if (!unit) return expr_fail(&l->g->m.x, EXPR_NO_MEMORY), false;
     bool ok = true, more = true;
     for (unit[j.b] = VISITED; ok && more;) {

@@ -16,6 +16,7 @@ void charset_deinit(struct charset *s)
 void charset_add(struct charset *s, uint32_t lo, uint32_t hi)
 {
     if (lo > hi || s->failed) return;
+    /* callers mostly add ascending ranges, so merging with the last one keeps the list short */
     if (s->n > 0 && lo >= s->v[s->n - 1].lo && lo <= s->v[s->n - 1].hi + 1) {
         if (hi > s->v[s->n - 1].hi) s->v[s->n - 1].hi = hi;
         return;
@@ -73,7 +74,7 @@ void charset_intersect(struct charset *s, const struct charset *other)
     charset_deinit(&not_other);
 }
 
-/* Return whether a settled set contains a code point. */
+/* Return true if a settled set contains a code point. */
 static bool contains(const struct charset *s, uint32_t cp)
 {
     size_t lo = 0, hi = s->n;
@@ -103,14 +104,15 @@ void charset_fold(struct charset *s)
 {
     if (s->n == 1 && s->v[0].lo == s->v[0].hi && s->v[0].lo < 0x80)
         return fold_ascii(s, s->v[0].lo);
-    enum { CASED_END = 0x1e944 }; /* no code point from here on has a case (Unicode 15) */
+    /* no code point from here on has a case (Unicode 15) */
+    enum { CASED_END = 0x1e944 };
     charset_settle(s);
     struct charset more = {0};
     for (uint32_t cp = 'A'; cp < CASED_END; cp++) {
         uint32_t lower = (uint32_t)utf8proc_tolower((int32_t)cp);
         uint32_t upper = (uint32_t)utf8proc_toupper((int32_t)cp);
         if ((lower == cp && upper == cp) || cp == 0x130 || cp == 0x131)
-            continue; /* dotted I and dotless i have other cases only in Turkish */
+            continue; /* dotted I and dotless i have other cases in Turkish only */
         if (contains(s, cp) || contains(s, lower) || contains(s, upper)) {
             charset_add(&more, cp, cp);
             charset_add(&more, lower, lower);
@@ -126,7 +128,8 @@ void charset_fold(struct charset *s)
 
 static const struct {
     const char *name,
-        *code; /* one letter: all categories whose code begins with it; "": all categories */
+        /* static; code: code or first letter of the categories; "": all categories */
+        *code;
 } CATEGORY[] = {
     {"Any", ""},
     {"Letter", "L"},

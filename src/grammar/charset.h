@@ -9,15 +9,15 @@ enum { CODE_POINT_MAX = 0x10ffff };
 struct charset {
     struct char_range {
         uint32_t lo, hi;
-    } * v; /* owned; unsorted until charset_settle */
+    } * v; /* owned; ranges, unsorted until charset_settle */
     size_t n, cap;
-    bool failed; /* out of memory; sticky */
+    bool failed; /* true after memory is exhausted; never cleared */
 };
 
-/* The code points of each general category of Unicode, found in one search at the first use.
- * Zeroed: not searched yet. */
+/* Code points of each general category of Unicode, found in one search at the first use. Zeroed:
+ * not searched yet. */
 struct categories {
-    struct charset of[30]; /* by utf8proc_category_t */
+    struct charset of[30]; /* sets of code points by utf8proc_category_t */
     bool known;
 };
 void categories_deinit(struct categories *c);
@@ -31,10 +31,10 @@ void charset_invert(struct charset *s); /* Invert the set, and settle it. */
 void charset_intersect(struct charset *s, const struct charset *other);
 /* Add the other cases of every letter (simple case mapping). */
 void charset_fold(struct charset *s);
-/* Add the code points of a Unicode general category ("L", "Lu", "Letter" ...). Returns false if the
+/* Add the code points of a Unicode general category ("L", "Lu", "Letter" ...). Return false if the
  * category does not exist. */
 bool charset_add_category(struct charset *s, struct categories *c, const char *name, size_t n);
-/* Add the characters of \d, \w or \s (by the letter); c may be NULL if not `unicode`. */
+/* Add the characters of \d, \w or \s (by the letter); c may be NULL if `unicode` is false. */
 void charset_add_class(struct charset *s, struct categories *c, char letter, bool unicode);
 uint32_t charset_expr(
     struct charset *s,

@@ -1,8 +1,9 @@
 /* decimal.c - exact decimal numbers and the languages of numbers that compare with them; see
  * decimal.h.
  *
- * The numbers above a bound are a regular language. They have more digits before the point, or as
- * many digits and a greater one at the first difference. Negative numbers mirror positive ones. */
+ * The numbers above a bound are a regular language. They have more digits before the point than the
+ * bound, or as many digits and a greater digit at the first difference. Negative numbers mirror
+ * positive ones. */
 #include "decimal.h"
 
 #include <stdio.h>
@@ -19,8 +20,7 @@ static bool put_digit(char *to, int *n, char c)
 }
 
 /* Set the digits of d, with the point after n_before of the n digits. n_before may be outside of
- * [0, n]: zeros fill the gap. Zeros at both ends are removed. Returns false if d has too many
- * digits. */
+ * [0, n]: zeros fill the gap. Remove zeros at both ends. Return false if d has too many digits. */
 static bool place_point(struct decimal *d, const char *digit, int n, int n_before)
 {
     bool ok = true;
@@ -187,7 +187,7 @@ static uint32_t plain_equal(struct exprs *x, const struct decimal *d)
 static uint32_t fraction_above(struct exprs *x, const char *f, int n, bool or_equal)
 {
     uint32_t some = digits(x, 1, EXPR_INF);
-    if (n == 0) /* f is zero: any digits are at least f, digits except zeros are above */
+    if (n == 0) /* all digits are at least f = 0, and all digits but zeros are above f */
         return or_equal ? some : expr_and(x, some, expr_not(x, zeros(x, 0)));
     uint32_t e = EXPR_EMPTY;
     for (int i = n; i > 0; i--) {
@@ -263,7 +263,7 @@ uint32_t number_above(struct exprs *x, const struct decimal *d, bool or_equal, b
         bool is_zero = d->n_digit + d->n_fraction == 0;
         return is_zero && or_equal ? expr_or(x, e, minus(x, zero(x))) : e;
     }
-    /* above a negative d: all numbers without a sign, and negative ones nearer to zero */
+    /* above a negative d: all numbers without a sign, and negative numbers nearer to zero */
     uint32_t any = all_above(x, &nothing, true, scientific);
     uint32_t below = expr_and(x, any, expr_not(x, all_above(x, d, !or_equal, scientific)));
     return expr_or(x, any, minus(x, below));

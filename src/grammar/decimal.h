@@ -1,4 +1,5 @@
-/* decimal.h - private to grammar: exact decimal numbers and the languages of numbers that compare with them. */
+/* decimal.h - private to grammar: exact decimal numbers and the languages of numbers that
+ * compare with them. */
 #ifndef QUOTH_GRAMMAR_DECIMAL_H
 #define QUOTH_GRAMMAR_DECIMAL_H
 
@@ -6,28 +7,30 @@
 
 enum { DECIMAL_DIGITS_MAX = 400 };
 
-/* +-digits . fraction, without leading zeros before or trailing zeros after the point; zero is "", "". */
+/* Decimal number +-digits . fraction, without leading zeros before or trailing zeros after the
+ * point. Zero is "", "". */
 struct decimal {
     bool negative;
     int n_digit, n_fraction;
     char digit[DECIMAL_DIGITS_MAX], fraction[DECIMAL_DIGITS_MAX];
 };
 
-/* Read a number in JSON's spelling. Returns false if it has too many digits. */
+/* Read a number in JSON's spelling. Return false if the number has too many digits. */
 bool decimal_read(struct decimal *d, const char *text, size_t n);
 
 /* Two spellings of numbers: without an exponent and, if requested, in scientific notation (one
  * digit before the point). */
-uint32_t number_any(struct exprs *x); /* all without an exponent */
+uint32_t number_any(struct exprs *x); /* Return all numbers without an exponent. */
 uint32_t number_scientific(struct exprs *x);
-uint32_t number_integer(struct exprs *x, bool fraction_of_zeros, bool scientific); /* 1, 1.0, 1e0 */
+/* Return the integers in the spelling 1 and, if requested, 1.0 and 1e0. */
+uint32_t number_integer(struct exprs *x, bool fraction_of_zeros, bool scientific);
 uint32_t number_equal(struct exprs *x, const struct decimal *d, bool scientific);
-/* > d, or >= d */
+/* Return the numbers above d, or also equal to it if or_equal. */
 uint32_t number_above(struct exprs *x, const struct decimal *d, bool or_equal, bool scientific);
 /* Return the language of numbers with an exponent, in any spelling. */
 uint32_t number_exponent(struct exprs *x);
-/* Return the multiples of d > 0, without an exponent. EXPR_EMPTY and *too_fine if d has more digits
- * than a divisor can hold. */
+/* Return the multiples of d > 0, without an exponent. Return EXPR_EMPTY and set *too_fine if d has
+ * more digits than a divisor can hold. */
 uint32_t number_multiple(struct exprs *x, const struct decimal *d, bool *too_fine);
 
 #endif

@@ -1,6 +1,6 @@
 /* Goal: each language of numbers accepts exactly the numbers that satisfy its comparison. Method:
- * bounds and numbers in every spelling, compared as doubles, which are exact enough for so few
- * digits. */
+ * compare bounds and numbers in every spelling as doubles. Doubles are exact enough for this number
+ * of digits. */
 #include "decimal.h"
 #include "../../tests/unit.h"
 
@@ -21,7 +21,8 @@ TEST(decimal_intervals)
         double v = strtod(bound[i], NULL);
         uint32_t gt = number_above(&x, &d, false, true), ge = number_above(&x, &d, true, true),
                  eq = number_equal(&x, &d, true);
-        for (int k = -20200; k <= 20200; k += k > -1300 && k < 1300 ? 1 : 97) { /* k: hundredths */
+        /* k: the number in hundredths */
+        for (int k = -20200; k <= 20200; k += k > -1300 && k < 1300 ? 1 : 97) {
             char text[6][40];
             int a = k < 0 ? -k : k;
             const char *sign = k < 0 ? "-" : "";

@@ -3,9 +3,9 @@
  *
  * Invariants:
  *   (1) Two expressions with equal op, a, b and c (or equal operand lists) have one number.
- *   (2) EXPR_EMPTY and EXPR_EPSILON are never operands of CAT. EXPR_EMPTY is no operand of OR, and
- *       the expression of all texts is no operand of AND.
- *   (3) The first operand of CAT is not a CAT.
+ *   (2) EXPR_EMPTY and EXPR_EPSILON are never operands of CAT. EXPR_EMPTY is never an operand of
+ *       OR. The expression of all texts is never an operand of AND.
+ *   (3) The first operand of a CAT is not a CAT.
  *   (4) Operand lists ascend without repetition. So union and intersection are commutative and
  *       idempotent by construction.
  *   (5) No two operands of an OR begin with the same byte set, down to FACTOR_DEPTH_MAX bytes.
@@ -118,8 +118,8 @@ static bool grow_exprs(struct exprs *x)
     return true;
 }
 
-/* Return the number of e; a new one if there is none yet. The list of an OR or AND must be the
- * last of x->list. It is removed if the expression exists. */
+/* Return the number of e. Make a new number if e is new. The list of an OR or AND must be the last
+ * list of x->list. Remove that list if the expression exists. */
 uint32_t expr_make(struct exprs *x, struct expr e)
 {
     if (!expr_spend(x, has_list(&e) ? 1 + e.b / 4 : 1)) return EXPR_EMPTY;
@@ -139,7 +139,7 @@ uint32_t expr_make(struct exprs *x, struct expr e)
 
 /* ---- leaves ---- */
 
-/* Return the slot of a byte set, or the free slot for it. */
+/* Return the slot of a byte set, or the free slot for a new set. */
 static uint32_t *set_slot_of(const struct exprs *x, const struct byteset *s)
 {
     uint32_t mask = x->n_set_slot - 1, at = (uint32_t)hash_bytes(s, sizeof *s, 0) & mask;
@@ -233,7 +233,8 @@ uint32_t expr_rep(struct exprs *x, uint32_t a, uint32_t min, uint32_t max)
     if (min == 1 && max == 1) return a;
     const struct expr *e = &x->e[a];
     if (e->op == EX_REP && e->b == 0 && e->c == EXPR_INF) return a; /* (p*){m,n} = p* if n > 0 */
-    if (e->nullable) min = 0;                                       /* equal, with fewer states */
+    /* equal expressions, but fewer states with min 0 */
+    if (e->nullable) min = 0;
     return expr_make(
         x,
         (struct expr){
@@ -247,7 +248,7 @@ uint32_t expr_not(struct exprs *x, uint32_t a)
     return expr_make(x, (struct expr){.op = EX_NOT, .nullable = !x->e[a].nullable, .a = a});
 }
 
-/* Return true if e is the complement of nothing: all texts. */
+/* Return true if e is the complement of EXPR_EMPTY, the expression of all texts. */
 static bool is_universal(const struct exprs *x, uint32_t e)
 {
     return x->e[e].op == EX_NOT && x->e[e].a == EXPR_EMPTY;
@@ -261,7 +262,7 @@ static int ascending(const void *p, const void *q)
     return (a > b) - (a < b);
 }
 
-/* Push e onto x->work, or its operands if it has the same operator. Return false if memory is
+/* Push e onto x->work, or its operands if its operator is `op`. Return false if memory is
  * exhausted. */
 static bool push_flat(struct exprs *x, enum expr_op op, uint32_t e)
 {
@@ -271,7 +272,7 @@ static bool push_flat(struct exprs *x, enum expr_op op, uint32_t e)
     return true;
 }
 
-/* Replace the byte sets in work[mark..] by one: their union or intersection. */
+/* Replace the byte sets in work[mark..] by one set: their union or intersection. */
 static void merge_sets(struct exprs *x, enum expr_op op, size_t mark)
 {
     struct byteset all = {{0}};
@@ -288,11 +289,11 @@ static void merge_sets(struct exprs *x, enum expr_op op, size_t mark)
         n_set++;
     }
     x->work.n = n;
-    if (n_set > 0) vec_push(&x->work, expr_set(x, &all)); /* cannot fail: its room is reserved */
+    if (n_set > 0) vec_push(&x->work, expr_set(x, &all)); /* cannot fail: room is reserved */
 }
 
-/* Sort work[mark..], and remove repetitions and the neutral element. Return true if it contains
- * the absorbing element, which is then the result. */
+/* Sort work[mark..], and remove repetitions and the neutral element. Return true if the operands
+ * contain the absorbing element, which is then the result. */
 static bool normalize(struct exprs *x, enum expr_op op, size_t mark)
 {
     uint32_t *v = x->work.v + mark;
@@ -326,7 +327,7 @@ static uint32_t make_list(struct exprs *x, enum expr_op op, size_t mark)
     return expr_make(x, e);
 }
 
-/* An alternative `whole` = `head` `rest`, where head is a byte set. */
+/* An alternative: whole = head rest. head is a byte set. */
 struct headed {
     uint32_t head, rest, whole;
 };
@@ -352,8 +353,8 @@ static uint32_t join_rests(struct exprs *x, const struct headed *v, size_t n)
     return e;
 }
 
-/* Join the alternatives of work[mark..] that begin with the same byte set. A list of names or
- * values becomes a tree, and its derivative examines only the possible bytes, not every name. */
+/* Join the alternatives of work[mark..] that begin with the same byte set. So a list of names or
+ * values becomes a tree. Its derivative examines only the possible bytes, not every name. */
 static void factor(struct exprs *x, size_t mark)
 {
     size_t n = x->work.n - mark, m = 0, kept = mark;
@@ -371,13 +372,13 @@ static void factor(struct exprs *x, size_t mark)
     for (size_t i = 0, end; v && i < m; i = end) {
         for (end = i; end < m && v[end].head == v[i].head;) end++;
         uint32_t one = join_rests(x, v + i, end - i);
-        vec_push(&x->work, one); /* cannot fail: its room is reserved */
+        vec_push(&x->work, one); /* cannot fail: room is reserved */
     }
     if (!v) expr_fail(x, EXPR_NO_MEMORY);
     if (v != few) free(v);
 }
 
-/* Return the union or intersection of work[mark..], and pop these operands. */
+/* Pop the operands work[mark..]. Return their union or intersection. */
 static uint32_t combine(struct exprs *x, enum expr_op op, size_t mark)
 {
     uint32_t all = op == EX_OR ? EXPR_EMPTY : expr_not(x, EXPR_EMPTY), e = EXPR_EMPTY;
@@ -395,8 +396,7 @@ static uint32_t combine(struct exprs *x, enum expr_op op, size_t mark)
     return x->failed ? EXPR_EMPTY : e;
 }
 
-/* Return the union or intersection of v[0..n), after nested lists of the same operator are
- * flattened. */
+/* Return the union or intersection of v[0..n). Flatten nested lists of the operator first. */
 static uint32_t combine_list(struct exprs *x, enum expr_op op, const uint32_t *v, size_t n)
 {
     if (x->failed) return EXPR_EMPTY;

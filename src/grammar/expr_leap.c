@@ -1,8 +1,8 @@
 /* expr_leap.c - LEAP: times of day with the second 60 as in RFC 3339: HH:MM:60, a fraction, the
  * offset.
  *
- * A leap second is the last second of a day in UTC. So the local time determines the offset: an
- * automaton has 1,440 pairs, and a text reaches one of them.
+ * A leap second is the last second of a day in UTC. So the local time determines the offset. There
+ * are 1,440 pairs of time and offset, and a text reaches one of them.
  *   a  number of bytes read of HH:MM:60, then the stage of the fraction (AT_*)
  *   b  the digits of HHMM read so far, as a decimal number */
 #include "expr.h"
@@ -21,12 +21,12 @@ uint32_t expr_leap(struct exprs *x)
     return state(x, 0, 0);
 }
 
-/* Return the rest of the offset after its first byte, which is `byte`. With this offset HHMM is
- * 23:59 in UTC. EXPR_EMPTY if there is none. */
+/* Return the remaining offset after its first byte, which is `byte`. HHMM with this offset is 23:59
+ * in UTC. EXPR_EMPTY if no offset begins with that byte. */
 static uint32_t offset(struct exprs *x, uint32_t hhmm, uint8_t byte)
 {
     enum { DAY = 24 * 60 };
-    uint32_t east = (hhmm / 100 * 60 + hhmm % 100 + 1) % DAY; /* minutes east of UTC */
+    uint32_t east = (hhmm / 100 * 60 + hhmm % 100 + 1) % DAY; /* offset in minutes east of UTC */
     if ((byte | 32) == 'z') return east == 0 ? EXPR_EPSILON : EXPR_EMPTY;
     if (byte != '+' && byte != '-') return EXPR_EMPTY;
     uint32_t minutes = byte == '+' ? east : (DAY - east) % DAY;
@@ -37,7 +37,8 @@ static uint32_t offset(struct exprs *x, uint32_t hhmm, uint8_t byte)
 
 uint32_t leap_derive(struct exprs *x, const struct expr *e, uint8_t byte)
 {
-    static const char most[] = "29:59:60"; /* maximum of each byte; colons and seconds: its value */
+    /* maximum of each byte; the only value of colons and seconds */
+    static const char most[] = "29:59:60";
     uint32_t at = e->a, digit = (uint32_t)(byte - '0');
     bool is_digit = byte >= '0' && byte <= '9';
     if (at < AT_END && (at == 2 || at >= 5))

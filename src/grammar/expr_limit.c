@@ -1,8 +1,8 @@
 /* expr_limit.c - limits of the work on expressions: bytes, states, time and steps; see expr.h.
  *
  * Time is processor time of the thread, so the rejection of a constraint does not depend on the
- * load of the machine. The clock is read once per STEPS steps, and never for work that needs
- * fewer. Work is counted in these steps, so a limit of work has the same result on every
+ * load of the machine. The clock is read once per STEPS steps. Work with fewer steps never reads
+ * the clock. Work is counted in these steps, so a limit of work has the same result on every
  * machine. */
 #include "expr.h"
 
@@ -16,12 +16,18 @@ static int64_t thread_us(void)
     return time_thread_ns() / 1000;
 }
 
-void exprs_resume(struct exprs *x)
+void exprs_continue(struct exprs *x, int64_t n_done)
 {
     x->n_work = exprs_work(x);
     x->n_step = x->failed ? 0 : STEPS;
     x->us_end = 0;
-    x->work_end = x->limit.n_work_max ? x->n_work + x->limit.n_work_max : 0;
+    x->work_end = x->limit.n_work_max ? x->n_work + x->limit.n_work_max - n_done : 0;
+    if (x->limit.n_work_max && x->work_end < 1) x->work_end = 1; /* 0: no limit */
+}
+
+void exprs_resume(struct exprs *x)
+{
+    exprs_continue(x, 0);
 }
 
 int64_t exprs_work(const struct exprs *x)
@@ -44,6 +50,8 @@ bool exprs_check(struct exprs *x, size_t n)
     x->n_step = STEPS;
     if (x->limit.n_byte_max && exprs_bytes(x) > x->limit.n_byte_max)
         expr_fail(x, EXPR_BYTES);
+    else if (x->limit.grow && !x->limit.grow(x->limit.grow_arg, exprs_bytes(x)))
+        expr_fail(x, EXPR_CROWDED);
     else if (cancelled())
         expr_fail(x, EXPR_CANCELLED);
     else if (x->work_end && x->n_work > x->work_end)
@@ -59,6 +67,7 @@ struct expr_limits exprs_left(struct exprs *x)
 {
     struct expr_limits l = x->limit;
     size_t used = exprs_bytes(x);
+    l.grow = NULL; /* bytes of temporary expressions count as those of x after exprs_adopt */
     if (l.n_byte_max) l.n_byte_max = used + 1 < l.n_byte_max ? l.n_byte_max - used : 1;
     if (l.us_max && x->us_end == 0) x->us_end = thread_us() + l.us_max;
     if (l.us_max) l.us_max = x->us_end - thread_us();
@@ -84,6 +93,8 @@ int exprs_error(const struct exprs *x, struct err *why)
     case EXPR_BYTES:
         return err_set(why, ERR_LIMIT, "too large: more than %zu MiB of memory",
                        x->limit.n_byte_max >> 20);
+    case EXPR_CROWDED:
+        return err_set(why, ERR_BUSY, "the grammars in use hold too much memory; retry later");
     case EXPR_STATES:
         return err_set(why, ERR_LIMIT, "too large: more than %zu states", x->limit.n_row_max);
     case EXPR_TIME:

@@ -1,13 +1,13 @@
-/* Goal: a constraint that costs too much to compile is rejected, and one that costs too much to
- * run fails. The error names the limit. The work ends if the client has disconnected.
- * Method: a small limit of each kind, and a constraint that needs more. */
+/* Goal: a constraint that costs too much to compile is rejected, and a constraint that costs too
+ * much to run fails. The error names the limit. The work ends if the client has disconnected.
+ * Method: set a small limit of each kind, and compile a constraint that needs more. */
 #include "grammar.h"
 #include "base/cancel.h"
 #include "../../tests/unit.h"
 
 #include <string.h>
 
-/* Open a constraint and accept a text. Return the error code of either, and set *e. */
+/* Open a constraint and accept a text. Return the error code of the first failure, and set *e. */
 static int run(enum grammar_kind kind, const char *text, struct grammar_limits limit,
                const char *through, struct err *e)
 {
@@ -45,8 +45,8 @@ TEST(grammar_limits_are_named)
 
 TEST(grammar_limits_hold_while_compiling)
 {
-    /* Exponentially many references, each with its own set of schemas. A schema in a tag counts
-     * towards the limits of the tag. */
+    /* Method: compile exponentially many references, each with a different set of schemas. The
+     * limits of a tag include its schemas. */
     struct buf b = {0};
     struct err e;
     buf_add_text(&b, "{\"$defs\":{\"d0\":{\"type\":\"string\"}");

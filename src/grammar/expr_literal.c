@@ -1,11 +1,11 @@
 /* expr_literal.c - the plain JSON spelling of constant texts: names of members, values of const
  * and enum.
  *
- * STRING(a) accepts every spelling of a text (expr_string.c), but a model needs only one. With
- * one spelling the bytes of a constant are forced, and no letter is written as \u006b.
+ * STRING(a) accepts every spelling of a text (expr_string.c), but a model needs only one. The bytes
+ * of a constant are forced if it has one spelling. No letter is then written as \u006b.
  *
- * Bytes are spelled one by one. So an expression of single bytes, concatenations and
- * alternations is mapped to one of the same form. */
+ * Bytes are spelled one by one. So the spelling of an expression of single bytes, concatenations
+ * and alternations is an expression of the same operators. */
 #include "expr.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static uint32_t spell_byte(struct exprs *x, uint8_t byte)
     return expr_bytes(x, text, 1);
 }
 
-/* Return the spelling of e. EXPR_EMPTY if e has other operators, or is nested too deeply. */
+/* Return the spelling of e. EXPR_EMPTY if e has other operators or too many levels. */
 static uint32_t spell(struct exprs *x, uint32_t e, int depth);
 
 /* Return the spelling of a set of one byte; EXPR_EMPTY for larger sets. */
@@ -39,7 +39,7 @@ static uint32_t spell_set(struct exprs *x, const struct byteset *s)
     return one ? spell_byte(x, first) : EXPR_EMPTY;
 }
 
-/* Return the alternation of the spellings; EXPR_EMPTY if one of the operands has none. */
+/* Return the alternation of the spellings; EXPR_EMPTY if an operand has no plain spelling. */
 static uint32_t spell_or(struct exprs *x, struct expr it, int depth)
 {
     VEC(uint32_t) v = {0};
@@ -55,8 +55,8 @@ static uint32_t spell_or(struct exprs *x, struct expr it, int depth)
     return e;
 }
 
-/* Return the concatenation of the spellings; EXPR_EMPTY if one of the operands has none. A loop,
- * because a concatenation may be as long as a schema. */
+/* Return the concatenation of the spellings; EXPR_EMPTY if an operand has no plain spelling. The
+ * function is a loop, because a concatenation may be as long as a schema. */
 static uint32_t spell_cat(struct exprs *x, uint32_t e, int depth)
 {
     VEC(uint32_t) v = {0};

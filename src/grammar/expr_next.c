@@ -1,9 +1,9 @@
 /* expr_next.c - the lazy automaton of an expression: derivatives, rows of transitions, and the
  * states from which a text is accepted.
  *
- * A row has the transitions of all 256 bytes and is computed at once. Bytes that no operator
- * distinguishes form a class (Owens, Reppy, Turon 2009, section 4.2). One derivative serves a
- * whole class. */
+ * A row has the transitions of all 256 bytes, which are computed together. Bytes that no operator
+ * distinguishes form a class (Owens, Reppy, Turon 2009, section 4.2).
+ * One derivative serves a whole class. */
 #include "expr.h"
 
 #include <stdlib.h>
@@ -16,13 +16,13 @@ bool expr_nullable(const struct exprs *x, uint32_t e)
 
 /* ---- derivatives ---- */
 
-/* Return the derivative of a concatenation p q: p' q, and also q' if p accepts the empty text. A
- * loop, because a chain of concatenations may be long. */
+/* Return the derivative of a concatenation p q. It is p' q, or also q' if p accepts the empty text.
+ * The function is a loop, because a chain of concatenations may be long. */
 static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
 {
     size_t mark = x->work.n;
     bool more = true;
-    while (more && !x->failed) { /* one operand of the chain for each round */
+    while (more && !x->failed) { /* a round for each operand of the chain */
         bool cat = x->e[e].op == EX_CAT;
         uint32_t head = cat ? x->e[e].a : e, rest = cat ? x->e[e].b : EXPR_EPSILON;
         uint32_t d = expr_cat(x, expr_derive(x, head, byte), rest);
@@ -43,8 +43,8 @@ static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
     return d;
 }
 
-/* Return the derivative of an alternation or intersection: the same operator over the
- * derivatives of its operands. */
+/* Return the derivative of an alternation or intersection: its operator over the derivatives of its
+ * operands. */
 static uint32_t derive_list(struct exprs *x, uint32_t e, uint8_t byte)
 {
     enum expr_op op = x->e[e].op;
@@ -66,7 +66,7 @@ static uint32_t derive_list(struct exprs *x, uint32_t e, uint8_t byte)
     return d;
 }
 
-/* Return the derivative of a repetition: that of one more operand, then the rest of the
+/* Return the derivative of a repetition: the derivative of one operand, then the remaining
  * repetitions. */
 static uint32_t derive_rep(struct exprs *x, const struct expr *e, uint8_t byte)
 {
@@ -95,8 +95,10 @@ static uint32_t derive_multiple(struct exprs *x, const struct expr *e, uint8_t b
         return expr_make(x, next);
     }
     if (byte < '0' || byte > '9') return EXPR_EMPTY;
-    uint32_t n_fraction = e->c < 2 ? 0 : e->c - 1; /* fractional digits, this one included */
-    if (n_fraction > d->scale) {                   /* finer than any multiple: only zeros */
+    /* number of fractional digits, this digit included */
+    uint32_t n_fraction = e->c < 2 ? 0 : e->c - 1;
+    /* only zeros may follow, because these digits are finer than the divisor */
+    if (n_fraction > d->scale) {
         next.nullable = is_multiple(d, e->b, 0);
         next.c = d->scale + 3;
         return byte == '0' ? expr_make(x, next) : EXPR_EMPTY;
@@ -109,7 +111,7 @@ static uint32_t derive_multiple(struct exprs *x, const struct expr *e, uint8_t b
 
 static uint32_t derive(struct exprs *x, uint32_t e, uint8_t byte)
 {
-    const struct expr it = x->e[e]; /* a copy, because expr_make may move x->e */
+    const struct expr it = x->e[e]; /* copy, because expr_make may move x->e */
     switch ((enum expr_op)it.op) {
     case EX_SET:
         return byteset_has(&x->set.v[it.a], byte) ? EXPR_EPSILON : EXPR_EMPTY;
@@ -140,7 +142,7 @@ static uint32_t derive(struct exprs *x, uint32_t e, uint8_t byte)
     return EXPR_EMPTY;
 }
 
-/* Return the derivative of e by a byte. It is computed once per generation of the memo, because
+/* Return the derivative of e by a byte. Compute it once per generation of the memo, because
  * expressions share operands. */
 uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte)
 {
@@ -155,13 +157,20 @@ uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte)
 
 /* ---- classes of bytes ---- */
 
-/* A partition of the 256 bytes into n classes. */
+/* Partition of the 256 bytes into n classes. */
 struct classes {
     struct byteset v[256];
     int n;
 };
 
-/* Split each class into its bytes in s and those outside of s. */
+static int byteset_count(const struct byteset *s)
+{
+    int n = 0;
+    for (int w = 0; w < 4; w++) n += __builtin_popcountll(s->w[w]);
+    return n;
+}
+
+/* Split each class into its bytes in s and its bytes outside of s. */
 static void split(struct classes *c, const struct byteset *s)
 {
     for (int i = 0, n = c->n; i < n; i++) {
@@ -248,7 +257,7 @@ static uint32_t derive_class(struct exprs *x, uint32_t e, const struct classes *
     return expr_derive(x, e, byteset_first(&c->v[k]));
 }
 
-/* Count one more state. Return false if a limit is reached. */
+/* Count another state with a row. Return false if a limit is reached. */
 static bool count_row(struct exprs *x)
 {
     if (x->limit.n_row_max && x->n_row >= x->limit.n_row_max)
@@ -257,17 +266,44 @@ static bool count_row(struct exprs *x)
     return expr_spend(x, 20);
 }
 
-/* Store the row of e: next[k] for each byte of class k. Return it, NULL after a failure. */
+/* Store the row of e: next[k] for each byte of class k. Return the row; NULL after a failure. Most
+ * bytes belong to the largest class, so its successor is stored for all bytes first. */
 static const uint32_t *keep_row(struct exprs *x, uint32_t e, const struct classes *c,
                                 const uint32_t *next)
 {
     uint32_t *row = x->failed ? NULL : arena_push(&x->arena, 256 * sizeof *row, 64);
     if (!row) return expr_fail(x, x->arena.limited ? EXPR_BYTES : EXPR_NO_MEMORY), NULL;
+    int most = 0, n_most = 0;
+    for (int k = 0; k < c->n; k++) {
+        int n = byteset_count(&c->v[k]);
+        if (n > n_most) most = k, n_most = n;
+    }
+    for (int b = 0; b < 256; b++) row[b] = next[most];
     for (int k = 0; k < c->n; k++)
-        for (int w = 0; w < 4; w++)
+        for (int w = 0; w < 4 && k != most; w++)
             for (uint64_t bits = c->v[k].w[w]; bits; bits &= bits - 1)
                 row[64 * w + __builtin_ctzll(bits)] = next[k];
     return x->e[e].row = row;
+}
+
+/* Return true if e repeats any character, as the limit of a string's length does. */
+static bool is_length(const struct exprs *x, uint32_t e)
+{
+    return x->e[e].op == EX_REP && x->e[e].a == x->any_char;
+}
+
+/* Compute the row of the pattern of e if e is a string of limited length. The states of e differ
+ * after each character, but those of the pattern do not.
+ * So a row of the pattern serves many states of e. */
+static void row_of_pattern(struct exprs *x, uint32_t e)
+{
+    if (x->e[e].op == EX_CAT) e = x->e[e].a;
+    if (x->e[e].op == EX_STRING) e = x->e[e].a;
+    if (x->e[e].op != EX_AND || x->e[e].b != 2) return;
+    const uint32_t *v = x->list.v + x->e[e].a;
+    uint32_t a = v[0], b = v[1];
+    if (is_length(x, a)) expr_row(x, b);
+    if (is_length(x, b)) expr_row(x, a);
 }
 
 const uint32_t *expr_row(struct exprs *x, uint32_t e)
@@ -275,6 +311,7 @@ const uint32_t *expr_row(struct exprs *x, uint32_t e)
     struct classes c;
     uint32_t next[256];
     if (x->e[e].row || x->failed) return x->failed ? NULL : x->e[e].row;
+    row_of_pattern(x, e);
     if (!count_row(x)) return NULL;
     classes_of(x, e, &c);
     for (int k = 0; k < c.n; k++) next[k] = derive_class(x, e, &c, k);
@@ -289,8 +326,8 @@ uint32_t expr_next(struct exprs *x, uint32_t e, uint8_t byte)
 
 /* ---- states from which a text is accepted ---- */
 
-/* Return ALIVE_YES or ALIVE_NO if the known states of the operands decide it; else
- * ALIVE_UNKNOWN. No search is done. */
+/* Return ALIVE_YES or ALIVE_NO if the known states of the operands determine the result, else
+ * ALIVE_UNKNOWN. Do not search. */
 static int alive_of_list(struct exprs *x, const struct expr *e)
 {
     int all = e->op == EX_OR ? ALIVE_NO : ALIVE_UNKNOWN;
@@ -306,11 +343,11 @@ static int alive_of_list(struct exprs *x, const struct expr *e)
 
 /* A depth-first search over states. Arrays v and from are parallel. */
 struct search {
-    /* states found, in this order */
+    /* states in the order in which the search found them */
     VEC(uint32_t) v;
-    /* for each of v: index of the state that it was reached from */
+    /* for each state of v: index of the state from which it was reached */
     VEC(uint32_t) from;
-    /* indexes of states whose successors are not examined yet: a stack */
+    /* stack of the indexes of states whose successors are not examined yet */
     VEC(uint32_t) due;
 };
 
@@ -332,8 +369,9 @@ static bool is_goal(struct exprs *x, uint32_t e)
     return it->op != EX_AND && it->op != EX_NOT && it->op != EX_MULTIPLE && expr_alive(x, e);
 }
 
-/* Store the result of a search and free it. If it has found a goal, the states on the path to
- * v[last] are alive. If it is complete without one, no reached state is. */
+/* Store the result of a search and free it. The states on the path to v[last] are alive if the
+ * search found a goal. No reached state is alive
+ * if the search examined all states without a goal. */
 static void search_end(struct exprs *x, struct search *s, bool found, uint32_t last)
 {
     if (found)
@@ -341,26 +379,26 @@ static void search_end(struct exprs *x, struct search *s, bool found, uint32_t l
             x->e[s->v.v[i]].alive = ALIVE_YES;
             if (i == 0) break;
         }
-    else if (!x->failed) /* the search was exhaustive */
+    else if (!x->failed) /* the search has examined all reachable states */
         for (size_t i = 0; i < s->v.n; i++) x->e[s->v.v[i]].alive = ALIVE_NO;
     vec_deinit(&s->v);
     vec_deinit(&s->from);
     vec_deinit(&s->due);
 }
 
-/* Return true if state d, reached from v[from], is a goal. Otherwise add it to the search if it
- * is new. `now` is the generation of this search. */
+/* Return true if state d, reached from v[from], is a goal. Otherwise add d to the search if it is
+ * new. `now` is the generation of this search. */
 static bool look(struct exprs *x, struct search *s, uint32_t now, uint32_t d, uint32_t from)
 {
     if (d == EXPR_EMPTY || x->e[d].alive == ALIVE_NO || x->seen[d] == now) return false;
     bool goal = is_goal(x, d);
-    x->seen_now = now; /* is_goal may have begun other generations */
+    x->seen_now = now; /* is_goal may have started other generations */
     if (!goal && x->e[d].alive != ALIVE_NO) reach(x, s, d, from);
     return goal;
 }
 
-/* Return true if a successor of v[i] is a goal; stop at the first. A missing row is computed on
- * the way, and stored if it is complete. */
+/* Return true if a successor of v[i] is a goal; stop at the first goal. Compute a missing row on
+ * the way, and store it if it is complete. */
 static bool look_behind(struct exprs *x, struct search *s, uint32_t now, uint32_t i)
 {
     struct classes c;
@@ -401,7 +439,7 @@ static bool decide(struct exprs *x, uint32_t e)
     const struct expr it = x->e[e];
     if (it.nullable) return true;
     switch ((enum expr_op)it.op) {
-    case EX_CAT: /* a loop, because a chain may be long */
+    case EX_CAT: /* this case is a loop, because a chain may be long */
         while (x->e[e].op == EX_CAT && x->e[e].alive == ALIVE_UNKNOWN) {
             if (!expr_alive(x, x->e[e].a)) return false;
             e = x->e[e].b;
@@ -411,14 +449,16 @@ static bool decide(struct exprs *x, uint32_t e)
         for (uint32_t i = 0; i < it.b; i++)
             if (expr_alive(x, x->list.v[it.a + i])) return true;
         return false;
-    case EX_REP: /* not nullable, so at least one operand is needed */
+    case EX_REP: /* the expression is not nullable, so at least one operand is needed */
     case EX_STRING:
         return expr_alive(x, it.a);
     case EX_ESCAPE:
     case EX_HEX:
         return string_alive(x, &it);
-    default:
+    case EX_AND:
         return alive_of_list(x, &it) != ALIVE_NO && search(x, e);
+    default:
+        return search(x, e);
     }
 }
 
@@ -436,7 +476,7 @@ bool expr_matches(struct exprs *x, uint32_t e, const void *text, size_t n)
 {
     const uint8_t *b = text;
     for (size_t i = 0; i < n && e != EXPR_EMPTY; i++) {
-        x->memo_now++; /* a derivative, not a row: only one byte is needed */
+        x->memo_now++; /* use a derivative, not a row, because only one byte is needed */
         e = expr_derive(x, e, b[i]);
     }
     return !x->failed && expr_nullable(x, e);
@@ -472,10 +512,9 @@ bool expr_tags(const struct exprs *x, uint32_t e, struct tags *out)
 static bool add_reach(struct exprs *x, uint32_t e, struct tags *out);
 
 /* Add the tags of the texts `head rest`, whose first character an ESCAPE or HEX `state` is
- * spelling.
- * Each alternative of `rest` is checked alone, because the digits read so far may exclude its
- * first character. Factoring (expr.c) can put alternatives within a character, so its first
- * bytes move to `head`: n_head of them, at most 3. */
+ * spelling. Each alternative of `rest` is checked alone, because the digits read so far may exclude
+ * its first character. Factoring (expr.c) can put alternatives within a character. So the
+ * character's first n_head bytes, at most 3, move to `head`. */
 static bool reach_escaped(struct exprs *x, const struct expr *state, uint32_t head, uint32_t rest,
                           int n_head, struct tags *out)
 {
@@ -503,7 +542,7 @@ static bool add_reach(struct exprs *x, uint32_t e, struct tags *out)
     switch ((enum expr_op)it.op) {
     case EX_TAG:
         return add_tag(out, it.a);
-    case EX_CAT: /* its first operand matches no text */
+    case EX_CAT: /* the first operand matches no text */
         return true;
     case EX_STRING:
         return add_reach(x, it.a, out);

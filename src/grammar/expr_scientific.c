@@ -1,11 +1,11 @@
 /* expr_scientific.c - numbers in scientific notation, as programs write them (1e-06, 2.5E+20):
  * one digit except 0, a fraction, an exponent.
  *
- *   INTEGER: d . ddd e k, whose value is an integer
+ *   INTEGER: d . ddd e k with an integer value
  *
  * The state within a mantissa is the number of fractional digits and of zeros at their end. They
- * determine the minimum exponent of an integer. The number of digits is limited, so there are
- * few states.
+ * determine the minimum exponent of an integer. There are few states, because the number of digits
+ * is limited.
  *   a  stage
  *   b  zeros at the end of the fraction
  *   c  fractional digits */
@@ -24,7 +24,7 @@ static uint32_t byte(struct exprs *x, char c)
     return expr_range(x, (uint8_t)c, (uint8_t)c);
 }
 
-/* Return the natural numbers in [lo, 999], without leading zeros. EXPR_EMPTY if there is none. */
+/* Return the natural numbers in [lo, 999], without leading zeros. EXPR_EMPTY if there are none. */
 static uint32_t at_least(struct exprs *x, int lo)
 {
     if (lo > EXPONENT_MAX) return EXPR_EMPTY;
@@ -33,7 +33,9 @@ static uint32_t at_least(struct exprs *x, int lo)
     int n = lo >= 100 ? 3 : lo >= 10 ? 2 : 1;
     uint32_t e = EXPR_EPSILON;
     for (int i = 0; i < n;
-         i++, lo /= 10) { /* from the last digit on: equal so far, or greater at this digit */
+         /* visit the digits from the last one:
+          * the number is equal before this digit, or greater at it */
+         i++, lo /= 10) {
         int d = '0' + lo % 10;
         e = expr_cat(x, byte(x, (char)d), e);
         if (d < '9')

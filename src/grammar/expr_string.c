@@ -4,20 +4,24 @@
  *   STRING(a) --\--> ESCAPE(a) --u--> HEX(a) 0..3 digits --> STRING(a after the character)
  *                                       | high surrogate: \ u and four more digits
  *
- * RFC 8259, section 7. A lone surrogate is not a character and is rejected. The automaton of a
- * decides whether HEX(a) can still become a character of a: it is searched for the range of
- * characters that the digits allow. So the 65,536 spellings are not tried. */
+ * RFC 8259, section 7. A lone surrogate is not a character and is rejected. HEX(a) is dropped if it
+ * can no longer become a character of a. This test searches the automaton of a for the range of
+ * characters that the digits allow. So it does not try all 65,536 spellings. */
 #include "expr.h"
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
 
 /* Stages of HEX, in the upper half of b: the number of digits of the first \u; then the \, the u
- * and the digits of the second one. */
+ * and the digits of the second \u. */
 enum { STAGE_BACKSLASH = 4, STAGE_U = 5, STAGE_LOW = 6 };
 
-/* Return the state `op` of operand a; EXPR_EMPTY if a is. */
+/* Flag in c of all states: the escape \/ is not permitted. */
+enum { NO_SOLIDUS = 1 << 16 };
+
+/* Return the state `op` of operand a; EXPR_EMPTY if a is EXPR_EMPTY. */
 static uint32_t make(struct exprs *x, enum expr_op op, uint32_t a, uint32_t b, uint32_t c)
 {
     if (a == EXPR_EMPTY) return EXPR_EMPTY;
@@ -30,43 +34,48 @@ uint32_t expr_string(struct exprs *x, uint32_t a)
     return x->failed ? EXPR_EMPTY : make(x, EX_STRING, a, 0, 0);
 }
 
-/* Return STRING(derivative of a by the bytes of a character). */
-static uint32_t after_char(struct exprs *x, uint32_t a, uint32_t cp)
+uint32_t expr_string_python(struct exprs *x, uint32_t a)
 {
+    return x->failed ? EXPR_EMPTY : make(x, EX_STRING, a, 0, NO_SOLIDUS);
+}
+
+uint32_t expr_string_like(struct exprs *x, const struct expr *e, uint32_t a)
+{
+    return e->c & NO_SOLIDUS ? expr_string_python(x, a) : expr_string(x, a);
+}
+
+/* Return STRING(derivative of the operand of e by the bytes of a character). */
+static uint32_t after_char(struct exprs *x, const struct expr *e, uint32_t cp)
+{
+    uint32_t a = e->a, flag = e->c & NO_SOLIDUS;
     char bytes[4];
     int n = utf8_encode(bytes, cp);
     for (int i = 0; i < n && a != EXPR_EMPTY; i++) a = expr_derive(x, a, (uint8_t)bytes[i]);
-    return make(x, EX_STRING, a, 0, 0);
+    return make(x, EX_STRING, a, 0, flag);
 }
 
-static uint32_t derive_escape(struct exprs *x, uint32_t a, uint8_t byte)
+static uint32_t derive_escape(struct exprs *x, const struct expr *e, uint8_t byte)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    if (byte == 'u') return make(x, EX_HEX, a, 0, 0);
+    if (byte == 'u') return make(x, EX_HEX, e->a, 0, e->c);
+    if (byte == '/' && e->c & NO_SOLIDUS) return EXPR_EMPTY;
     for (int i = 0; from[i]; i++)
-        if ((uint8_t)from[i] == byte) return after_char(x, a, (uint8_t)to[i]);
+        if ((uint8_t)from[i] == byte) return after_char(x, e, (uint8_t)to[i]);
     return EXPR_EMPTY;
-}
-
-/* Return the value of a hexadecimal digit; -1 if it is none. */
-static int hex_value(uint8_t c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    c |= 32;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* Return the state after the last of four digits. A high surrogate requires a second \u. */
 static uint32_t hex_end(struct exprs *x, const struct expr *e, uint32_t value)
 {
-    if (e->c) {
+    uint32_t high = e->c & 0xffff;
+    if (high) {
         if (value < 0xdc00 || value > 0xdfff) return EXPR_EMPTY;
-        return after_char(x, e->a, 0x10000 + ((e->c - 0xd800) << 10) + (value - 0xdc00));
+        return after_char(x, e, 0x10000 + ((high - 0xd800) << 10) + (value - 0xdc00));
     }
     if (value >= 0xd800 && value < 0xdc00)
-        return make(x, EX_HEX, e->a, STAGE_BACKSLASH << 16, value);
+        return make(x, EX_HEX, e->a, STAGE_BACKSLASH << 16, e->c | value);
     if (value >= 0xdc00 && value < 0xe000) return EXPR_EMPTY;
-    return after_char(x, e->a, value);
+    return after_char(x, e, value);
 }
 
 static uint32_t derive_hex(struct exprs *x, const struct expr *e, uint8_t byte)
@@ -76,7 +85,7 @@ static uint32_t derive_hex(struct exprs *x, const struct expr *e, uint8_t byte)
         if (byte != (stage == STAGE_U ? 'u' : '\\')) return EXPR_EMPTY;
         return make(x, EX_HEX, e->a, (stage + 1) << 16, e->c);
     }
-    int digit = hex_value(byte);
+    int digit = hex_digit((char)byte);
     if (digit < 0) return EXPR_EMPTY;
     uint32_t value = (e->b & 0xffff) << 4 | (uint32_t)digit;
     if (stage == 3 || stage == STAGE_LOW + 3) return hex_end(x, e, value);
@@ -99,15 +108,15 @@ uint32_t string_derive(struct exprs *x, const struct expr *e, uint8_t byte)
 {
     uint32_t d = EXPR_EMPTY;
     if (e->op == EX_ESCAPE)
-        d = derive_escape(x, e->a, byte);
+        d = derive_escape(x, e, byte);
     else if (e->op == EX_HEX)
         d = derive_hex(x, e, byte);
     else if (byte == '\\')
-        d = make(x, EX_ESCAPE, e->a, 0, 0);
+        d = make(x, EX_ESCAPE, e->a, 0, e->c);
     else if (byte == '"')
         return close_quote(x, e->a);
     else if (byte >= ' ')
-        d = make(x, EX_STRING, expr_derive(x, e->a, byte), 0, 0);
+        d = make(x, EX_STRING, expr_derive(x, e->a, byte), 0, e->c);
     /* keep an escape only if it can still become a character of a */
     bool pending = x->e[d].op == EX_ESCAPE || x->e[d].op == EX_HEX;
     return pending && !expr_alive(x, d) ? EXPR_EMPTY : d;
@@ -127,7 +136,8 @@ static bool any_between(struct exprs *x, uint32_t e, const uint8_t *lo, const ui
     static const uint8_t first[3] = {0x80, 0x80, 0x80}, last[3] = {0xbf, 0xbf, 0xbf};
     if (n == 0) return expr_alive(x, e);
     const uint32_t *row = expr_row(x, e);
-    uint32_t refused = EXPR_EMPTY; /* searched with all continuation bytes in vain */
+    /* expression for which the search with all continuation bytes has failed */
+    uint32_t refused = EXPR_EMPTY;
     for (int b = *lo; row && b <= *hi; b++) {
         uint32_t d = row[b];
         if (d == EXPR_EMPTY || d == refused) continue;
@@ -160,7 +170,7 @@ static uint32_t high_to_char(uint32_t high, uint32_t low)
 }
 
 /* Return true if n_left more digits after `value` can spell a first character of a. high: the
- * high surrogate read before, 0 if none. */
+ * preceding high surrogate; 0 if none. */
 static bool hex_alive(struct exprs *x, uint32_t a, uint32_t value, int n_left, uint32_t high)
 {
     uint32_t lo = value << (4 * n_left), hi = lo + (1u << (4 * n_left)) - 1;
@@ -180,7 +190,8 @@ bool string_alive(struct exprs *x, const struct expr *e)
     const struct expr it = *e;
     if (it.op == EX_ESCAPE) return any_in(x, it.a, 0, 0x10ffff); /* \u spells every character */
     uint32_t stage = it.b >> 16;
-    if (stage == STAGE_BACKSLASH || stage == STAGE_U) return hex_alive(x, it.a, 0, 4, it.c);
+    if (stage == STAGE_BACKSLASH || stage == STAGE_U)
+        return hex_alive(x, it.a, 0, 4, it.c & 0xffff);
     int n_read = (int)(stage < 4 ? stage : stage - STAGE_LOW);
-    return hex_alive(x, it.a, it.b & 0xffff, 4 - n_read, it.c);
+    return hex_alive(x, it.a, it.b & 0xffff, 4 - n_read, it.c & 0xffff);
 }

@@ -1,6 +1,6 @@
 /* Goal: expressions match the right texts, no dead state of their automata is reported as alive,
  * and JSON strings are matched in every spelling.
- * Method: fixed cases; random expressions compared with a backtracking matcher. */
+ * Method: check fixed cases, and compare random expressions with a backtracking matcher. */
 #include "expr.h"
 #include "base/utf8.h"
 #include "../../tests/unit.h"
@@ -93,6 +93,10 @@ TEST(expr_multiples)
     EXPECT(!matches(&x, seven, "") && !matches(&x, cents, "5.") && matches(&x, seven, "7.0"));
     EXPECT(matches(&x, cents, "5.0") && matches(&x, cents, "0.1"));
     EXPECT(expr_alive(&x, seven) && expr_alive(&x, cents));
+    /* a past bug, which ASan detected: a number's remainder was used as the length of a list */
+    uint32_t e = expr_cat(&x, expr_multiple(&x, (struct divisor){5003, 0}), expr_bytes(&x, "x", 1));
+    for (int i = 0; i < 4; i++) e = expr_next(&x, e, '4');
+    EXPECT(expr_alive(&x, e));
     exprs_close(&x);
 }
 
@@ -174,7 +178,8 @@ static bool slow(int i, const char *t, int n)
             if (slow(d->p, t, k) && slow(d->q, t + k, n - k)) return true;
         return false;
     case '*': {
-        /* reach[k][m]: the first k characters are m pieces; empty pieces may complete min */
+        /* reach[k][m]: true if the first k characters are m pieces;
+         * empty pieces may complete min */
         bool reach[8][8] = {{true}};
         bool empty = slow(d->p, t, 0);
         for (int k = 0; k <= n; k++)

@@ -1,11 +1,11 @@
 /* forced.c - forced spans, as bytes and as tokens (jump-forward), and the masks of many
  * sequences; see grammar.h.
  *
- * Which tokens of a forced span F can later text X change? In the tokens of F X, at most one
- * token crosses the end of F. It begins at some s where F[s..] is a prefix of a token of the
- * vocabulary; if none crosses, s = |F|. Text before a border of tokens is encoded as if it were
- * alone, so the tokens before s are those of F[0..s). The common prefix of all these encodings
- * is what no later text can change. */
+ * A later text X can change the last tokens of a forced span F. At most one token of F X crosses
+ * the end of F. That token begins at an offset s such that F[s..] is a prefix of a token of the
+ * vocabulary. s is |F| if no token crosses. Text before a token boundary is encoded as if it were
+ * alone. So the tokens before s are those of F[0..s). No later text can change the common prefix of
+ * all these encodings. */
 #include "grammar_in.h"
 
 #include "base/pool.h"
@@ -19,7 +19,7 @@ enum { SPAN_BYTES_MAX = 512, TOKENS_MAX = 1 << 20 };
 
 /* ---- bytes ---- */
 
-/* Return the only byte that may follow; -1 if there are several, or the text may end. */
+/* Return the only byte that may follow; -1 if several bytes may follow or the text may end. */
 static int only_byte(struct machine *m, uint32_t state)
 {
     const struct config c = m->config.v[state];
@@ -61,7 +61,8 @@ static size_t whole_characters(const char *s, size_t n)
     return at;
 }
 
-/* Return true if the tokens have exactly this text. They may not if the tokenizer normalizes. */
+/* Return true if the tokens have exactly this text. Their text may differ if the tokenizer
+ * normalizes. */
 static bool spell(const struct tokenizer *t, const struct ids *ids, const char *s, size_t n)
 {
     size_t at = 0, n_one;
@@ -81,8 +82,8 @@ static size_t common(const struct ids *a, const struct ids *b, size_t n)
     return i;
 }
 
-/* Set *n_settled to the number of first tokens of s[0..n) that no later text changes. ids: the
- * tokens of s[0..n) alone. */
+/* Set *n_settled to the number of first tokens of s[0..n) that no later text changes. ids: tokens
+ * of s[0..n) alone. */
 static int count_settled(const struct grammar_vocab *v, const char *s, size_t n,
                          const struct ids *ids, size_t *n_settled, struct err *e)
 {
@@ -99,8 +100,8 @@ static int count_settled(const struct grammar_vocab *v, const char *s, size_t n,
     return rc;
 }
 
-/* Return the number of first tokens that the grammar accepts as text. It is n unless the
- * vocabulary of masks lacks one of them. */
+/* Return the number of first tokens that the grammar accepts as text. The result is n unless the
+ * vocabulary of masks lacks one of the tokens. */
 static size_t count_taken(struct grammar *g, uint32_t state, const int32_t *id, size_t n)
 {
     size_t i = 0;
@@ -124,8 +125,8 @@ static int tokens_of(struct grammar *g, uint32_t state, const struct buf *span, 
     return rc ? rc : grammar_failure(g, e);
 }
 
-/* Make room for the tokens of a state. Drop all cached tokens if there are too many; they can be
- * computed again. Return false if memory is exhausted. */
+/* Reserve memory for the tokens of a state. Drop all cached tokens if there are too many; they can
+ * be computed again. Return false if memory is exhausted. */
 static bool reserve(struct grammar *g, uint32_t state)
 {
     size_t cap = g->cap_forced;
@@ -143,11 +144,19 @@ static bool reserve(struct grammar *g, uint32_t state)
     return true;
 }
 
-/* Compute and cache the forced tokens at a state. Nothing is cached if the machine is late. */
+/* Set the grammar's failure if memory is exhausted. Return rc. Without the failure, the engine
+ * would report a limit instead of exhausted memory. */
+static int fail_if_memory(struct grammar *g, int rc)
+{
+    if (rc == ERR_MEMORY) expr_fail(&g->m->x, EXPR_NO_MEMORY);
+    return rc;
+}
+
+/* Compute and cache the forced tokens at a state. Cache nothing if the machine is late. */
 static int find_tokens(struct grammar *g, uint32_t state, struct err *e)
 {
     struct buf b = {0};
-    if (!reserve(g, state)) return err_memory(e, "forced tokens", state);
+    if (!reserve(g, state)) return fail_if_memory(g, err_memory(e, "forced tokens", state));
     const size_t first = g->forced_token.n;
     grammar_forced(g, state, &b);
     if (g->m->late) return buf_deinit(&b), 0;
@@ -158,7 +167,7 @@ static int find_tokens(struct grammar *g, uint32_t state, struct err *e)
             (struct forced_span){(uint32_t)first, (int32_t)(g->forced_token.n - first)};
     else
         g->forced_token.n = first;
-    return rc;
+    return fail_if_memory(g, rc);
 }
 
 enum grammar_made grammar_forced_within(struct grammar *g, uint32_t state, int64_t n_work)
@@ -187,12 +196,12 @@ int grammar_forced_tokens(struct grammar *g, uint32_t state, const int32_t **tok
 /* ---- masks of many sequences ---- */
 
 struct fill {
-    struct grammar_job *job;
+    struct grammar_job *job; /* borrowed [n] */
     int n;
 };
 
-/* Fill the masks of all jobs of one grammar in the chunk of the first of them. So each grammar
- * is used by one thread. */
+/* Fill masks in a pool's chunk. The chunk of a grammar's first job fills the masks of all jobs of
+ * that grammar. So only one thread uses a grammar. */
 static void fill_chunk(void *ctx, int chunk, int worker)
 {
     const struct fill *f = ctx;

@@ -1,9 +1,9 @@
-/* Goal: a forced span is the only possible continuation. Its tokens are those that the tokenizer
- * makes of it, whatever text follows. Masks filled on a pool equal masks filled one by one.
- * Method: spans cut from a real text, each forced by a choice of two strings. The following text
- * and other continuations are appended, for the tokenizers in ../shared/data. The other tests
- * use the tokenizer of the bundled model. */
-#include "grammar.h"
+/* Goal: a forced span is the only possible continuation. The tokenizer makes the same tokens of the
+ * span with any following text. Masks filled on a pool equal masks filled one by one. Method: cut
+ * spans from a real text, and force each by a choice of two strings. Append the following text and
+ * other continuations. Use the tokenizers in ../shared/data. The other tests use the tokenizer of
+ * the bundled model. */
+#include "grammar_in.h"
 #include "base/json.h"
 #include "base/pool.h"
 #include "base/rng.h"
@@ -62,8 +62,8 @@ static void check_prefix(const struct tokenizer *t, const struct ids *ids, const
     buf_deinit(&b);
 }
 
-/* Check n_span random spans of a text with one tokenizer. More than half of their tokens must be
- * forced. */
+/* Check n_span random spans of a text with one tokenizer.
+ * More than half of their tokens must be forced. */
 static void check_tokenizer(const char *path, const char *text, size_t n_text, int n_span)
 {
     static const char *const more[] = {" ",        "  x", "\n\n", "'s", "ing", "1", "23",
@@ -87,7 +87,8 @@ static void check_tokenizer(const char *path, const char *text, size_t n_text, i
         struct grammar *g = forcing(text + at, n, v);
         const int32_t *token;
         int n_forced = grammar_forced_tokens(g, grammar_begin(g), &token, &e);
-        EXPECT_INT(grammar_forced_tokens(g, grammar_begin(g), &token, &e), n_forced); /* cached */
+        /* the tokens are cached */
+        EXPECT_INT(grammar_forced_tokens(g, grammar_begin(g), &token, &e), n_forced);
         NEED(n_forced >= 0);
         for (int k = 0; k < n_forced; k++) vec_push(&ids, token[k]);
         NEED_OK(tokenizer_encode(t, text + at, n, ENCODE_CONTINUE, &plain, &e), &e);
@@ -190,7 +191,7 @@ TEST(grammar_tokens_named_by_rules)
 
 enum { N_GRAMMAR = 4, N_JOB = 24 };
 
-/* Accept n random tokens that the masks allow. states[0..n]: the states passed. */
+/* Accept n random tokens that the masks allow. Set states[0..n] to the states on the way. */
 static void wander(struct grammar *g, int n_vocab, uint64_t *mask, uint64_t seed, uint32_t *states,
                    int n)
 {
@@ -251,4 +252,23 @@ TEST(grammar_masks_on_a_pool_are_those_one_by_one)
     pool_close(pool);
     grammar_vocab_close(v);
     tokenizer_close(t);
+}
+
+/* Goal: a grammar near any of its limits is not used for new texts. */
+TEST(grammar_near_its_limits_is_worn)
+{
+    static const char text[] = "root ::= \"(\" root \")\" | \"x\"";
+    struct grammar *g;
+    struct err e = {0};
+    NEED_OK(grammar_open(&g, GRAMMAR_GBNF, text, sizeof text - 1, &(struct grammar_options){0}, &e),
+            &e);
+    struct machine_limits l = g->m->limit;
+    grammar_accept(g, grammar_begin(g), "((((((((", 8, NULL);
+    EXPECT(!grammar_worn(g));
+    g->m->limit.n_config_max = (uint32_t)g->m->config.n + 1;
+    EXPECT(grammar_worn(g));
+    g->m->limit = l;
+    g->m->limit.n_stack_max = (uint32_t)g->m->cell.n + 1;
+    EXPECT(grammar_worn(g));
+    grammar_close(g);
 }

@@ -1,8 +1,9 @@
 /* format.c - JSON Schema's formats as patterns; see format.h.
  *
- * Each pattern is the grammar of the format's RFC, as JSON Schema 2020-12 (Validation, section 7.3)
- * names them. DATE knows the days of each month, and leap years. The length of a whole hostname or
- * email address is not limited. Leap seconds are not in the patterns: expr_leap adds them. */
+ * Each pattern is the grammar of the RFC that JSON Schema 2020-12 (Validation, section 7.3) names
+ * for the format. DATE has the days of each month, with leap years. A host name has at most 253
+ * characters (RFC 1123, 2.1). An email address has at most 254 (RFC 5321, 4.5.3.1.3, without the
+ * brackets of a path). Leap seconds are not in the patterns: expr_leap adds them. */
 #include "format.h"
 
 #include <stddef.h>
@@ -45,7 +46,7 @@
     "*)*|)" QUERY FRAGMENT
 
 static const struct {
-    const char *name, *pattern;
+    const char *name, *pattern; /* static */
 } FORMAT[] = {
     {"date-time", "^" DATE "[tT]" TIME ZONE "$"},
     {"date", "^" DATE "$"},
@@ -70,6 +71,12 @@ const char *format_before_time(const char *name)
 {
     if (strcmp(name, "date-time") == 0) return DATE "[tT]";
     return strcmp(name, "time") == 0 ? "" : NULL;
+}
+
+uint32_t format_length(const char *name)
+{
+    if (strcmp(name, "hostname") == 0) return 253;
+    return strcmp(name, "email") == 0 ? 254 : 0;
 }
 
 const char *format_pattern(const char *name)

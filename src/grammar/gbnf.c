@@ -10,6 +10,7 @@
  * space. # begins a comment up to the end of the line. */
 #include "gbnf.h"
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "charset.h"
 
@@ -18,6 +19,7 @@
 
 enum { DEPTH_MAX = 200, REPEAT_MAX = 10000, RULE_REPEAT_MAX = 2000 };
 
+/* Pointers are borrowed. */
 struct parser {
     struct cfg *g;
     const char *s;
@@ -48,7 +50,7 @@ static char peek(const struct parser *p)
     return p->at < p->n ? p->s[p->at] : 0;
 }
 
-/* Skip white space and comments; line ends only if `lines`. */
+/* Skip white space and comments; skip line ends only if `lines`. */
 static void skip_space(struct parser *p, bool lines)
 {
     for (; p->at < p->n; p->at++) {
@@ -62,7 +64,7 @@ static void skip_space(struct parser *p, bool lines)
     }
 }
 
-/* Read a text if it is next. Return whether it was. */
+/* Read a text if it is next. Return true if it was next. */
 static bool take(struct parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -75,11 +77,9 @@ static bool take(struct parser *p, const char *text)
 static int read_hex(struct parser *p, int n, uint32_t *cp)
 {
     for (*cp = 0; n > 0; n--, p->at++) {
-        char c = peek(p), low = (char)(c | 32);
-        bool digit = c >= '0' && c <= '9';
-        if (!digit && (low < 'a' || low > 'f'))
-            return fail(p, ERR_FORMAT, "expected hexadecimal digits");
-        *cp = *cp << 4 | (uint32_t)(digit ? c - '0' : low - 'a' + 10);
+        int digit = hex_digit(peek(p));
+        if (digit < 0) return fail(p, ERR_FORMAT, "expected hexadecimal digits");
+        *cp = *cp << 4 | (uint32_t)digit;
     }
     return *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "code point out of range") : 0;
 }
@@ -108,7 +108,7 @@ static int read_char(struct parser *p, uint32_t *cp)
 
 static int parse_either(struct parser *p, struct part *out);
 
-/* Parse a text after its opening quote, through the closing one. */
+/* Parse a text after its opening quote, through the closing quote. */
 static int parse_text(struct parser *p, struct part *out)
 {
     struct exprs *x = &p->g->m.x;
@@ -211,8 +211,8 @@ static int parse_atom(struct parser *p, struct part *out)
 
 /* ---- repetition, sequence, choice ---- */
 
-/* Read a number. Return false if there is none. A number above REPEAT_MAX stays above it, but is
- * not exact. */
+/* Read a number. Return false if no digit is next. A number above REPEAT_MAX remains above
+ * REPEAT_MAX, but is not exact. */
 static bool read_number(struct parser *p, uint32_t *x)
 {
     size_t from = p->at;
@@ -261,7 +261,7 @@ static int parse_repeated(struct parser *p, struct part *out)
     return rc;
 }
 
-/* Return whether a rule begins here: a name and ::=. */
+/* Return true if a name and ::= follow, because a rule begins there. */
 static bool at_rule(const struct parser *p)
 {
     size_t i = p->at;
@@ -271,8 +271,8 @@ static bool at_rule(const struct parser *p)
     return p->n - i >= 3 && memcmp(p->s + i, "::=", 3) == 0;
 }
 
-/* Move to the next part of a sequence. Return false at the end of the sequence. Line ends before a
- * part are skipped; llama.cpp allows them only in parentheses, after ::= and after |. */
+/* Move to the next part of a sequence. Return false at the end of the sequence. Skip line ends
+ * before a part; llama.cpp allows these only in parentheses, after ::= and after |. */
 static bool at_part(struct parser *p)
 {
     size_t before = p->at;
@@ -313,7 +313,7 @@ static int parse_either(struct parser *p, struct part *out)
     return rc;
 }
 
-/* Return the error of the expressions made so far, 0 if none. */
+/* Return the error of the expressions made so far; 0 if none. */
 static int check_limits(const struct parser *p)
 {
     struct err why;
@@ -361,7 +361,7 @@ int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, con
 int gbnf_parse(struct cfg *g, const char *text, size_t n, token_id_fn *token, const void *arg,
                struct err *e)
 {
-    uint32_t root; /* number 0, the start of a cfg */
+    uint32_t root; /* root: rule number 0, the start of a cfg */
     int rc = gbnf_read(g, text, n, token, arg, &root, e);
     return rc ? rc : cfg_finish(g, e);
 }

@@ -1,7 +1,8 @@
-/* Goal: GBNF grammars accept and reject the texts of llama.cpp's own tests. Method: cases by hand;
- * llama.cpp's cases and grammars in ../shared/data. */
+/* Goal: GBNF grammars accept and reject the texts of llama.cpp's own tests. Method: check
+ * handwritten cases, and llama.cpp's cases and grammars in ../shared/data. */
 #include "gbnf.h"
 #include "base/json.h"
+#include "base/rng.h"
 #include "../../tests/unit.h"
 
 #include <stdlib.h>
@@ -162,4 +163,83 @@ TEST(gbnf_published_grammars)
             test_fail(__FILE__, __LINE__, "%s takes \"%s\"", c[i].file, c[i].no);
         cfg_close(&g);
     }
+}
+
+/* Return the length of the longest prefix of `text` that begins some text of the grammar. */
+static size_t follow(struct cfg *g, const char *text, uint32_t *config)
+{
+    size_t i = 0;
+    *config = machine_begin(&g->m, 0);
+    for (; text[i]; i++) {
+        uint32_t next = machine_next(&g->m, *config, (uint8_t)text[i]);
+        if (next == CONFIG_DEAD) break;
+        *config = next;
+    }
+    return i;
+}
+
+/* Walk by random bytes until the text ends. Opening brackets are chosen first. Return false at a
+ * dead end. */
+static bool walk_deep(struct cfg *g, uint32_t c, uint64_t *rng, size_t *n_byte)
+{
+    for (*n_byte = 0; *n_byte < 5000 && !machine_accepts(&g->m, c); ++*n_byte) {
+        uint32_t next[256], n = 0;
+        for (int b = 0; b < 256; b++) {
+            next[n] = machine_next(&g->m, c, (uint8_t)b);
+            n += next[n] != CONFIG_DEAD;
+        }
+        if (n == 0) return false;
+        c = next[rng_next(rng) % 4 ? 0 : rng_next(rng) % n];
+    }
+    return true;
+}
+
+/* Goal: a text that reaches the limit of depth ends there, without a dead end. The grammar still
+ * accepts other texts. */
+TEST(gbnf_depth_is_part_of_the_language)
+{
+    static const char text[] = "root ::= \"(\" root \")\" | \"[\" pair \"]\" | \"x\"\n"
+                               "pair ::= wrap wrap\n"
+                               "wrap ::= \"<\" inner \">\"\n"
+                               "inner ::= \"{\" root \"}\"\n";
+    struct machine_limits limits = SIZES;
+    struct err e = {0};
+    uint64_t rng = 1;
+    for (uint32_t depth = 8; depth < 24; depth++) {
+        struct cfg g;
+        char deep[64] = {0};
+        uint32_t c;
+        size_t n_byte;
+        limits.depth_max = depth;
+        NEED(cfg_open(&g, LIMIT, limits));
+        NEED_OK(gbnf_parse(&g, text, sizeof text - 1, NULL, NULL, &e), &e);
+        memset(deep, '(', sizeof deep - 1);
+        size_t n = follow(&g, deep, &c);
+        EXPECT(n >= depth / 2 && n <= depth);
+        EXPECT(walk_deep(&g, c, &rng, &n_byte) && n_byte > n);
+        for (int i = 0; i < 10; i++)
+            EXPECT(walk_deep(&g, machine_begin(&g.m, 0), &rng, &n_byte) && n_byte > 0);
+        EXPECT(takes(&g, "([<{x}><{(x)}>])", 16));
+        EXPECT_INT(g.m.x.failed, EXPR_OK);
+        cfg_close(&g);
+    }
+}
+
+/* Goal: a text that reaches the limit of concurrent threads ends there. The grammar still accepts
+ * other texts. */
+TEST(gbnf_threads_are_part_of_the_language)
+{
+    static const char text[] = "root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"x\"";
+    struct machine_limits limits = SIZES;
+    struct err e = {0};
+    struct cfg g;
+    uint32_t c;
+    limits.n_thread_max = 60;
+    NEED(cfg_open(&g, LIMIT, limits));
+    NEED_OK(gbnf_parse(&g, text, sizeof text - 1, NULL, NULL, &e), &e);
+    EXPECT_INT(follow(&g, "aaaaaaaa", &c), 4);
+    EXPECT(!takes(&g, "aaaaaxbcbcb", 11));
+    EXPECT(takes(&g, "aaaaxbcbc", 9));
+    EXPECT_INT(g.m.x.failed, EXPR_OK);
+    cfg_close(&g);
 }

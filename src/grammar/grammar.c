@@ -52,7 +52,7 @@ void grammar_vocab_close(struct grammar_vocab *v)
     free(v);
 }
 
-/* Return the id of a token by its text; -1 if there is none. */
+/* Return the id of a token by its text; -1 if not found. */
 static int32_t token_id(const void *arg, const char *text, size_t n)
 {
     const struct grammar_vocab *v = arg;
@@ -76,13 +76,16 @@ static int open_choice(struct cfg *g, const char *text, size_t n, struct err *e)
     int rc = json_parse(&list, text, n, NULL, e);
     if (rc) return rc;
     if (json_kind(list) != JK_LIST || json_count(list) == 0)
-        rc = err_field(e, ERR_FORMAT, "choice", ": expected a list of strings");
+        rc = err_field(e, ERR_FORMAT, "choice", ": expected a list of strings, got %s",
+                       json_kind(list) == JK_LIST ? "an empty list"
+                                                  : json_kind_name(json_kind(list)));
     VEC(uint32_t) v = {0};
     for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
         size_t n_one;
         const char *one = json_text(json_item(list, i), &n_one);
         if (!one)
-            rc = err_field(e, ERR_FORMAT, "choice", "[%zu]: expected a string", i);
+            rc = err_field(e, ERR_FORMAT, "choice", "[%zu]: expected a string, got %s", i,
+                           json_kind_name(json_kind(json_item(list, i))));
         else if (!vec_push(&v, expr_bytes(&g->m.x, one, n_one)))
             rc = err_memory(e, "a choice", n);
     }
@@ -104,6 +107,7 @@ static struct schema_options schema_options(const struct grammar_options *o)
 {
     return (struct schema_options){.any_order = o->any_order,
                                    .no_white_space = o->no_white_space,
+                                   .white_space = o->white_space,
                                    .no_additional = o->no_additional,
                                    .plain = o->plain,
                                    .check_format = true,
@@ -157,7 +161,11 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
     *out = NULL;
     if (!g) return err_memory(e, "a grammar", sizeof *g);
     const struct grammar_limits limit = limits_of(&o->limits);
-    struct expr_limits x = {limit.n_byte_max, limit.n_state_max, limit.us_max, 0};
+    struct expr_limits x = {.n_byte_max = limit.n_byte_max,
+                            .n_row_max = limit.n_state_max,
+                            .us_max = limit.us_max,
+                            .grow = limit.grow,
+                            .grow_arg = limit.grow_arg};
     struct machine_limits m = {N_CONFIG_MAX, N_CONFIG_MAX, N_THREAD_MAX, STACK_MAX};
     g->vocab = o->vocab;
     if (kind == GRAMMAR_OBJECT) text = object, n = sizeof object - 1;
@@ -169,10 +177,11 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
     bool is_schema = kind == GRAMMAR_SCHEMA || kind == GRAMMAR_OBJECT;
     int rc =
         is_schema ? open_schema(g, text, n, o, x, m, e) : open_cfg(g, kind, text, n, o, x, m, e);
-    /* if memory was exhausted, the error of the parser is only a consequence */
+    /* exhausted memory takes precedence, because it causes errors of the parser */
     if (rc != 0 && g->m && g->m->x.failed == EXPR_NO_MEMORY) rc = exprs_error(&g->m->x, e);
     if (rc == 0) {
-        g->m->x.limit.us_max = 0; /* limit work instead: equal on every machine */
+        /* limit the number of steps instead, which is equal on every machine */
+        g->m->x.limit.us_max = 0;
         g->m->x.limit.n_work_max = limit.n_work_max;
         *out = g;
     } else {
@@ -224,7 +233,7 @@ uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, siz
 }
 
 /* Return the state after a token that a rule names by its id (gbnf.h); GRAMMAR_DEAD if no rule
- * does. */
+ * names it. */
 static uint32_t accept_mark(struct grammar *g, uint32_t state, int32_t token)
 {
     const uint8_t mark[5] = {TOKEN_MARK, (uint8_t)(token >> 24), (uint8_t)(token >> 16),
@@ -263,8 +272,8 @@ bool grammar_ends(const struct grammar *g, uint32_t state)
     return state != GRAMMAR_DEAD && machine_accepts(g->m, state);
 }
 
-/* Return cached memory for the mask of a state; NULL if memory is exhausted. All cached masks
- * are dropped if they exceed MASK_BYTES_MAX. */
+/* Return cached memory for the mask of a state; NULL if memory is exhausted. Drop all cached masks
+ * if they exceed MASK_BYTES_MAX. */
 static uint64_t *keep_mask(struct grammar *g, uint32_t state)
 {
     size_t n = (size_t)g->vocab->v.n_word * sizeof(uint64_t);
@@ -282,7 +291,8 @@ static uint64_t *keep_mask(struct grammar *g, uint32_t state)
     return g->mask[state];
 }
 
-/* Compute a mask and cache it. Return false if it failed or was stopped (m->late). */
+/* Compute a mask and cache it. Return false if the grammar failed or the work was interrupted
+ * (m->late). */
 static bool make_mask(struct grammar *g, uint32_t state, uint64_t *mask)
 {
     size_t n = (size_t)g->vocab->v.n_word * sizeof *mask;
@@ -295,17 +305,21 @@ static bool make_mask(struct grammar *g, uint32_t state, uint64_t *mask)
     return true;
 }
 
-/* Return the cached mask of a state, or compute it in about n_work steps; 0: no limit. */
+/* Return the mask of a state, cached or computed in about n_work steps; 0: no limit. */
 static enum grammar_made mask_within(struct grammar *g, uint32_t state, uint64_t *mask,
                                      int64_t n_work)
 {
     size_t n = (size_t)g->vocab->v.n_word * sizeof *mask;
     struct machine *m = g->m;
     if (state < g->cap_mask && g->mask[state]) return memcpy(mask, g->mask[state], n), GRAMMAR_MADE;
-    exprs_resume(&m->x);
+    /* one limit for a mask, in any number of calls */
+    int64_t done = state == g->late_state ? g->late_work : 0, before = exprs_work(&m->x);
+    exprs_continue(&m->x, done);
     machine_limit(m, n_work);
     bool made = make_mask(g, state, mask), late = m->late && !m->x.failed;
     machine_limit(m, 0);
+    g->late_state = late ? state : 0;
+    g->late_work = late ? done + exprs_work(&m->x) - before : 0;
     return made ? GRAMMAR_MADE : late ? GRAMMAR_LATER : GRAMMAR_FAILED;
 }
 
@@ -329,6 +343,8 @@ int64_t grammar_work(const struct grammar *g)
 bool grammar_worn(const struct grammar *g)
 {
     const struct exprs *x = &g->m->x;
+    const struct machine_limits *l = &g->m->limit;
+    if (g->m->config.n > l->n_config_max / 2 || g->m->cell.n > l->n_stack_max / 2) return true;
     return x->failed || exprs_bytes(x) > x->limit.n_byte_max / 2 ||
            x->n_row > x->limit.n_row_max / 2;
 }

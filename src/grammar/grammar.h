@@ -1,22 +1,23 @@
-/* grammar.h - structured output: the texts that a constraint allows, and the tokens that may follow.
+/* grammar.h - structured output: the texts that a constraint allows, and the tokens that may
+ * follow.
  *
  *   JSON Schema, regular expression, GBNF, Lark, structural tag, choice --grammar_open--> grammar
  *   grammar --grammar_begin--> state --grammar_accept--> state ...
  *                              state --grammar_mask----> a bit for each token
  *
- * A state is a number of a grammar: to fork a sequence, copy it; to roll back, use an older one. A
- * grammar caches computed states and masks for its next caller.
+ * A state is a number of a grammar: to fork a sequence, copy the number; to roll back, use an older
+ * number. A grammar caches computed states and masks for its next caller.
  *
  * A grammar is enforced exactly, or grammar_open rejects it with the place of the problem. No state
- * leads into a dead end: if a state is not GRAMMAR_DEAD, some text completes it.
+ * leads into a dead end: every state except GRAMMAR_DEAD is completed by some text.
  *
  * For a sequence: mask, pick, grammar_accept_token. Keep the states of tokens that may be rolled
- * back. Nothing is counted per sequence, so any number of sequences and requests share one grammar,
- * its states and its masks (at most 32 MiB of them, then all are dropped).
+ * back. A grammar has no data per sequence. So any number of sequences and requests share a
+ * grammar, its states and its masks. All masks are dropped if they exceed 32 MiB.
  *
  * Threads: a grammar belongs to one thread at a time, because every call except grammar_ends may
- * write its caches. Different grammars are independent (grammar_masks fills theirs on a pool). A
- * grammar_vocab is immutable and may be shared. */
+ * write its caches. Different grammars are independent (grammar_masks fills their masks on a pool).
+ * A grammar_vocab is immutable and may be shared. */
 #ifndef QUOTH_GRAMMAR_H
 #define QUOTH_GRAMMAR_H
 
@@ -29,104 +30,121 @@ struct grammar_vocab;
 enum { GRAMMAR_DEAD = 0 };
 
 enum grammar_kind {
-    GRAMMAR_SCHEMA, /* text: a JSON Schema                          */
-    GRAMMAR_OBJECT, /* any JSON object; text is ignored             */
-    GRAMMAR_REGEX,  /* text: a regular expression for the whole text */
-    GRAMMAR_GBNF,   /* text: llama.cpp's GBNF, from the rule `root` */
-    GRAMMAR_CHOICE, /* text: a JSON list of strings                 */
-    GRAMMAR_LARK,   /* text: a Lark grammar, from the rule `start`          */
-    GRAMMAR_TAG,    /* text: a structural tag, JSON                         */
+    GRAMMAR_SCHEMA, /* JSON Schema */
+    GRAMMAR_OBJECT, /* any JSON object; the text is ignored */
+    GRAMMAR_REGEX,  /* regular expression of the whole text */
+    GRAMMAR_GBNF,   /* llama.cpp's GBNF, from the rule `root` */
+    GRAMMAR_CHOICE, /* JSON list of strings */
+    GRAMMAR_LARK,   /* Lark grammar, from the rule `start` */
+    GRAMMAR_TAG,    /* structural tag in JSON */
 };
 
-/* Read the file that a Lark grammar imports (%import .a.b.NAME: "a/b.lark") into *text, allocated.
- * *text stays NULL if the file does not exist. */
+/* Read the file that a Lark grammar imports (%import .a.b.NAME: "a/b.lark") into *text, which the
+ * grammar frees. *text remains NULL if the file does not exist. An ERR_* code fails
+ * grammar_open. */
 typedef int grammar_import_fn(const void *arg, const char *path, char **text, size_t *n,
                               struct err *e);
 
-/* Limits of one grammar; 0: the default of GRAMMAR_LIMITS. Beyond a limit compilation fails, or the
- * run does (grammar_failure), with ERR_LIMIT and the limit's name; with ERR_BUSY if base/cancel.h's
- * flag is set meanwhile. */
+/* Limits of one grammar; 0: the default of GRAMMAR_LIMITS. Beyond a limit, the compilation or the
+ * run (grammar_failure) fails with ERR_LIMIT and the limit's name. It fails with ERR_BUSY if the
+ * flag of base/cancel.h is set. */
 struct grammar_limits {
-    size_t n_text_max;  /* bytes of the constraint */
-    size_t n_byte_max;  /* memory of the grammar, without its cached masks */
-    size_t n_state_max; /* states of its automata */
-    int64_t us_max;     /* this thread's processor time to compile */
-    int64_t
-        n_work_max; /* steps of work for each mask or text after that, about 60 million a second */
+    size_t n_text_max;  /* maximum bytes of the constraint */
+    size_t n_byte_max;  /* maximum bytes of the grammar, without its cached masks */
+    size_t n_state_max; /* maximum number of states of its automata */
+    /* maximum processor time of this thread for the compilation, microseconds */
+    int64_t us_max;
+    /* maximum number of steps of work for each later mask or text, about 60 million per second */
+    int64_t n_work_max;
+    /* Callback for the size of the grammar in bytes, without its cached masks. It is called
+     * regularly. The grammar fails with ERR_BUSY if it returns false. NULL: never called. */
+    bool (*grow)(void *arg, size_t n_byte);
+    void *grow_arg; /* borrowed until grammar_close: argument of grow */
 };
 
+/* Options of a grammar. Pointers are borrowed for grammar_open, except vocab. */
 struct grammar_options {
-    /* JSON members in any order; else in the order of `properties`, others after them */
+    /* true: JSON members in any order; false: in the order of `properties`, then other members */
     bool any_order;
-    bool no_white_space; /* JSON without white space between tokens */
-    bool no_additional;  /* additionalProperties is false if it is absent */
-    /* JSON in its usual spelling if there is a choice: integers without a point, numbers of at most
-     * 19 + 17 digits; names and constant strings without needless escapes */
+    bool no_white_space; /* true: JSON without white space between tokens */
+    /* borrowed; expression of the whole white space at each place between two tokens of JSON. Only
+     * blanks, tabs and ends of lines are generated. NULL: the usual white space */
+    const char *white_space;
+    bool no_additional; /* true: additionalProperties is false if it is absent */
+    /* true: JSON in its usual spelling if there is a choice. Integers have no point. Numbers have
+     * at most 19 + 17 digits. Names and constant strings have no needless escapes. */
     bool plain;
     struct grammar_limits limits;
-    const struct grammar_vocab
-        *vocab; /* borrowed; for token names in grammars, and for masks; NULL: none of these */
-    const char *start;         /* Lark: name of the start rule; NULL: `start`, or the first one */
-    grammar_import_fn *import; /* Lark: NULL: only its own library can be imported */
-    const void *import_arg;
+    /* vocabulary for masks and for token names in grammars, borrowed until grammar_close; NULL:
+     * neither is available */
+    const struct grammar_vocab *vocab;
+    const char *start; /* Lark: name of the start rule; NULL: `start`, or the first rule */
+    /* Lark: function that reads imports; NULL: only imports of Lark's own library */
+    grammar_import_fn *import;
+    const void *import_arg; /* argument of import */
 };
 
-/* Compile n bytes of a constraint. Returns ERR_FORMAT if it is malformed or no text matches,
- * ERR_UNSUPPORTED if it cannot be enforced exactly, ERR_LIMIT or ERR_MEMORY. The error names the
- * place (JSON pointer, byte, line). */
+/* Compile n bytes of a constraint, which are borrowed for the call. The caller owns *out, which is
+ * NULL after an error. Return ERR_FORMAT if the constraint is malformed or no text matches. Return
+ * ERR_UNSUPPORTED if it cannot be enforced exactly, ERR_LIMIT beyond a limit, ERR_BUSY if `grow`
+ * returned false or the client disconnected, ERR_MEMORY. The error contains the place (JSON
+ * pointer, byte, line). */
 int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text, size_t n,
                  const struct grammar_options *o, struct err *e);
-void grammar_close(struct grammar *g); /* NULL is fine. */
+void grammar_close(struct grammar *g); /* NULL is allowed. */
 
 uint32_t grammar_begin(struct grammar *g);
-/* Return the state after n bytes, or GRAMMAR_DEAD. *n_used (may be NULL) is the number of bytes
- * that begin some text of the grammar. */
+/* Return the state after n bytes, or GRAMMAR_DEAD. Set *n_used, which may be NULL, to the number of
+ * bytes that begin some text of the grammar. */
 uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, size_t n,
                         size_t *n_used);
 uint32_t grammar_accept_token(struct grammar *g, uint32_t state, int32_t token);
-/* Return whether the text may end here. */
+/* Return true if the text may end in this state. */
 bool grammar_ends(const struct grammar *g, uint32_t state);
 /* Set the bits of tokens that may follow; mask [(n_vocab + 63) / 64]. Tokens without bytes (special
- * ones) are set only if a rule names them. The end of the text is grammar_ends. */
+ * ones) are set only if a rule names them. grammar_ends reports whether the text may end. */
 bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask);
-/* Fill the mask as grammar_mask does, in about n_work steps of work at most (0: only a cached mask).
- * GRAMMAR_LATER: these do not suffice. Then the mask is undefined, and another call needs fewer, because
- * computed states are cached. A mask does not depend on n_work. */
+/* Fill the mask as grammar_mask does, in at most about n_work steps of work (0: only a cached
+ * mask). GRAMMAR_LATER: these steps do not suffice. The mask is then undefined, and another call
+ * needs fewer steps, because computed states are cached. A mask does not depend on n_work. */
 enum grammar_made { GRAMMAR_FAILED, GRAMMAR_MADE, GRAMMAR_LATER };
 enum grammar_made grammar_mask_within(struct grammar *g, uint32_t state, uint64_t *mask,
                                       int64_t n_work);
-int64_t grammar_work(const struct grammar *g); /* Return the steps of work since it was opened. */
-/* Fill the masks of n sequences, in parallel over their grammars and in order within one; pool may
- * be NULL. The caller owns all the grammars. Unlike other work of the pool this may allocate.
- * job.ok: the result of grammar_mask. */
+/* Return the number of steps of work since g was opened. */
+int64_t grammar_work(const struct grammar *g);
+/* Fill the masks of n sequences, in parallel over their grammars and in order within a grammar.
+ * pool may be NULL. The caller owns all the grammars. Unlike other work of the pool, the function
+ * may allocate. Set job.ok to the result of grammar_mask. */
 struct pool;
 struct grammar_job {
-    struct grammar *g;
+    struct grammar *g; /* borrowed */
     uint32_t state;
-    uint64_t *mask; /* [(n_vocab + 63) / 64] */
+    uint64_t *mask; /* borrowed: mask to fill [(n_vocab + 63) / 64] */
     bool ok;
 };
 void grammar_masks(struct grammar_job *job, int n, struct pool *pool);
 
-/* Append the bytes that must follow, at most 512; return the state after them. A token that a rule
+/* Append the bytes that must follow, at most 512. Return the state after them. A token that a rule
  * names ends the span. */
 uint32_t grammar_forced(struct grammar *g, uint32_t state, struct buf *out);
-/* Get the tokens of the forced span that begins at `state`, up to the first that later text could
- * still change, as the tokenizer makes them. They are kept by state. *token is borrowed until the next
- * call. Returns their count, 0 if none, or ERR_MEMORY or ERR_LIMIT. */
+/* Get the tokens of the forced span at `state`, up to the first token that later text could change.
+ * The tokens are cached by state. *token is borrowed until the next call. Return the number of
+ * tokens, ERR_MEMORY, or an error of grammar_failure. */
 int grammar_forced_tokens(struct grammar *g, uint32_t state, const int32_t **token, struct err *e);
-/* Compute what grammar_forced_tokens returns, in about n_work steps at most, as grammar_mask_within. */
+/* Compute the result of grammar_forced_tokens in at most about n_work steps, like
+ * grammar_mask_within. */
 enum grammar_made grammar_forced_within(struct grammar *g, uint32_t state, int64_t n_work);
-/* Return 0, or the failure of the grammar since it was opened (ERR_LIMIT, ERR_MEMORY), after which
- * its states must not be used. */
+/* Return 0, or the reason of a failure: ERR_LIMIT beyond a limit, ERR_BUSY if `grow` returned false
+ * or the client disconnected, ERR_MEMORY. The states of a failed grammar must not be used. */
 int grammar_failure(const struct grammar *g, struct err *e);
-size_t grammar_bytes(const struct grammar *g); /* Return the memory that it holds. */
-/* Return true if it failed, or used more than half of its memory or states: a new text should get a
- * new grammar. */
+size_t grammar_bytes(const struct grammar *g); /* Return the number of bytes that g holds. */
+/* Return true if g failed, or used more than half of its memory, states, configs or stack cells. A
+ * new text should then use a new grammar. */
 bool grammar_worn(const struct grammar *g);
 
-/* Order the tokens of a tokenizer, which is borrowed, for masks. NULL if memory is exhausted. */
+/* Open a vocabulary for masks: order the tokens of a tokenizer, which is borrowed. NULL if memory
+ * is exhausted. */
 struct grammar_vocab *grammar_vocab_open(const struct tokenizer *t);
-void grammar_vocab_close(struct grammar_vocab *v); /* NULL is fine. */
+void grammar_vocab_close(struct grammar_vocab *v); /* NULL is allowed. */
 
 #endif

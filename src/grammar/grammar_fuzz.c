@@ -1,8 +1,7 @@
 /* Goal: every constraint is compiled, or rejected with a reason, within its limits. A compiled
- * one offers only bytes from which a text can be completed, and accepts the texts that it
- * generates.
- * Method: mutated constraints of each kind; random walks along the offered bytes. Abort if a
- * walk can neither continue nor end, or if its text is not accepted from the start. */
+ * constraint offers only bytes from which a text can be completed, and accepts the texts that it
+ * generates. Method: mutate constraints of each kind, and walk randomly along the offered bytes.
+ * Abort if a walk can neither continue nor end, or if its text is not accepted from the start. */
 #include "grammar.h"
 #include "base/hash.h"
 #include "base/rng.h"
@@ -15,7 +14,7 @@ static const struct grammar_limits LIMITS = {
     .n_byte_max = 24 << 20, .n_state_max = 20000, .us_max = 50000};
 enum { WALK_MAX = 120, N_WALK = 2, N_INPUT_MAX = 4000 };
 
-/* Append a random byte that may follow. Return false if there is none. */
+/* Append a random byte that may follow. Return false if no byte may follow. */
 static bool step(struct grammar *g, uint32_t *state, uint64_t *rng, char *byte)
 {
     uint64_t first = rng_next(rng);
@@ -42,7 +41,8 @@ static void walk(struct grammar *g, uint64_t seed)
         n += on;
     }
     if (grammar_failure(g, &e)) return;
-    if (state == GRAMMAR_DEAD || (!on && !grammar_ends(g, state))) abort(); /* a dead end */
+    /* the walk has reached a dead end */
+    if (state == GRAMMAR_DEAD || (!on && !grammar_ends(g, state))) abort();
     if (grammar_accept(g, grammar_begin(g), text, n, NULL) != state && !grammar_failure(g, &e))
         abort();
 }
@@ -54,7 +54,7 @@ static void fuzz_kind(enum grammar_kind kind, const uint8_t *data, size_t n)
     if (n > N_INPUT_MAX) return;
     int rc = grammar_open(&g, kind, (const char *)data, n,
                           &(struct grammar_options){.limits = LIMITS}, &e);
-    if (rc != 0 && !e.text[0]) abort(); /* rejected without a reason */
+    if (rc != 0 && !e.text[0]) abort(); /* the constraint was rejected without a reason */
     if (rc != 0) return;
     fuzz_accepted();
     for (uint64_t i = 0; i < N_WALK; i++) walk(g, hash_bytes(data, n, i));

@@ -9,7 +9,7 @@
 
 struct grammar_vocab {
     struct vocab v;
-    const struct tokenizer *t; /* borrowed */
+    const struct tokenizer *t; /* borrowed; tokenizer of the vocabulary */
 };
 
 struct grammar {
@@ -18,17 +18,20 @@ struct grammar {
         struct schema schema;
         struct cfg cfg;
     };
-    struct machine *m; /* of either */
-    const struct grammar_vocab *vocab;
-    uint64_t **mask; /* owned: by state, NULL if not computed */
+    struct machine *m;                 /* borrowed: machine of `schema` or `cfg` */
+    const struct grammar_vocab *vocab; /* borrowed; NULL if none */
+    uint64_t **mask;                   /* owned; masks by state; NULL if not computed */
     size_t cap_mask, n_mask;
-    /* forced tokens (forced.c) */
+    /* state whose mask was interrupted last, and the steps of work spent on it; 0: none */
+    uint32_t late_state;
+    int64_t late_work;
+    /* Forced tokens of a state (forced.c). */
     struct forced_span {
-        uint32_t first; /* in forced_token */
-        int32_t n;      /* -1: not computed */
-    } * forced;         /* owned [cap_forced] by state */
+        uint32_t first; /* index of the first token in forced_token */
+        int32_t n;      /* number of tokens; -1: not computed */
+    } * forced;         /* owned [cap_forced]; spans by state */
     size_t cap_forced;
-    struct ids forced_token; /* owned: of all states */
+    struct ids forced_token; /* owned; forced tokens of all states */
 };
 
 #endif

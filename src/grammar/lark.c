@@ -3,11 +3,13 @@
  *
  *   text --scan--> definitions (name, range of the body) --build--> rules of a cfg
  *
- * Building begins with the start rule. A body is parsed when its name is first used: a terminal's
- * at once, a rule's later, from a queue. A template's body is parsed once per list of arguments. So
- * an unused definition costs nothing, and may contain what is not supported. */
+ * Building begins with the start rule. A body is parsed at the first use of its name. The body of a
+ * terminal is parsed immediately. The body of a rule is parsed later, from a queue. The body of a
+ * template is parsed once per list of arguments. So an unused definition costs nothing, and may
+ * contain unsupported constructs. */
 #include "lark.h"
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "charset.h"
 #include "regex.h"
@@ -29,23 +31,26 @@ struct span {
 
 enum def_state { DEF_NEW, DEF_OPEN, DEF_DONE };
 
-/* A rule, a template or a terminal, as a module defines it. */
+/* Definition of a rule, a template or a terminal in a module. */
 struct def {
     struct span name;
-    size_t params, body, end; /* offsets in the module's text; params: after the {, 0 if none */
+    /* offsets in the module's text; params: offset after the {, 0 if there are no parameters */
+    size_t params, body, end;
     bool terminal, declared, imported;
-    uint32_t from_module, from_def; /* if imported: the module and its definition */
-    uint8_t state;                  /* of a terminal: DEF_*; DEF_OPEN while its body is parsed */
-    bool lazy, greedy;              /* of a terminal: true if it has a repetition of either kind */
-    uint32_t expr;                  /* of a terminal that is DEF_DONE */
+    uint32_t from_module, from_def; /* module and definition of an imported name */
+    /* state of a terminal: DEF_*; DEF_OPEN while its body is parsed */
+    uint8_t state;
+    /* of a terminal: true if it has a lazy repetition; true if it has a greedy repetition */
+    bool lazy, greedy;
+    uint32_t expr; /* expression of a terminal that is DEF_DONE */
 };
 
 struct module {
-    const char *path; /* NULL for the grammar itself */
-    const char *s;    /* text of n bytes */
-    char *owned;      /* s if it is allocated, else NULL */
+    const char *path; /* arena; path of the module; NULL for the grammar itself */
+    const char *s;    /* borrowed; text of n bytes */
+    char *owned;      /* owned; s if it is allocated, NULL if not */
     size_t n;
-    struct strmap of; /* index into def by name */
+    struct strmap of; /* indexes into def by name */
     VEC(struct def) def;
 };
 
@@ -59,25 +64,27 @@ struct binding {
 /* A rule that is in use, and whose body has not been parsed yet. */
 struct job {
     uint32_t rule, module, def, n_bound;
-    struct binding *bound; /* in the cfg's arena */
+    struct binding *bound; /* arguments of the parameters, in the cfg's arena */
 };
 
-/* The position of the parser, and what is known of the definition around it. */
+/* The position of the parser, and the state of the definition around it. */
 struct place {
     uint32_t module;
     size_t at, end;
-    const struct binding *bound;
+    const struct binding *bound; /* borrowed [n_bound] */
     uint32_t n_bound;
-    bool terminal;     /* true inside a terminal's definition */
-    bool lazy, greedy; /* kinds of repetition in the terminal so far */
+    bool terminal; /* true inside a terminal's definition */
+    /* true if the terminal has a lazy repetition so far; true if it has a greedy one */
+    bool lazy, greedy;
 };
 
+/* Pointers are borrowed. */
 struct parser {
     struct cfg *g;
     const struct lark_options *o;
     struct module module[N_MODULE_MAX];
     uint32_t n_module;
-    VEC(struct job) job;      /* a queue */
+    VEC(struct job) job;      /* queue of rules without parsed bodies */
     VEC(struct span) ignored; /* bodies of %ignore in the grammar itself */
     uint32_t ignore;          /* expression: texts of %ignore that may follow a terminal */
     struct place in;
@@ -85,8 +92,8 @@ struct parser {
     struct err *e;
 };
 
-/* Lark's modules `common` and `unicode`. The regular expressions are not Lark's, but match the same
- * texts. */
+/* Lark's modules `common` and `unicode`. The regular expressions differ from Lark's, but match the
+ * same texts. */
 static const char COMMON[] = "DIGIT: /[0-9]/\nHEXDIGIT: /[a-fA-F0-9]/\nINT: /[0-9]+/\n"
                              "SIGNED_INT: /[+-]?[0-9]+/\nDECIMAL: /[0-9]+\\.[0-9]*|\\.[0-9]+/\n"
                              "_EXP: /[eE][+-]?[0-9]+/\nFLOAT: INT _EXP | DECIMAL _EXP?\n"
@@ -107,8 +114,8 @@ static struct module *here(struct parser *p)
     return &p->module[p->in.module];
 }
 
-/* Set an error with the line and column of the present position. At most 60 of the n bytes of
- * `name` are appended. Returns the code. */
+/* Set an error with the line and column of the current position, and at most 60 of the n bytes of
+ * `name`. Return the code. */
 static int fail(struct parser *p, int code, const char *why, const char *name, size_t n)
 {
     const struct module *m = here(p);
@@ -138,7 +145,7 @@ static char peek(struct parser *p)
     return p->in.at < p->in.end ? here(p)->s[p->in.at] : 0;
 }
 
-/* Read a text if it is next. Return whether it was. */
+/* Read a text if it is next. Return true if it was next. */
 static bool take(struct parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -152,7 +159,7 @@ static void skip_line(struct parser *p)
     while (p->in.at < p->in.end && peek(p) != '\n') p->in.at++;
 }
 
-/* Skip white space and comments; line ends only if `lines`. */
+/* Skip white space and comments; skip line ends only if `lines`. */
 static void skip_space(struct parser *p, bool lines)
 {
     for (;;) {
@@ -181,7 +188,8 @@ static struct span take_word(struct parser *p)
     return w;
 }
 
-/* Return whether a name is a terminal's: its first character after any _ is a capital letter. */
+/* Return true if a name is that of a terminal.
+ * Its first character except _ is then a capital letter. */
 static bool is_terminal_name(const char *s, size_t n)
 {
     size_t i = 0;
@@ -189,8 +197,8 @@ static bool is_terminal_name(const char *s, size_t n)
     return i < n && s[i] >= 'A' && s[i] <= 'Z';
 }
 
-/* Skip a literal or a regular expression, from its opening quote through its closing one. The flags
- * after it are not skipped. */
+/* Skip a literal or a regular expression, from its opening quote through its closing quote. Its
+ * flags are not skipped. */
 static int skip_quoted(struct parser *p, char quote)
 {
     size_t from = p->in.at++;
@@ -205,8 +213,8 @@ static int skip_quoted(struct parser *p, char quote)
                                : "a regular expression without its /");
 }
 
-/* Skip a body, up to a line end outside of brackets that no | follows. *end is the offset of that
- * line end, or of the end of the text. */
+/* Skip a body, up to a line end that is outside of brackets and not followed by |. Set *end to the
+ * offset of that line end, or of the end of the text. */
 static int skip_body(struct parser *p, size_t *end)
 {
     int depth = 0, rc = 0;
@@ -239,7 +247,7 @@ static int add_def(struct parser *p, struct def d, const char *name, size_t n)
     return 0;
 }
 
-/* Return the definition at the end of a chain of imports. *module and *def become its numbers. */
+/* Return the definition at the end of a chain of imports. Set *module and *def to its numbers. */
 static const struct def *resolve(struct parser *p, uint32_t *module, uint32_t *def)
 {
     const struct def *d = &p->module[*module].def.v[*def];
@@ -250,8 +258,8 @@ static const struct def *resolve(struct parser *p, uint32_t *module, uint32_t *d
 
 static int scan_module(struct parser *p, uint32_t module);
 
-/* Set *out to the number of the module with this path. A new module is read and scanned. The path
- * must be valid as long as the parser. */
+/* Set *out to the number of the module with this path. Read and scan a new module. The path must be
+ * valid until the parser is closed. */
 static int open_module(struct parser *p, const char *path, uint32_t *out)
 {
     struct module m = {.path = path};
@@ -275,8 +283,8 @@ static int open_module(struct parser *p, const char *path, uint32_t *out)
     return scan_module(p, p->n_module++);
 }
 
-/* Define `as` in the present module as an import of `name` from the module with this path. Both
- * names are ranges of the present text. */
+/* Define `as` in the current module as an import of `name` from the module with this path. Both
+ * names are ranges of the current text. */
 static int import_name(struct parser *p, const char *path, struct span name, struct span as)
 {
     const char *s = here(p)->s;
@@ -298,7 +306,7 @@ static int import_name(struct parser *p, const char *path, struct span name, str
 }
 
 /* Return the path of the module whose dotted name is text [at, end): the names joined by /. A
- * relative one is a file and ends with ".lark". NULL if memory is exhausted. */
+ * relative path is a file and ends with ".lark". NULL if memory is exhausted. */
 static char *module_path(struct parser *p, size_t at, size_t end, bool relative)
 {
     size_t n = end - at;
@@ -402,7 +410,8 @@ static int scan_definition(struct parser *p)
     return rc;
 }
 
-/* Read all definitions and statements of a module. After an error p->in stays at its place. */
+/* Read all definitions and statements of a module. After an error, p->in remains at the place of
+ * the error. */
 static int scan_module(struct parser *p, uint32_t module)
 {
     struct place before = p->in;
@@ -420,8 +429,8 @@ static int scan_module(struct parser *p, uint32_t module)
 
 static int parse_either(struct parser *p, struct part *out);
 
-/* Set *out to a terminal's expression as a rule uses it. A lazy terminal keeps only texts without a
- * shorter text of it as a prefix. Then texts of %ignore may follow. */
+/* Set *out to the expression that a rule uses for a terminal. A lazy terminal keeps only texts
+ * without a shorter text of the terminal as a prefix. Texts of %ignore may follow the terminal. */
 static int finish_terminal(struct parser *p, uint32_t e, bool lazy, bool greedy, struct part *out)
 {
     struct exprs *x = &p->g->m.x;
@@ -434,8 +443,8 @@ static int finish_terminal(struct parser *p, uint32_t e, bool lazy, bool greedy,
     return 0;
 }
 
-/* Set *out to an expression that is written in a body. It stays as it is inside a terminal. In a
- * rule it is a terminal without a name. */
+/* Set *out to the expression for a literal or pattern in a body. It is unchanged inside a terminal.
+ * In a rule it is a terminal without a name. */
 static int finish_atom(struct parser *p, uint32_t e, bool lazy, bool greedy, struct part *out)
 {
     if (!p->in.terminal) return finish_terminal(p, e, lazy, greedy, out);
@@ -447,10 +456,9 @@ static int finish_atom(struct parser *p, uint32_t e, bool lazy, bool greedy, str
 static int read_hex(struct parser *p, int n, uint32_t *cp)
 {
     for (*cp = 0; n > 0; n--, p->in.at++) {
-        char c = peek(p), low = (char)(c | 32);
-        bool digit = c >= '0' && c <= '9';
-        if (!digit && (low < 'a' || low > 'f')) return bad(p, "expected hexadecimal digits");
-        *cp = *cp << 4 | (uint32_t)(digit ? c - '0' : low - 'a' + 10);
+        int digit = hex_digit(peek(p));
+        if (digit < 0) return bad(p, "expected hexadecimal digits");
+        *cp = *cp << 4 | (uint32_t)digit;
     }
     return *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? bad(p, "character not found") : 0;
 }
@@ -474,14 +482,14 @@ static int read_char(struct parser *p, uint32_t *cp)
     return bad(p, "unknown escape");
 }
 
-/* A literal: its code points, and whether it also matches their other cases. */
+/* A literal: its code points; true if it also matches their other cases. */
 struct text {
     VEC(uint32_t) cp;
     bool fold;
 };
 
-/* Read a literal and its flag i. An i with a word character after it begins a name, and is no
- * flag. */
+/* Read a literal and its flag i.
+ * An i with a word character after it begins a name and is not a flag. */
 static int read_text(struct parser *p, struct text *t)
 {
     int rc = take(p, "\"") ? 0 : bad(p, "expected a literal");
@@ -532,7 +540,7 @@ static int parse_text(struct parser *p, struct part *out)
     return rc ? rc : finish_atom(p, e, false, false, out);
 }
 
-/* Parse /expression/ and its flags, which become a group (?flags:expression) of Rust's syntax. */
+/* Parse /expression/ and its flags. They become a group (?flags:expression) of Rust's syntax. */
 static int parse_regex(struct parser *p, struct part *out)
 {
     size_t from = p->in.at + 1;
@@ -586,8 +594,8 @@ static int parse_group(struct parser *p, const char *close, struct part *out)
 
 /* ---- names ---- */
 
-/* Parse a terminal's definition if this is its first use, and set its expression. After an error
- * p->in stays at its place. */
+/* Parse a terminal's definition if this is its first use, and set its expression. After an error,
+ * p->in remains at the place of the error. */
 static int terminal_of(struct parser *p, uint32_t module, uint32_t def)
 {
     struct def *d = &p->module[module].def.v[def];
@@ -612,8 +620,8 @@ static int terminal_of(struct parser *p, uint32_t module, uint32_t def)
     return 0;
 }
 
-/* Set *out to the rule of a definition with these arguments. A new rule is queued: its body is
- * parsed later, once. */
+/* Set *out to the rule of a definition with these arguments. A new rule is queued, and its body is
+ * parsed later. */
 static int rule_of(struct parser *p, uint32_t module, uint32_t def, struct binding *bound,
                    uint32_t n_bound, struct part *out)
 {
@@ -634,8 +642,8 @@ static int rule_of(struct parser *p, uint32_t module, uint32_t def, struct bindi
     return 0;
 }
 
-/* Parse the arguments of a template after its {, through the }. Bind each one to the name of a
- * parameter. Two positions advance together: in the present text, and in the definition's head. */
+/* Parse the arguments of a template after its {, through the }. Bind each argument to the name of a
+ * parameter. The positions in the current text and in the definition's head advance together. */
 static int parse_arguments(struct parser *p, uint32_t module, const struct def *d,
                            struct binding *bound, uint32_t *n_bound)
 {
@@ -750,7 +758,7 @@ static int parse_repeated(struct parser *p, struct part *out)
     return rc;
 }
 
-/* Return whether an item of a sequence follows, and move to it. If none follows, the position moves
+/* Return true if an item of a sequence follows, and move to that item. Otherwise the position moves
  * only to a "-", which begins an alias. */
 static bool at_item(struct parser *p)
 {
@@ -801,7 +809,8 @@ static int parse_either(struct parser *p, struct part *out)
 
 /* ---- the grammar ---- */
 
-/* Set p->ignore to any number of texts of %ignore. Nothing may follow the terminals in these. */
+/* Set p->ignore to any number of texts of %ignore. No text of %ignore may follow the terminals in
+ * these texts. */
 static int build_ignored(struct parser *p)
 {
     struct exprs *x = &p->g->m.x;
@@ -845,8 +854,8 @@ static int build_rules(struct parser *p)
     return 0;
 }
 
-/* Set *def to the definition of the start: the option, or `start`. If neither exists, it is the
- * first rule, or the first definition if there is no rule. */
+/* Set *def to the definition of the start. It is the definition that the option names, or `start`.
+ * If neither exists, it is the first rule, or the first definition if there is no rule. */
 static int find_start(struct parser *p, uint32_t *def)
 {
     const char *name = p->o->start ? p->o->start : "start";
@@ -863,7 +872,7 @@ static int find_start(struct parser *p, uint32_t *def)
 
 static int build(struct parser *p)
 {
-    uint32_t root = cfg_rule_new(p->g), def; /* root: number 0, the start of a cfg */
+    uint32_t root = cfg_rule_new(p->g), def; /* root: rule number 0, the start of a cfg */
     struct part part[2] = {{false, EXPR_EPSILON}, {0}};
     int rc = scan_module(p, 0);
     if (rc == 0) rc = build_ignored(p);

@@ -1,6 +1,7 @@
-/* Goal: a Lark grammar accepts the texts of its rules and terminals and rejects others. What is not
- * supported is rejected with its line and column. Method: cases by hand; the grammars of Lark's own
- * tests in ../shared/data, each with an accepted and a rejected text. */
+/* Goal: a Lark grammar accepts the texts of its rules and terminals and rejects other texts.
+ * Unsupported constructs are rejected with their line and column. Method: check handwritten cases,
+ * and the grammars of Lark's own tests in ../shared/data. Each of these has an accepted and a
+ * rejected text. */
 #include "lark.h"
 #include "../../tests/unit.h"
 
@@ -54,6 +55,8 @@ TEST(lark_grammars)
         {"start: S\nS: /\\d+/ \"\\u00e9\" /[a-z]/i /\\//\n", "12\xc3\xa9Z/", "\xc3\xa9Z/"},
         {"start: X start |\nX: \"x\"\n", "xxx", "xy"},
         {"%import common (INT, WS_INLINE -> W)\nstart: INT\n", "12", "x"},
+        {"start: A \"c\"\nA: /(?U)a+/ | /(?U:b{2})/\n", "ac", "aac"},
+        {"start: A \"c\"\nA: /(?U)a+?/\n", "aac", "c"},
         {"A: \"a\"\nfirst: A A\nsecond: A\n", "aa", "a"},
     };
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
@@ -117,8 +120,8 @@ TEST(lark_refuses_by_place)
     }
 }
 
-/* Read an imported grammar. All samples are in one folder, so only the last name of the path
- * counts. */
+/* Read an imported grammar.
+ * All samples are in one folder, so only the last name of the path is used. */
 static int import(const void *arg, const char *path, char **text, size_t *n, struct err *e)
 {
     char at[200];
@@ -136,7 +139,8 @@ static int import(const void *arg, const char *path, char **text, size_t *n, str
 TEST(lark_published_grammars)
 {
     static const struct {
-        const char *file, *yes, *no; /* yes: NULL if the grammar must be rejected */
+        /* yes, no: texts to accept and to reject; yes is NULL if the grammar must be rejected */
+        const char *file, *yes, *no;
     } c[] = {{"ab", "a a b b", "aab"},
              {"common", "1", "a"},
              {"csv", "# a b\n1 x\n", "a"},

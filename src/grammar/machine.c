@@ -2,8 +2,8 @@
  *
  * Invariants:
  *   (1) The expression of every thread is alive (machine_alive). So every config but CONFIG_DEAD
- *       has a thread or accepts. The front end ensures that the stack below can be completed: it
- *       offers no alternative without a text.
+ *       has a thread or accepts. The stack below can be completed, because the front end offers no
+ *       alternative without a text.
  *   (2) The threads of a config ascend by expression and stack, without repetition. */
 #include "machine.h"
 
@@ -11,10 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-struct rule_span {
-    uint32_t first, n; /* alternatives [first, first + n); n = UINT32_MAX: not expanded yet */
-};
 
 enum { N_SLOT = 1024 };
 
@@ -57,12 +53,6 @@ void machine_close(struct machine *m)
     *m = (struct machine){0};
 }
 
-/* Fail with EXPR_TOO_DEEP. Return EXPR_EMPTY, which is also STACK_EMPTY. */
-static uint32_t too_deep(struct machine *m)
-{
-    return expr_fail(&m->x, EXPR_TOO_DEEP);
-}
-
 static bool no_memory(struct machine *m)
 {
     expr_fail(&m->x, EXPR_NO_MEMORY);
@@ -96,7 +86,6 @@ static uint32_t push(struct machine *m, struct symbol sym, uint32_t below)
 {
     if (m->x.failed) return STACK_EMPTY;
     struct stack_cell c = {.sym = sym, .below = below, .depth = m->cell.v[below].depth + 1};
-    if (c.depth > m->limit.depth_max) return too_deep(m);
     if (m->cell.n >= m->limit.n_stack_max) return expr_fail(&m->x, EXPR_STATES);
     if (m->cell.n * 2 > m->n_cell_slot && !grow_cell_slots(m)) return STACK_EMPTY;
     uint32_t at = (uint32_t)cell_hash(&c) & (m->n_cell_slot - 1);
@@ -132,13 +121,13 @@ bool alts_add_choice(struct alts *a, uint32_t expr, uint32_t arg)
     return add_symbol(a, (struct symbol){SYM_CHOICE, expr, arg});
 }
 
-/* Ensure that the alternatives of a rule are in m->alts. Return false after a failure. */
-static bool expand_rule(struct machine *m, uint32_t rule)
+bool machine_expand(struct machine *m, uint32_t rule)
 {
     while (m->rule.n <= rule)
-        if (!vec_push(&m->rule, ((struct rule_span){0, UINT32_MAX}))) return no_memory(m);
+        if (!vec_push(&m->rule, ((struct rule_span){0, UINT32_MAX, NEED_UNKNOWN, 0})))
+            return no_memory(m);
     if (m->rule.v[rule].n != UINT32_MAX) return true;
-    struct rule_span s = {.first = (uint32_t)m->alts.end.n};
+    struct rule_span s = {.first = (uint32_t)m->alts.end.n, .need = NEED_UNKNOWN};
     if (!m->expand(m->front, m, rule, &m->alts)) {
         if (!m->x.failed) no_memory(m);
         return false;
@@ -148,7 +137,7 @@ static bool expand_rule(struct machine *m, uint32_t rule)
     return true;
 }
 
-/* Return the stack with the symbols of alternative i on top of `below`. */
+/* Return the stack of the symbols of alternative i on top of `below`. */
 static uint32_t push_alt(struct machine *m, uint32_t i, uint32_t below)
 {
     uint32_t first = i == 0 ? 0 : m->alts.end.v[i - 1];
@@ -159,7 +148,8 @@ static uint32_t push_alt(struct machine *m, uint32_t i, uint32_t below)
 
 /* ---- closure ---- */
 
-/* Schedule a stack for the closure; each stack once. Return false after a failure. */
+/* Schedule a stack for the closure, unless it is already scheduled. Return false after a
+ * failure. */
 static bool enter(struct machine *m, uint32_t stack)
 {
     if (!expr_spend(&m->x, 2 + m->seen.n / 16)) return false;
@@ -170,13 +160,16 @@ static bool enter(struct machine *m, uint32_t stack)
 
 static bool add_thread(struct machine *m, struct thread t);
 
-/* Schedule all alternatives of a rule on top of `below`. */
+/* Schedule the alternatives of a rule that fit on top of `below`. */
 static bool enter_rule(struct machine *m, uint32_t rule, uint32_t below)
 {
-    if (!expand_rule(m, rule)) return false;
+    if (!machine_expand(m, rule)) return false;
     struct rule_span s = m->rule.v[rule];
     for (uint32_t i = 0; i < s.n && !m->x.failed; i++)
-        if (!enter(m, push_alt(m, s.first + i, below))) return false;
+        if (!machine_fits(m, rule, s.first + i, m->cell.v[below].depth))
+            m->cut = true;
+        else if (!enter(m, push_alt(m, s.first + i, below)))
+            return false;
     return !m->x.failed;
 }
 
@@ -192,7 +185,7 @@ static bool enter_top(struct machine *m, uint32_t stack)
 }
 
 /* Continue after a thread whose expression matches the empty text. A choice continues with the
- * rules that its tags select, other threads with their stack. */
+ * rules that its tags select. Other threads continue with their stack. */
 static bool finish(struct machine *m, struct thread t)
 {
     if (!t.choice) return enter(m, t.stack);
@@ -217,23 +210,25 @@ bool machine_alive(struct machine *m, struct thread t)
     return false;
 }
 
-/* Add a thread to the config under construction, if it is alive, and its continuation if its
- * expression is nullable. */
+/* Add a thread to the config under construction if the thread is alive. Add its continuation if its
+ * expression is nullable. Return false after a failure, or if the config is crowded. */
 static bool add_thread(struct machine *m, struct thread t)
 {
     uint8_t op = m->x.e[t.expr].op;
-    bool over = op == EX_EPSILON || op == EX_TAG; /* matches only the empty text */
+    /* true: the expression matches only the empty text */
+    bool over = op == EX_EPSILON || op == EX_TAG;
     if (!over && machine_alive(m, t)) {
         if (!expr_spend(&m->x, 2 + m->next.n / 16)) return false;
         for (size_t i = 0; i < m->next.n; i++)
             if (m->next.v[i].expr == t.expr && m->next.v[i].stack == t.stack) return true;
-        if (m->next.n >= m->limit.n_thread_max) return too_deep(m), false;
+        if (m->next.n >= m->limit.n_thread_max) return m->crowded = m->cut = true, false;
         if (!vec_push(&m->next, t)) return no_memory(m);
     }
     return !m->x.failed && (!expr_nullable(&m->x, t.expr) || finish(m, t));
 }
 
-/* Process scheduled stacks until none is left. Return false after a failure. */
+/* Process scheduled stacks until none is left. Return false after a failure, or if the config is
+ * crowded. */
 static bool close_over(struct machine *m)
 {
     while (m->due.n > 0)
@@ -244,7 +239,7 @@ static bool close_over(struct machine *m)
 static void begin_config(struct machine *m)
 {
     m->next.n = m->due.n = m->seen.n = 0;
-    m->accepts = false;
+    m->accepts = m->crowded = false;
 }
 
 /* ---- configs ---- */
@@ -294,10 +289,12 @@ static bool grow_config_slots(struct machine *m)
     return true;
 }
 
-/* Return the number of the config under construction; an existing one if it is equal. */
+/* Return the number of the config under construction. An equal config has the same number. A
+ * crowded config is dead. The result does not depend on the order in which its threads were
+ * found. */
 static uint32_t end_config(struct machine *m)
 {
-    if (!close_over(m) || m->x.failed) return CONFIG_DEAD;
+    if (m->crowded || !close_over(m) || m->x.failed) return CONFIG_DEAD;
     uint32_t n = (uint32_t)m->next.n;
     if (n == 0 && !m->accepts) return CONFIG_DEAD;
     if (n > 1) qsort(m->next.v, n, sizeof *m->next.v, by_expr);
@@ -321,7 +318,10 @@ static uint32_t end_config(struct machine *m)
 uint32_t machine_begin(struct machine *m, uint32_t rule)
 {
     begin_config(m);
-    return enter_rule(m, rule, STACK_EMPTY) ? end_config(m) : CONFIG_DEAD;
+    m->cut = false;
+    uint32_t config = enter_rule(m, rule, STACK_EMPTY) ? end_config(m) : CONFIG_DEAD;
+    if (config == CONFIG_DEAD && m->cut) expr_fail(&m->x, EXPR_TOO_DEEP);
+    return config;
 }
 
 uint32_t machine_config(struct machine *m, struct thread t)
@@ -336,7 +336,7 @@ uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b)
     if (a == b) return a;
     begin_config(m);
     for (int k = 0; k < 2; k++)
-        for (uint32_t i = 0; i < c[k].n_thread && !m->x.failed; i++)
+        for (uint32_t i = 0; i < c[k].n_thread && !m->x.failed && !m->crowded; i++)
             add_thread(m, m->thread.v[c[k].thread + i]);
     m->accepts |= c[0].accepts || c[1].accepts;
     return end_config(m);
@@ -355,18 +355,30 @@ static uint32_t compute_next(struct machine *m, uint32_t config, uint8_t byte)
     return end_config(m);
 }
 
+/* Make the row of a config. Bytes that no thread accepts lead to CONFIG_DEAD; these are most bytes
+ * in most configs. The other bytes are unknown. NULL after a failure. */
+static uint32_t *make_row(struct machine *m, uint32_t config)
+{
+    const struct config c = m->config.v[config];
+    uint32_t *row = arena_push(&m->rows, 256 * sizeof *row, 64), any[256] = {0};
+    if (!row) return expr_fail(&m->x, m->rows.limited ? EXPR_BYTES : EXPR_NO_MEMORY), NULL;
+    m->x.n_byte_other += 256 * sizeof *row;
+    for (uint32_t i = 0; i < c.n_thread; i++) {
+        const uint32_t *next = expr_row(&m->x, m->thread.v[c.thread + i].expr);
+        if (!next) return NULL;
+        for (int b = 0; b < 256; b++) any[b] |= next[b]; /* EXPR_EMPTY is 0 */
+    }
+    for (int b = 0; b < 256; b++) row[b] = any[b] ? CONFIG_UNKNOWN : CONFIG_DEAD;
+    return m->config.v[config].row = row;
+}
+
 uint32_t machine_next(struct machine *m, uint32_t config, uint8_t byte)
 {
     uint32_t *row = m->config.v[config].row;
     if (row && row[byte] != CONFIG_UNKNOWN) return row[byte];
     if (m->x.failed || config == CONFIG_DEAD) return CONFIG_DEAD;
-    if (!row) {
-        row = arena_push(&m->rows, 256 * sizeof *row, 64);
-        if (!row) return expr_fail(&m->x, m->rows.limited ? EXPR_BYTES : EXPR_NO_MEMORY);
-        m->x.n_byte_other += 256 * sizeof *row;
-        memset(row, 0xff, 256 * sizeof *row);
-        m->config.v[config].row = row;
-    }
+    if (!row && !(row = make_row(m, config))) return CONFIG_DEAD;
+    if (row[byte] != CONFIG_UNKNOWN) return row[byte];
     uint32_t next = compute_next(m, config, byte);
     if (!m->x.failed) row[byte] = next;
     return next;

@@ -1,92 +1,111 @@
-/* machine.h - private to grammar: a recursive transition network over bytes, run with shared stacks.
+/* machine.h - private to grammar: a recursive transition network over bytes, run with shared
+ * stacks.
  *
- * A text is matched by rules. A rule is a list of alternatives, an alternative a list of symbols, a
- * symbol an expression (expr.h), a rule, or a choice: an expression whose tags select the following
- * rule. A front end may make rules while the machine runs (`expand`), so that states that no text
- * reaches cost nothing.
+ * A text is matched by rules. A rule is a list of alternatives. An alternative is a list of
+ * symbols. A symbol is an expression (expr.h), a rule or a choice. A choice is an expression whose
+ * tags select the following rule. A front end may make rules while the machine runs (`expand`), so
+ * that states that no text reaches cost nothing.
  *
- *   front end --expand--> alternatives --push--> stacks --closure--> config --byte--> config --> mask
+ *   front end --expand--> alternatives --push--> stacks --closure--> config
+ *   config --byte--> config --> mask
  *
  * A stack is a hash-consed list of symbols (equal stacks have equal numbers). A thread is an
  * expression in progress on a stack. A config is a set of threads, hash-consed, too. So a config's
- * number is the whole state of a match: to fork, copy it; to roll back, use an old one. Its computed
- * data (next configs, masks) serve every request that reaches it.
+ * number is the whole state of a match. To fork, copy the number. To roll back, use an old number.
+ * Every request that reaches a config uses its computed data (next configs, masks).
  *
- * Left recursion must be removed by the front end: the closure of a left-recursive rule exceeds
- * `stack_max` and fails. A failure is sticky (x.failed). One thread at a time. */
+ * The limits of depth and of threads are parts of the language. No text reaches a stack deeper than
+ * depth_max, or a config with more threads than n_thread_max. So a text that reaches a limit ends.
+ * Other texts of the machine continue. An alternative that could not end within depth_max is not
+ * offered (machine_need.c). The other limits are failures, which are sticky (x.failed).
+ *
+ * Left recursion must be removed by the front end. One thread at a time. */
 #ifndef QUOTH_GRAMMAR_MACHINE_H
 #define QUOTH_GRAMMAR_MACHINE_H
 
 #include "expr.h"
 
-enum { CONFIG_DEAD = 0, CONFIG_UNKNOWN = UINT32_MAX, STACK_EMPTY = 0 };
+enum { CONFIG_DEAD = 0, CONFIG_UNKNOWN = UINT32_MAX, STACK_EMPTY = 0, NEED_UNKNOWN = UINT32_MAX };
 
 enum symbol_kind { SYM_EXPR, SYM_RULE, SYM_CHOICE };
 
 struct symbol {
     uint32_t kind;
-    uint32_t id;  /* an expression (SYM_EXPR, SYM_CHOICE) or a rule */
-    uint32_t arg; /* SYM_CHOICE: argument of choose_fn */
+    uint32_t id;  /* number of an expression (SYM_EXPR, SYM_CHOICE) or of a rule */
+    uint32_t arg; /* argument of choose_fn (SYM_CHOICE) */
 };
 
 /* Alternatives of a rule, filled by alts_begin and alts_add. */
 struct alts {
     VEC(struct symbol) sym;
-    VEC(uint32_t) end; /* alternative i is sym[end[i - 1] .. end[i]) */
+    VEC(uint32_t) end; /* ends of the alternatives: alternative i is sym[end[i - 1] .. end[i]) */
 };
 
 struct machine;
-/* Add the alternatives of a rule to `out`. Returns false if it failed (set m->x.failed). Called
- * once per rule, when it is first reached. */
+/* Add the alternatives of a rule to `out`. On failure set m->x.failed and return false. Called once
+ * per rule, when the rule is first reached. */
 typedef bool expand_fn(void *front, struct machine *m, uint32_t rule, struct alts *out);
 
-/* Return the rule that follows a choice's expression that has reported `tag`; NO_RULE if this tag
- * is not allowed here. So one expression, and its automaton, serves all places that exclude some of
- * its alternatives (the names of an object's members). */
+/* Return the rule after a choice's expression that has reported `tag`; NO_RULE if this tag is not
+ * allowed here. So all places that exclude different alternatives share one expression and its
+ * automaton. An example is the names of an object's members. */
 typedef uint32_t choose_fn(void *front, uint32_t arg, uint32_t tag);
 enum { NO_RULE = UINT32_MAX };
 
 struct machine_limits {
-    uint32_t n_config_max, n_stack_max; /* maximum of numbers handed out */
-    uint32_t n_thread_max;              /* of one config */
-    uint32_t depth_max;                 /* of the stack */
+    uint32_t n_config_max, n_stack_max; /* maximum numbers of configs and of stacks */
+    /* maximum number of threads of a config; configs with more threads are dead */
+    uint32_t n_thread_max;
+    uint32_t depth_max; /* maximum depth of a stack; deeper stacks do not exist */
 };
 
 struct machine {
     struct exprs x;
     expand_fn *expand;
-    choose_fn *choose; /* NULL: no rule has a choice */
-    void *front;       /* borrowed */
+    choose_fn *choose; /* function for choices; NULL: no rule has a choice */
+    void *front;       /* borrowed; argument of expand and choose */
     struct machine_limits limit;
     struct alts alts;
-    VEC(struct rule_span) rule;  /* by rule number */
-    VEC(struct stack_cell) cell; /* [0] is the empty stack */
-    VEC(struct config) config;   /* [0] is dead */
+    VEC(struct rule_span) rule;  /* rules by number */
+    VEC(struct stack_cell) cell; /* cells of stacks; [0] is the empty stack */
+    VEC(struct config) config;   /* configs by number; [0] is dead */
     VEC(struct thread) thread;
     uint32_t *cell_slot, n_cell_slot, *config_slot, n_config_slot; /* owned; open addressing */
-    VEC(struct thread) next; /* the config under construction */
+    VEC(struct thread) next; /* threads of the config under construction */
     VEC(uint32_t) due, seen; /* stacks in a closure */
     bool accepts;
+    /* true: the config under construction has more than n_thread_max threads */
+    bool crowded;
+    bool cut;            /* true after a limit of depth or threads has removed a part of a config */
+    uint32_t search_now; /* generation of the search of machine_need.c */
     struct arena rows;
-    int64_t late_at; /* exprs_work at which a mask is given up for now; 0: never */
-    bool late;       /* it was: what was found on the way is not a result */
+    int64_t late_at; /* value of exprs_work at which the work on a mask is interrupted; 0: never */
+    bool late;       /* true: the work was interrupted, so its results are incomplete */
     struct {
         uint64_t *slot; /* owned; open addressing: expression << 32 | tag, + 1 */
-        bool *open;     /* owned; by slot */
+        bool *open;     /* owned; results by slot */
         uint32_t n, n_slot;
-    } open; /* of mask.c: expressions that take any plain characters */
+    } open; /* for mask.c: expressions that accept any plain characters */
     struct {
-        uint32_t *of, *to; /* owned; by expression: the cached walk, and its result */
+        uint32_t *of, *to; /* owned; by expression: cached walk and its result */
         uint32_t now, cap;
-    } walk; /* mask.c's */
+    } walk; /* for mask.c: cached walks */
     struct {
-        uint8_t *n_char, *need; /* owned; by expression: mask.c's struct room + 1, 0: unknown */
+        /* owned; by expression: fields of struct room (mask.c) + 1; 0: unknown */
+        uint8_t *n_char, *need;
         uint32_t cap;
     } room;
 };
 
+struct rule_span {
+    uint32_t first, n; /* alternatives [first, first + n); n = UINT32_MAX: not expanded yet */
+    uint32_t need;     /* machine_need.c: depth that the rule's shortest text needs; NEED_UNKNOWN */
+    uint32_t search;   /* machine_need.c: generation of the search that reached the rule */
+};
+
 struct thread {
-    uint32_t expr, stack; /* of a choice: the stack with the choice on top */
+    /* numbers of the thread's expression and stack. A choice is itself on top of the stack. */
+    uint32_t expr, stack;
     bool choice;
 };
 
@@ -98,7 +117,8 @@ struct stack_cell {
 struct config {
     uint32_t thread, n_thread; /* machine.thread[thread ..] */
     bool accepts;              /* true if the text may end here */
-    uint32_t *row; /* [256] next configs, CONFIG_UNKNOWN if not computed; NULL: none is */
+    /* arena [256]: next configs, CONFIG_UNKNOWN if not computed; NULL if none is computed */
+    uint32_t *row;
 };
 
 bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits limit,
@@ -106,36 +126,43 @@ bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits
 void machine_close(struct machine *m); /* Safe on a zeroed struct. */
 
 /* Return the config before the first byte of a text of `rule`. CONFIG_DEAD if there is no such
- * text, or it failed. */
+ * text, or after a failure. */
 uint32_t machine_begin(struct machine *m, uint32_t rule);
 uint32_t machine_next(struct machine *m, uint32_t config, uint8_t byte);
-/* Return whether a text continues from a thread; of a choice, one with an allowed tag. */
+/* Return true if a text continues from a thread. The text of a choice must have an allowed tag. */
 bool machine_alive(struct machine *m, struct thread t);
-/* Return the config of a thread, and of its continuation if its expression matches the empty text.
- */
+/* Return the config of a thread,
+ * and of its continuation if its expression matches the empty text. */
 uint32_t machine_config(struct machine *m, struct thread t);
-/* Return the config of the threads of both: either may continue. */
+/* Return the config of the threads of both configs, so that either may continue. */
 uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b);
 static inline bool machine_accepts(const struct machine *m, uint32_t config)
 {
     return m->config.v[config].accepts;
 }
 
-/* Begin an alternative, then add its symbols, in an expand_fn. Returns false if memory is
- * exhausted. */
-/* Return true if the work for a mask is to be given up for now. */
+/* Return true if the work on a mask must be interrupted. */
 static inline bool machine_late(struct machine *m)
 {
     if (m->late_at && exprs_work(&m->x) > m->late_at) m->late = true;
     return m->late;
 }
-/* Give up after n_work more steps; 0: never. */
+/* Interrupt the work on a mask after n_work more steps; 0: never. */
 static inline void machine_limit(struct machine *m, int64_t n_work)
 {
     m->late = false;
     m->late_at = n_work ? exprs_work(&m->x) + n_work : 0;
 }
 
+/* ---- private to machine*.c ---- */
+/* Ensure that the alternatives of a rule are in m->alts. Return false after a failure. */
+bool machine_expand(struct machine *m, uint32_t rule);
+/* Return true if alternative i of a rule can end on top of a stack of this depth within
+ * depth_max. */
+bool machine_fits(struct machine *m, uint32_t rule, uint32_t i, uint32_t depth);
+
+/* Begin an alternative, then add its symbols, in an expand_fn. Return false if memory is
+ * exhausted. */
 bool alts_begin(struct alts *a);
 bool alts_add(struct alts *a, enum symbol_kind kind, uint32_t id);
 bool alts_add_choice(struct alts *a, uint32_t expr, uint32_t arg);

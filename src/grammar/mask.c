@@ -1,11 +1,11 @@
 /* mask.c - token masks by walks over tries of tokens; see mask.h.
  *
- * Most configs have one thread whose expression does not accept yet. Such a walk follows the
- * automaton of the expression, one table look-up per byte. It makes a config only in a state
- * where the expression accepts. Configs with several threads are walked as configs.
+ * Most configs have one thread whose expression does not accept yet. Their walk follows the
+ * automaton of the expression with one table look-up per byte. It makes a config only if the
+ * expression accepts. Configs with several threads are walked as configs.
  *
- * A plain character is one that a JSON string contains unescaped. If a state allows any plain
- * characters, the tokens of vocab.h's classes are set at once. */
+ * A plain character is one that a JSON string contains unescaped. The tokens of vocab.h's classes
+ * are set together if a state allows any plain characters. */
 #include "mask.h"
 
 #include <stdlib.h>
@@ -14,12 +14,13 @@
 enum {
     DEPTH_MAX = 1024,
     CHAIN_MAX = 64,
+    NO_LIMIT = 254, /* cached value of struct room's n_char that represents no limit */
     OPEN_STATES_MAX = 4096,
     OPEN_TAGS_MAX = 4,
     ROOM_STATES_MAX = 256,
     NEED_MAX = 8,
     LOOP_STEPS_MAX = 100,
-    WALK_NODES = 128, /* look-ups that are counted as WALK_STEPS steps of work */
+    WALK_NODES = 128, /* this number of look-ups counts as WALK_STEPS steps of work */
     WALK_STEPS = 16
 };
 static const uint32_t NO_TAG = UINT32_MAX;
@@ -36,21 +37,21 @@ static void or_mask(uint64_t *mask, const uint64_t *more, int n_word)
 
 /* ---- places: an expression of the walked thread, or a config ---- */
 
-/* A state of a walk. id is a config if is_config, else an expression that does not accept. */
+/* State of a walk. id is a config if is_config, else an expression that does not accept. */
 struct place {
     uint32_t id;
     bool is_config;
 };
 static const struct place DEAD = {CONFIG_DEAD, true};
 
-/* A walk. Its places within the expression of t, the first thread, differ from t in `expr`
- * alone. */
+/* Walk over a trie. Its places in the expression of t, the first thread, differ from t only in
+ * `expr`. Pointers are borrowed. */
 struct walker {
     struct machine *m;
     struct thread t;
 };
 
-enum { WALK_DEAD = 0, WALK_INSIDE = UINT32_MAX }; /* else a config */
+enum { WALK_DEAD = 0, WALK_INSIDE = UINT32_MAX }; /* other values: place in a config */
 
 /* Grow walk.of and walk.to to all expressions. Return false if memory is exhausted. */
 static bool walk_room(struct machine *m)
@@ -66,7 +67,7 @@ static bool walk_room(struct machine *m)
     return true;
 }
 
-/* Return the place of the walked thread at expression e. It is computed once per walk. */
+/* Return the place of the walked thread at expression e. Compute it once per walk. */
 static struct place place_at(const struct walker *w, uint32_t e)
 {
     struct machine *m = w->m;
@@ -106,7 +107,8 @@ static bool is_dead(struct place p)
     return p.is_config && p.id == CONFIG_DEAD;
 }
 
-/* Return the place after a byte, by look-ups alone if it is known: the inner loop of every walk. */
+/* Return the place after a byte.
+ * A known place needs only look-ups. This is the inner loop of every walk. */
 static inline struct place quick_step(const struct walker *w, struct place p, uint8_t byte)
 {
     const struct machine *m = w->m;
@@ -119,42 +121,37 @@ static inline struct place quick_step(const struct walker *w, struct place p, ui
     return step(w, p, byte);
 }
 
-/* Set the tokens of a trie that may follow a place. Return early if a limit is reached; the
- * caller checks x.failed and m->late. */
+/* Set the tokens of a trie that may follow a place. Return early if a limit is reached. The caller
+ * checks x.failed and m->late. */
 static void walk(const struct walker *w, const struct trie *t, struct place from, uint64_t *mask)
 {
-    struct place place[DEPTH_MAX];
-    uint32_t end[DEPTH_MAX];
-    int depth = 0;
-    place[0] = from;
-    end[0] = t->n;
-    for (uint32_t i = 0, n = 0; i < t->n; n++) {
-        const struct trie_node *d = &t->node[i];
+    struct level {
+        struct place place;
+        uint32_t at, end; /* siblings that remain */
+    } level[DEPTH_MAX], *l = level;
+    *l = (struct level){from, 0, t->n_root};
+    for (uint32_t n = 0;; n++) {
+        while (l->at == l->end)
+            if (l-- == level) return;
+        const struct trie_node *d = &t->node[l->at++];
         if (n % WALK_NODES == 0 && (!expr_spend(&w->m->x, WALK_STEPS) || machine_late(w->m)))
             return;
-        while (end[depth] <= i) depth--;
-        struct place next = quick_step(w, place[depth], (uint8_t)d->byte);
-        if (is_dead(next) || depth + 1 == DEPTH_MAX) {
-            i += d->size;
-            continue;
-        }
+        struct place next = quick_step(w, l->place, (uint8_t)d->byte);
+        if (is_dead(next) || l + 1 == level + DEPTH_MAX) continue;
         if (d->n == 1) {
             int32_t token = t->value[d->first];
             mask[token >> 6] |= 1ull << (token & 63);
         } else if (d->n > 1) {
-            set_values(t->value + d->first, (uint32_t)d->n, mask);
+            set_values(t->value + d->first, d->n, mask);
         }
-        i++;
-        if (d->size == 1) continue;
-        place[++depth] = next;
-        end[depth] = i - 1 + d->size;
+        if (d->n_child > 0) *++l = (struct level){next, d->child, d->child + d->n_child};
     }
 }
 
 /* ---- expressions that accept any plain characters ---- */
 
-/* Ranges of lead bytes and of their second bytes, which are restricted after E0, ED, F0 and F4.
- * Then n more continuation bytes follow. */
+/* Ranges of lead bytes and of their second bytes, before n more continuation bytes. UTF-8 restricts
+ * the second byte after E0, ED, F0 and F4. */
 static const struct {
     uint8_t lo, hi, second_lo, second_hi, n;
 } LEAD[] = {{0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1}, {0xe1, 0xec, 0x80, 0xbf, 1},
@@ -162,18 +159,17 @@ static const struct {
             {0xf1, 0xf3, 0x80, 0xbf, 2}, {0xf4, 0xf4, 0x80, 0x8f, 2}};
 enum { N_LEAD = sizeof LEAD / sizeof *LEAD };
 
-/* A search of the states that plain characters lead to. */
+/* Search of the states that plain characters lead to. Pointers are borrowed. */
 struct plain_search {
-    struct machine *m;
+    struct machine *m; /* borrowed */
     uint32_t tag, now;
-    bool
-        decoded; /* true for states of a decoded string, which may accept; false for its spelling */
+    /* true: states of a decoded string, which may accept; false: states of a string's spelling */
+    bool decoded;
     VEC(uint32_t) found; /* states between characters */
 };
 
 /* Add e, a state between characters, to the states found. Return false if no text (with the tag)
- * continues from it. Return false also for the end of a spelling, or if there are too many
- * states. */
+ * continues from e, if e is the end of a spelling, or if there are too many states. */
 static bool find(struct plain_search *s, uint32_t e)
 {
     struct exprs *x = &s->m->x;
@@ -228,7 +224,7 @@ static bool find_all(struct plain_search *s, uint32_t e)
     return row != NULL;
 }
 
-/* Return the slot of a key, or the free slot for it. *known: the key is present. */
+/* Return the slot of a key, or the free slot for a new key. Set *known if the key is present. */
 static uint32_t open_slot(const struct machine *m, uint64_t key, bool *known)
 {
     uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15u >> 40) & (m->open.n_slot - 1);
@@ -260,9 +256,8 @@ static bool open_put(struct machine *m, uint64_t key, bool value)
     return true;
 }
 
-/* Return true if the repetition of one character reaches a state that it does not leave. If it
- * does not, the number of characters is limited, and a search of all states would be long and
- * fail. */
+/* Return true if the repetition of one character reaches a state that it does not leave. Otherwise
+ * the number of characters is limited. A search of all states would then be long and fail. */
 static bool has_loop(struct machine *m, uint32_t e)
 {
     for (int i = 0; i < LOOP_STEPS_MAX && e != EXPR_EMPTY; i++) {
@@ -273,9 +268,10 @@ static bool has_loop(struct machine *m, uint32_t e)
     return false;
 }
 
-/* Return true if a text continues from e after any plain characters (one with the tag, unless it
- * is NO_TAG). It depends on the expression alone, so it is cached for every place where e
- * occurs. If it holds for e, it holds for all states that plain characters lead to. */
+/* Return true if a text continues from e after any plain characters. Unless `tag` is NO_TAG, that
+ * text must report the tag. The result depends only on the expression, so it is cached for every
+ * place where e occurs. A result of true also holds
+ * for all states that plain characters lead to. */
 static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
 {
     uint64_t key = (uint64_t)(e + 1) << 32 | tag;
@@ -357,8 +353,8 @@ static bool wide_chars(const struct walker *w, struct place p, struct place next
     return true;
 }
 
-/* Return the number of consecutive plain characters that a place accepts whatever they are, at
- * most CHAIN_MAX. *same: each of them leads back to p. */
+/* Return the number of arbitrary plain characters that may follow a place, at most CHAIN_MAX. Set
+ * *same if each of them leads back to p. */
 static int plain_chain(const struct walker *w, struct place p, bool *same)
 {
     *same = false;
@@ -373,21 +369,21 @@ static int plain_chain(const struct walker *w, struct place p, bool *same)
 
 /* ---- strings of limited length ----
  *
- * The state of a string of at most n characters with a pattern is an intersection. It differs
- * after every character, so no cached walk of one state serves the next. Its operands are
- * examined separately: the number of remaining characters, and the number that the pattern
- * accepts whatever they are. */
+ * The state of a string of at most n characters with a pattern is an intersection. It differs after
+ * every character, so no cached walk of one state serves the next. Its operands are examined
+ * separately: the number of remaining characters, and the number of arbitrary characters that the
+ * pattern accepts. */
 
 struct room {
-    int n_char; /* plain characters that may follow, whatever they are */
-    int need;   /* after each of them, at most this many bytes complete the text */
-    bool ends;  /* the text may end before and after each of them */
-    /* the string has a maximum length */
+    int n_char; /* number of arbitrary plain characters that may follow */
+    int need;   /* maximum number of bytes that complete the text after each of these characters */
+    bool ends;  /* true: the text may end before and after each of these characters */
+    /* true: the string has a maximum length */
     bool limited;
 };
 
-/* Return the minimum number of bytes that complete e, at most NEED_MAX; NEED_MAX + 1 if more. It
- * may be too large if more than ROOM_STATES_MAX states are reached. */
+/* Return the minimum number of bytes that complete e; NEED_MAX + 1 if more than NEED_MAX. The
+ * result may be too large if more than ROOM_STATES_MAX states are reached. */
 static int shortest(struct machine *m, uint32_t e)
 {
     uint32_t v[ROOM_STATES_MAX], n = 1, from = 0;
@@ -409,16 +405,18 @@ static int shortest(struct machine *m, uint32_t e)
     return NEED_MAX + 1;
 }
 
-/* Set *out to the number of plain characters that a pattern accepts whatever they are. The
- * search adds one character per round, until one is rejected or no new state is found. */
+/* Set *out to the number of arbitrary plain characters that a pattern accepts. The search adds one
+ * character per round. It ends if a character is rejected or no new state is found. */
 static void search_room(struct machine *m, uint32_t e, struct room *out)
 {
     struct plain_search s = {.m = m, .tag = NO_TAG, .now = ++m->x.seen_now, .decoded = true};
     size_t from = 0;
-    bool ok = find(&s, e);
+    bool ok = true;
     *out = (struct room){0};
     while (ok && out->n_char < CHAIN_MAX) {
         size_t to = s.found.n;
+        if (out->n_char == 0)
+            ok = find_all(&s, e); /* e is counted only if a character leads back to it */
         for (size_t i = from; ok && i < to; i++) ok = find_all(&s, s.found.v[i]);
         for (size_t i = to; ok && i < s.found.n; i++) {
             int need = shortest(m, s.found.v[i]);
@@ -426,14 +424,17 @@ static void search_room(struct machine *m, uint32_t e, struct room *out)
             ok = need <= NEED_MAX && i < ROOM_STATES_MAX;
         }
         out->n_char += ok;
-        if (ok && s.found.n == to) out->n_char = CHAIN_MAX; /* no new state: no limit */
         from = to;
+        if (ok && s.found.n == to) { /* no new state was found, so there is no limit */
+            out->n_char = NO_LIMIT;
+            break;
+        }
     }
     vec_deinit(&s.found);
 }
 
-/* Set *out to the result of search_room, which is cached by expression. Return false if it
- * failed or was stopped (m->late). */
+/* Set *out to the result of search_room, which is cached by expression. Return false after a
+ * failure, or if the work was interrupted (m->late). */
 static bool room_of_pattern(struct machine *m, uint32_t e, struct room *out)
 {
     if (m->room.cap < m->x.n) {
@@ -477,14 +478,15 @@ static bool room_of(struct machine *m, uint32_t e, struct room *out)
     if (pattern == EXPR_EMPTY) *out = (struct room){.n_char = INT32_MAX, .ends = least == 0};
     uint32_t left = most > (uint32_t)out->need ? most - (uint32_t)out->need : 0;
     out->limited = most != EXPR_INF;
-    if (out->n_char == CHAIN_MAX) out->n_char = INT32_MAX;
+    if (out->n_char == NO_LIMIT) out->n_char = INT32_MAX;
     if (left < (uint32_t)out->n_char) out->n_char = (int)left;
     return true;
 }
 
 /* ---- masks ---- */
 
-/* Fill the mask (mask.h). Tokens are set without a walk in three cases:
+/* Fill the mask (mask.h). One walk of all tokens suffices if no plain character is certain to
+ * follow. Otherwise tokens are set without a walk in three cases:
  *   open   any plain characters may follow: all plain tokens
  *   room   n_char plain characters may follow: plain tokens of at most n_char characters
  *   same   any number may follow, each leads back, and a quote leads to one place: closing
@@ -507,6 +509,10 @@ bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64
     }
     int n_char = known ? room.n_char : plain_chain(&w, from, &same);
     same |= known && room.ends && n_char >= v->n_closing_max;
+    if (n_char == 0 && !open && !same) {
+        walk(&w, &v->all, from, mask);
+        return !m->x.failed && !m->late;
+    }
     for (int k = 0; k < PLAIN_CLASSES; k++)
         if (open || (same && !known) || v->plain[k].n_char_max <= n_char)
             or_mask(mask, v->plain[k].mask, v->n_word);

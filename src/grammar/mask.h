@@ -1,5 +1,5 @@
-/* mask.h - private to grammar: the tokens that may follow. See vocab.h for the division of tokens.
- */
+/* mask.h - private to grammar: the tokens that may follow.
+ * See vocab.h for the division of tokens. */
 #ifndef QUOTH_GRAMMAR_MASK_H
 #define QUOTH_GRAMMAR_MASK_H
 
@@ -7,8 +7,8 @@
 #include "vocab.h"
 
 /* Set the bits of the tokens that may continue a text in state `config`; mask [v->n_word] is
- * overwritten. The caller adds the end of the text (machine_accepts). Returns false if it failed
- * (m->x.failed), or was given up for now (m->late); then the mask is incomplete. */
+ * overwritten. The caller adds the end of the text (machine_accepts). Return false after a failure
+ * (m->x.failed), or if the work was interrupted (m->late). The mask is then incomplete. */
 bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64_t *mask);
 
 /* Return the config after a token's bytes; CONFIG_DEAD if the token is not allowed. */

@@ -1,7 +1,6 @@
-/* Goal: a mask contains exactly the tokens that the machine accepts byte by byte, whichever
- * shortcut of mask.c is used.
- * Method: a vocabulary with every class of tokens; strings without a limit, with limits, with
- * patterns; every config that is reached. */
+/* Goal: a mask contains exactly the tokens that the machine accepts byte by byte, for each shortcut
+ * of mask.c. Method: check every reached config, with a vocabulary of every class of tokens. The
+ * strings have no limit, limits or patterns. */
 #include "mask.h"
 #include "../../tests/unit.h"
 
@@ -53,6 +52,8 @@ static const char *const TOKEN[] = {
     "b\\\"c",
     "\xc3\"",
     "1\"",
+    /* 80 characters */
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 };
 enum { N_TOKEN = sizeof TOKEN / sizeof *TOKEN };
 
@@ -75,7 +76,7 @@ static uint32_t quoted(struct exprs *x, uint32_t body)
     return expr_cat(x, expr_bytes(x, "\"", 1), expr_string(x, body));
 }
 
-/* Return (\S+\s){min,max}\S+, where \s is a blank. */
+/* Return (\S+\s){min,max}\S+ with a blank for \s. */
 static uint32_t words(struct exprs *x, uint32_t min, uint32_t max)
 {
     uint32_t blank = expr_range(x, ' ', ' ');
@@ -89,7 +90,8 @@ static void compare(struct machine *m, const struct vocab *v)
 {
     uint64_t mask[(N_TOKEN + 63) / 64];
     NEED(machine_begin(m, 0) != CONFIG_DEAD);
-    for (uint32_t c = 1; c < m->config.n && c < 300; c++) { /* mask_accept adds configs meanwhile */
+    /* mask_accept adds configs during the loop */
+    for (uint32_t c = 1; c < m->config.n && c < 300; c++) {
         NEED(mask_fill(m, v, c, mask));
         for (int32_t t = 0; t < N_TOKEN; t++) {
             bool want = mask_accept(m, v, c, t) != CONFIG_DEAD, got = mask[t >> 6] >> (t & 63) & 1;
@@ -104,23 +106,15 @@ TEST(mask_has_exactly_what_the_machine_takes)
 {
     struct vocab v;
     NEED(vocab_open(&v, N_TOKEN, token, NULL));
-    for (int kind = 0; kind < 11; kind++) {
+    for (int kind = 0; kind < 18; kind++) {
         struct machine m;
         NEED(machine_open(&m, (struct expr_limits){.n_byte_max = 64u << 20, .n_row_max = 100000},
                           (struct machine_limits){10000, 10000, 100, 100}, expand, NULL));
         struct exprs *x = &m.x;
         uint32_t any = expr_any_char(x), letter = expr_range(x, 'a', 'c');
-        uint32_t body[] = {expr_rep(x, any, 0, EXPR_INF),
-                           expr_rep(x, any, 2, 5),
-                           expr_rep(x, letter, 1, EXPR_INF),
-                           expr_rep(x, any, 0, 40),
-                           expr_not(x, expr_bytes(x, "abc", 3)),
-                           0,
-                           0,
-                           0,
-                           0,
-                           0,
-                           0};
+        uint32_t body[18] = {expr_rep(x, any, 0, EXPR_INF), expr_rep(x, any, 2, 5),
+                             expr_rep(x, letter, 1, EXPR_INF), expr_rep(x, any, 0, 40),
+                             expr_not(x, expr_bytes(x, "abc", 3))};
         body[4] = expr_and(x, body[4], body[0]);
         uint32_t most[] = {expr_rep(x, any, 0, 30), expr_rep(x, any, 0, 9),
                            expr_rep(x, any, 3, 20)};
@@ -132,6 +126,18 @@ TEST(mask_has_exactly_what_the_machine_takes)
         uint32_t ending = expr_cat(x, expr_range(x, ' ', ' '), expr_bytes(x, "abcabcabcabc", 12));
         body[10] = expr_cat(x, words(x, 0, 0), expr_rep(x, ending, 0, 1));
         body[10] = expr_and(x, expr_rep(x, any, 0, 15), body[10]);
+        /* patterns without an anchor, because most characters lead back to their first state */
+        static const int MOST[] = {1, 7, 20, 9, 64, 12};
+        for (int i = 0; i < 6; i++) {
+            uint32_t last = i < 3   ? letter
+                            : i < 5 ? expr_bytes(x, ".5e3", 4)
+                                    : expr_range(x, '0', '9');
+            uint32_t rest = i < 5 ? expr_bytes(x, "", 0) : body[0];
+            body[11 + i] = expr_cat(x, body[0], expr_cat(x, last, rest));
+            body[11 + i] = expr_and(x, expr_rep(x, any, 0, (uint32_t)MOST[i]), body[11 + i]);
+        }
+        body[17] = expr_cat(x, expr_rep(x, any, 0, 70), expr_rep(x, expr_range(x, '!', '!'), 0, 1));
+        body[17] = expr_and(x, expr_rep(x, any, 0, 200), body[17]);
         ROOT = expr_cat(x, expr_bytes(x, "{\"a\":", 5),
                         expr_cat(x, quoted(x, body[kind]), expr_bytes(x, "}", 1)));
         compare(&m, &v);

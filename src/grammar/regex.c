@@ -1,11 +1,12 @@
 /* regex.c - parser of regular expressions, by recursive descent; see regex.h. Syntaxes: ECMA 262,
  * "Patterns"; https://docs.rs/regex/latest/regex/#syntax.
  *
- * The result of each part is a piece (regex_piece.h), which holds the conditions that assertions
- * put on its context. (?-u) makes classes, the dot and \xHH match bytes, as in Rust. Texts that are
- * not valid UTF-8 are still not matched. */
+ * The result of each part is a piece (regex_piece.h) with the conditions of its assertions.
+ * Classes, the dot and \xHH match bytes under (?-u), as in Rust. Texts that are not valid UTF-8 are
+ * still rejected. */
 #include "regex.h"
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "charset.h"
 #include "regex_piece.h"
@@ -16,9 +17,11 @@
 enum { DEPTH_MAX = 200, REPEAT_MAX = 100000, N_SET_KEPT = 16, SCAN_STEPS = 100000 };
 
 struct flags {
-    bool fold, dot_all, extended, multi_line, bytes; /* i, s, x, m, -u */
+    bool fold, dot_all, extended, multi_line, bytes; /* flags i, s, x, m, -u */
+    bool swapped; /* flag U: repetitions are lazy, or greedy before a ? */
 };
 
+/* Pointers are borrowed. */
 struct parser {
     struct exprs *x;
     const char *s;
@@ -27,16 +30,17 @@ struct parser {
     struct flags flags;
     struct pieces pieces;
     bool any_bytes; /* true if the pattern has a (?-u) */
-    /* word characters of assertions; WORD_UNKNOWN: no assertion so far */
+    /* kind of word characters of assertions; WORD_UNKNOWN: no assertion so far */
     enum { WORD_UNKNOWN, WORD_ASCII, WORD_UNICODE } word;
-    bool lazy, greedy;         /* true if there is a repetition of either kind */
+    bool lazy, greedy; /* true if there is a lazy repetition; true if there is a greedy one */
     struct charset unicode[3]; /* Unicode's \d, \w, \s; empty before their first use */
     struct categories categories;
     struct kept_set {
-        struct charset s; /* owned */
+        struct charset s; /* owned; long set */
         uint32_t e;
     } kept
-        [N_SET_KEPT]; /* the latest long sets: the expression of a repeated set is made only once */
+        /* latest long sets; the expression of a repeated set is made only once */
+        [N_SET_KEPT];
     int n_kept;
     int depth;
     struct err *e;
@@ -60,7 +64,7 @@ static bool more(const struct parser *p)
     return p->at < p->n;
 }
 
-/* Read a text if it is next. Return whether it was. */
+/* Read a text if it is next. Return true if it was next. */
 static bool next_is(struct parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -95,15 +99,14 @@ static int read_hex(struct parser *p, int n_min, int n_max, uint32_t *cp)
 {
     int n = 0;
     for (*cp = 0; n < n_max && more(p); n++, p->at++) {
-        char c = p->s[p->at] | 32;
-        bool digit = p->s[p->at] >= '0' && p->s[p->at] <= '9';
-        if (!digit && (c < 'a' || c > 'f')) break;
-        *cp = *cp << 4 | (uint32_t)(digit ? p->s[p->at] - '0' : c - 'a' + 10);
+        int digit = hex_digit(p->s[p->at]);
+        if (digit < 0) break;
+        *cp = *cp << 4 | (uint32_t)digit;
     }
     return n < n_min ? fail(p, ERR_FORMAT, "expected hexadecimal digits") : 0;
 }
 
-/* Read the number after \x, \u or \U: n_digit digits, or 1 to 6 digits in braces. Two \u of a
+/* Read the number after \x, \u or \U: n_digit digits, or 1 to 6 digits in braces. The two \u of a
  * surrogate pair are one code point. */
 static int read_code(struct parser *p, int n_digit, uint32_t *cp)
 {
@@ -124,8 +127,8 @@ static int read_code(struct parser *p, int n_digit, uint32_t *cp)
     return rc == 0 && *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "code point out of range") : rc;
 }
 
-/* Add the characters of a property after \p (or \P if `negated`): one letter, or a name in
- * braces. */
+/* Add the characters of a property after \p (or \P if `negated`):
+ * one letter, or a name in braces. */
 static int add_property(struct parser *p, struct charset *s, bool negated)
 {
     const char *name = p->s + p->at;
@@ -159,7 +162,7 @@ static char class_letter(char c)
     return strchr("dDwWsS", c) ? c : 0;
 }
 
-/* Remove all characters that are not ASCII. The classes of (?-u) have none. */
+/* Remove all characters that are not ASCII, which the classes of (?-u) do not contain. */
 static void drop_wide(struct charset *s)
 {
     struct charset ascii = {0};
@@ -228,12 +231,12 @@ static void fold(struct parser *p, struct charset *s)
     charset_deinit(&ascii);
 }
 
-/* Read a class such as [:alpha:], which Rust's syntax has inside classes. Return false, with
- * nothing read, if there is none. */
+/* Read a class such as [:alpha:], which Rust's syntax has inside classes. Read nothing and return
+ * false if there is no such class. */
 static bool posix_class(struct parser *p, struct charset *s)
 {
     static const struct {
-        const char *name, *ranges; /* ranges: pairs lo, hi; a first \x01 includes NUL */
+        const char *name, *ranges; /* static; ranges: pairs lo, hi; a first \x01 includes NUL */
     } posix[] = {{"alnum", "09AZaz"},
                  {"alpha", "AZaz"},
                  {"ascii", "\x01\x7f"},
@@ -267,8 +270,8 @@ static bool posix_class(struct parser *p, struct charset *s)
     return false;
 }
 
-/* Read one item of a class. *single is true if it is a code point, *cp. Otherwise it is a set,
- * which is added to s. */
+/* Read one item of a class. Set *single and *cp if the item is a code point. Otherwise the item is
+ * a set: add it to s. */
 static int class_atom(struct parser *p, struct charset *s, uint32_t *cp, bool *single)
 {
     *single = false;
@@ -293,7 +296,7 @@ static int class_atom(struct parser *p, struct charset *s, uint32_t *cp, bool *s
     return read_char(p, cp);
 }
 
-/* Read one item of a class, or a range of two, and add it to s. */
+/* Read an item of a class, or a range of two items, and add it to s. */
 static int class_member(struct parser *p, struct charset *s)
 {
     uint32_t lo, hi;
@@ -306,8 +309,8 @@ static int class_member(struct parser *p, struct charset *s)
     p->at++;
     rc = class_atom(p, s, &hi, &to_single);
     if (rc) return rc;
-    if (!to_single)
-        return charset_add(s, lo, lo), charset_add(s, '-', '-'), 0; /* [a-\d]: as ECMA without u */
+    if (!to_single) /* [a-\d] is a set of a, - and digits, as in ECMA without u */
+        return charset_add(s, lo, lo), charset_add(s, '-', '-'), 0;
     if (lo > hi) return fail(p, ERR_FORMAT, "range in descending order");
     charset_add(s, lo, hi);
     return 0;
@@ -319,7 +322,7 @@ static int parse_class(struct parser *p, struct charset *s)
 {
     if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply");
     bool negated = next_is(p, "^"), first = true;
-    struct charset both = {0}; /* intersection of the sets before the last && */
+    struct charset both = {0}; /* intersection of the sets to the left of the last && */
     bool any_and = false;
     int rc = 0;
     for (; rc == 0 && more(p) && expr_spend(p->x, 1); first = false) {
@@ -358,8 +361,8 @@ static uint32_t bytes_expr(struct exprs *x, struct charset *s)
     return e;
 }
 
-/* Return the expression of a set. A new set of 8 or more ranges is moved to p->kept, which leaves s
- * empty. */
+/* Return the expression of a set.
+ * A new set of 8 or more ranges is moved to p->kept, which leaves s empty. */
 static uint32_t set_expr(struct parser *p, struct charset *s)
 {
     if (p->flags.bytes) return bytes_expr(p->x, s);
@@ -377,8 +380,8 @@ static uint32_t set_expr(struct parser *p, struct charset *s)
     return e;
 }
 
-/* Set *out to the piece of a set, which is freed. rc is the result of reading the set; it is
- * returned if it is not 0. */
+/* Set *out to the piece of a set, and free the set. rc: result of reading the set; return it if it
+ * is not 0. */
 static int set_piece(struct parser *p, struct charset *s, int rc, struct piece *out)
 {
     if (rc == 0 && p->flags.fold) fold(p, s);
@@ -389,8 +392,8 @@ static int set_piece(struct parser *p, struct charset *s, int rc, struct piece *
 
 /* ---- assertions ---- */
 
-/* Set the characters of each context, at the first assertion. Fails if ASCII and Unicode word
- * boundaries are mixed, because contexts have one definition of a word. */
+/* Set the characters of each context, at the first assertion. Fail if ASCII and Unicode word
+ * boundaries are mixed; contexts have one definition of a word. */
 static int need_contexts(struct parser *p, bool ascii)
 {
     struct charset line = {0}, word = {0}, other = {0};
@@ -413,13 +416,13 @@ static int need_contexts(struct parser *p, bool ascii)
     return 0;
 }
 
-/* Parse a word boundary after its backslash. The table holds one or two alternatives: the contexts
- * before and after the place. ECMA has only the last two rows. */
+/* Parse a word boundary after its backslash. The table has one or two alternatives: the contexts
+ * before and after the place. ECMA has only the table's last two rows. */
 static int parse_border(struct parser *p, struct piece *out)
 {
     enum { NOT_WORD = CTX_ANY & ~CTX_WORD };
     static const struct {
-        const char *text;
+        const char *text; /* static */
         uint8_t left, right, left2, right2;
     } border[] = {{"b{start}", NOT_WORD, CTX_WORD, 0, 0},
                   {"b{end}", CTX_WORD, NOT_WORD, 0, 0},
@@ -439,7 +442,7 @@ static int parse_border(struct parser *p, struct piece *out)
     return rc;
 }
 
-/* Parse ^ or $, which is already read. With flag m it also matches next to a line feed. */
+/* Parse ^ or $, which is already read. With flag m, ^ and $ also match next to a line feed. */
 static int parse_line_anchor(struct parser *p, bool start, struct piece *out)
 {
     uint8_t at = CTX_EDGE | (p->flags.multi_line ? CTX_LINE : 0);
@@ -470,7 +473,7 @@ static int literal(struct parser *p, uint32_t cp, struct piece *out)
     return set_piece(p, &s, 0, out);
 }
 
-/* Set *out to a character that the pattern contains as itself. It is UTF-8 even under (?-u). */
+/* Set *out to a literal character of the pattern. The character is UTF-8 even under (?-u). */
 static int written(struct parser *p, uint32_t cp, struct piece *out)
 {
     if (!p->flags.bytes || cp < 0x80) return literal(p, cp, out);
@@ -508,16 +511,16 @@ static int parse_flags(struct parser *p, struct flags *f)
                      : c == 's' ? &f->dot_all
                      : c == 'x' ? &f->extended
                      : c == 'm' ? &f->multi_line
+                     : c == 'U' ? &f->swapped
                                 : NULL;
         if (c == 'R') return fail(p, ERR_UNSUPPORTED, "flag R: not supported yet");
-        if (c == '-' ? !on : !flag && c != 'u' && c != 'U')
-            return fail(p, ERR_FORMAT, "unknown flag");
+        if (c == '-' ? !on : !flag && c != 'u') return fail(p, ERR_FORMAT, "unknown flag");
         if (c == '-')
             on = false;
         else if (c == 'u')
             f->bytes = !on;
         else if (flag)
-            *flag = on; /* U exchanges greedy and lazy: same texts */
+            *flag = on;
         any = c != '-';
     }
     p->any_bytes |= f->bytes;
@@ -537,7 +540,8 @@ static int parse_group(struct parser *p, struct piece *out)
         if (!next_is(p, ">")) rc = fail(p, ERR_FORMAT, "expected >");
     } else if (next_is(p, "?")) {
         rc = parse_flags(p, &inner);
-        if (rc == 0 && next_is(p, ")")) { /* valid to the end of the enclosing group */
+        /* the flags are valid to the end of the enclosing group */
+        if (rc == 0 && next_is(p, ")")) {
             p->flags = inner;
             p->depth--;
             if (more(p) && p->s[p->at] && strchr("*+?{", p->s[p->at]))
@@ -580,7 +584,7 @@ static bool read_number(struct parser *p, uint32_t *x)
     return p->at > from;
 }
 
-/* Read {n}, {n,} or {n,m}. Return false, with nothing read, if there is none: the { is then a
+/* Read {n}, {n,} or {n,m}. Read nothing and return false if there are no counts: the { is then a
  * character. */
 static bool read_counts(struct parser *p, uint32_t *min, uint32_t *max)
 {
@@ -594,7 +598,7 @@ static bool read_counts(struct parser *p, uint32_t *min, uint32_t *max)
     return false;
 }
 
-/* Read * + ? or counts. Return false if there is none. */
+/* Read * + ? or counts. Return false if there is no quantifier. */
 static bool read_quantifier(struct parser *p, uint32_t *min, uint32_t *max)
 {
     skip_extended(p);
@@ -614,8 +618,9 @@ static int parse_repeated(struct parser *p, struct piece *out)
         if (min > REPEAT_MAX || (max != EXPR_INF && max > REPEAT_MAX))
             return fail(p, ERR_LIMIT, "repetition: must be at most 100000");
         *out = piece_repeat(&p->pieces, out, min, max);
-        bool lazy = next_is(p, "?"); /* lazy and greedy match the same texts */
-        p->lazy |= lazy, p->greedy |= !lazy && min != max;
+        /* lazy and greedy repetitions match the same texts */
+        bool lazy = next_is(p, "?") != p->flags.swapped;
+        p->lazy |= lazy && min != max, p->greedy |= !lazy && min != max;
         if (p->dialect == REGEX_ECMA) break;
     }
     if (rc == 0 && p->x->failed) return too_large(p);
@@ -625,10 +630,9 @@ static int parse_repeated(struct parser *p, struct piece *out)
     return rc;
 }
 
-/* Languages of parts without a condition on their context. They are combined into one expression at
- * once. */
+/* Languages of parts without a condition on their context, to be combined into one expression. */
 struct plains {
-    uint32_t *v; /* owned */
+    uint32_t *v; /* owned; languages */
     size_t n, cap;
 };
 
@@ -641,8 +645,8 @@ static bool take_plain(struct parser *p, struct plains *all, const struct piece 
     return true;
 }
 
-/* Append the concatenation of the collected languages to *out, and clear the list. From right to
- * left, because a concatenation is a chain of right operands. */
+/* Append the concatenation of the collected languages to *out, and clear the list. Combine them
+ * from right to left, because a concatenation is a chain of right operands. */
 static void join_plains(struct parser *p, struct plains *all, struct piece *out)
 {
     uint32_t e = EXPR_EPSILON;
@@ -697,7 +701,7 @@ int regex_parse(struct exprs *x, const char *pattern, size_t n, enum regex_diale
     categories_deinit(&p.categories);
     if (rc == 0 && more(&p)) rc = fail(&p, ERR_FORMAT, "unexpected )");
     if (rc) return rc;
-    uint32_t text = expr_rep(x, expr_any_char(x), 0, EXPR_INF); /* all valid UTF-8 */
+    uint32_t text = expr_rep(x, expr_any_char(x), 0, EXPR_INF); /* text: all valid UTF-8 */
     struct piece any = piece_plain(text), found = piece_join(&p.pieces, &any, &all);
     found = piece_join(&p.pieces, &found, &any);
     *out = (struct regex_langs){piece_whole(&p.pieces, &all), piece_whole(&p.pieces, &found),

@@ -7,20 +7,22 @@
 #include "expr.h"
 
 enum regex_dialect {
-    REGEX_ECMA, /* ECMA 262 with the u flag, as JSON Schema requires: \d and \w are ASCII */
-    REGEX_RUST, /* the syntax of Rust's regex crate: \d, \w and \s are Unicode's */
+    REGEX_ECMA, /* ECMA 262 with the flag u, as JSON Schema requires; \d and \w are ASCII */
+    REGEX_RUST, /* syntax of Rust's regex crate: \d, \w and \s are Unicode's */
 };
 
 struct regex_langs {
-    uint32_t whole;    /* texts that match from end to end */
-    uint32_t found;    /* texts that contain a match, the meaning of JSON Schema's pattern */
-    bool lazy, greedy; /* true if it has a repetition of either kind */
-    bool asserts;      /* true if it has an assertion: its texts depend on their context */
+    uint32_t whole; /* texts that match from end to end */
+    uint32_t found; /* texts that contain a match, as in JSON Schema's `pattern` */
+    /* true if the expression has a lazy repetition; true if it has a greedy one */
+    bool lazy, greedy;
+    /* true if the expression has an assertion, so that its texts depend on their context */
+    bool asserts;
 };
 
-/* Parse n bytes. Returns ERR_FORMAT if it is not a regular expression; ERR_UNSUPPORTED for
- * look-around, back references, scripts and many assertions within repetitions; ERR_LIMIT,
- * ERR_MEMORY. The error names the byte offset. */
+/* Parse n bytes of a pattern. Return ERR_FORMAT if it is not a regular expression; ERR_UNSUPPORTED
+ * for look-around, back references, scripts and many assertions within repetitions; ERR_LIMIT or
+ * ERR_MEMORY. The error contains the byte offset. */
 int regex_parse(struct exprs *x, const char *pattern, size_t n, enum regex_dialect dialect,
                 struct regex_langs *out, struct err *e);
 

@@ -10,8 +10,8 @@ bool piece_is_plain(const struct piece *a)
     return a->n == 0 || (a->n == 1 && a->v[0].left == CTX_ANY && a->v[0].right == CTX_ANY);
 }
 
-/* Add an item to a piece. Merge it with an item that differs only in `left` or only in the
- * expression, if any. Drop it if it has no text or no context. */
+/* Add an item to a piece. Merge the item with an existing item that differs only in `left` or only
+ * in the expression. Drop the item if it has no text or no context. */
 static void add_item(struct pieces *p, struct piece *out, uint8_t left, uint8_t right, uint32_t e)
 {
     if (e == EXPR_EMPTY || !left || !right) return;
@@ -50,7 +50,7 @@ static uint32_t all_texts(struct pieces *p)
     return expr_not(p->x, EXPR_EMPTY);
 }
 
-/* Return the expression of one character of these contexts. */
+/* Return the expression of a character of these contexts. */
 static uint32_t chars_of(struct pieces *p, uint8_t contexts)
 {
     uint32_t e = EXPR_EMPTY;
@@ -65,16 +65,16 @@ static uint32_t not_empty(struct pieces *p, uint32_t e)
     return expr_nullable(p->x, e) ? expr_and(p->x, e, expr_not(p->x, EXPR_EPSILON)) : e;
 }
 
-/* Return the texts of e that begin with a character of these contexts. e must not match the empty
- * text. */
+/* Return the texts of e that begin with a character of these contexts.
+ * e must not match the empty text. */
 static uint32_t beginning(struct pieces *p, uint32_t e, uint8_t contexts)
 {
     if ((contexts & CTX_CHAR) == CTX_CHAR || e == EXPR_EMPTY) return e;
     return expr_and(p->x, e, expr_cat(p->x, chars_of(p, contexts), all_texts(p)));
 }
 
-/* Return the texts of e that end with a character of these contexts. e must not match the empty
- * text. */
+/* Return the texts of e that end with a character of these contexts.
+ * e must not match the empty text. */
 static uint32_t ending(struct pieces *p, uint32_t e, uint8_t contexts)
 {
     if ((contexts & CTX_CHAR) == CTX_CHAR || e == EXPR_EMPTY) return e;
@@ -82,7 +82,7 @@ static uint32_t ending(struct pieces *p, uint32_t e, uint8_t contexts)
 }
 
 /* Add the concatenation of two items. The conditions on both sides of an empty text apply to the
- * same place, so the empty texts of a and of b are cases of their own. */
+ * same place, so the empty texts of a and of b are separate cases. */
 static void join_items(struct pieces *p, const struct piece_item *a, const struct piece_item *b,
                        struct piece *out)
 {
@@ -109,20 +109,20 @@ struct piece piece_join(struct pieces *p, const struct piece *a, const struct pi
 
 /* ---- repetition ---- */
 
-/* Rounds of a repetition as a graph. A state is the context of the last character, and the contexts
- * that may follow it. An edge is the texts of rounds from one state to another. The first N_CONTEXT
- * states are before the first round. */
+/* Rounds of a repetition as a graph. A state has the context of the last character, and the
+ * contexts that may follow that character. An edge has the texts of rounds from one state to
+ * another. The first N_CONTEXT states are before the first round. */
 struct rounds {
-    struct pieces *p;
+    struct pieces *p; /* borrowed */
     uint32_t n;
     struct {
-        uint8_t at, right; /* at: number of a context's bit; right: CTX_* */
+        uint8_t at, right; /* at: bit number of a context; right: CTX_* */
     } state[N_STATE_MAX];
     uint32_t edge[N_STATE_MAX][N_STATE_MAX]; /* expressions; [from][to] */
 };
 
-/* Return the number of a state, a new one if there is none. Sets too_many and returns 0 if the
- * graph is full. */
+/* Return the number of a state. Add the state if it is new. Set too_many and return 0 if the graph
+ * is full. */
 static uint32_t state_of(struct rounds *r, uint8_t at, uint8_t right)
 {
     for (uint32_t i = 0; i < r->n; i++)

@@ -2,10 +2,10 @@
  * contexts.
  *
  * An assertion (^, $, \b, their multi-line forms) tests the characters before and after a place. So
- * a piece is a list of items: a language, the contexts that may precede it and those that may follow
- * it. A context is one of four: the text's edge, a line feed, a word character, any other. Joining
- * pieces turns the conditions of one on the other into intersections, so no assertion remains:
- * (^a|b)c\b is one expression. */
+ * a piece is a list of items: a language, the contexts that may precede it and those that may
+ * follow it. A context is one of four: the text's edge, a line feed, a word character, any other
+ * character. Concatenation turns the conditions of two pieces on each other into intersections. So
+ * no assertion remains: (^a|b)c\b is one expression. */
 #ifndef QUOTH_GRAMMAR_REGEX_PIECE_H
 #define QUOTH_GRAMMAR_REGEX_PIECE_H
 
@@ -25,26 +25,30 @@ struct piece {
     uint32_t n;
     struct piece_item {
         uint8_t left,
-            right; /* CTX_*: allowed before, allowed after; of the empty text both at the same place */
+            /* CTX_*: contexts allowed before and after the item; both apply to one place for the
+             * empty text */
+            right;
         uint32_t e;
     } v[PIECE_ITEMS_MAX];
 };
 
 /* Expressions, and the characters of each context. */
 struct pieces {
-    struct exprs *x;
-    uint32_t of[N_CONTEXT]; /* by the bit's number; of[0] is EXPR_EMPTY. Needed for assertions */
-    bool too_many;          /* sticky: more items or states than the maximum */
+    struct exprs *x; /* borrowed */
+    /* characters of each context, by the bit's number; of[0] is EXPR_EMPTY. Needed for
+     * assertions */
+    uint32_t of[N_CONTEXT];
+    bool too_many; /* true after a piece exceeded the maximum of items or states; never cleared */
 };
 
 struct piece piece_plain(uint32_t e);
-bool piece_is_plain(const struct piece *a); /* Return whether it has no condition on its context. */
+bool piece_is_plain(const struct piece *a); /* Return true if a has no condition on its context. */
 /* Return an assertion: the empty text between contexts. */
 struct piece piece_between(uint8_t left, uint8_t right);
 struct piece piece_either(struct pieces *p, const struct piece *a, const struct piece *b);
 struct piece piece_join(struct pieces *p, const struct piece *a, const struct piece *b);
 struct piece piece_repeat(struct pieces *p, const struct piece *a, uint32_t min, uint32_t max);
-/* Return the texts that it matches from end to end. */
+/* Return the texts that a matches from end to end. */
 uint32_t piece_whole(struct pieces *p, const struct piece *a);
 
 #endif

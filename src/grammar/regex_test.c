@@ -1,5 +1,5 @@
-/* Goal: patterns match the same texts as in ECMA 262 and in Rust's regex crate. Method: cases by
- * hand. */
+/* Goal: patterns match the same texts as in ECMA 262 and in Rust's regex crate.
+ * Method: handwritten cases. */
 #include "regex.h"
 #include "../../tests/unit.h"
 
@@ -10,7 +10,7 @@ static const struct expr_limits LIMIT = {.n_byte_max = 256u << 20, .n_row_max = 
 TEST(regex_patterns)
 {
     static const struct {
-        const char *pattern, *found, *missed; /* texts with a | between them */
+        const char *pattern, *found, *missed; /* texts separated by | */
     } c[] = {
         {"^a+b?$", "a|aab", "|b|ab |xab"},
         {"a|^b|c$", "xax|bx|xc", "xb|cx|"},
@@ -57,7 +57,9 @@ TEST(regex_patterns)
                 size_t n = strcspn(t, "|");
                 bool skip = n == 0 && !t[0] &&
                             (want ? c[i].found : c[i].missed)
-                                [0]; /* an empty text counts only if it is alone, or before a | */
+                                /* an empty text is a case only if it is the only text, or if a |
+                                 * follows it */
+                                [0];
                 if (!skip && expr_matches(&x, l.found, t, n) != want)
                     test_fail(__FILE__, __LINE__, "%s: \"%.*s\" is not %d", c[i].pattern, (int)n, t,
                               want);

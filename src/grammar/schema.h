@@ -1,17 +1,22 @@
 /* schema.h - private to grammar: JSON Schema, drafts 4 to 2020-12, as rules of a machine.
  *
- * The conditions on a value are a set of literals: "is valid by subschema s" or "is not". A set is a
- * number (sets are interned), and so is the rule that matches the JSON texts of its values:
+ * The conditions on a value are a set of literals: "is valid by subschema s" or "is not valid by
+ * s". Sets are interned, so a set is a number. The rule that matches the JSON texts of its values
+ * is a number, too:
  *
- *   literals --schema_scalar.c--> one expression for null, true, false, numbers and strings: boolean combinations are and, or, not
- *            --schema_form.c----> forms: alternatives free of boolean operators, for arrays and for objects
- *            --schema_rule.c----> states of an array or object (index, names found ...), made when a text first reaches them
+ *   literals --schema_scalar.c--> one expression for null, true, false, numbers and strings:
+ *                                 boolean combinations are and, or, not
+ *            --schema_form.c----> forms: alternatives free of boolean operators, for arrays and for
+ *                                 objects
+ *            --schema_rule.c----> states of an array or object (index, names found ...), made when
+ *                                 a text first reaches them
  *
  * A negated literal is a literal like others, so not, oneOf, if and dependencies have no special
- * cost. A recursive $ref is a set that occurs again. An alternative without a value (schema_plan.c)
- * is never offered, so a mask never leads into a dead end.
+ * cost. A recursive $ref is a set that occurs a second time. An alternative without a value
+ * (schema_plan.c) is never offered, so a mask never leads into a dead end.
  *
- * schema_open rejects what it cannot enforce exactly, with the JSON pointer of the keyword. */
+ * schema_open rejects keywords that it cannot enforce exactly. The error contains the keyword's
+ * JSON pointer. */
 #ifndef QUOTH_GRAMMAR_SCHEMA_H
 #define QUOTH_GRAMMAR_SCHEMA_H
 
@@ -21,143 +26,159 @@
 
 enum draft { DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019, DRAFT_2020 };
 
-/* Kinds of JSON value, as bits. */
-enum {
-    T_NULL = 1,
-    T_BOOL = 2,
-    T_NUMBER = 4,
-    T_STRING = 8,
-    T_ARRAY = 16,
-    T_OBJECT = 32,
-    T_ALL = 63
-};
-
 enum { LIT_TRUE = 0, LIT_FALSE = 1, SET_ANY = 0, NONE = UINT32_MAX };
 
-/* A subschema. The literal 2 x its number means that a value is valid by it, 2 x its number + 1
- * that it is not. */
+/* Subschema number i. Literal 2 i: a value is valid by the subschema. Literal 2 i + 1: a value is
+ * not valid by it. */
 struct sub {
     const struct json *j; /* borrowed from the document */
-    const char *path;     /* JSON pointer, in schema.arena */
+    const char *path;     /* JSON pointer of the subschema, in schema.arena */
     uint32_t resource;    /* index of the enclosing schema resource ($id) */
-    bool is_const;        /* not a schema: a value that must be equal */
-    uint32_t lang[4];     /* by scalar type: NONE until computed */
-    bool busy[6];         /* being computed: a second visit means a $ref that leads to itself */
+    bool is_const;        /* true: `v` is a required value instead of a schema */
+    uint32_t lang[4];     /* languages by scalar type; NONE until computed */
+    /* true while being computed; a second visit means that a $ref leads to itself */
+    bool busy[6];
 };
 
-/* One alternative of an array, without boolean operators. */
+/* Condition on items of an array, in one alternative. */
 struct items_atom {
-    uint32_t from, to; /* items [from, to) */
+    uint32_t from, to; /* indexes [from, to) of the items */
     uint32_t lit;
 };
 struct count_atom {
-    uint32_t from;     /* of the items from here on ... */
-    uint32_t lit;      /* ... those with this literal ... */
-    uint32_t min, max; /* ... the number is in this range */
+    /* The number of items from index `from` on that satisfy `lit` is in [min, max]. */
+    uint32_t from;
+    uint32_t lit;
+    uint32_t min, max;
 };
 
 /* Members of some names, in one alternative of an object. */
 struct name_atom {
-    uint32_t name; /* one name; NONE: the names in lang */
-    uint32_t lang; /* decoded names, but not ... */
-    uint32_t lit;  /* all such members satisfy it; of a witness: some such member does */
-    const struct json *except; /* ... the keys of this object; NULL: all in lang */
+    uint32_t name; /* number of one name; NONE: the names in lang */
+    uint32_t lang; /* language of decoded names; the keys of `except` are excluded */
+    /* literal that all such members satisfy; for a witness, at least one of them */
+    uint32_t lit;
+    /* borrowed from the document: object with the excluded keys; NULL: no exceptions */
+    const struct json *except;
 };
 
 struct form {
     bool is_object;
-    uint32_t min, max; /* items or members; max may be NONE: no limit */
+    uint32_t min, max; /* minimum and maximum number of items or members; max NONE: no limit */
     VEC(struct items_atom) item;
     VEC(struct count_atom) count;
-    uint32_t unique;        /* the subschema that requires unique items; NONE */
-    VEC(uint32_t) required; /* names */
+    uint32_t unique;        /* subschema that requires unique items; NONE if none */
+    VEC(uint32_t) required; /* numbers of the required names */
     VEC(struct name_atom) member;
     VEC(struct name_atom) witness;
     /* evaluated items and members, for unevaluatedItems and unevaluatedProperties */
-    uint32_t n_evaluated; /* leading items */
-    uint32_t evaluated;   /* names */
+    uint32_t n_evaluated; /* number of evaluated leading items */
+    uint32_t evaluated;   /* language of the evaluated names */
 };
 
 struct forms {
-    struct form *v; /* owned */
+    struct form *v; /* owned; forms */
     size_t n, cap;
 };
 
+/* Notation of the value (schema_notation.c). PYTHON and BARE are for the arguments of a call: the
+ * value is an object, whose members have no braces around them. */
+enum notation {
+    NOTATION_JSON,
+    NOTATION_PYTHON, /* NAME=VALUE, NAME=VALUE; constants and dicts of Python */
+    NOTATION_BARE,   /* NAME:VALUE,NAME:VALUE; names without quotes, strings between opt.quote */
+};
+
+/* Options of schema_open. All texts are borrowed for the call;
+ * struct schema has copies in its arena. */
 struct schema_options {
-    bool
-        any_order; /* members may be in any order; else in the order of `properties`, others after them */
-    bool
-        no_white_space; /* JSON without white space between tokens; else with the usual white space */
-    bool no_additional; /* additionalProperties is false if it is absent */
-    bool plain;         /* in their usual spelling, if there is a choice */
-    bool check_format;  /* `format` is an assertion for the supported formats */
-    enum draft draft;   /* used if there is no $schema */
+    enum notation notation;
+    const char *quote;   /* BARE: text of the quote; no string contains it */
+    bool quote_is_token; /* true: the quote is the token quote_token */
+    uint32_t quote_token;
+    /* text that no string contains, because it ends the value; NULL if none */
+    const char *without;
+    /* true: members in any order; false: in the order of `properties`, then other members */
+    bool any_order;
+    /* true: JSON without white space between tokens; false: with the usual white space */
+    bool no_white_space;
+    const char *white_space; /* expression of the white space; NULL: the usual one (grammar.h) */
+    bool no_additional;      /* true: additionalProperties is false if it is absent */
+    bool plain;              /* true: values in their usual spelling if there is a choice */
+    bool check_format;       /* true: `format` is an assertion for the supported formats */
+    enum draft draft;        /* draft of a document without $schema */
 };
 
 struct schema {
     struct machine m;
     struct arena arena;
-    struct json *root; /* owned */
+    struct json *root; /* owned; the document */
     enum draft draft;
-    bool draft_named; /* by $schema */
+    bool draft_named; /* true: $schema names the draft */
     struct schema_options opt;
-    VEC(struct sub) sub;      /* [0] is `true` */
-    struct strmap sub_of;     /* address of a value -> number */
-    VEC(const char *) number; /* numbers of the document that are no int64, in their spelling */
-    struct strmap number_of;  /* address of a value -> number */
-    bool scientific; /* numbers may be in scientific notation, except if multiples are required */
-    uint32_t universe[4]; /* of scalar types; 0: not made yet */
+    VEC(struct sub) sub;  /* [0] is `true` */
+    struct strmap sub_of; /* address of a value -> number */
+    /* in the arena: spellings of the document's numbers that are not an int64 */
+    VEC(const char *) number;
+    struct strmap number_of; /* address of a value -> number */
+    /* true: numbers may be in scientific notation, unless multiples are required */
+    bool scientific;
+    uint32_t universe[4]; /* universes of the scalar types; 0: not made yet */
     VEC(struct resource) resource;
     struct strmap anchor;   /* "resource#name" -> subschema */
-    VEC(const char *) name; /* names of members in schemas */
+    VEC(const char *) name; /* in the arena: names of members in schemas */
     VEC(uint32_t) name_n;
     struct strmap name_of;
-    VEC(uint32_t) lit; /* of sets */
+    VEC(uint32_t) lit; /* literals of all sets */
     VEC(struct lit_set) set;
     struct strmap set_of;
     VEC(struct rule) rule;
-    VEC(struct choices) choices; /* by rule */
+    VEC(struct choices) choices; /* choices by rule */
     VEC(struct choice) choice;
     struct strmap rule_of;
-    VEC(struct form) form;      /* of sets */
-    VEC(struct form_plan) plan; /* by form */
-    VEC(struct state) state;    /* of arrays and objects */
+    VEC(struct form) form;      /* forms of all sets */
+    VEC(struct form_plan) plan; /* plans by form */
+    VEC(struct state) state;    /* states of arrays and objects */
     struct strmap state_of;
-    /* schema_plan.c: number of times that a set was met again while it was being decided */
+    /* schema_plan.c: number of visits to sets whose decision was in progress */
     uint32_t n_assumed;
-    uint32_t ws; /* expression: white space */
+    uint32_t ws; /* expression of the white space */
     uint32_t root_set;
-    uint32_t at; /* the subschema whose forms are being made: the place of a failure */
+    uint32_t at; /* subschema whose forms are being made; the place of a failure */
     int depth;
-    int exact; /* schema_form.c: below an unevaluated keyword */
-    int rc;    /* of the first failure; its text is in e */
-    struct err *e;
+    int exact;     /* schema_form.c: number of enclosing unevaluated keywords */
+    int rc;        /* error code of the first failure; its text is in e */
+    struct err *e; /* borrowed for schema_open, then NULL */
 };
 
 struct resource {
-    const char *uri; /* absolute, without fragment; "" for a document without $id */
-    uint32_t sub;    /* its root */
+    const char
+        *uri;     /* in the arena: absolute URI, without fragment; "" for a document without $id */
+    uint32_t sub; /* root of the resource */
 };
 
 struct lit_set {
-    uint32_t first, n; /* schema.lit[first ..], ascending */
-    uint8_t sat;       /* SAT_* */
-    uint8_t clash;     /* schema_prune.c's */
+    uint32_t first, n; /* range of literals: schema.lit[first ..], ascending */
+    uint8_t sat;       /* SAT_*: result of set_sat */
+    uint8_t clash;     /* cached result of clash() in schema_prune.c */
     bool has_forms;
-    uint32_t form, n_form; /* schema.form[form ..]: alternatives that have a value */
-    uint32_t scalar;       /* expression */
+    uint32_t form, n_form; /* range of the alternatives that have a value: schema.form[form ..] */
+    uint32_t scalar;       /* expression of the set's scalars */
 };
 enum { SAT_UNKNOWN, SAT_BUSY, SAT_NO, SAT_YES };
 
-/* Compile n bytes of a schema. On success s->m is ready: machine_begin(&s->m, schema_root(s)). *s
- * must not move afterwards. */
+/* Compile n bytes of a schema, which are borrowed for the call. After success, machine_begin(&s->m,
+ * schema_root(s)) begins a text, and *s must not move. After an error, *s is closed. ERR_FORMAT for
+ * a malformed schema or one without a valid value. ERR_UNSUPPORTED for a keyword or reference that
+ * cannot be enforced. Both contain the JSON pointer. Otherwise the errors of json_parse and
+ * exprs_error. */
 int schema_open(struct schema *s, const char *text, size_t n, const struct schema_options *opt,
                 struct expr_limits x, struct machine_limits limits, struct err *e);
 void schema_close(struct schema *s); /* Safe on a zeroed struct. */
 uint32_t schema_root(const struct schema *s);
 
 /* ---- private to schema*.c ---- */
-/* Record a failure at a subschema's keyword (NULL: at itself); return false. */
+/* Record a failure at a subschema's keyword (NULL: at the subschema itself). Return false. */
 bool schema_fail(struct schema *s, int code, uint32_t sub, const char *keyword, const char *fmt,
                  ...) __attribute__((format(printf, 5, 6)));
 bool schema_no_memory(struct schema *s);
@@ -169,24 +190,26 @@ static inline bool schema_ok(const struct schema *s)
 /* schema_read.c: subschemas, references */
 bool schema_read(struct schema *s);
 uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent,
-                const char *keyword); /* Return its number. */
+                const char *keyword); /* Return the number of subschema j. */
 uint32_t sub_const(struct schema *s, const struct json *value, uint32_t parent);
 static inline uint32_t lit_of(uint32_t sub, bool negated)
 {
     return 2 * sub + negated;
 }
-/* Return the field of a subschema, or NULL. In a draft before 2019 a $ref hides the others. */
+/* Return the field of a subschema; NULL if absent.
+ * In a draft before 2019 a $ref hides the other fields. */
 const struct json *sub_field(const struct schema *s, uint32_t sub, const char *key);
-/* Return the subschema of its $ref; NONE if it has none, or failed. */
+/* Return the subschema that the $ref of `sub` refers to; NONE if there is no $ref, or after a
+ * failure. */
 uint32_t sub_target(struct schema *s, uint32_t sub);
 uint32_t name_number(struct schema *s, const char *name, size_t n);
-/* Return the types that `type` admits (T_ALL if it is absent); *integer: numbers must be integers.
- */
+/* Return the types that `type` admits; JT_ALL if it is absent. Set *integer if numbers must be
+ * integers. */
 unsigned sub_types(struct schema *s, uint32_t sub, bool *integer);
 
 /* schema_scalar.c */
 uint32_t lang_of(struct schema *s, uint32_t sub,
-                 unsigned type); /* one of T_NULL, T_BOOL, T_NUMBER, T_STRING (decoded) */
+                 unsigned type); /* type: JT_NULL, JT_BOOL, JT_NUMBER or JT_TEXT (decoded) */
 uint32_t lang_universe(struct schema *s, unsigned type);
 bool schema_needs_multiples(struct schema *s);
 /* Return the JSON texts of the set's scalars. */
@@ -200,50 +223,63 @@ bool forms_of_set(struct schema *s, uint32_t set, unsigned type, struct forms *o
 void form_free(struct form *f);
 void forms_free(struct forms *f);
 
-/* schema_plan.c: the conditions on items and members in a form, and the states that lead to a value
- */
+/* schema_plan.c: the conditions on items and members in a form,
+ * and the states that lead to a value */
 struct form_plan {
-    VEC(uint32_t) name;     /* names in the form, in order; at most NAMES_MAX */
-    VEC(uint32_t) name_set; /* conditions on their members */
+    VEC(uint32_t) name;     /* names in the form, at most NAMES_MAX */
+    uint32_t n_ordered;     /* names from this index on have no order (list_classes) */
+    VEC(uint32_t) name_set; /* conditions on the members of these names */
     VEC(bool) name_required;
-    VEC(struct name_class) other; /* all other names, by their languages */
-    uint32_t n_item;              /* items from here on have equal conditions */
-    /* expressions, NONE if not made yet: all names with their tags, in a JSON string; those of `name`
-     * in their plain spelling */
+    VEC(struct name_class) other; /* classes of all other names, by their languages */
+    /* index of the first item from which on items have equal conditions */
+    uint32_t n_item;
+    /* expressions of all names with their tags, in a JSON string. plain: only those of `name`, in
+     * their plain spelling. NONE: not made yet */
     uint32_t names, plain_names;
+    bool top; /* true: the object may be the outermost one */
+    /* notations without JSON: expression of the outermost object's names; NONE: not made yet */
+    uint32_t top_names;
 };
 struct name_class {
-    uint32_t lang, set, witness; /* witnesses: bits of form.witness that may be found here */
+    /* language, condition, and the bits of form.witness that its members may satisfy */
+    uint32_t lang, set, witness;
 };
-/* Return the tag of a name of the form (by its index in form_plan.name) or of a class of names
- * (NAMES_MAX + its index in form_plan.other), found as the witness of `some` (bits of
- * form.witness). */
+/* Return the tag of a name or class of names that satisfies the witnesses `some` (bits of
+ * form.witness). index: index of the name in form_plan.name, or NAMES_MAX + index of the class in
+ * form_plan.other. */
 static inline uint32_t member_tag(uint32_t index, uint32_t some)
 {
     return index << 4 | some;
 }
 enum { NAMES_MAX = 512, STATE_WORDS = NAMES_MAX / 64, WITNESSES_MAX = 4, COUNTS_MAX = STATE_WORDS };
 
-/* The state inside an array or object. */
+/* State inside an array or object. */
 struct state {
     uint32_t form;
-    /* items or members so far, up to the number above which more make no difference */
+    /* number of items or members so far, clamped to the number from which more make no
+     * difference */
     uint32_t n;
-    uint64_t seen[STATE_WORDS]; /* members: names; items: counted items, by count_atom */
-    uint32_t met;               /* bits of form.witness */
-    uint32_t next;              /* index of the first name that is still allowed, in order */
-    uint32_t sat;               /* SAT_* */
+    /* members: set of the present names; items: number of counted items by count_atom */
+    uint64_t seen[STATE_WORDS];
+    uint32_t met;  /* bits of form.witness that are satisfied */
+    uint32_t next; /* index of the first name that is still allowed */
+    uint32_t sat;  /* SAT_*: result of state_sat */
 };
 
-bool plan_form(struct schema *s, uint32_t form);
+/* Plan a form. top: the form belongs to the root set. */
+bool plan_form(struct schema *s, uint32_t form, bool top);
 uint32_t state_number(struct schema *s, const struct state *t);
-/* Return whether the array or object may end here. */
+/* Return true if the array or object may end in this state. */
 bool state_complete(const struct schema *s, uint32_t state);
-bool state_sat(struct schema *s, uint32_t state); /* Return whether it can end at all. */
+/* Return true if the array or object can be completed from this state. */
+bool state_sat(struct schema *s, uint32_t state);
 bool set_sat(struct schema *s, uint32_t set);
+/* Return true if types or scalars show that a set has no value. The result is cached. Unlike
+ * set_sat, it visits no other set (schema_prune.c). */
+bool set_clashes(struct schema *s, uint32_t set);
 bool set_forms(struct schema *s, uint32_t set); /* Fill in form, n_form and scalar of a set. */
 
-/* The rule after a member's name, by the tag of the name; of a rule: choice[first .. first + n),
+/* The rule after a member's name, by the tag of the name. A rule has choice[first .. first + n),
  * ascending by tag. */
 struct choice {
     uint32_t tag, rule;
@@ -255,18 +291,36 @@ struct choices {
 /* A move from a state: an item or a member of these names with a value of this set, and the state
  * after it. */
 struct move {
-    uint32_t tag; /* of a member's name; see member_tag */
+    uint32_t tag; /* tag of a member's name; see member_tag */
     uint32_t set, to;
 };
 struct moves {
-    struct move *v; /* owned */
+    struct move *v; /* owned; moves */
     size_t n, cap;
 };
 bool state_moves(struct schema *s, uint32_t state, struct moves *out);
-/* Return the expression of the names of a form. known_only: no name of a class is possible, so with
- * opt.plain each is a constant. */
+/* Return the expression of the names of a form. known_only: no name of a class is possible. Every
+ * name is then a constant with opt.plain. */
 uint32_t form_names(struct schema *s, uint32_t form, bool known_only);
+/* Return the expression of the names in another notation than JSON, up to the value. top: names of
+ * the outermost object. */
+uint32_t form_names_noted(struct schema *s, uint32_t form, bool top);
 bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name);
+
+/* schema_notation.c. top: the name belongs to the outermost object */
+bool notation_names_arguments(const struct schema *s); /* Return true if the value is arguments. */
+/* Return the spellings of the strings of `text`, of constants, and of numbers. */
+uint32_t notation_string(struct schema *s, uint32_t text);
+uint32_t notation_constant(struct schema *s, uint32_t e);
+uint32_t notation_number(struct schema *s, uint32_t e);
+/* Return the names of a class that the notation can write. */
+uint32_t notation_class(struct schema *s, uint32_t lang, bool top);
+/* Return true if the notation can write this name. Otherwise record a failure. */
+bool notation_allows_name(struct schema *s, uint32_t name, bool top);
+/* Return the spelling of a name, or of a class of names with its tags.
+ * PYTHON, nested: without the colon. */
+uint32_t notation_name(struct schema *s, uint32_t name, bool top);
+uint32_t notation_class_name(struct schema *s, uint32_t lang, uint32_t tags, bool top);
 
 /* schema_rule.c */
 bool schema_expand(void *front, struct machine *m, uint32_t rule, struct alts *out);

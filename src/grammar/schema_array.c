@@ -4,27 +4,27 @@
  * property is a count_atom. */
 #include "schema_work.h"
 
-/* REFS_MAX: $refs that few_values follows. */
+/* REFS_MAX: maximum number of $refs that few_values follows. */
 enum { REFS_MAX = 16 };
 
-/* Append a form: at least `min` items, and items [from, to) satisfy lit. */
+/* Append a form: there are at least `min` items, and items [from, to) satisfy lit. */
 static bool add_item(struct schema *s, struct forms *out, uint32_t min, uint32_t from, uint32_t to,
                      uint32_t lit)
 {
-    struct form f = form_bounded(T_ARRAY, min, NONE);
+    struct form f = form_bounded(JT_LIST, min, NONE);
     return forms_add(s, out, f, vec_push(&f.item, ((struct items_atom){from, to, lit})));
 }
 
-/* Append a form: of the items from index `from` on, [min, max] satisfy lit. */
+/* Append a form: the number of items from index `from` on that satisfy lit is in [min, max]. */
 static bool add_count(struct schema *s, struct forms *out, uint32_t from, uint32_t lit,
                       uint32_t min, uint32_t max)
 {
-    struct form f = form_any(T_ARRAY);
+    struct form f = form_any(JT_LIST);
     return forms_add(s, out, f, vec_push(&f.count, ((struct count_atom){from, lit, min, max})));
 }
 
 /* Take the condition that items [from, to) are valid by a subschema. `to` is from + 1 or NONE. The
- * negation: there is such an item that is not valid. */
+ * negation is that one of them is not valid. */
 static bool some_items(struct work *w, uint32_t from, uint32_t to, uint32_t sub)
 {
     struct forms f = {0};
@@ -40,7 +40,7 @@ static bool some_items(struct work *w, uint32_t from, uint32_t to, uint32_t sub)
     return work_take(w, &f, ok);
 }
 
-/* Take items, prefixItems and additionalItems in the meaning of the draft. */
+/* Take items, prefixItems and additionalItems with the draft's meaning. */
 static bool items(struct work *w)
 {
     struct schema *s = w->s;
@@ -48,7 +48,7 @@ static bool items(struct work *w)
                       *rest = sub_field(s, w->sub, "additionalItems");
     const struct json *first = s->draft >= DRAFT_2020 ? sub_field(s, w->sub, "prefixItems") : NULL;
     const char *rest_key = "additionalItems", *first_key = "items";
-    /* since 2020-12 a list is no schema; without $schema, read it as older drafts do */
+    /* a list is not a schema since 2020-12; without $schema it is read as in older drafts */
     bool older = !first && !s->draft_named && json_kind(all) == JK_LIST;
     if (s->draft >= DRAFT_2020 && !older)
         rest = all, rest_key = "items", first_key = "prefixItems";
@@ -63,8 +63,8 @@ static bool items(struct work *w)
     return ok && (!rest || some_items(w, n, NONE, sub_of(s, rest, w->sub, rest_key)));
 }
 
-/* Take contains, minContains and maxContains, as a count. The negation: too few items or too
- * many. */
+/* Take contains, minContains and maxContains, as a count. The negation is that the items are too
+ * few or too many. */
 static bool contains(struct work *w)
 {
     struct schema *s = w->s;
@@ -88,8 +88,8 @@ static bool contains(struct work *w)
     return work_take(w, &f, ok);
 }
 
-/* Return the list of values of which each item must be one: an enum in `items`, or in a target of
- * its $refs. NULL if there is none, or it has more than COUNTS_MAX values. */
+/* Return the list of permitted values of an item: an enum in `items`, or in a target of its $refs.
+ * NULL if there is no such list, or if it has more than COUNTS_MAX values. */
 static const struct json *few_values(struct schema *s, uint32_t sub)
 {
     const struct json *items = sub_field(s, sub, "items");
@@ -103,8 +103,8 @@ static const struct json *few_values(struct schema *s, uint32_t sub)
     return NULL;
 }
 
-/* Take uniqueItems. If each item is one of a few values, each of these values occurs at most once.
- * Otherwise form.unique is set, and plan_array rejects the form if it allows two items. */
+/* Take uniqueItems. Each value occurs at most once if items have only a few permitted values.
+ * Otherwise set form.unique. plan_array then rejects a form that allows two items. */
 static bool unique_items(struct work *w)
 {
     struct schema *s = w->s;
@@ -112,7 +112,7 @@ static bool unique_items(struct work *w)
     if (w->negated)
         return schema_fail(s, ERR_UNSUPPORTED, w->sub, "uniqueItems",
                            "negation: not supported yet");
-    struct form f = form_any(T_ARRAY);
+    struct form f = form_any(JT_LIST);
     const struct json *values = few_values(s, w->sub);
     bool ok = schema_ok(s);
     if (!values) f.unique = w->sub;
@@ -130,16 +130,16 @@ bool array_keywords(struct work *w)
 
 /* ---- a value ---- */
 
-/* Take the condition that an array equals v: its length and each item. */
+/* Take the condition that an array equals v in its length and each item. */
 bool array_const(struct work *w, const struct json *v)
 {
     uint32_t n = (uint32_t)json_count(v);
     bool ok = true;
     if (!w->negated)
-        ok = work_take_form(w, form_bounded(T_ARRAY, n, n), true);
+        ok = work_take_form(w, form_bounded(JT_LIST, n, n), true);
     else
-        ok = work_take_form(w, form_bounded(T_ARRAY, n + 1, NONE), true) &&
-             (n == 0 || work_take_form(w, form_bounded(T_ARRAY, 0, n - 1), true));
+        ok = work_take_form(w, form_bounded(JT_LIST, n + 1, NONE), true) &&
+             (n == 0 || work_take_form(w, form_bounded(JT_LIST, 0, n - 1), true));
     for (uint32_t i = 0; ok && i < n; i++)
         ok = some_items(w, i, i + 1, sub_const(w->s, json_item(v, i), w->sub));
     return ok;

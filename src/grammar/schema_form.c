@@ -3,9 +3,9 @@
  *
  * The condition of a literal on one type of value is a sum of forms, its disjunctive normal form.
  * For a positive literal, the forms of all keywords are multiplied. For a negative literal, the
- * forms of their negations are added. To take a keyword is to combine its forms with w->all in this
- * way (work_take). This file has the algebra; the keywords are in schema_logic.c, schema_array.c
- * and schema_object.c. */
+ * forms of their negations are added. This operation is called taking a keyword (work_take); it
+ * changes w->all. This file has the algebra; the keywords are in schema_logic.c, schema_array.c and
+ * schema_object.c. */
 #include "schema_work.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ uint32_t set_add(struct schema *s, uint32_t set, uint32_t lit)
         uint32_t l = s->lit.v[s->set.v[set].first + i];
         if (m == i && l > lit) key[m++] = lit;
         key[m++] = l;
-        if (l == lit) m = NONE, i = n; /* it is in the set */
+        if (l == lit) m = NONE, i = n; /* lit is in the set */
     }
     if (m == n) key[m++] = lit;
     uint32_t out = set;
@@ -63,7 +63,7 @@ uint32_t set_add(struct schema *s, uint32_t set, uint32_t lit)
 
 /* ---- forms: constants, sums, products ---- */
 
-/* Append f, or free it after a failure. */
+/* Append f. Free it after a failure. */
 static bool forms_push(struct schema *s, struct forms *out, struct form f)
 {
     if (out->n >= FORMS_MAX) {
@@ -78,7 +78,7 @@ static bool forms_push(struct schema *s, struct forms *out, struct form f)
 
 struct form form_any(unsigned type)
 {
-    return (struct form){.is_object = type == T_OBJECT, .max = NONE, .unique = NONE};
+    return (struct form){.is_object = type == JT_OBJECT, .max = NONE, .unique = NONE};
 }
 
 bool forms_true(struct schema *s, struct forms *out, unsigned type)
@@ -96,7 +96,7 @@ bool forms_true(struct schema *s, struct forms *out, unsigned type)
         }                                                                                          \
     } while (0)
 
-/* Count the steps of APPEND in conjoin, which compares all pairs of elements. */
+/* Count the steps of work of APPEND in conjoin, which compares all pairs of elements. */
 static bool spend_merge(struct schema *s, const struct form *a, const struct form *b)
 {
     size_t n = a->item.n * b->item.n + a->required.n * b->required.n + a->member.n * b->member.n +
@@ -104,7 +104,7 @@ static bool spend_merge(struct schema *s, const struct form *a, const struct for
     return expr_spend(&s->m.x, 10 + n / 16);
 }
 
-/* Merge the conditions of b into a. Returns false if memory or a limit is exhausted. */
+/* Merge the conditions of b into a. Return false if memory is exhausted or a limit is reached. */
 static bool conjoin(struct schema *s, struct form *a, const struct form *b)
 {
     bool ok = spend_merge(s, a, b);
@@ -121,13 +121,13 @@ static bool conjoin(struct schema *s, struct form *a, const struct form *b)
     return ok || (schema_ok(s) && schema_no_memory(s));
 }
 
-/* Append the product of f and g (NULL: f alone) to `out` as one form. A product whose minimum
- * exceeds its maximum is dropped. With `prune`, so is one without a value. Outside of an
- * unevaluated keyword, `prune` also removes a form that implies another one of `out`. */
+/* Append the product of f and g (NULL: f alone) to `out` as one form. Drop a product with a minimum
+ * above its maximum. With `prune`, also drop a product without a value. `prune` also removes a form
+ * that implies another form of `out`, except in an unevaluated keyword. */
 static bool add_product(struct schema *s, struct forms *out, const struct form *f,
                         const struct form *g, bool prune)
 {
-    struct form both = form_any(f->is_object ? T_OBJECT : T_ARRAY);
+    struct form both = form_any(f->is_object ? JT_OBJECT : JT_LIST);
     bool ok = conjoin(s, &both, f) && (!g || conjoin(s, &both, g));
     bool drop = !ok || both.min > both.max || (prune && form_fails(s, &both)) ||
                 (prune && s->exact == 0 && forms_absorb(out, &both));
@@ -136,7 +136,7 @@ static bool add_product(struct schema *s, struct forms *out, const struct form *
     return ok && schema_ok(s);
 }
 
-/* Multiply: a = a and b; b is emptied. A form of a that implies a form of b stays as it is
+/* Multiply: a = a and b. Empty b. A form of a that implies a form of b remains unchanged
  * (schema_prune.c). */
 bool forms_product(struct schema *s, struct forms *a, struct forms *b)
 {
@@ -155,7 +155,7 @@ bool forms_product(struct schema *s, struct forms *a, struct forms *b)
     return ok;
 }
 
-/* Add: a = a or b. The forms of b move to the end of a, and b is emptied. */
+/* Add: a = a or b. Move the forms of b to the end of a. */
 bool forms_sum(struct schema *s, struct forms *a, struct forms *b)
 {
     bool ok = schema_ok(s);
@@ -176,7 +176,7 @@ bool forms_and_lit(struct schema *s, struct forms *a, uint32_t lit, unsigned typ
     return forms_product(s, a, &b) && ok;
 }
 
-/* Append f, which `out` then owns. `ok` is false if memory was exhausted when f was made. */
+/* Append f to `out`, which then owns it. `ok` is false if memory was exhausted when f was made. */
 bool forms_add(struct schema *s, struct forms *out, struct form f, bool ok)
 {
     if (ok) return forms_push(s, out, f);
@@ -193,8 +193,8 @@ struct form form_bounded(unsigned type, uint32_t min, uint32_t max)
     return f;
 }
 
-/* Combine w->all with the forms of one keyword: a product or, for a negative literal, a sum. `ok`
- * is false if making the forms failed. */
+/* Combine w->all with the forms of one keyword. Use a product or, for a negative literal, a sum.
+ * `ok` is false if making the forms failed. */
 bool work_take(struct work *w, struct forms *f, bool ok)
 {
     if (w->negated) return forms_sum(w->s, &w->all, f) && ok;
@@ -225,8 +225,8 @@ bool work_count(struct schema *s, uint32_t sub, const char *key, uint32_t *n)
     return true;
 }
 
-/* Take the minimum and maximum number of items or members. A minimum of 0 is always met, so its
- * negation has no form. */
+/* Take the minimum and maximum number of items or members. A minimum of 0 is always satisfied, so
+ * its negation has no form. */
 bool work_bounds(struct work *w, const char *min_key, const char *max_key)
 {
     uint32_t n;
@@ -240,14 +240,14 @@ bool work_bounds(struct work *w, const char *min_key, const char *max_key)
     return ok && schema_ok(w->s);
 }
 
-/* Take the condition that a value equals v, or its negation. A v of another kind than w->type
+/* Take the condition that a value equals v, or its negation. A v of another type than w->type
  * equals no value of this type. */
 static bool const_forms(struct work *w, const struct json *v)
 {
-    enum json_kind kind = w->type == T_ARRAY ? JK_LIST : JK_OBJECT;
+    enum json_kind kind = w->type == JT_LIST ? JK_LIST : JK_OBJECT;
     if (json_kind(v) != kind) return !w->negated || forms_true(w->s, &w->all, w->type);
     if (!w->negated && !forms_true(w->s, &w->all, w->type)) return false;
-    return w->type == T_ARRAY ? array_const(w, v) : object_const(w, v);
+    return w->type == JT_LIST ? array_const(w, v) : object_const(w, v);
 }
 
 /* ---- a literal, a set ---- */
@@ -261,7 +261,7 @@ bool forms_of_lit(struct schema *s, uint32_t lit, unsigned type, struct forms *o
     bool whole = sub == 0 || json_kind(j) == JK_BOOL;
     if (whole && !s->sub.v[sub].is_const)
         return (sub == 0 || json_bool(j, true)) == negated || forms_true(s, out, type);
-    int k = type == T_ARRAY ? 4 : 5;
+    int k = type == JT_LIST ? 4 : 5;
     if (s->sub.v[sub].busy[k])
         return schema_fail(s, ERR_UNSUPPORTED, sub, "$ref", "leads back to itself");
     s->sub.v[sub].busy[k] = true;

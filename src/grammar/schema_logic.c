@@ -1,19 +1,19 @@
-/* schema_logic.c - keywords of every type, as forms of arrays or objects: boolean operators, enum,
- * const, and a whole schema; see schema_form.c.
+/* schema_logic.c - keywords of every type, as forms of arrays or objects; see schema_form.c.
  *
- * unevaluatedItems and unevaluatedProperties depend on which subschemas are valid. Below them
- * (s->exact > 0) anyOf is split by the set of its valid subschemas. The forms of one set require
- * that all other subschemas are not valid. */
+ * unevaluatedItems and unevaluatedProperties depend on the set of valid subschemas. So anyOf is
+ * split by the set of its valid subschemas below these keywords (s->exact > 0). The forms of one
+ * set require that all other subschemas are not valid. */
 #include "schema_work.h"
 
 #include <string.h>
 
-/* ANY_OF_EXACT_MAX: subschemas of an anyOf below an unevaluated keyword, 2^n - 1 sets. */
+/* ANY_OF_EXACT_MAX: maximum number of subschemas of an anyOf below an unevaluated keyword. n
+ * subschemas make 2^n - 1 sets. */
 enum { ANY_OF_EXACT_MAX = 6 };
 
 /* ---- keywords of every type ---- */
 
-/* Append the forms of: at least one literal of a list holds. */
+/* Append the forms of the condition that at least one literal of a list holds. */
 static bool sum_of(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                    bool negated, unsigned type, struct forms *out)
 {
@@ -23,7 +23,7 @@ static bool sum_of(struct schema *s, const struct json *list, uint32_t sub, cons
     return ok;
 }
 
-/* Append the forms of: all literals of a list hold. */
+/* Append the forms of the condition that all literals of a list hold. */
 static bool product_of(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                        bool negated, unsigned type, struct forms *out)
 {
@@ -33,9 +33,9 @@ static bool product_of(struct schema *s, const struct json *list, uint32_t sub, 
     return ok;
 }
 
-/* Append the forms of: the value is valid by the subschemas of `list` whose bits are set, and not
- * by the others. The positive literals are multiplied first, because they imply most of the
- * negative ones. */
+/* Append the forms of the condition that the valid subschemas of `list` are exactly those with a
+ * set bit. The positive literals are multiplied first,
+ * because they imply most of the negative ones. */
 static bool add_subset(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                        uint32_t bits, unsigned type, struct forms *out)
 {
@@ -73,8 +73,8 @@ static bool any_of(struct work *w)
     return work_take(w, &f, ok);
 }
 
-/* Take oneOf: one alternative for each subschema, with the negations of all others. The negation:
- * none is valid, or some two are. */
+/* Take oneOf: one alternative for each subschema, with the negations of all others. The negation is
+ * that no subschema is valid, or that two are. */
 static bool one_of(struct work *w)
 {
     struct schema *s = w->s;
@@ -90,7 +90,7 @@ static bool one_of(struct work *w)
             ok = add_subset(s, list, w->sub, "oneOf", 1u << i, w->type, &f);
         return work_take(w, &f, ok);
     }
-    ok = product_of(s, list, w->sub, "oneOf", true, w->type, &f); /* none is valid */
+    ok = product_of(s, list, w->sub, "oneOf", true, w->type, &f); /* no subschema is valid */
     for (size_t i = 0; ok && i < n; i++)
         for (size_t k = i + 1; ok && k < n; k++) {
             struct forms two = {0};
@@ -104,7 +104,8 @@ static bool one_of(struct work *w)
     return work_take(w, &f, ok);
 }
 
-/* Return the literal of the subschema of a keyword. An absent one is `true`. */
+/* Return the literal of the subschema of a keyword.
+ * The subschema of an absent keyword is `true`. */
 static uint32_t field_lit(struct schema *s, uint32_t sub, const char *key, bool negated)
 {
     const struct json *j = sub_field(s, sub, key);
@@ -137,7 +138,7 @@ static bool all_of(struct work *w)
     return work_take(w, &f, ok);
 }
 
-/* Take const or enum: a sum of its values or, negated, the product of their negations. */
+/* Take const or enum: a sum of its values. The negation is the product of their negations. */
 static bool values(struct work *w, const char *key)
 {
     const struct json *v = sub_field(w->s, w->sub, key);
@@ -165,14 +166,14 @@ static bool keywords(struct work *w)
               if_then(w);
     if (ok && sub_field(s, w->sub, "not"))
         ok = work_take_lit(w, field_lit(s, w->sub, "not", !w->negated));
-    if (ok && w->type == T_ARRAY) ok = array_keywords(w);
-    if (ok && w->type == T_OBJECT) ok = object_keywords(w);
+    if (ok && w->type == JT_LIST) ok = array_keywords(w);
+    if (ok && w->type == JT_OBJECT) ok = object_keywords(w);
     return ok;
 }
 
 /* Take the unevaluated keyword of the type. All other keywords are multiplied out exactly first.
- * Then each form gets a condition on the items or members that it does not evaluate. Negated, these
- * forms are added to w->all; otherwise they replace it. */
+ * Then each form gets a condition on the items or members that it does not evaluate. These forms
+ * replace w->all. The forms of a negated keyword are added to it instead. */
 static bool unevaluated(struct work *w, const char *key)
 {
     struct schema *s = w->s;
@@ -184,18 +185,18 @@ static bool unevaluated(struct work *w, const char *key)
     s->exact--;
     for (size_t i = 0; ok && i < base.all.n; i++) {
         struct form *f = &base.all.v[i];
-        uint32_t rest = expr_and(x, lang_universe(s, T_STRING), expr_not(x, f->evaluated));
-        if (w->type == T_OBJECT && w->negated)
+        uint32_t rest = expr_and(x, lang_universe(s, JT_TEXT), expr_not(x, f->evaluated));
+        if (w->type == JT_OBJECT && w->negated)
             ok = vec_push(&f->witness, ((struct name_atom){NONE, rest, lit, NULL}));
-        else if (w->type == T_OBJECT)
+        else if (w->type == JT_OBJECT)
             ok = vec_push(&f->member, ((struct name_atom){NONE, rest, lit, NULL}));
         else if (f->n_evaluated != NONE && w->negated)
             ok = vec_push(&f->count, ((struct count_atom){f->n_evaluated, lit, 1, NONE}));
         else if (f->n_evaluated != NONE)
             ok = vec_push(&f->item, ((struct items_atom){f->n_evaluated, NONE, lit}));
-        else if (w->negated) /* all items are evaluated: the form has no value */
+        else if (w->negated) /* the form has no value, because all items are evaluated */
             f->min = 1, f->max = 0;
-        f->evaluated = lang_universe(s, T_STRING), f->n_evaluated = NONE;
+        f->evaluated = lang_universe(s, JT_TEXT), f->n_evaluated = NONE;
         if (!ok) schema_no_memory(s);
     }
     if (w->negated) return forms_sum(s, &w->all, &base.all) && ok;
@@ -209,7 +210,7 @@ bool work_schema(struct work *w)
     struct schema *s = w->s;
     bool integer;
     unsigned types = sub_types(s, w->sub, &integer);
-    const char *key = w->type == T_OBJECT ? "unevaluatedProperties" : "unevaluatedItems";
+    const char *key = w->type == JT_OBJECT ? "unevaluatedProperties" : "unevaluatedItems";
     if (!(types & w->type)) return w->negated ? forms_true(s, &w->all, w->type) : schema_ok(s);
     bool has = s->draft >= DRAFT_2019 && sub_field(s, w->sub, key);
     if (has && !w->negated) return unevaluated(w, key);

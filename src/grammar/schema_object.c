@@ -1,18 +1,19 @@
 /* schema_object.c - the keywords of objects, as forms; see schema_form.c.
  *
  * A condition on all members of some names is a name_atom in form.member. A condition that some
- * member must satisfy is one in form.witness. */
+ * member must satisfy is a name_atom in form.witness. */
 #include "regex.h"
 #include "schema_work.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Append a form: the member `name`, if present, satisfies lit. `required`: it must be present. */
+/* Append a form: the member `name` satisfies lit if it is present. required: the member must be
+ * present. */
 static bool add_member(struct schema *s, struct forms *out, bool required, uint32_t name,
                        uint32_t lit)
 {
-    struct form f = form_any(T_OBJECT);
+    struct form f = form_any(JT_OBJECT);
     bool ok = !required || vec_push(&f.required, name);
     if (lit != LIT_TRUE)
         ok = ok && vec_push(&f.member, ((struct name_atom){name, NONE, lit, NULL}));
@@ -20,18 +21,18 @@ static bool add_member(struct schema *s, struct forms *out, bool required, uint3
 }
 
 /* Take the condition that all members with a name in lang satisfy lit, except the keys of `except`
- * (NULL: none). witness: at least one such member satisfies it. */
+ * (NULL: none). witness: take the condition that at least one such member satisfies it. */
 static bool take_members(struct work *w, bool witness, uint32_t lang, const struct json *except,
                          uint32_t lit)
 {
-    struct form f = form_any(T_OBJECT);
+    struct form f = form_any(JT_OBJECT);
     struct name_atom a = {NONE, lang, lit, except};
     if (!witness) f.evaluated = lang; /* other keywords evaluate the keys of `except` */
     return work_take_form(w, f, witness ? vec_push(&f.witness, a) : vec_push(&f.member, a));
 }
 
-/* Take the condition that no member has a name in lang, except the keys of `except`. The negation:
- * some member has. */
+/* Take the condition that no member has a name in lang, except the keys of `except`. The negation
+ * is that some member has such a name. */
 static bool take_no_members(struct work *w, uint32_t lang, const struct json *except)
 {
     return take_members(w, w->negated, lang, except, w->negated ? LIT_TRUE : LIT_FALSE);
@@ -61,12 +62,12 @@ static uint32_t without_pattern(struct schema *s, uint32_t sub)
     }
     uint32_t e = ok ? expr_or_list(x, v.v, v.n) : (schema_no_memory(s), EXPR_EMPTY);
     vec_deinit(&v);
-    uint32_t all = lang_universe(s, T_STRING);
+    uint32_t all = lang_universe(s, JT_TEXT);
     return e == EXPR_EMPTY ? all : expr_and(x, all, expr_not(x, e));
 }
 
 /* Return true if a name is required and has a schema in `properties` that is not `true`. The
- * negations of both conditions are then one form: the member is absent or not valid. */
+ * negations of both conditions are then one form, because an absent member is not valid either. */
 static bool is_due(const struct schema *s, uint32_t sub, const char *name, size_t n)
 {
     const struct json *list = sub_field(s, sub, "required"),
@@ -97,7 +98,8 @@ static bool required(struct work *w)
         struct forms f = {0};
         if (!name) return schema_fail(w->s, ERR_FORMAT, w->sub, "required", "expected strings");
         uint32_t k = name_number(w->s, name, n);
-        if (w->negated && is_due(w->s, w->sub, name, n)) continue; /* properties() adds this form */
+        /* skip it, because properties() adds this form */
+        if (w->negated && is_due(w->s, w->sub, name, n)) continue;
         ok = w->negated ? add_member(w->s, &f, false, k, LIT_FALSE)
                         : add_member(w->s, &f, true, k, LIT_TRUE);
         ok = work_take(w, &f, ok);
@@ -112,7 +114,7 @@ static bool properties(struct work *w)
     const struct json *p = sub_field(s, w->sub, "properties");
     bool ok = true;
     size_t n;
-    struct form all = form_any(T_OBJECT);
+    struct form all = form_any(JT_OBJECT);
     if (json_count(p) > NAMES_MAX)
         return schema_fail(s, ERR_LIMIT, w->sub, "properties", "must have at most %d names",
                            NAMES_MAX);
@@ -124,7 +126,7 @@ static bool properties(struct work *w)
         if (w->negated) {
             ok = lit == LIT_FALSE || add_member(s, &f, !is_due(s, w->sub, key, n), name, lit);
             ok = work_take(w, &f, ok);
-        } else { /* an atom of LIT_TRUE is kept: it gives the order of names */
+        } else { /* keep an atom of LIT_TRUE, because it gives the order of names */
             ok = vec_push(&all.member, ((struct name_atom){name, NONE, lit, NULL}));
             all.evaluated = expr_or(&s->m.x, all.evaluated, expr_bytes(&s->m.x, key, n));
         }
@@ -134,8 +136,8 @@ static bool properties(struct work *w)
     return ok;
 }
 
-/* Take patternProperties and additionalProperties. With opt.no_additional, additionalProperties is
- * `false` if it is absent and `properties` is present. */
+/* Take patternProperties and additionalProperties. opt.no_additional: an absent
+ * additionalProperties is `false` if `properties` is present. */
 static bool more_members(struct work *w)
 {
     struct schema *s = w->s;
@@ -157,20 +159,20 @@ static bool more_members(struct work *w)
     return take_members(w, w->negated, others, known, lit_of(sub, w->negated));
 }
 
-/* Take propertyNames: no member has a name that is not valid. */
+/* Take propertyNames, the condition that no member has a name that is not valid. */
 static bool property_names(struct work *w)
 {
     struct schema *s = w->s;
     const struct json *j = s->draft >= DRAFT_6 ? sub_field(s, w->sub, "propertyNames") : NULL;
     if (!j) return true;
     uint32_t bad = lang_names(s, sub_of(s, j, w->sub, "propertyNames"), true);
-    struct form f = form_any(T_OBJECT);
+    struct form f = form_any(JT_OBJECT);
     struct name_atom a = {NONE, bad, w->negated ? LIT_TRUE : LIT_FALSE, NULL};
     return work_take_form(w, f, w->negated ? vec_push(&f.witness, a) : vec_push(&f.member, a));
 }
 
-/* Take a dependency: if the member `name` is present, the condition `on` holds. `on` is a list of
- * names that must be present, or a schema of the object. `key` is the keyword. */
+/* Take a dependency: the condition `on` holds if the member `name` is present. `on` is a list of
+ * required names, or a schema of the object. key: the keyword. */
 static bool depends(struct work *w, const char *key, const char *name, size_t n,
                     const struct json *on)
 {
@@ -181,7 +183,7 @@ static bool depends(struct work *w, const char *key, const char *name, size_t n,
     size_t m;
     if (json_kind(on) == JK_LIST) {
         if (!w->negated) {
-            struct form all = form_any(T_OBJECT);
+            struct form all = form_any(JT_OBJECT);
             ok = vec_push(&all.required, k);
             for (size_t i = 0; ok && i < json_count(on); i++) {
                 const char *t = json_text(json_item(on, i), &m);
@@ -191,7 +193,7 @@ static bool depends(struct work *w, const char *key, const char *name, size_t n,
         }
         for (size_t i = 0; w->negated && ok && i < json_count(on); i++) {
             const char *t = json_text(json_item(on, i), &m);
-            struct form one = form_any(T_OBJECT);
+            struct form one = form_any(JT_OBJECT);
             ok = t && vec_push(&one.required, k) &&
                  vec_push(&one.member,
                           ((struct name_atom){name_number(s, t, m), NONE, LIT_FALSE, NULL}));
@@ -200,7 +202,7 @@ static bool depends(struct work *w, const char *key, const char *name, size_t n,
         return work_take(w, &f, ok);
     }
     ok = add_member(s, &f, true, k, LIT_TRUE) &&
-         forms_and_lit(s, &f, lit_of(sub_of(s, on, w->sub, key), w->negated), T_OBJECT);
+         forms_and_lit(s, &f, lit_of(sub_of(s, on, w->sub, key), w->negated), JT_OBJECT);
     if (ok && !w->negated) ok = add_member(s, &f, false, k, LIT_FALSE);
     return work_take(w, &f, ok);
 }
@@ -216,7 +218,7 @@ static bool dependencies(struct work *w)
         for (void *it = json_first(d); ok && it; it = json_next(d, it)) {
             const char *name = json_it_key(it, &n);
             const struct json *on = json_it_value(it);
-            /* a single name instead of a list, as in draft 3 */
+            /* draft 3 has a single name instead of a list */
             if (json_kind(on) == JK_TEXT)
                 return schema_fail(w->s, ERR_UNSUPPORTED, w->sub, key[i],
                                    "expected lists or schemas");
@@ -234,7 +236,7 @@ bool object_keywords(struct work *w)
 
 /* ---- a value ---- */
 
-/* Take the condition that an object equals v: each of its members, and no others. */
+/* Take the condition that an object has exactly the members of v. */
 bool object_const(struct work *w, const struct json *v)
 {
     struct schema *s = w->s;
@@ -248,5 +250,5 @@ bool object_const(struct work *w, const struct json *v)
              (!w->negated || add_member(s, &f, false, name, LIT_FALSE));
         ok = work_take(w, &f, ok);
     }
-    return ok && take_no_members(w, lang_universe(s, T_STRING), v);
+    return ok && take_no_members(w, lang_universe(s, JT_TEXT), v);
 }

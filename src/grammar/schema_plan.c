@@ -1,22 +1,26 @@
-/* schema_plan.c - states of arrays and objects, the moves between them, and whether they lead to a
- * value; see schema.h.
+/* schema_plan.c - states of arrays and objects, the moves between them, and a test for states that
+ * lead to a value; see schema.h.
  *
- * A state is offered only if some text completes it, so no mask leads into a dead end. For
- * recursive schemas "has a value" is a least fixed point. A set or state that is reached again
- * while it is being decided is assumed to have no value. Such assumptions are counted (n_assumed),
- * and a "no" that depends on one is not cached. */
+ * A state is offered only if some text completes it, so no mask leads into a dead end. "has a
+ * value" is a least fixed point if the schema is recursive. A set or state has no value by
+ * assumption if the search reaches it again during its decision. Such assumptions are counted
+ * (n_assumed), and a "no" that depends on one is not cached. */
 #include "schema.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* CLASSES_MAX: languages that divide the other names of a form, into at most 2^CLASSES_MAX classes.
- * NESTED_MAX: levels of recursion of state_sat and set_sat. */
+/* CLASSES_MAX: maximum number of languages that divide the other names of a form into classes.
+ * NESTED_MAX: maximum depth of recursion of state_sat and set_sat. */
 enum { CLASSES_MAX = 6, STATES_MAX = 200000, NESTED_MAX = 1000 };
+
+/* LISTED_MAX: maximum number of names of classes that a form counts separately. LISTED_BYTES: their
+ * maximum length. */
+enum { LISTED_MAX = 256, LISTED_BYTES = 128 };
 
 /* ---- plans ---- */
 
-/* Return the index of a name in the plan, p->name.n if it is absent. */
+/* Return the index of a name in the plan; p->name.n if the name is absent. */
 static uint32_t index_of_name(const struct form_plan *p, uint32_t name)
 {
     uint32_t i = 0;
@@ -24,7 +28,8 @@ static uint32_t index_of_name(const struct form_plan *p, uint32_t name)
     return i;
 }
 
-/* Add a name to the plan if it is absent. One call with `required` makes the name required. */
+/* Add a name to the plan if it is absent. One call with `required` suffices to make the name
+ * required. */
 static bool plan_name(struct schema *s, struct form_plan *p, uint32_t name, bool required)
 {
     uint32_t i = index_of_name(p, name);
@@ -47,10 +52,10 @@ bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name)
     const char *text = s->name.v[name];
     uint32_t n = s->name_n.v[name];
     if (a->except && json_field_n(a->except, text, n)) return false;
-    return a->lang == lang_universe(s, T_STRING) || expr_matches(&s->m.x, a->lang, text, n);
+    return a->lang == lang_universe(s, JT_TEXT) || expr_matches(&s->m.x, a->lang, text, n);
 }
 
-/* Set the condition on the member of each name: the literals of all atoms that apply to it. */
+/* Set the condition on each name's member to the literals of all atoms that apply to the name. */
 static void plan_sets(struct schema *s, const struct form *f, struct form_plan *p)
 {
     for (uint32_t i = 0; i < p->name.n; i++)
@@ -62,7 +67,7 @@ static void plan_sets(struct schema *s, const struct form *f, struct form_plan *
 }
 
 /* Fill lang with the *n languages that divide the other names. The language of all names is not one
- * of them. Returns false if there are more than CLASSES_MAX. */
+ * of them. Return false if there are more than CLASSES_MAX. */
 static bool distinct_langs(struct schema *s, const struct form *f, uint32_t lang[CLASSES_MAX],
                            int *n)
 {
@@ -71,7 +76,7 @@ static bool distinct_langs(struct schema *s, const struct form *f, uint32_t lang
         const struct name_atom *a =
             k < f->member.n ? &f->member.v[k] : &f->witness.v[k - f->member.n];
         int i = 0;
-        if (a->name != NONE || a->lang == lang_universe(s, T_STRING)) continue;
+        if (a->name != NONE || a->lang == lang_universe(s, JT_TEXT)) continue;
         while (i < *n && lang[i] != a->lang) i++;
         if (i < *n) continue;
         if (*n == CLASSES_MAX)
@@ -92,8 +97,7 @@ static bool in_class(const struct name_atom *a, uint32_t all, const uint32_t *la
     return a->name == NONE && (a->lang == all || (i < n && (bits >> i & 1)));
 }
 
-/* Divide the other names into classes by the languages that contain them. Empty classes are
- * omitted. */
+/* Divide the other names into classes by the languages that contain them. Omit empty classes. */
 static bool plan_others(struct schema *s, const struct form *f, struct form_plan *p)
 {
     struct exprs *x = &s->m.x;
@@ -104,14 +108,16 @@ static bool plan_others(struct schema *s, const struct form *f, struct form_plan
         known =
             expr_or(x, known, expr_bytes(x, s->name.v[p->name.v[i]], s->name_n.v[p->name.v[i]]));
     known = expr_not(x, known);
-    uint32_t all = lang_universe(s, T_STRING);
+    uint32_t all = lang_universe(s, JT_TEXT), writable = notation_class(s, all, p->top);
     for (uint32_t bits = 0; bits < 1u << n; bits++) {
         struct name_class c = {.lang = all, .set = SET_ANY};
         for (int i = 0; i < n; i++)
             c.lang = expr_and(x, c.lang, bits >> i & 1 ? lang[i] : expr_not(x, lang[i]));
-        bool some = c.lang == all; /* infinitely many names, so some are not in p->name */
-        if (!some && !expr_alive(x, c.lang)) continue; /* this test is the cheaper one */
+        /* the language has infinitely many names, so some are not in p->name */
+        bool some = c.lang == all;
+        if (!some && !expr_alive(x, c.lang)) continue; /* this test is cheaper than the next one */
         c.lang = expr_and(x, c.lang, known);
+        if (writable != all) c.lang = expr_and(x, c.lang, writable);
         if (!some && !expr_alive(x, c.lang)) continue;
         for (size_t k = 0; k < f->member.n; k++)
             if (in_class(&f->member.v[k], all, lang, n, bits))
@@ -136,6 +142,68 @@ static bool plan_except(struct schema *s, struct form_plan *p, const struct json
     return ok;
 }
 
+/* ---- distinct names ----
+ *
+ * A state has a bit for each name of the plan, so such a name occurs once. It has no bit for a name
+ * of a class, which may thus repeat. A repeated name is no further member, so it must not count
+ * towards minProperties. */
+
+struct listing {
+    struct schema *s;    /* borrowed */
+    struct form_plan *p; /* borrowed */
+    int n;
+    char text[LISTED_BYTES];
+};
+
+/* Add the names of e after the first n bytes of text to the plan. Return false after a failure, or
+ * if there are too many or too long names. */
+static bool list_names(struct listing *l, uint32_t e, size_t n)
+{
+    struct exprs *x = &l->s->m.x;
+    if (expr_nullable(x, e)) {
+        uint32_t name = name_number(l->s, l->text, n);
+        if (++l->n > LISTED_MAX || !plan_name(l->s, l->p, name, false)) return false;
+    }
+    const uint32_t *row = expr_row(x, e);
+    for (int b = 0; row && b < 256; b++) {
+        if (row[b] == EXPR_EMPTY || !expr_alive(x, row[b])) continue;
+        if (n == LISTED_BYTES) return false;
+        l->text[n] = (char)b;
+        if (!list_names(l, row[b], n + 1)) return false;
+    }
+    return schema_ok(l->s);
+}
+
+/* Return true if a member of a class is the only one that minProperties needs beyond the required
+ * members. */
+static bool one_suffices(const struct form *f, const struct form_plan *p)
+{
+    uint32_t n = 1;
+    for (uint32_t i = 0; i < p->name.n; i++) n += p->name_required.v[i];
+    return f->min <= n;
+}
+
+/* Replace the classes of other names by their names if repeated names could meet minProperties. The
+ * schema fails if a class has too many names. */
+static bool list_classes(struct schema *s, const struct form *f, struct form_plan *p)
+{
+    struct listing l = {.s = s, .p = p};
+    bool ok = true;
+    p->n_ordered = (uint32_t)p->name.n;
+    if (one_suffices(f, p)) return true;
+    for (size_t k = 0; ok && k < p->other.n; k++)
+        ok = set_clashes(s, p->other.v[k].set) || list_names(&l, p->other.v[k].lang, 0);
+    if (!ok && schema_ok(s))
+        schema_fail(s, ERR_UNSUPPORTED, s->at, "minProperties",
+                    "not supported yet for more than %d names that patterns or "
+                    "additionalProperties allow, because they may repeat",
+                    LISTED_MAX);
+    if (!ok || p->name.n == p->n_ordered) return ok;
+    p->other.n = 0;
+    plan_sets(s, f, p);
+    return plan_others(s, f, p);
+}
+
 static bool plan_object(struct schema *s, const struct form *f, struct form_plan *p)
 {
     bool ok = f->witness.n <= WITNESSES_MAX ||
@@ -147,11 +215,13 @@ static bool plan_object(struct schema *s, const struct form *f, struct form_plan
     ok = ok && expr_spend(&s->m.x, p->name.n * f->member.n / 4);
     for (size_t k = 0; ok && k < f->member.n; k++) ok = plan_except(s, p, f->member.v[k].except);
     for (size_t k = 0; ok && k < f->witness.n; k++) ok = plan_except(s, p, f->witness.v[k].except);
+    for (uint32_t i = 0; ok && i < p->name.n; i++)
+        ok = notation_allows_name(s, p->name.v[i], p->top);
     if (ok) plan_sets(s, f, p);
-    return ok && plan_others(s, f, p);
+    return ok && plan_others(s, f, p) && list_classes(s, f, p);
 }
 
-/* Set n_item: items from this index on have equal conditions, so a state counts up to it. */
+/* Set n_item. Items from this index on have equal conditions, so a state counts only up to it. */
 static bool plan_array(struct schema *s, const struct form *f, struct form_plan *p)
 {
     if (f->count.n > COUNTS_MAX)
@@ -170,22 +240,23 @@ static bool plan_array(struct schema *s, const struct form *f, struct form_plan 
 }
 
 /* Fill the plan of a form. */
-bool plan_form(struct schema *s, uint32_t form)
+bool plan_form(struct schema *s, uint32_t form, bool top)
 {
-    struct form_plan p = {.names = NONE, .plain_names = NONE};
+    struct form_plan p = {.names = NONE, .plain_names = NONE, .top_names = NONE, .top = top};
     struct form *f = &s->form.v[form];
     bool ok = f->is_object ? plan_object(s, f, &p) : plan_array(s, f, &p);
-    s->plan.v[form] = p; /* s owns it now, even if it is incomplete */
+    s->plan.v[form] = p; /* s now owns the plan, even if it is incomplete */
     return ok;
 }
 
 /* ---- states ---- */
 
-/* Return the number of a state, a new one if it is unknown. After a failure it must not be used. */
+/* Return the number of a state. Add the state if it is new. The number must not be used after a
+ * failure. */
 uint32_t state_number(struct schema *s, const struct state *t)
 {
     struct state key = *t;
-    key.sat = 0; /* not part of its identity */
+    key.sat = 0; /* sat is not part of a state's identity */
     const uint32_t *known = strmap_get(&s->state_of, (const char *)&key, sizeof key);
     if (known) return *known;
     uint32_t i = (uint32_t)s->state.n;
@@ -224,7 +295,7 @@ bool state_complete(const struct schema *s, uint32_t state)
 
 /* ---- moves ---- */
 
-/* Append a move if its set has a value and the state after it can be completed. Returns false after
+/* Append a move if its set has a value and the state after it can be completed. Return false after
  * a failure. */
 static bool add_move(struct schema *s, struct moves *out, struct move m)
 {
@@ -233,7 +304,7 @@ static bool add_move(struct schema *s, struct moves *out, struct move m)
     return vec_push(out, m) || schema_no_memory(s);
 }
 
-/* Return the witnesses that are not met yet and apply to a name, as bits of form.witness. */
+/* Return the witnesses that are not satisfied yet and apply to a name, as bits of form.witness. */
 static uint32_t witnesses_of(struct schema *s, const struct form *f, uint32_t name, uint32_t met)
 {
     uint32_t bits = 0;
@@ -243,7 +314,8 @@ static uint32_t witnesses_of(struct schema *s, const struct form *f, uint32_t na
 }
 
 /* Append the moves by a member with a name of `index` (a name or a class of names) and a value of
- * `set`. There is one move for each subset of `bits`, the witnesses that this member is. */
+ * `set`. There is one move for each subset of `bits`, the witnesses that this member may
+ * satisfy. */
 static bool add_members(struct schema *s, struct moves *out, uint32_t index, uint32_t set,
                         struct state t, uint32_t bits)
 {
@@ -259,19 +331,20 @@ static bool add_members(struct schema *s, struct moves *out, uint32_t index, uin
     }
 }
 
-/* Return the number of members after one more. It stops at the maximum or, without one, at the
- * minimum: more members make no difference to the conditions. */
+/* Return the number of members after another member. It is clamped to the maximum or, without a
+ * maximum, to the minimum. More members make no difference to the conditions. */
 static uint32_t step_count(const struct form *f, uint32_t n)
 {
     uint32_t most = f->max == NONE ? f->min : f->max;
     return n < most ? n + 1 : n;
 }
 
-/* Append the moves by a member. Without opt.any_order, names are in the order of `properties`: a
- * required name cannot be skipped, and other names come last. */
+/* Append the moves by a member. Names are in the order of `properties`, unless opt.any_order is
+ * set. A required name cannot be skipped, and other names come last. */
 static bool member_moves(struct schema *s, const struct state *from, struct moves *out)
 {
-    const struct form f = s->form.v[from->form]; /* copies: add_move may reallocate */
+    /* these are copies, because add_move may reallocate */
+    const struct form f = s->form.v[from->form];
     const struct form_plan p = s->plan.v[from->form];
     bool ok = true, all_required = true;
     struct state t = *from;
@@ -281,14 +354,14 @@ static bool member_moves(struct schema *s, const struct state *from, struct move
         if (is_seen(from, i)) continue;
         struct state to = t;
         to.seen[i / 64] |= 1ull << (i % 64);
-        to.next = s->opt.any_order ? 0 : i + 1;
+        to.next = s->opt.any_order ? 0 : i < p.n_ordered ? i + 1 : p.n_ordered;
         ok = add_members(s, out, i, p.name_set.v[i], to,
                          witnesses_of(s, &f, p.name.v[i], from->met));
         all_required = all_required && !p.name_required.v[i];
         if (!s->opt.any_order && p.name_required.v[i]) break;
     }
     if (!s->opt.any_order && !all_required) return ok;
-    if (!s->opt.any_order) t.next = (uint32_t)p.name.n;
+    if (!s->opt.any_order) t.next = p.n_ordered;
     for (size_t k = 0; ok && k < p.other.n; k++)
         ok = add_members(s, out, (uint32_t)(NAMES_MAX + k), p.other.v[k].set, t,
                          p.other.v[k].witness & ~from->met);
@@ -296,7 +369,7 @@ static bool member_moves(struct schema *s, const struct state *from, struct move
 }
 
 /* Append the move by an item that the count_atoms in `bits` count. An atom with a maximum counts
- * every item that satisfies it. So without its bit, the item must not satisfy it. */
+ * every item that satisfies it. So the item must not satisfy an atom without a bit. */
 static bool add_item(struct schema *s, const struct state *from, const struct form *f, uint32_t set,
                      uint32_t bits, struct moves *out)
 {
@@ -305,7 +378,8 @@ static bool add_item(struct schema *s, const struct state *from, const struct fo
         const struct count_atom *c = &f->count.v[k];
         bool here = from->n >= c->from;
         if (bits >> k & 1) {
-            if (!here || t.seen[k] == c->max) return true; /* before `from`, or one too many */
+            /* the item is before `from`, or exceeds the maximum */
+            if (!here || t.seen[k] == c->max) return true;
             if (c->max == NONE && t.seen[k] >= c->min) return true; /* the minimum is reached */
             t.seen[k]++;
             set = set_add(s, set, c->lit);
@@ -374,6 +448,27 @@ uint32_t form_names(struct schema *s, uint32_t form, bool known_only)
     return s->plan.v[form].names = expr_string(x, e);
 }
 
+uint32_t form_names_noted(struct schema *s, uint32_t form, bool top)
+{
+    struct exprs *x = &s->m.x;
+    const struct form_plan *p = &s->plan.v[form];
+    uint32_t kept = top ? p->top_names : p->names, n = (uint32_t)(p->name.n + p->other.n);
+    if (kept != NONE) return kept;
+    uint32_t *v = malloc((n + 1) * sizeof *v);
+    if (!v) return schema_no_memory(s), EXPR_EMPTY;
+    for (uint32_t i = 0; i < p->name.n; i++)
+        v[i] = expr_cat(x, notation_name(s, p->name.v[i], top),
+                        all_tags(s, i, witnesses_of(s, &s->form.v[form], p->name.v[i], 0)));
+    for (uint32_t i = 0; i < p->other.n; i++) {
+        const struct name_class *c = &p->other.v[i];
+        v[p->name.n + i] =
+            notation_class_name(s, c->lang, all_tags(s, NAMES_MAX + i, c->witness), top);
+    }
+    uint32_t e = expr_or_list(x, v, n);
+    free(v);
+    return *(top ? &s->plan.v[form].top_names : &s->plan.v[form].names) = e;
+}
+
 /* ---- which states and sets have a value ---- */
 
 /* Return the number of members that are still possible, at most `enough`. */
@@ -388,28 +483,51 @@ static uint32_t possible_members(struct schema *s, const struct state *t, uint32
     return n;
 }
 
-/* Return true if a further member can satisfy witness k. *free: a required member can, so that the
- * witness needs no additional one. */
-static bool has_witness(struct schema *s, const struct state *t, const struct form *f, uint32_t k,
-                        bool *free)
+/* Minimum number of members, beyond the required ones, for each set of witnesses; NONE if no
+ * members satisfy the set. */
+struct cover {
+    uint32_t n[1u << WITNESSES_MAX];
+};
+
+/* Lower the numbers by a member with a value of `set`, which can satisfy any of `bits`. The member
+ * counts as n members. again: several such members are possible. */
+static void cover_by(struct schema *s, struct cover *c, const struct form *f, uint32_t set,
+                     uint32_t bits, uint32_t n, bool again)
 {
-    const struct form_plan p = s->plan.v[t->form];
-    bool any = false;
-    uint32_t lit = f->witness.v[k].lit;
-    *free = false;
-    for (uint32_t i = t->next; i < p.name.n; i++) {
-        if (is_seen(t, i) || !name_atom_holds(s, &f->witness.v[k], p.name.v[i])) continue;
-        if (!set_sat(s, set_add(s, p.name_set.v[i], lit))) continue;
-        any = true;
-        *free = *free || p.name_required.v[i];
+    const struct cover before = *c;
+    for (uint32_t some = bits; some; some = (some - 1) & bits) {
+        uint32_t all = set;
+        for (uint32_t k = 0; k < WITNESSES_MAX; k++)
+            if (some >> k & 1) all = set_add(s, all, f->witness.v[k].lit);
+        if (!set_sat(s, all)) continue;
+        for (uint32_t met = 0; met < 1u << WITNESSES_MAX; met++) {
+            uint32_t from = again ? c->n[met] : before.n[met];
+            if (from != NONE && from + n < c->n[met | some]) c->n[met | some] = from + n;
+        }
     }
-    for (size_t c = 0; c < p.other.n && !any; c++)
-        any = (p.other.v[c].witness >> k & 1) && set_sat(s, set_add(s, p.other.v[c].set, lit));
-    return any;
 }
 
-/* Enter a level of recursion. If it returns true, the caller decrements s->depth afterwards.
- * Returns false at NESTED_MAX or at a limit of the work. */
+/* Return the minimum number of members, beyond the required ones, that satisfy all remaining
+ * witnesses; NONE if no members do. */
+static uint32_t more_for_witnesses(struct schema *s, const struct state *t, const struct form *f)
+{
+    const struct form_plan p = s->plan.v[t->form];
+    const uint32_t left = ((1u << f->witness.n) - 1) & ~t->met;
+    struct cover c = {0};
+    if (left == 0) return 0;
+    for (uint32_t i = 1; i < 1u << WITNESSES_MAX; i++) c.n[i] = NONE;
+    for (uint32_t i = t->next; i < p.name.n; i++)
+        if (!is_seen(t, i))
+            cover_by(s, &c, f, p.name_set.v[i], witnesses_of(s, f, p.name.v[i], t->met),
+                     p.name_required.v[i] ? 0 : 1, false);
+    for (uint32_t round = 0; round < f->witness.n && c.n[left] != 0; round++)
+        for (size_t k = 0; k < p.other.n; k++)
+            cover_by(s, &c, f, p.other.v[k].set, p.other.v[k].witness & left, 1, true);
+    return c.n[left];
+}
+
+/* Enter a level of recursion. The caller decrements s->depth afterwards if the result is true.
+ * Return false at NESTED_MAX or at a limit of the work. */
 static bool go_deeper(struct schema *s)
 {
     if (!expr_spend(&s->m.x, 4)) return false;
@@ -418,32 +536,28 @@ static bool go_deeper(struct schema *s)
     return schema_fail(s, ERR_LIMIT, s->at, NULL, "values nested more than %d deep", NESTED_MAX);
 }
 
-/* Return true if the object can be completed. Each missing required member must have a value, and
- * each witness a member. All of them must fit into the maximum. A witness that no required member
- * can satisfy counts as one more member. */
+/* Return true if the object can be completed. Each missing required member must have a value. Each
+ * witness must have a member. All of them must fit into the maximum. A required member may be the
+ * witness of several conditions. */
 static bool object_sat(struct schema *s, const struct state *t)
 {
     const struct form f = s->form.v[t->form];
     const struct form_plan p = s->plan.v[t->form];
-    uint32_t n_due = 0, n_more = 0;
+    uint32_t n_due = 0;
     for (uint32_t i = 0; i < p.name.n; i++) {
         if (!p.name_required.v[i] || is_seen(t, i)) continue;
         if (i < t->next || !set_sat(s, p.name_set.v[i])) return false;
         n_due++;
     }
-    for (uint32_t k = 0; k < f.witness.n; k++) {
-        bool free;
-        if (t->met >> k & 1) continue;
-        if (!has_witness(s, t, &f, k, &free)) return false;
-        n_more += !free;
-    }
+    uint32_t n_more = more_for_witnesses(s, t, &f);
+    if (n_more == NONE) return false;
     if (f.max != NONE && (t->n > f.max || n_due + n_more > f.max - t->n)) return false;
     return t->n >= f.min || possible_members(s, t, f.min - t->n) >= f.min - t->n;
 }
 
-/* Return true if each missing item up to the minimum has a value, which suffices without
- * count_atoms. Items between two borders of atoms have equal conditions, so one test serves all of
- * them. */
+/* Return true if each missing item up to the minimum has a value. This suffices if there is no
+ * count_atom. Items between two boundaries of atoms have equal conditions,
+ * so they need one test. */
 static bool items_sat(struct schema *s, const struct state *t, const struct form *f)
 {
     for (uint32_t i = t->n, border; i < f->min; i = border) {
@@ -460,7 +574,8 @@ static bool items_sat(struct schema *s, const struct state *t, const struct form
     return t->n <= f->max;
 }
 
-/* Return true if the array can be completed. With count_atoms, some move must lead to a value. */
+/* Return true if the array can be completed. Some move must lead to a value if there are
+ * count_atoms. */
 static bool array_sat(struct schema *s, uint32_t state)
 {
     if (state_complete(s, state)) return true;
@@ -493,7 +608,7 @@ bool state_sat(struct schema *s, uint32_t state)
 static bool form_sat(struct schema *s, uint32_t form)
 {
     struct state t;
-    memset(&t, 0, sizeof t); /* its padding is in the key of state_of */
+    memset(&t, 0, sizeof t); /* the padding is part of the key of state_of */
     t.form = form;
     uint32_t first = state_number(s, &t);
     return schema_ok(s) && state_sat(s, first);
@@ -514,7 +629,7 @@ static bool keep_forms(struct schema *s, uint32_t set, unsigned type)
             continue;
         }
         vec_push(&s->form, f.v[i]);
-        ok = plan_form(s, (uint32_t)s->form.n - 1);
+        ok = plan_form(s, (uint32_t)s->form.n - 1, set == s->root_set);
     }
     vec_deinit(&f);
     return ok;
@@ -525,7 +640,7 @@ bool set_forms(struct schema *s, uint32_t set)
     if (s->set.v[set].has_forms) return schema_ok(s);
     if (!schema_ok(s)) return false;
     uint32_t first = (uint32_t)s->form.n, scalar = set_scalar(s, set);
-    bool ok = schema_ok(s) && keep_forms(s, set, T_ARRAY) && keep_forms(s, set, T_OBJECT);
+    bool ok = schema_ok(s) && keep_forms(s, set, JT_LIST) && keep_forms(s, set, JT_OBJECT);
     struct lit_set *it = &s->set.v[set];
     it->has_forms = true;
     it->scalar = scalar;

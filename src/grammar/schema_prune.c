@@ -1,20 +1,21 @@
-/* schema_prune.c - removes redundant forms from a product; see schema_form.c.
+/* schema_prune.c - removal of redundant forms from a product; see schema_form.c.
  *
  * `oneOf` of n objects has n alternatives, each with the negations of all others. A negation has a
- * form for every keyword, so without pruning the number of forms is exponential in n. These are
- * removed, and the set of values remains the same:
+ * form for every keyword, so without pruning the number of forms is exponential in n. The following
+ * are removed. The set of values remains the same.
  *
  *   a form without a value: a required member has none, e.g. the tag of the alternatives
- *   a factor that the form implies, for the same reason: the form stays as it is
- *   a form that implies another one of the sum
+ *   a factor that the form implies: the form itself is the product
+ *   a form that implies another form of the sum
  *
- * These tests must be cheap and must terminate. So only types and scalars show a clash of literals;
- * forms are not searched. */
+ * These tests must be cheap and must terminate. So they compare only the types and scalars of
+ * literals, and do not search forms. */
 #include "schema_work.h"
 
 #include <string.h>
 
-/* TYPE_DEPTH_MAX: levels of subschemas that types_of visits; it also ends recursive $refs. */
+/* TYPE_DEPTH_MAX: maximum depth of subschemas that types_of visits.
+ * This limit also ends recursive $refs. */
 enum { TYPE_DEPTH_MAX = 16 };
 enum { CLASH_UNKNOWN, CLASH_NO, CLASH_YES };
 
@@ -22,12 +23,12 @@ enum { CLASH_UNKNOWN, CLASH_NO, CLASH_YES };
 
 static unsigned types_of(struct schema *s, uint32_t sub, int depth);
 
-/* Return a superset of the types that a list of subschemas allows: by `all` of them or by any.
- * T_ALL if there is no list. */
+/* Return a superset of the types that a list of subschemas allows. A type must be allowed by every
+ * subschema if `all`, else by one of them. JT_ALL if there is no list. */
 static unsigned types_of_list(struct schema *s, uint32_t sub, const char *key, bool all, int depth)
 {
     const struct json *list = sub_field(s, sub, key);
-    unsigned types = all || !list ? T_ALL : 0;
+    unsigned types = all || !list ? JT_ALL : 0;
     for (size_t i = 0; i < json_count(list); i++) {
         unsigned one = types_of(s, sub_of(s, json_item(list, i), sub, key), depth + 1);
         types = all ? types & one : types | one;
@@ -35,28 +36,20 @@ static unsigned types_of_list(struct schema *s, uint32_t sub, const char *key, b
     return types;
 }
 
-static unsigned types_of_value(const struct json *v)
-{
-    static const unsigned of[] = {
-        [JK_NONE] = 0,        [JK_NULL] = T_NULL,   [JK_BOOL] = T_BOOL,  [JK_INT] = T_NUMBER,
-        [JK_REAL] = T_NUMBER, [JK_TEXT] = T_STRING, [JK_LIST] = T_ARRAY, [JK_OBJECT] = T_OBJECT};
-    return of[json_kind(v)];
-}
-
 /* Return a superset of the types of the values that are valid by a subschema. */
 static unsigned types_of(struct schema *s, uint32_t sub, int depth)
 {
     const struct json *j = s->sub.v[sub].j;
-    if (s->sub.v[sub].is_const) return types_of_value(j);
-    if (sub == 0 || json_kind(j) == JK_BOOL) return sub == 0 || json_bool(j, true) ? T_ALL : 0;
-    if (depth > TYPE_DEPTH_MAX || !schema_ok(s)) return T_ALL;
+    if (s->sub.v[sub].is_const) return json_type_bit(j);
+    if (sub == 0 || json_kind(j) == JK_BOOL) return sub == 0 || json_bool(j, true) ? JT_ALL : 0;
+    if (depth > TYPE_DEPTH_MAX || !schema_ok(s)) return JT_ALL;
     bool integer;
     unsigned types = sub_types(s, sub, &integer);
     const struct json *one = s->draft > DRAFT_4 ? sub_field(s, sub, "const") : NULL,
                       *some = sub_field(s, sub, "enum");
-    if (one) types &= types_of_value(one);
-    unsigned listed = some ? 0 : T_ALL;
-    for (size_t i = 0; i < json_count(some); i++) listed |= types_of_value(json_item(some, i));
+    if (one) types &= json_type_bit(one);
+    unsigned listed = some ? 0 : JT_ALL;
+    for (size_t i = 0; i < json_count(some); i++) listed |= json_type_bit(json_item(some, i));
     uint32_t target = sub_target(s, sub);
     if (target != NONE) types &= types_of(s, target, depth + 1);
     return types & listed & types_of_list(s, sub, "allOf", true, depth) &
@@ -64,22 +57,22 @@ static unsigned types_of(struct schema *s, uint32_t sub, int depth)
            types_of_list(s, sub, "oneOf", false, depth);
 }
 
-/* Return true if the literals of a set contradict each other. Either one is the negation of
- * another, or they have no type in common, or only scalar types without a common scalar. */
+/* Return true if the literals of a set contradict each other. There are three cases: one literal is
+ * the negation of another, there is no common type,
+ * or there are only scalar types and no common scalar. */
 static bool find_clash(struct schema *s, uint32_t set)
 {
-    unsigned types = T_ALL;
+    unsigned types = JT_ALL;
     for (uint32_t i = 0; i < s->set.v[set].n; i++) {
         uint32_t lit = s->lit.v[s->set.v[set].first + i];
         if (i > 0 && (lit & 1) && s->lit.v[s->set.v[set].first + i - 1] == lit - 1) return true;
-        types &= lit & 1 ? (unsigned)(lit == LIT_FALSE ? 0 : T_ALL) : types_of(s, lit / 2, 0);
+        types &= lit & 1 ? (unsigned)(lit == LIT_FALSE ? 0 : JT_ALL) : types_of(s, lit / 2, 0);
     }
-    if (types & (T_ARRAY | T_OBJECT)) return false;
+    if (types & (JT_LIST | JT_OBJECT)) return false;
     return types == 0 || !expr_alive(&s->m.x, set_scalar(s, set));
 }
 
-/* Return true if types or scalars show that a set has no value. The result is cached. */
-static bool clash(struct schema *s, uint32_t set)
+bool set_clashes(struct schema *s, uint32_t set)
 {
     if (s->set.v[set].clash == CLASH_UNKNOWN && schema_ok(s)) {
         bool yes = find_clash(s, set);
@@ -109,7 +102,7 @@ static uint32_t member_set(struct schema *s, const struct form *f, uint32_t name
 bool form_fails(struct schema *s, const struct form *f)
 {
     for (size_t i = 0; i < f->required.n; i++)
-        if (clash(s, member_set(s, f, f->required.v[i]))) return true;
+        if (set_clashes(s, member_set(s, f, f->required.v[i]))) return true;
     return false;
 }
 
@@ -119,25 +112,25 @@ static bool has_witness(struct schema *s, const struct form *f, const struct nam
     for (size_t i = 0; i < f->required.n; i++) {
         uint32_t name = f->required.v[i];
         if (!name_atom_holds(s, w, name)) continue;
-        if (w->lit == LIT_TRUE || clash(s, set_add(s, member_set(s, f, name), w->lit ^ 1)))
+        if (w->lit == LIT_TRUE || set_clashes(s, set_add(s, member_set(s, f, name), w->lit ^ 1)))
             return true;
     }
     return false;
 }
 
-/* Return true if every value of f satisfies the atom a, which must be of one name. False if
+/* Return true if every value of f satisfies the atom a, which must have one name. False if
  * unknown. */
 static bool implies_member(struct schema *s, const struct form *f, const struct name_atom *a)
 {
     uint32_t set = a->name == NONE ? SET_ANY : member_set(s, f, a->name);
-    return a->name != NONE && (clash(s, set) || clash(s, set_add(s, set, a->lit ^ 1)));
+    return a->name != NONE && (set_clashes(s, set) || set_clashes(s, set_add(s, set, a->lit ^ 1)));
 }
 
 bool form_implies(struct schema *s, const struct form *f, const struct form *g)
 {
     if (g->item.n || g->count.n || g->unique != NONE || g->n_evaluated || g->required.n > 1 ||
         g->member.n > 1 || g->witness.n > 1 || g->evaluated != EXPR_EMPTY)
-        return false; /* not the form of one negated keyword */
+        return false; /* g is not the form of one negated keyword */
     if (!expr_spend(&s->m.x, 4 + (f->required.n + f->member.n) / 16)) return false;
     if (f->min < g->min || f->max > g->max) return false;
     if (g->required.n && !is_required(f, g->required.v[0])) return false;
@@ -162,7 +155,7 @@ static bool has_atoms(const struct name_atom *v, size_t n, const struct name_ato
     return true;
 }
 
-/* Return true if f has all conditions of g, as equal atoms. False if unknown. */
+/* Return true if every condition of g is also an atom of f. False if unknown. */
 static bool implies(const struct form *f, const struct form *g)
 {
     if (g->min > f->min || g->max < f->max) return false;
@@ -187,7 +180,7 @@ bool forms_absorb(struct forms *all, const struct form *f)
 {
     size_t n = 0;
     for (size_t i = 0; i < all->n; i++)
-        if (implies(f, &all->v[i])) return true; /* `all` has its values already */
+        if (implies(f, &all->v[i])) return true; /* `all` already has the values of f */
     for (size_t i = 0; i < all->n; i++)
         if (implies(&all->v[i], f))
             form_free(&all->v[i]);

@@ -1,11 +1,12 @@
 /* schema_read.c - the document: its subschemas, their JSON pointers, and the targets of references;
  * see schema.h.
  *
- * The table KEYWORD lists every keyword with subschemas, and the walk over the document reads it. A
- * keyword that is neither in it nor read elsewhere is unknown or an annotation. JSON Schema
- * requires that such keywords are ignored. URIs are those of RFC 3986, JSON pointers those of RFC
- * 6901. */
+ * The walk over the document uses the table KEYWORD of all keywords with subschemas. A keyword that
+ * is neither in the table nor read elsewhere is unknown or an annotation. JSON Schema requires that
+ * such keywords are ignored. RFC 3986 defines URIs, and RFC 6901 defines JSON pointers. */
 #include "schema.h"
+
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,14 +38,14 @@ bool schema_no_memory(struct schema *s)
 
 /* ---- maps with keys in the arena ---- */
 
-/* Map a key of n bytes, which is copied, to a value. */
+/* Map a copy of a key of n bytes to a value. */
 static bool map_put(struct schema *s, struct strmap *m, const void *key, size_t n, uint32_t value)
 {
     char *copy = arena_text(&s->arena, key, n);
     return copy && strmap_put(m, copy, n, value) ? true : schema_no_memory(s);
 }
 
-/* Return the number of a member's name, a new one if it is unknown. 0 after a failure. */
+/* Return the number of a member's name; 0 after a failure. Add the name if it is new. */
 uint32_t name_number(struct schema *s, const char *name, size_t n)
 {
     const uint32_t *known = strmap_get(&s->name_of, name, n);
@@ -120,10 +121,10 @@ static const char *resolve(struct schema *s, const char *base, const char *ref)
 
 /* ---- registering all subschemas ---- */
 
-/* Kinds of value that a keyword may have: one schema, a list, an object of schemas. */
+/* Kinds of a keyword's value: one schema, a list or an object of schemas. */
 enum holds { HOLDS_ONE = 1, HOLDS_LIST = 2, HOLDS_MAP = 4 };
 static const struct {
-    const char *name;
+    const char *name; /* static */
     int holds;
 } KEYWORD[] = {
     {"additionalItems", HOLDS_ONE},
@@ -165,7 +166,7 @@ static const char *join_path(struct schema *s, const char *path, const char *key
     return out;
 }
 
-/* Append a subschema and return its number; 0 after a failure. `path` is NULL if memory is
+/* Append a subschema and return its number; 0 after a failure. path: NULL if memory is
  * exhausted. */
 static uint32_t new_sub(struct schema *s, const struct json *j, const char *path, uint32_t resource,
                         bool is_const)
@@ -182,7 +183,7 @@ static uint32_t new_sub(struct schema *s, const struct json *j, const char *path
     return map_put(s, &s->sub_of, &j, sizeof j, i) ? i : 0;
 }
 
-/* Return the text of a field, NULL if it is absent or not a string. */
+/* Return the text of a field; NULL if the field is absent or not a string. */
 static const char *text_field(const struct json *j, const char *key)
 {
     return json_text(json_field(j, key), NULL);
@@ -197,8 +198,8 @@ static bool add_anchor(struct schema *s, uint32_t resource, const char *name, ui
     return ok || schema_no_memory(s);
 }
 
-/* Register a subschema's $id and anchors. An $id that is a URI begins a resource, and the subschema
- * becomes its root. An $id "#name" is an anchor. In drafts before 2019 a $ref hides $id. */
+/* Register a subschema's $id and anchors. An $id that is a URI begins a resource with the subschema
+ * as its root. An $id "#name" is an anchor. A $ref hides $id in drafts before 2019. */
 static bool note_names(struct schema *s, uint32_t i)
 {
     const struct json *j = s->sub.v[i].j;
@@ -217,12 +218,12 @@ static bool note_names(struct schema *s, uint32_t i)
            (!dynamic || add_anchor(s, s->sub.v[i].resource, dynamic, i));
 }
 
-/* Register j and all subschemas below it. Booleans are left to sub_of. `path` is the JSON pointer
- * of j. */
+/* Register j and all subschemas below it.
+ * sub_of registers booleans. `path` is the JSON pointer of j. */
 static bool walk(struct schema *s, const struct json *j, const char *path, uint32_t resource);
 
-/* Walk the values of an object. A value that is not an object (a list of `dependencies`) is no
- * subschema to register. */
+/* Walk the values of an object. A value that is not an object (a list of `dependencies`) is not
+ * registered. */
 static bool walk_members(struct schema *s, const struct json *j, const char *path,
                          uint32_t resource)
 {
@@ -272,12 +273,12 @@ static bool walk(struct schema *s, const struct json *j, const char *path, uint3
     return ok;
 }
 
-/* Set *draft to the draft that $schema names, if it is known. Returns false if the address is not
- * one of json-schema.org, because its vocabularies are unknown. uri: NULL if absent. */
+/* Set *draft to the draft that $schema names if the draft is known. Return false if the URI is not
+ * from json-schema.org. Vocabularies of other URIs are unknown. uri: NULL if absent. */
 static bool draft_of(const char *uri, enum draft *draft)
 {
     static const struct {
-        const char *part;
+        const char *part; /* static */
         enum draft draft;
     } known[] = {{"draft-04", DRAFT_4}, {"draft-03", DRAFT_4},   {"draft-06", DRAFT_6},
                  {"draft-07", DRAFT_7}, {"2019-09", DRAFT_2019}, {"2020-12", DRAFT_2020}};
@@ -309,7 +310,7 @@ bool schema_read(struct schema *s)
 
 /* ---- subschemas by their value ---- */
 
-/* Return the number of subschema j: 0 for `true`, a new one for each `false`. 0 after a failure.
+/* Return the number of subschema j: 0 for `true`, a new number for each `false`. 0 after a failure.
  * `keyword` is the place of j in its parent; NULL: the parent's own place. */
 uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const char *keyword)
 {
@@ -322,7 +323,8 @@ uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const c
                     json_kind_name(json_kind(j)));
         return 0;
     }
-    /* `false`, or a subschema that walk did not reach: a $ref may point below any keyword */
+    /* `false`, or a subschema that walk did not reach,
+     * because a $ref may point below any keyword */
     const char *path = keyword ? join_path(s, s->sub.v[parent].path, keyword, strlen(keyword))
                                : s->sub.v[parent].path;
     uint32_t resource = s->sub.v[parent].resource;
@@ -348,27 +350,20 @@ const struct json *sub_field(const struct schema *s, uint32_t sub, const char *k
 
 unsigned sub_types(struct schema *s, uint32_t sub, bool *integer)
 {
-    static const struct {
-        const char *name;
-        unsigned bits;
-    } types[] = {{"null", T_NULL},      {"boolean", T_BOOL},  {"number", T_NUMBER},
-                 {"integer", T_NUMBER}, {"string", T_STRING}, {"array", T_ARRAY},
-                 {"object", T_OBJECT}};
     const struct json *t = sub_field(s, sub, "type");
     unsigned all = 0;
     bool number = false;
     *integer = false;
-    if (!t) return T_ALL;
+    if (!t) return JT_ALL;
     size_t n = json_kind(t) == JK_LIST ? json_count(t) : 1;
     for (size_t i = 0; i < n; i++) {
         const char *name = json_text(json_kind(t) == JK_LIST ? json_item(t, i) : t, NULL);
-        size_t k = 0;
-        while (name && k < sizeof types / sizeof *types && strcmp(types[k].name, name) != 0) k++;
-        if (!name || k == sizeof types / sizeof *types) {
+        unsigned type = json_type_named(name);
+        if (!type) {
             schema_fail(s, ERR_FORMAT, sub, "type", "unknown type %s", name ? name : "this");
             return 0;
         }
-        all |= types[k].bits;
+        all |= type;
         number = number || strcmp(name, "number") == 0;
         *integer = *integer || strcmp(name, "integer") == 0;
     }
@@ -383,10 +378,10 @@ static void unescape(char *t)
 {
     char *out = t;
     for (; *t; t++) {
-        int hi = 0, lo = 0;
+        int hi = t[0] == '%' ? hex_digit(t[1]) : -1, lo = hi >= 0 ? hex_digit(t[2]) : -1;
         if (t[0] == '~' && (t[1] == '0' || t[1] == '1'))
             *out++ = *++t == '0' ? '~' : '/';
-        else if (t[0] == '%' && sscanf(t + 1, "%1x%1x", (unsigned *)&hi, (unsigned *)&lo) == 2)
+        else if (lo >= 0)
             *out++ = (char)(hi << 4 | lo), t += 2;
         else
             *out++ = *t;
@@ -394,9 +389,8 @@ static void unescape(char *t)
     *out = 0;
 }
 
-/* Return the subschema at a JSON pointer below `sub`. NONE if the pointer leads to nothing or to a
- * value that is not a schema. The last subschema on the way is its parent, because a resource may
- * begin there. */
+/* Return the subschema at a JSON pointer below `sub`. NONE if the target does not exist or is not a
+ * schema. Its parent is the last subschema on the way, because a resource may begin there. */
 static uint32_t follow_pointer(struct schema *s, uint32_t sub, const char *pointer)
 {
     const struct json *j = s->sub.v[sub].j;
@@ -428,7 +422,7 @@ static uint32_t find_anchor(const struct schema *s, uint32_t resource, const cha
     return at ? *at : NONE;
 }
 
-/* Return the index of the last resource with this URI, NONE if there is none. */
+/* Return the index of the last resource with this URI; NONE if not found. */
 static uint32_t find_resource(const struct schema *s, const char *uri)
 {
     for (size_t i = s->resource.n; i > 0; i--)
@@ -436,7 +430,7 @@ static uint32_t find_resource(const struct schema *s, const char *uri)
     return NONE;
 }
 
-/* Return the subschema that a reference of `sub` means. NONE if it is not in the document. */
+/* Return the subschema that a reference of `sub` refers to. NONE if it is not in the document. */
 static uint32_t find_target(struct schema *s, uint32_t sub, const char *ref)
 {
     const char *fragment = strchr(ref, '#');
@@ -451,8 +445,8 @@ static uint32_t find_target(struct schema *s, uint32_t sub, const char *ref)
     return find_anchor(s, resource, fragment + 1);
 }
 
-/* Return the number of subschemas with this dynamic anchor. If there is one, $dynamicRef means the
- * same as $ref. */
+/* Return the number of subschemas with this dynamic anchor. $dynamicRef equals $ref if there is
+ * exactly one. */
 static int count_dynamic(const struct schema *s, const char *name)
 {
     int n = 0;

@@ -1,8 +1,8 @@
-/* schema_scalar.c - null, booleans, numbers and strings: a schema's conditions on them are regular
+/* schema_scalar.c - a schema's conditions on null, booleans, numbers and strings as regular
  * languages; see schema.h.
  *
- * Each scalar type has a universe, the language of all its values. Strings are decoded in it.
- * Numbers have no exponent or, if s->scientific, one digit before the point and an exponent
+ * Each scalar type has a universe, the language of all its values. Its strings are decoded. Its
+ * numbers have no exponent or, if s->scientific, one digit before the point and an exponent
  * (decimal.h). "Not valid" is the complement within the universe. */
 #include "decimal.h"
 #include "format.h"
@@ -21,10 +21,10 @@ static int index_of(unsigned type)
 static uint32_t make_universe(struct schema *s, unsigned type)
 {
     struct exprs *x = &s->m.x;
-    if (type == T_NULL) return expr_bytes(x, "null", 4);
-    if (type == T_BOOL) return expr_or(x, expr_bytes(x, "true", 4), expr_bytes(x, "false", 5));
-    if (type == T_NUMBER && s->scientific) return expr_or(x, number_any(x), number_scientific(x));
-    if (type == T_NUMBER) return number_any(x);
+    if (type == JT_NULL) return expr_bytes(x, "null", 4);
+    if (type == JT_BOOL) return expr_or(x, expr_bytes(x, "true", 4), expr_bytes(x, "false", 5));
+    if (type == JT_NUMBER && s->scientific) return expr_or(x, number_any(x), number_scientific(x));
+    if (type == JT_NUMBER) return number_any(x);
     return expr_rep(x, expr_any_char(x), 0, EXPR_INF);
 }
 
@@ -43,8 +43,8 @@ static uint32_t both(struct schema *s, unsigned type, uint32_t a, uint32_t b)
     return a == all ? b : b == all ? a : expr_and(&s->m.x, a, b);
 }
 
-/* Return the universe without e. If e is itself such a complement, return its operand, so that
- * double negations do not grow. */
+/* Return the universe without e. If e is such a complement, return its operand, so that double
+ * negations do not grow. */
 static uint32_t complement(struct schema *s, unsigned type, uint32_t e)
 {
     struct exprs *x = &s->m.x;
@@ -60,16 +60,8 @@ static uint32_t complement(struct schema *s, unsigned type, uint32_t e)
 
 /* ---- values ---- */
 
-static unsigned type_of(const struct json *j)
-{
-    static const unsigned of[] = {
-        [JK_NONE] = 0,        [JK_NULL] = T_NULL,   [JK_BOOL] = T_BOOL,  [JK_INT] = T_NUMBER,
-        [JK_REAL] = T_NUMBER, [JK_TEXT] = T_STRING, [JK_LIST] = T_ARRAY, [JK_OBJECT] = T_OBJECT};
-    return of[json_kind(j)];
-}
-
 /* Read a number of the schema in the spelling of its text, because an int64 or a double may not
- * hold it exactly. Returns false if it has too many digits, or after a failure. */
+ * hold it exactly. Return false if the number has too many digits, or after a failure. */
 static bool schema_decimal(struct schema *s, const struct json *j, struct decimal *d)
 {
     const uint32_t *known = strmap_get(&s->number_of, (const char *)&j, sizeof j);
@@ -82,17 +74,17 @@ static bool schema_decimal(struct schema *s, const struct json *j, struct decima
     return ok;
 }
 
-/* Return the language of one value, EXPR_EMPTY if it is of another type. */
+/* Return the language of one value; EXPR_EMPTY if the value is of another type. */
 static uint32_t lang_value(struct schema *s, uint32_t sub, const struct json *v, unsigned type)
 {
     struct exprs *x = &s->m.x;
     struct decimal d;
     size_t n;
-    if (type_of(v) != type) return EXPR_EMPTY;
-    if (type == T_NULL) return lang_universe(s, T_NULL);
-    if (type == T_BOOL)
+    if (json_type_bit(v) != type) return EXPR_EMPTY;
+    if (type == JT_NULL) return lang_universe(s, JT_NULL);
+    if (type == JT_BOOL)
         return json_bool(v, false) ? expr_bytes(x, "true", 4) : expr_bytes(x, "false", 5);
-    if (type == T_STRING) {
+    if (type == JT_TEXT) {
         const char *t = json_text(v, &n);
         return expr_bytes(x, t, n);
     }
@@ -119,7 +111,7 @@ static uint32_t lang_enum(struct schema *s, uint32_t sub, const struct json *lis
 
 /* ---- numbers ---- */
 
-/* Read a number keyword. Returns false if it is absent, or after a failure. */
+/* Read a number keyword. Return false if the keyword is absent, or after a failure. */
 static bool number_field(struct schema *s, uint32_t sub, const char *key, struct decimal *d)
 {
     const struct json *j = sub_field(s, sub, key);
@@ -131,7 +123,8 @@ static bool number_field(struct schema *s, uint32_t sub, const char *key, struct
            schema_fail(s, ERR_LIMIT, sub, key, "must have at most %d digits", DECIMAL_DIGITS_MAX);
 }
 
-/* Return true if multipleOf has no effect: only integers are allowed, and d is 0.1, 0.2 or 0.5. */
+/* Return true if multipleOf has no effect,
+ * because only integers are allowed and d is 0.1, 0.2 or 0.5. */
 static bool multiple_is_idle(struct schema *s, uint32_t sub, const struct decimal *d)
 {
     bool integer;
@@ -140,8 +133,8 @@ static bool multiple_is_idle(struct schema *s, uint32_t sub, const struct decima
     return d->fraction[0] == '1' || d->fraction[0] == '2' || d->fraction[0] == '5';
 }
 
-/* Return true if some multipleOf has an effect. Then numbers have no scientific notation, because
- * number_multiple has none. */
+/* Return true if some multipleOf has an effect. Numbers then have no scientific notation, because
+ * number_multiple does not support it. */
 bool schema_needs_multiples(struct schema *s)
 {
     struct decimal d;
@@ -157,21 +150,23 @@ static uint32_t lang_number(struct schema *s, uint32_t sub)
     struct exprs *x = &s->m.x;
     struct decimal d;
     bool draft4_open = s->draft == DRAFT_4, too_fine = false;
-    uint32_t e = lang_universe(s, T_NUMBER);
+    uint32_t e = lang_universe(s, JT_NUMBER);
     if (number_field(s, sub, "minimum", &d)) {
         bool open = draft4_open && json_bool(sub_field(s, sub, "exclusiveMinimum"), false);
-        e = both(s, T_NUMBER, e, number_above(x, &d, !open, s->scientific));
+        e = both(s, JT_NUMBER, e, number_above(x, &d, !open, s->scientific));
     }
     if (number_field(s, sub, "maximum", &d)) {
         bool open = draft4_open && json_bool(sub_field(s, sub, "exclusiveMaximum"), false);
-        e = both(s, T_NUMBER, e, complement(s, T_NUMBER, number_above(x, &d, open, s->scientific)));
+        e = both(s, JT_NUMBER, e,
+                 complement(s, JT_NUMBER, number_above(x, &d, open, s->scientific)));
     }
     if (!draft4_open && number_field(s, sub, "exclusiveMinimum", &d))
-        e = both(s, T_NUMBER, e, number_above(x, &d, false, s->scientific));
+        e = both(s, JT_NUMBER, e, number_above(x, &d, false, s->scientific));
     if (!draft4_open && number_field(s, sub, "exclusiveMaximum", &d))
-        e = both(s, T_NUMBER, e, complement(s, T_NUMBER, number_above(x, &d, true, s->scientific)));
+        e = both(s, JT_NUMBER, e,
+                 complement(s, JT_NUMBER, number_above(x, &d, true, s->scientific)));
     if (number_field(s, sub, "multipleOf", &d) && !multiple_is_idle(s, sub, &d)) {
-        e = both(s, T_NUMBER, e, number_multiple(x, &d, &too_fine));
+        e = both(s, JT_NUMBER, e, number_multiple(x, &d, &too_fine));
         if (too_fine)
             schema_fail(s, ERR_UNSUPPORTED, sub, "multipleOf",
                         "must be above 0 and have at most 9 digits");
@@ -181,7 +176,7 @@ static uint32_t lang_number(struct schema *s, uint32_t sub)
 
 /* ---- strings ---- */
 
-/* Read a count, clamped to EXPR_INF. Returns false if it is absent, or after a failure. */
+/* Read a count, clamped to EXPR_INF. Return false if the keyword is absent, or after a failure. */
 static bool count_field(struct schema *s, uint32_t sub, const char *key, uint32_t *n)
 {
     const struct json *j = sub_field(s, sub, key);
@@ -203,31 +198,33 @@ static uint32_t lang_pattern(struct schema *s, uint32_t sub, const char *keyword
     return l.found;
 }
 
-/* Return the strings that contentEncoding allows. It and contentMediaType are assertions in draft 7
- * with opt.check_format, otherwise annotations. JSON within a string is rejected, because it is not
- * a regular language. */
+/* Return the strings that contentEncoding allows. contentEncoding and contentMediaType are
+ * assertions in draft 7 with opt.check_format, otherwise annotations. JSON within a string is not
+ * supported, because it is not a regular language. */
 static uint32_t lang_content(struct schema *s, uint32_t sub)
 {
     static const char base64[] = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
     const char *encoding = json_text(sub_field(s, sub, "contentEncoding"), NULL),
                *type = json_text(sub_field(s, sub, "contentMediaType"), NULL);
-    if (s->draft != DRAFT_7 || !s->opt.check_format) return lang_universe(s, T_STRING);
+    if (s->draft != DRAFT_7 || !s->opt.check_format) return lang_universe(s, JT_TEXT);
     if (type && strcmp(type, "application/json") == 0)
         schema_fail(s, ERR_UNSUPPORTED, sub, "contentMediaType",
                     "JSON in a string: not supported yet");
-    if (!encoding || strcmp(encoding, "base64") != 0) return lang_universe(s, T_STRING);
+    if (!encoding || strcmp(encoding, "base64") != 0) return lang_universe(s, JT_TEXT);
     return lang_pattern(s, sub, "contentEncoding", base64, sizeof base64 - 1);
 }
 
 /* Return the strings of a format. An unknown format is an annotation, so all strings are valid.
- * Times with a leap second are an alternative of their own (expr_leap). */
+ * Times with a leap second are a separate alternative (expr_leap). */
 static uint32_t lang_format(struct schema *s, uint32_t sub, const char *name)
 {
     struct exprs *x = &s->m.x;
     struct regex_langs head;
     const char *known = format_pattern(name), *before = format_before_time(name);
-    if (!known) return lang_universe(s, T_STRING);
+    if (!known) return lang_universe(s, JT_TEXT);
     uint32_t e = lang_pattern(s, sub, "format", known, strlen(known));
+    uint32_t n = format_length(name);
+    if (n) e = expr_and(x, e, expr_rep(x, expr_any_char(x), 0, n));
     if (!before) return e;
     int rc = regex_parse(x, before, strlen(before), REGEX_ECMA, &head, NULL);
     if (rc) return schema_fail(s, rc, sub, "format", "too large"), EXPR_EMPTY;
@@ -247,10 +244,10 @@ static uint32_t lang_string(struct schema *s, uint32_t sub)
     const char *t = json_text(pattern, &n);
     if (pattern && !t)
         return schema_fail(s, ERR_FORMAT, sub, "pattern", "expected a string"), EXPR_EMPTY;
-    if (t) e = both(s, T_STRING, e, lang_pattern(s, sub, "pattern", t, n));
+    if (t) e = both(s, JT_TEXT, e, lang_pattern(s, sub, "pattern", t, n));
     if (s->opt.check_format && json_text(format, NULL))
-        e = both(s, T_STRING, e, lang_format(s, sub, json_text(format, NULL)));
-    return both(s, T_STRING, e, lang_content(s, sub));
+        e = both(s, JT_TEXT, e, lang_format(s, sub, json_text(format, NULL)));
+    return both(s, JT_TEXT, e, lang_content(s, sub));
 }
 
 /* ---- boolean operators ---- */
@@ -281,7 +278,8 @@ static uint32_t lang_any(struct schema *s, uint32_t sub, unsigned type)
 }
 
 /* Return the values of a type that exactly one subschema of oneOf accepts. After i subschemas,
- * `none` are the values that none of them accepts, `one` those that one accepts. */
+ * `none` has the values that no subschema accepts. `one` has the values that exactly one
+ * accepts. */
 static uint32_t lang_one(struct schema *s, uint32_t sub, unsigned type)
 {
     struct exprs *x = &s->m.x;
@@ -297,7 +295,8 @@ static uint32_t lang_one(struct schema *s, uint32_t sub, unsigned type)
     return one;
 }
 
-/* Return the values of a type that the subschema of a keyword accepts; all if it is absent. */
+/* Return the values of a type that the subschema of a keyword accepts;
+ * all values if the keyword is absent. */
 static uint32_t lang_field(struct schema *s, uint32_t sub, unsigned type, const char *key)
 {
     const struct json *j = sub_field(s, sub, key);
@@ -323,10 +322,10 @@ static uint32_t lang_schema(struct schema *s, uint32_t sub, unsigned type)
     uint32_t all[16], n = 0, target = sub_target(s, sub);
     if (!(types & type)) return EXPR_EMPTY;
     if (target != NONE) all[n++] = lang_of(s, target, type);
-    if (integer && type == T_NUMBER)
+    if (integer && type == JT_NUMBER)
         all[n++] = number_integer(x, s->draft > DRAFT_4, s->scientific);
-    if (type == T_NUMBER) all[n++] = lang_number(s, sub);
-    if (type == T_STRING) all[n++] = lang_string(s, sub);
+    if (type == JT_NUMBER) all[n++] = lang_number(s, sub);
+    if (type == JT_TEXT) all[n++] = lang_string(s, sub);
     const struct json *one = s->draft > DRAFT_4 ? sub_field(s, sub, "const") : NULL,
                       *some = sub_field(s, sub, "enum");
     if (one) all[n++] = lang_value(s, sub, one, type);
@@ -365,8 +364,8 @@ uint32_t lang_of(struct schema *s, uint32_t sub, unsigned type)
 
 uint32_t lang_names(struct schema *s, uint32_t sub, bool negated)
 {
-    uint32_t e = lang_of(s, sub, T_STRING);
-    return negated ? complement(s, T_STRING, e) : e;
+    uint32_t e = lang_of(s, sub, JT_TEXT);
+    return negated ? complement(s, JT_TEXT, e) : e;
 }
 
 /* ---- a set of literals ---- */
@@ -382,10 +381,10 @@ static uint32_t lang_set(struct schema *s, uint32_t set, unsigned type)
     return e;
 }
 
-/* Return the numbers of e in their usual spelling, or e if it has none. Without this bound, a model
- * that repeats itself may write zeros without end. If e has a number with a fraction (`broken`),
- * the result has the numbers of e with few digits (`small`). Otherwise it has the integers without
- * a point (`whole`). */
+/* Return the numbers of e in their usual spelling; e if no number has one. This bound stops a model
+ * that repeats itself from writing zeros without end. The result has the numbers of e with few
+ * digits (`small`) if e has a number with a fraction (`broken`). Otherwise it has the integers
+ * without a point (`whole`). */
 static uint32_t plain_number(struct schema *s, uint32_t e)
 {
     static const char whole[] = "-?(?:0|[1-9][0-9]{0,18})",
@@ -405,14 +404,12 @@ static uint32_t plain_number(struct schema *s, uint32_t e)
 uint32_t set_scalar(struct schema *s, uint32_t set)
 {
     struct exprs *x = &s->m.x;
-    uint32_t number = lang_set(s, set, T_NUMBER), text = lang_set(s, set, T_STRING);
-    /* if every number is valid, an exponent may have any spelling */
-    if (number == lang_universe(s, T_NUMBER)) number = expr_or(x, number, number_exponent(x));
+    uint32_t number = lang_set(s, set, JT_NUMBER), text = lang_set(s, set, JT_TEXT);
+    /* an exponent may have any spelling if every number is valid */
+    if (number == lang_universe(s, JT_NUMBER)) number = expr_or(x, number, number_exponent(x));
     if (s->opt.plain && number != EXPR_EMPTY) number = plain_number(s, number);
-    if (!expr_alive(x, text)) text = EXPR_EMPTY;
-    uint32_t constant = s->opt.plain ? expr_literal(x, text) : EXPR_EMPTY;
-    uint32_t all[] = {lang_set(s, set, T_NULL), lang_set(s, set, T_BOOL), number,
-                      expr_cat(x, expr_bytes(x, "\"", 1),
-                               constant == EXPR_EMPTY ? expr_string(x, text) : constant)};
+    uint32_t all[] = {notation_constant(s, lang_set(s, set, JT_NULL)),
+                      notation_constant(s, lang_set(s, set, JT_BOOL)), notation_number(s, number),
+                      notation_string(s, text)};
     return expr_or_list(x, all, 4);
 }

@@ -1,58 +1,61 @@
 /* schema_work.h - private to schema_*.c: from keywords to forms; see schema_form.c.
  *
- *   literal --schema_form.c--> keywords of its type --schema_logic.c, schema_array.c, schema_object.c--> forms
+ *   literal --schema_form.c--> keywords of its type
+ *   keywords --schema_logic.c, schema_array.c, schema_object.c--> forms
  *
- * All functions return false after a failure, which s->rc or s->m.x.failed holds. They free the
- * forms that they are given in either case. */
+ * All functions return false after a failure; s->rc or s->m.x.failed has the reason. They always
+ * free the forms in their arguments. */
 #ifndef QUOTH_GRAMMAR_SCHEMA_WORK_H
 #define QUOTH_GRAMMAR_SCHEMA_WORK_H
 
 #include "schema.h"
 
-/* A keyword under construction: with a positive literal `all` is multiplied by its forms, with a negative one they are added. */
+/* Conversion of keywords to forms. The forms of a keyword are multiplied with `all` for a positive
+ * literal, and added to it for a negative literal. */
 struct work {
-    struct schema *s;
+    struct schema *s; /* borrowed */
     uint32_t sub;
-    unsigned type; /* T_ARRAY or T_OBJECT */
+    unsigned type; /* JT_LIST or JT_OBJECT */
     bool negated;
     struct forms all;
 };
 
-/* Take the forms of one keyword, which are emptied. `ok` is false if making them failed. */
+/* Take the forms of one keyword, and empty f. ok: false if making the forms failed. */
 bool work_take(struct work *w, struct forms *f, bool ok);
-bool work_take_form(struct work *w, struct form f, bool made); /* one form */
+bool work_take_form(struct work *w, struct form f, bool made); /* Take one form. */
 bool work_take_lit(struct work *w, uint32_t lit);              /* Take the forms of a literal. */
-/* Read a count. Returns false if it is absent, or failed. */
+/* Read a count. Return false if the keyword is absent, or after a failure. */
 bool work_count(struct schema *s, uint32_t sub, const char *key, uint32_t *n);
-/* Read the least and the greatest number of items or members. */
+/* Take the minimum and maximum number of items or members. */
 bool work_bounds(struct work *w, const char *min_key, const char *max_key);
 
 struct form form_any(unsigned type); /* Return the form that every array or object satisfies. */
 struct form form_bounded(unsigned type, uint32_t min, uint32_t max);
-bool forms_true(struct schema *s, struct forms *out, unsigned type); /* Add form_any. */
-/* Add a form. `ok` is false if making it failed. */
+bool forms_true(struct schema *s, struct forms *out, unsigned type); /* Append form_any to `out`. */
+/* Append a form. ok: false if making the form failed. */
 bool forms_add(struct schema *s, struct forms *out, struct form f, bool ok);
 bool forms_product(struct schema *s, struct forms *a, struct forms *b); /* a = a and b */
 bool forms_sum(struct schema *s, struct forms *a, struct forms *b);     /* a = a or b  */
-/* Add the forms of a literal, or multiply by them. */
+/* Add the forms of a literal (forms_of_lit), or multiply by them (forms_and_lit). */
 bool forms_of_lit(struct schema *s, uint32_t lit, unsigned type, struct forms *out);
 bool forms_and_lit(struct schema *s, struct forms *a, uint32_t lit, unsigned type);
 
-/* schema_prune.c. Return whether a form has no value, because of the scalars of its required
+/* schema_prune.c. Return true if a form has no value, because of the scalars of its required
  * members. */
 bool form_fails(struct schema *s, const struct form *f);
 /* Return true if every value of f satisfies g. Only for the form of one negated keyword. False if
  * unknown. */
 bool form_implies(struct schema *s, const struct form *f, const struct form *g);
-/* Drop the forms that imply f. Returns true if f implies another one. Not for use below an
+/* Drop the forms that imply f. Return true if f implies another form. Not for use below an
  * unevaluated keyword. */
 bool forms_absorb(struct forms *all, const struct form *f);
 
-/* schema_logic.c: take all keywords of w->sub, its type included. */
+/* schema_logic.c: take all keywords of w->sub, `type` included. */
 bool work_schema(struct work *w);
 /* schema_array.c */
 bool array_keywords(struct work *w);
-bool array_const(struct work *w, const struct json *v); /* equal to v */
+/* Take the condition that an array equals v. */
+bool array_const(struct work *w, const struct json *v);
 /* schema_object.c */
 bool object_keywords(struct work *w);
 bool object_const(struct work *w, const struct json *v);

@@ -1,7 +1,8 @@
 /* tag.c - a recursive descent over the formats of a structural tag; see tag.h.
  *
- * `ends` are the end strings of the tag whose last part a format is, EXPR_EMPTY if there is none.
- * Free text must not contain them. `rc` is 0 or an error code, and the functions return it. */
+ * `ends` has the end strings of the tag if a format is the tag's last part. Otherwise `ends` is
+ * EXPR_EMPTY. Free text must not contain these strings. `rc` is 0 or an error code, and the
+ * functions return it. */
 #include "tag.h"
 
 #include "regex.h"
@@ -26,8 +27,8 @@ int tag_fail(struct tag_parser *p, int code, const char *fmt, ...)
 
 /* ---- reading ---- */
 
-/* Append a member's key, or an item's index if key is NULL, to the JSON pointer of the place.
- * Return its length before, for tag_up. */
+/* Append a member's key to the JSON pointer of the place; the index of an item if key is NULL.
+ * Return the pointer's previous length, for tag_up. */
 static size_t tag_down(struct tag_parser *p, const char *key, size_t i)
 {
     size_t n = p->path.n;
@@ -38,20 +39,20 @@ static size_t tag_down(struct tag_parser *p, const char *key, size_t i)
     return n;
 }
 
-/* Return rc. If it is 0, truncate the JSON pointer to n bytes again. */
+/* Return rc. Truncate the JSON pointer to n bytes if rc is 0. */
 static int tag_up(struct tag_parser *p, size_t n, int rc)
 {
-    if (rc == 0) p->path.n = n; /* else it is the place of the failure */
+    if (rc == 0) p->path.n = n; /* otherwise keep the pointer, the place of the failure */
     return rc;
 }
 
-/* Reject keys that are not in `known`, words with a space after each. */
+/* Reject keys that are not in `known`, a list of words with a space after each. */
 static int check_keys(struct tag_parser *p, const struct json *j, const char *known)
 {
     for (void *it = json_first(j); it; it = json_next(j, it)) {
         size_t n;
         const char *key = json_it_key(it, &n), *at = known;
-        bool named = n > 0 && strlen(key) == n; /* not empty, without a NUL */
+        bool named = n > 0 && strlen(key) == n; /* true: the key is not empty and contains no NUL */
         while (named && (at = strstr(at, key)) && !((at == known || at[-1] == ' ') && at[n] == ' '))
             at++;
         if (!named || !at) return tag_fail(p, ERR_UNSUPPORTED, "unknown key \"%.60s\"", key);
@@ -72,8 +73,8 @@ static struct part text_part(struct tag_parser *p, const char *text, size_t n)
     return (struct part){false, expr_bytes(&p->g->m.x, text, n)};
 }
 
-/* Read the strings of a list, or one string, as an alternation. *out is EXPR_EMPTY if there is
- * none. Empty strings are omitted, and counted in *n_empty. */
+/* Read the strings of a list, or one string, as an alternation. Set *out to EXPR_EMPTY if
+ * there are none. Omit empty strings, and count them in *n_empty. */
 static int read_strings(struct tag_parser *p, const struct json *list, const char *key,
                         uint32_t *out, int *n_empty)
 {
@@ -106,7 +107,7 @@ static int read_token(struct tag_parser *p, const struct json *j, uint32_t *id)
 
 /* ---- free text ---- */
 
-/* Return the texts that contain one of the strings. */
+/* Return the texts that contain one of the strings. The complement gives free text without them. */
 static uint32_t within(struct exprs *x, uint32_t strings)
 {
     uint32_t all = expr_not(x, EXPR_EMPTY);
@@ -124,8 +125,8 @@ uint32_t tag_text_without(struct exprs *x, uint32_t strings)
     return expr_and(x, any_text(x), expr_not(x, within(x, strings)));
 }
 
-/* Return the texts that end with `stop`. No string of `stops` ends earlier in them, and they
- * contain none of `excluded`. */
+/* Return the texts that end with `stop` and contain no string of `excluded`. No string of `stops`
+ * ends earlier in them. */
 static uint32_t text_up_to(struct exprs *x, uint32_t stop, uint32_t stops, uint32_t excluded)
 {
     uint32_t all = expr_not(x, EXPR_EMPTY), more = expr_rep(x, expr_range(x, 0, 255), 1, EXPR_INF);
@@ -135,18 +136,32 @@ static uint32_t text_up_to(struct exprs *x, uint32_t stop, uint32_t stops, uint3
     return expr_and(x, e, any_text(x));
 }
 
+/* Return the texts that begin with `first` after any blanks. */
+static uint32_t text_from(struct exprs *x, const char *first)
+{
+    struct byteset blank = {{0}};
+    for (const char *c = " \t\n\v\f\r"; *c; c++) byteset_add(&blank, (uint8_t)*c);
+    uint32_t blanks = expr_rep(x, expr_set(x, &blank), 0, EXPR_INF);
+    return expr_cat(x, blanks,
+                    expr_cat(x, expr_bytes(x, first, strlen(first)), expr_not(x, EXPR_EMPTY)));
+}
+
+/* Parse any text. first_not (not of xgrammar):
+ * the text does not begin with this string after blanks. */
 static int parse_any_text(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct part *out)
 {
     struct exprs *x = &p->g->m.x;
     uint32_t excluded;
-    int n_empty = 0, rc = check_keys(p, j, "type excludes max_tokens max_chars ");
+    int n_empty = 0, rc = check_keys(p, j, "type excludes first_not max_tokens max_chars ");
     if (rc == 0 && json_field(j, "max_tokens") && json_kind(json_field(j, "max_tokens")) != JK_NULL)
         rc = tag_fail(p, ERR_UNSUPPORTED, "max_tokens: not supported yet; available: max_chars");
     if (rc == 0) rc = read_strings(p, json_field(j, "excludes"), "excludes", &excluded, &n_empty);
     if (rc) return rc;
     uint32_t e = tag_text_without(x, expr_or(x, excluded, ends));
     int64_t most = json_int(json_field(j, "max_chars"), -1);
+    const char *first = json_text(json_field(j, "first_not"), NULL);
+    if (first) e = expr_and(x, e, expr_not(x, text_from(x, first)));
     if (most > 1000000) return tag_fail(p, ERR_LIMIT, "max_chars: must be at most 1000000");
     if (most >= 0) e = expr_and(x, e, expr_rep(x, expr_any_char(x), 0, (uint32_t)most));
     *out = (struct part){false, e};
@@ -174,8 +189,8 @@ static int token_mark(struct tag_parser *p, const struct json *j, struct part *o
     return rc;
 }
 
-/* Parse a tag: begin, content, end. The first n_skip bytes of a string `begin` are omitted, because
- * a trigger has matched them. */
+/* Parse a tag: begin, content, end. Omit the first n_skip bytes of `begin`, because a trigger has
+ * matched them. */
 static int parse_tag(struct tag_parser *p, const struct json *j, size_t n_skip, struct part *out)
 {
     struct part v[3];
@@ -210,8 +225,8 @@ static struct part rule_part(struct tag_parser *p, const struct part *v, size_t 
     return (struct part){true, rule};
 }
 
-/* Dispatch under construction: free text up to the first of `stops`, then the format of that
- * string. If `loop`, the dispatch follows again. */
+/* Dispatch under construction: free text up to the first string of `stops`, then the format of that
+ * string. The dispatch repeats if `loop`. */
 struct dispatch {
     uint32_t rule, stops, excluded, ends;
     bool loop;
@@ -228,7 +243,7 @@ static void dispatch_add(struct tag_parser *p, const struct dispatch *d, const c
     cfg_add(p->g, d->rule, v, d->loop ? 3 : 2);
 }
 
-/* Add the alternative of free text without any of the strings; return the dispatch. */
+/* Add the alternative of free text without any of the strings. Return the dispatch. */
 static struct part dispatch_end(struct tag_parser *p, const struct dispatch *d)
 {
     struct exprs *x = &p->g->m.x;
@@ -246,8 +261,8 @@ static int dispatch_begin(struct tag_parser *p, const struct json *j, uint32_t e
     return read_strings(p, json_field(j, "excludes"), "excludes", &d->excluded, &n_empty);
 }
 
-/* Parse the tags that begin with a trigger, without its n bytes, as an alternation. n = 0: all
- * tags. */
+/* Parse the tags that begin with a trigger, without its n bytes, as an alternation. Parse all tags
+ * if n is 0. */
 static int tags_after(struct tag_parser *p, const struct json *j, const char *trigger, size_t n,
                       struct part *out)
 {
@@ -288,8 +303,8 @@ static int check_triggers(struct tag_parser *p, const struct json *j)
     return 0;
 }
 
-/* Parse triggered tags: a dispatch whose strings are the triggers. With at_least_one, a tag comes
- * first. */
+/* Parse triggered tags: a dispatch whose strings are the triggers.
+ * With at_least_one, a tag comes first. */
 static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t ends,
                            struct part *out)
 {
@@ -319,8 +334,8 @@ static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t 
     return rc;
 }
 
-/* Parse a dispatch. Its free text may contain the end of its tag, unlike that of triggered tags;
- * `excludes` can prevent that (as in xgrammar). */
+/* Parse a dispatch. Its free text may contain the end of its tag, unlike the free text of triggered
+ * tags. `excludes` can prevent this, as in xgrammar. */
 static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct part *out)
 {
@@ -416,17 +431,34 @@ static void close_schema(void *schema)
     free(schema);
 }
 
-int tag_schema(struct tag_parser *p, const char *text, size_t n, bool any_order, struct part *out)
+int tag_schema(struct tag_parser *p, const char *text, size_t n, const struct schema_options *opt,
+               struct part *out)
 {
     struct schema *s = calloc(1, sizeof *s);
-    struct schema_options opt = p->o->schema;
     struct err e = {0};
     if (!s) return err_memory(p->e, "a schema", sizeof *s);
-    opt.any_order |= any_order;
-    int rc = schema_open(s, text, n, &opt, exprs_left(&p->g->m.x), p->o->limits, &e);
+    int rc = schema_open(s, text, n, opt, exprs_left(&p->g->m.x), p->o->limits, &e);
     if (rc) return free(s), tag_fail(p, rc, "%s", e.text);
     *out = cfg_graft(p->g, &s->m, schema_root(s), s, close_schema);
     return 0;
+}
+
+/* Read the style of a schema, if it is a notation of the whole value. BARE needs a quote, a text or
+ * {"token": TEXT}. Set *is_notation. */
+static int read_notation(struct tag_parser *p, const struct json *j, struct schema_options *o,
+                         bool *is_notation)
+{
+    const char *style = json_text(json_field(j, "style"), NULL);
+    const struct json *quote = json_field(j, "quote"), *token = json_field(quote, "token");
+    bool bare = style && strcmp(style, "bare") == 0;
+    *is_notation = !style || bare || strcmp(style, "json") == 0 || strcmp(style, "python") == 0;
+    if (style && strcmp(style, "python") == 0) o->notation = NOTATION_PYTHON;
+    if (!bare) return quote ? tag_fail(p, ERR_UNSUPPORTED, "unknown key \"quote\"") : 0;
+    o->notation = NOTATION_BARE;
+    o->quote = json_text(token ? token : quote, NULL);
+    o->quote_is_token = token;
+    if (!o->quote || !*o->quote) return tag_fail(p, ERR_FORMAT, "quote: expected a string");
+    return token ? read_token(p, token, &o->quote_token) : 0;
 }
 
 static int parse_schema(struct tag_parser *p, const struct json *j, struct part *out)
@@ -434,16 +466,22 @@ static int parse_schema(struct tag_parser *p, const struct json *j, struct part 
     const struct json *schema = json_field(j, "json_schema"), *excludes = json_field(j, "excludes");
     const char *style = json_text(json_field(j, "style"), NULL);
     struct buf b = {0};
-    int rc = check_keys(p, j, "type json_schema style any_order max_whitespace_cnt excludes ");
+    struct schema_options opt = p->o->schema;
+    bool is_notation = true;
+    int rc = check_keys(
+        p, j, "type json_schema style quote token any_order max_whitespace_cnt excludes ");
     if (rc == 0 && !schema) rc = tag_fail(p, ERR_FORMAT, "expected \"json_schema\"");
     if (rc == 0 && json_count(excludes) > 0)
         rc = tag_fail(p, ERR_UNSUPPORTED, "excludes within JSON: not supported yet");
     if (rc == 0 && json_int(json_field(j, "max_whitespace_cnt"), -1) >= 0)
         rc = tag_fail(p, ERR_UNSUPPORTED, "max_whitespace_cnt: not supported yet");
-    if (rc == 0 && style && strcmp(style, "json") != 0) return tag_xml(p, schema, style, out);
+    if (rc == 0) rc = read_notation(p, j, &opt, &is_notation);
+    if (rc == 0 && !is_notation)
+        return tag_xml(p, schema, style, json_text(json_field(j, "token"), NULL), out);
+    opt.any_order |= json_bool(json_field(j, "any_order"), false);
     json_put(&b, schema);
     if (rc == 0 && b.failed) rc = err_memory(p->e, "a schema", 0);
-    if (rc == 0) rc = tag_schema(p, b.data, b.n, json_bool(json_field(j, "any_order"), false), out);
+    if (rc == 0) rc = tag_schema(p, b.data, b.n, &opt, out);
     buf_deinit(&b);
     return rc;
 }
@@ -461,7 +499,7 @@ static int parse_exclude_token(struct tag_parser *p, const struct json *j, struc
     struct exprs *x = &p->g->m.x;
     uint32_t e = expr_or(x, expr_any_char(x), gbnf_token_expr(x, 0, true)), id = 0;
     int rc = check_keys(p, j, "type exclude_tokens ");
-    e = expr_or(x, e, gbnf_token_expr(x, 0, false)); /* all but token 0, and token 0 */
+    e = expr_or(x, e, gbnf_token_expr(x, 0, false)); /* all tokens except token 0; then token 0 */
     for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
         rc = read_token(p, json_item(list, i), &id);
         if (rc == 0) e = expr_and(x, e, gbnf_token_expr(x, id, true));
@@ -494,7 +532,7 @@ static int parse_list(struct tag_parser *p, const struct json *j, bool either, u
     return tag_up(p, at, rc);
 }
 
-/* Parse a repetition of `content`. min -1: both bounds are read from j. max -1: no maximum. */
+/* Parse a repetition of `content`. min -1: read both bounds from j. max -1: no maximum. */
 static int parse_repeat(struct tag_parser *p, const struct json *j, int64_t min, int64_t max,
                         uint32_t ends, struct part *out)
 {
@@ -509,28 +547,62 @@ static int parse_repeat(struct tag_parser *p, const struct json *j, int64_t min,
     return rc;
 }
 
+static int parse_sequence(struct tag_parser *p, const struct json *j, uint32_t ends,
+                          struct part *out)
+{
+    return parse_list(p, j, false, ends, out);
+}
+
+static int parse_or(struct tag_parser *p, const struct json *j, uint32_t ends, struct part *out)
+{
+    return parse_list(p, j, true, ends, out);
+}
+
+static int parse_whole_tag(struct tag_parser *p, const struct json *j, struct part *out)
+{
+    return parse_tag(p, j, 0, out);
+}
+
+static int parse_qwen_xml(struct tag_parser *p, const struct json *j, struct part *out)
+{
+    return tag_xml(p, json_field(j, "json_schema"), "qwen_xml", NULL, out);
+}
+
 static int parse_type(struct tag_parser *p, const struct json *j, const char *type, uint32_t ends,
                       struct part *out)
 {
-    if (strcmp(type, "const_string") == 0) return parse_const(p, j, out);
-    if (strcmp(type, "json_schema") == 0) return parse_schema(p, j, out);
-    if (strcmp(type, "grammar") == 0) return parse_grammar(p, j, out);
-    if (strcmp(type, "regex") == 0) return parse_regex(p, j, out);
-    if (strcmp(type, "any_text") == 0) return parse_any_text(p, j, ends, out);
-    if (strcmp(type, "sequence") == 0) return parse_list(p, j, false, ends, out);
-    if (strcmp(type, "or") == 0) return parse_list(p, j, true, ends, out);
-    if (strcmp(type, "optional") == 0) return parse_repeat(p, j, 0, 1, ends, out);
-    if (strcmp(type, "star") == 0) return parse_repeat(p, j, 0, -1, ends, out);
-    if (strcmp(type, "plus") == 0) return parse_repeat(p, j, 1, -1, ends, out);
-    if (strcmp(type, "repeat") == 0) return parse_repeat(p, j, -1, -1, ends, out);
-    if (strcmp(type, "tag") == 0) return parse_tag(p, j, 0, out);
-    if (strcmp(type, "triggered_tags") == 0) return parse_triggered(p, j, ends, out);
-    if (strcmp(type, "tags_with_separator") == 0) return parse_separated(p, j, out);
-    if (strcmp(type, "dispatch") == 0) return parse_dispatch(p, j, ends, out);
-    if (strcmp(type, "token") == 0) return parse_token(p, j, out);
-    if (strcmp(type, "exclude_token") == 0) return parse_exclude_token(p, j, out);
-    if (strcmp(type, "qwen_xml_parameter") == 0)
-        return tag_xml(p, json_field(j, "json_schema"), "qwen_xml", out);
+    static const struct {
+        const char *type; /* static */
+        int (*closed)(struct tag_parser *p, const struct json *j, struct part *out);
+        /* a format whose end depends on the text after it */
+        int (*open)(struct tag_parser *p, const struct json *j, uint32_t ends, struct part *out);
+        int64_t min, max; /* a repetition, if there is no function */
+    } types[] = {
+        {"const_string", .closed = parse_const},
+        {"json_schema", .closed = parse_schema},
+        {"grammar", .closed = parse_grammar},
+        {"regex", .closed = parse_regex},
+        {"any_text", .open = parse_any_text},
+        {"sequence", .open = parse_sequence},
+        {"or", .open = parse_or},
+        {"optional", .min = 0, .max = 1},
+        {"star", .min = 0, .max = -1},
+        {"plus", .min = 1, .max = -1},
+        {"repeat", .min = -1, .max = -1},
+        {"tag", .closed = parse_whole_tag},
+        {"triggered_tags", .open = parse_triggered},
+        {"tags_with_separator", .closed = parse_separated},
+        {"dispatch", .open = parse_dispatch},
+        {"token", .closed = parse_token},
+        {"exclude_token", .closed = parse_exclude_token},
+        {"qwen_xml_parameter", .closed = parse_qwen_xml},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(type, types[i].type) != 0) continue;
+        if (types[i].closed) return types[i].closed(p, j, out);
+        if (types[i].open) return types[i].open(p, j, ends, out);
+        return parse_repeat(p, j, types[i].min, types[i].max, ends, out);
+    }
     return tag_fail(p, ERR_UNSUPPORTED, "type \"%.60s\": not supported yet", type);
 }
 
@@ -549,6 +621,24 @@ static int parse_format(struct tag_parser *p, const struct json *j, uint32_t end
 }
 
 /* ---- the whole tag ---- */
+
+/* Append the schema of structure i. The schema may be a string of JSON. */
+static int put_schema(struct tag_parser *p, const struct json *schema, size_t i, struct buf *b)
+{
+    struct json *own = NULL;
+    struct err why;
+    size_t n;
+    const char *text = json_text(schema, &n);
+    static const struct json_limits limits = {.unique = true};
+    int rc = text ? json_parse(&own, text, n, &limits, &why) : 0;
+    json_drop(own);
+    if (rc) return tag_fail(p, rc, "structures/%zu: schema: %.200s", i, why.text);
+    if (text)
+        buf_add(b, text, n);
+    else
+        json_put(b, schema);
+    return 0;
+}
 
 /* Parse the old form, {structures, triggers}, by writing it as triggered tags. */
 static int parse_old(struct tag_parser *p, const struct json *j, struct part *out)
@@ -571,11 +661,7 @@ static int parse_old(struct tag_parser *p, const struct json *j, struct part *ou
         buf_addf(&b, "%s{\"begin\":", i ? "," : "");
         json_put(&b, json_field(one, "begin"));
         buf_add_text(&b, ",\"content\":{\"type\":\"json_schema\",\"json_schema\":");
-        const char *text = json_text(json_field(one, "schema"), NULL); /* it may be a string */
-        if (text)
-            buf_add_text(&b, text);
-        else
-            json_put(&b, json_field(one, "schema"));
+        rc = put_schema(p, json_field(one, "schema"), i, &b);
         buf_add_text(&b, "},\"end\":");
         json_put(&b, json_field(one, "end"));
         buf_add_char(&b, '}');
@@ -605,7 +691,7 @@ int tag_parse(struct cfg *g, const char *text, size_t n, const struct tag_option
     struct json *j = NULL;
     struct part all = {0};
     uint32_t root = cfg_rule_new(g); /* rule 0, the start */
-    int rc = json_parse(&j, text, n, NULL, e);
+    int rc = json_parse(&j, text, n, &(struct json_limits){.unique = true}, e);
     if (rc == 0) rc = parse_top(&p, j, &all);
     if (rc == 0) cfg_add(g, root, &all, 1);
     json_drop(j);

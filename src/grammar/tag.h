@@ -1,10 +1,11 @@
 /* tag.h - private to grammar: structural tags, in xgrammar's JSON -> rules.
  *
- *   {"type": "structural_tag", "format": FORMAT}, a FORMAT alone, or the old {"structures": [{begin, schema, end}], "triggers": []}
+ *   {"type": "structural_tag", "format": FORMAT}, a FORMAT alone, or the old form
+ *   {"structures": [{begin, schema, end}], "triggers": []}
  *
- * The parts of free text contain no trigger, no excluded string and no end of their tag. Not
- * supported, and rejected with their JSON pointer: max_tokens, the exclusion of strings within JSON,
- * some styles. Beyond xgrammar: any_order is exact. */
+ * The parts of free text contain no trigger, no excluded string and no end of their tag.
+ * max_tokens, the exclusion of strings within JSON, and some styles are rejected with their JSON
+ * pointer. any_order is exact, which exceeds xgrammar. */
 #ifndef QUOTH_GRAMMAR_TAG_H
 #define QUOTH_GRAMMAR_TAG_H
 
@@ -13,6 +14,7 @@
 #include "gbnf.h"
 #include "schema.h"
 
+/* Options of tag_parse. All pointers are borrowed for the call. */
 struct tag_options {
     struct schema_options schema;
     struct machine_limits limits;
@@ -20,26 +22,31 @@ struct tag_options {
     const void *token_arg;
 };
 
-/* Parse n bytes of JSON into an open cfg. ERR_FORMAT, ERR_UNSUPPORTED, ERR_LIMIT, ERR_MEMORY; the
- * error names the JSON pointer. */
+/* Parse n bytes of JSON into an open cfg. Errors: ERR_FORMAT, ERR_UNSUPPORTED, ERR_LIMIT,
+ * ERR_MEMORY; the error contains the JSON pointer. */
 int tag_parse(struct cfg *g, const char *text, size_t n, const struct tag_options *o,
               struct err *e);
 
 /* ---- private to tag*.c ---- */
+/* A parse in progress. Pointers are borrowed from the arguments of tag_parse. */
 struct tag_parser {
     struct cfg *g;
     const struct tag_options *o;
-    struct buf path; /* a JSON pointer */
+    struct buf path; /* JSON pointer of the current place */
     int depth;
     struct err *e;
 };
 int tag_fail(struct tag_parser *p, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Return a JSON Schema as a part. */
-int tag_schema(struct tag_parser *p, const char *text, size_t n, bool any_order, struct part *out);
+/* Set *out to a JSON Schema as a part. The texts of `opt` are borrowed for the call. Errors: those
+ * of schema_open, with the pointer to the place in the tag. */
+int tag_schema(struct tag_parser *p, const char *text, size_t n, const struct schema_options *opt,
+               struct part *out);
 /* Return any text without these strings. */
 uint32_t tag_text_without(struct exprs *x, uint32_t strings);
-/* tag_xml.c: return the members of an object, each between a style's marks. */
-int tag_xml(struct tag_parser *p, const struct json *schema, const char *style, struct part *out);
+/* Set *out to the members of an object, each between a style's marks (tag_xml.c). token: text of
+ * the special token that begins these marks; NULL if none. */
+int tag_xml(struct tag_parser *p, const struct json *schema, const char *style, const char *token,
+            struct part *out);
 
 #endif

@@ -1,8 +1,8 @@
-/* Goal: a structural tag allows the texts that xgrammar 0.2.8 allows. One that cannot be enforced
- * is rejected, and the error names its JSON pointer.
+/* Goal: a structural tag allows the texts that xgrammar 0.2.8 allows. A tag that cannot be enforced
+ * is rejected, and the error contains its JSON pointer.
  *
- * Method: texts that each type must accept or reject. xgrammar's verdicts were recorded when the
- * cases were written. */
+ * Method: check texts that each type must accept or reject. The cases contain recorded results of
+ * xgrammar. */
 #include "tag.h"
 #include "../../tests/unit.h"
 
@@ -11,12 +11,14 @@
 static const struct expr_limits LIMIT = {.n_byte_max = 128u << 20, .n_row_max = 100000};
 static const struct machine_limits SIZES = {300000, 300000, 2000, 2000};
 
-/* Return the number of the only token, "<|end|>". In a text it is the byte 255 and the four bytes
- * of the number. */
+/* Return the number of the tokens "<|end|>" and "]<]minimax[>[". In a text a token is the byte 255
+ * and the four bytes of the number. */
 static int32_t token(const void *arg, const char *text, size_t n)
 {
     (void)arg;
-    return n == 7 && memcmp(text, "<|end|>", 7) == 0 ? 0x01020304 : -1;
+    bool known = (n == 7 && memcmp(text, "<|end|>", 7) == 0) ||
+                 (n == 13 && memcmp(text, "]<]minimax[>[", 13) == 0);
+    return known ? 0x01020304 : -1;
 }
 
 /* Return true if the machine accepts the whole text. */
@@ -49,7 +51,22 @@ static int parse(struct cfg *g, const char *text, struct err *e)
     "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"age\":{\"type\":"       \
     "\"integer\"}},\"required\":[\"name\"],\"additionalProperties\":false}"
 #define SCHEMA(more) "{\"type\":\"json_schema\",\"json_schema\":" OBJECT more "}"
-#define BAR          "\xef\xbd\x9c"
+#define NESTED(more)                                                                               \
+    "{\"type\":\"json_schema\",\"json_schema\":{\"type\":\"object\",\"properties\":{\"o\":{"       \
+    "\"type\":"                                                                                    \
+    "\"object\",\"properties\":{\"b\":{\"type\":[\"boolean\",\"null\"]}},"                         \
+    "\"additionalProperties\":{"                                                                   \
+    "\"type\":\"array\",\"items\":{\"type\":\"string\"}}}},\"additionalProperties\":false}" more   \
+    "}"
+#define INT  "{\"type\":\"integer\"}"
+#define INTS "{\"type\":\"array\",\"items\":" INT "}"
+#define LISTS(more)                                                                                \
+    "{\"type\":\"json_schema\",\"json_schema\":{\"type\":\"object\",\"properties\":{\"l\":" INTS   \
+    ",\"o\":{\"type\":\"object\",\"properties\":{\"l\":{\"type\":\"object\",\"properties\":{"      \
+    "\"a\":" INT "}}},\"required\":[\"l\"]},\"d\":{\"type\":\"array\",\"items\":" INTS "}}}" more  \
+    "}"
+#define M3  "]<]minimax[>[<"
+#define BAR "\xef\xbd\x9c"
 
 static const struct {
     const char *tag, *yes[4], *no[4];
@@ -96,6 +113,10 @@ static const struct {
      ",\"end\":\"</t>\"}],\"triggers\":[\"<t\"]}",
      {"x<t>{\"name\":\"a\"}</t>y", "x"},
      {"<t>{}</t>", "<tx"}},
+    {"{\"structures\":[{\"begin\":\"<t>\",\"schema\":\"{\\\"type\\\":\\\"null\\\"}\""
+     ",\"end\":\"</t>\"}],\"triggers\":[\"<t\"]}",
+     {"x<t>null</t>y"},
+     {"<t>1</t>"}},
     {TAG("<t>", SCHEMA(",\"style\":\"qwen_xml\""), "\"</t>\""),
      {"<t><parameter=name>a<b</parameter></t>",
       "<t>\n<parameter=name>\nBob\n</parameter>\n<parameter=age> 1 </parameter>\n</t>"},
@@ -112,6 +133,42 @@ static const struct {
      {"<" BAR "DSML" BAR "parameter name=\"name\" string=\"true\">B</" BAR "DSML" BAR "parameter>"},
      {"<" BAR "DSML" BAR "parameter name=\"name\" string=\"false\">B</" BAR "DSML" BAR
       "parameter>"}},
+    {"{\"type\":\"any_text\",\"excludes\":[\"<x>\"],\"first_not\":\"{\"}",
+     {"", " a{", "<", " \n"},
+     {"{", " \n{a", "<x>", "a<x>"}},
+    {SCHEMA(",\"style\":\"minicpm5_xml\""),
+     {"<param name=\"name\">a<![CDATA[</param>",
+      "<param name=\"name\"><![CDATA[</param>]]></param>"},
+     {"<param name=\"name\"><![CDATA[x</param>"}},
+    {SCHEMA(",\"style\":\"step3_xml\""),
+     {"<steptml:parameter name=\"name\">B</steptml:parameter>"},
+     {"<steptml:parameter name=\"age\">1</steptml:parameter>"}},
+    {SCHEMA(",\"style\":\"python\""),
+     {"name=\"B\"", "name=\"a\\\"\\n/\", age=-3"},
+     {"name='B'", "age=1", "name=\"\\/\"", "{\"name\":\"B\"}"}},
+    {NESTED(",\"style\":\"python\""),
+     {"", "o={}", "o={\"b\": True}", "o={\"b\":None, \"x y\":[\"\\u00e9\"]}"},
+     {"o={b:True}", "o={\"b\":true}", "{}", "o={\"x\":[\"\\/\"]}"}},
+    {SCHEMA(",\"style\":\"bare\",\"quote\":\"<q>\""),
+     {"name:<q>a\"b\\<q>", "name:<q><<q>,age:1"},
+     {"name:\"a\"", "name:<q>a<q>b<q>", "name:<q>a<q>, age:1", "name:a"}},
+    {SCHEMA(",\"style\":\"bare\",\"quote\":{\"token\":\"<|end|>\"}"),
+     {"name:\xff\1\2\3\4z\xff\1\2\3\4"},
+     {"name:<|end|>z<|end|>", "name:\xff\1\2\3\4<|end|>\xff\1\2\3\4"}},
+    {NESTED(",\"style\":\"bare\",\"quote\":\"<q>\""),
+     {"", "o:{}", "o:{b:null,x:[<q>a<q>]}", "o:{<q>x y<q>:[]}"},
+     {"o:{<q>b<q>:null}", "o:{b:True}", "o:{x y:[]}"}},
+    {NESTED(",\"style\":\"qwen_xml\""),
+     {"<parameter=o>{\"x\":[\"</parametes>\"]}</parameter>"},
+     {"<parameter=o>{\"x\":[\"</parameter>\"]}</parameter>"}},
+    {LISTS(",\"style\":\"minimax_m3_xml\""),
+     {M3 "l>[]" M3 "/l>", M3 "l>" M3 "item>1" M3 "/item> " M3 "item>2" M3 "/item>" M3 "/l>",
+      M3 "o>" M3 "l>{\"a\":1}" M3 "/l>" M3 "/o>" M3 "d>" M3 "item>[1]" M3 "/item>" M3 "/d>"},
+     {M3 "l>[1]" M3 "/l>", M3 "l>" M3 "/l>",
+      M3 "d>" M3 "item>" M3 "item>1" M3 "/item>" M3 "/item>" M3 "/d>", M3 "o>{}" M3 "/o>"}},
+    {SCHEMA(",\"style\":\"minimax_m3_xml\",\"token\":\"]<]minimax[>[\""),
+     {"\xff\1\2\3\4<name>B\xff\1\2\3\4</name>"},
+     {M3 "name>B" M3 "/name>"}},
     {"{\"type\":\"sequence\",\"elements\":[{\"type\":\"token\",\"token\":\"<|end|>\"},{\"type\":"
      "\"exclude_token\",\"exclude_tokens\":[\"<|end|>\"]}]}",
      {"\xff\1\2\3\4\xff\1\2\3\5", "\xff\1\2\3\4z"},
@@ -156,12 +213,23 @@ TEST(tag_refuses_by_pointer)
         {"{\"type\":\"json_schema\",\"style\":\"qwen_xml\",\"json_schema\":{\"properties\":{\"a\":{"
          "}}}}",
          "parameter \"a\"", ERR_UNSUPPORTED},
+        {SCHEMA(",\"style\":\"bare\""), "quote: expected", ERR_FORMAT},
+        {SCHEMA(",\"quote\":\"x\""), "unknown key \"quote\"", ERR_UNSUPPORTED},
+        {"{\"type\":\"json_schema\",\"style\":\"python\",\"json_schema\":{\"properties\":{\"a b\":{"
+         "}}}}",
+         "parameter \"a b\"", ERR_UNSUPPORTED},
+        {"{\"type\":\"json_schema\",\"style\":\"python\",\"json_schema\":" INT "}",
+         "no object is valid", ERR_FORMAT},
         {"{\"type\":\"json_schema\",\"json_schema\":{\"$ref\":\"#/no\"}}", "\"#/no\"",
          ERR_UNSUPPORTED},
         {"{\"type\":\"token\",\"token\":\"<none>\"}", "token not found", ERR_FORMAT},
         {"{\"type\":\"triggered_tags\",\"triggers\":[\"<g\"],\"tags\":[" TAG("<f", ANY,
                                                                              "\"x\"") "]}",
          "tags/0 begins with 0 of the triggers", ERR_FORMAT},
+        {"{\"structures\":[{\"begin\":\"<t>\",\"schema\":\"true,\\\"any_order\\\":true\",\"end\":"
+         "\"x\"}"
+         "],\"triggers\":[\"<t\"]}",
+         "structures/0: schema: ", ERR_FORMAT},
         {"{\"type\":\"sequence\",\"elements\":[{\"type\":\"any_text\",\"excludes\":[\"a\"],\"max_"
          "chars\":1},{\"type\":\"regex\",\"pattern\":\"[a&&b]\"}]}",
          "no text matches", ERR_FORMAT},

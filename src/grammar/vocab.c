@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A byte string, and the token that it is a part of. */
+/* A byte string, and the token that contains it. Pointers are borrowed. */
 struct entry {
     const char *text;
     uint32_t n;
     int32_t token;
 };
 struct entries {
-    struct entry *v; /* owned */
+    struct entry *v; /* owned; entries */
     size_t n, cap;
 };
 
@@ -30,47 +30,67 @@ static int by_text(const void *p, const void *q)
     return (a->token > b->token) - (a->token < b->token);
 }
 
+/* Pointers are borrowed. */
 struct builder {
     struct trie *t;
     const struct entry *v;
     size_t cap;
 };
 
-/* Append a node whose values begin at trie.value[first]. NULL if memory is exhausted. */
-static struct trie_node *add_node(struct builder *b, uint8_t byte, size_t first)
+/* Return the end of the sorted entries [from, to) that share byte `depth` with entry `from`. */
+static size_t same_byte(const struct builder *b, size_t from, size_t to, uint32_t depth)
 {
-    if (!vec_room((void **)&b->t->node, &b->cap, b->t->n + 1, sizeof *b->t->node)) return NULL;
-    struct trie_node *d = &b->t->node[b->t->n++];
-    *d = (struct trie_node){.byte = byte, .first = (int32_t)first};
-    return d;
+    size_t end = from + 1;
+    while (end < to && b->v[end].text[depth] == b->v[from].text[depth]) end++;
+    return end;
 }
 
-/* Add the nodes of the sorted entries [from, to), which share their first `depth` bytes. The
- * depth of recursion is at most the length of the longest token. */
-static bool add_nodes(struct builder *b, size_t from, size_t to, uint32_t depth)
+/* Append a node for each byte that follows in the sorted entries [from, to), which share their
+ * first `depth` bytes and are longer. Set *n to the number of nodes. Return false if memory is
+ * exhausted. */
+static bool add_siblings(struct builder *b, size_t from, size_t to, uint32_t depth, uint32_t *n)
 {
-    while (from < to && b->v[from].n == depth) from++; /* values of the parent */
-    while (from < to) {
-        size_t end = from, n_value = 0;
-        uint8_t byte = (uint8_t)b->v[from].text[depth];
-        for (; end < to && (uint8_t)b->v[end].text[depth] == byte; end++)
-            n_value += b->v[end].n == depth + 1;
-        uint32_t at = b->t->n;
-        struct trie_node *d = add_node(b, byte, from);
-        if (!d) return false;
-        d->n = (int32_t)n_value;
-        if (!add_nodes(b, from, end, depth + 1)) return false;
-        b->t->node[at].size = (b->t->n - at) & 0xffffff;
-        from = end;
+    const uint32_t n_before = b->t->n;
+    for (size_t end; from < to; from = end) {
+        end = same_byte(b, from, to, depth);
+        size_t n_value = 0;
+        while (from + n_value < end && b->v[from + n_value].n == depth + 1) n_value++;
+        if (!vec_room((void **)&b->t->node, &b->cap, b->t->n + 1, sizeof *b->t->node)) return false;
+        b->t->node[b->t->n++] = (struct trie_node){.byte = (uint8_t)b->v[from].text[depth],
+                                                   .n = n_value & 0x7fffff,
+                                                   .first = (uint32_t)from};
+    }
+    *n = b->t->n - n_before;
+    return true;
+}
+
+/* Add the nodes below the sorted entries [from, to), which share their first `depth` bytes. Set *n
+ * to the number of nodes without a parent among them. The recursion is at most as deep as the
+ * longest token. */
+static bool add_nodes(struct builder *b, size_t from, size_t to, uint32_t depth, uint32_t *n)
+{
+    /* an entry without further bytes is a value of the parent */
+    while (from < to && b->v[from].n == depth) from++;
+    uint32_t at = b->t->n, n_child;
+    if (!add_siblings(b, from, to, depth, n)) return false;
+    for (size_t end; from < to; from = end, at++) {
+        end = same_byte(b, from, to, depth);
+        b->t->node[at].child = b->t->n & 0xffffff;
+        if (!add_nodes(b, from, end, depth + 1, &n_child)) return false;
+        b->t->node[at].n_child = n_child & 0x1ff;
     }
     return true;
 }
 
-/* Build a trie of the entries, which are sorted here. Return false if memory is exhausted or it
- * has 2^24 nodes. */
-static bool trie_build(struct trie *t, struct entries *e)
+static void sort_entries(struct entries *e)
 {
     if (e->n > 1) qsort(e->v, e->n, sizeof *e->v, by_text);
+}
+
+/* Build a trie of sorted entries. Return false if memory is exhausted, or the trie has 2^23 values
+ * or 2^24 nodes. */
+static bool trie_build(struct trie *t, struct entries *e)
+{
     t->value = malloc((e->n + 1) * sizeof *t->value);
     if (!t->value) return false;
     for (size_t i = 0; i < e->n; i++) {
@@ -78,7 +98,7 @@ static bool trie_build(struct trie *t, struct entries *e)
         t->n_empty += e->v[i].n == 0;
     }
     struct builder b = {.t = t, .v = e->v};
-    return add_nodes(&b, 0, e->n, 0) && t->n < 1 << 24;
+    return e->n < 1 << 23 && add_nodes(&b, 0, e->n, 0, &t->n_root) && t->n < 1 << 24;
 }
 
 static void trie_close(struct trie *t)
@@ -89,8 +109,8 @@ static void trie_close(struct trie *t)
 
 /* ---- the class of a token ---- */
 
-/* Return the number of bytes before the first one that a JSON string cannot contain unescaped.
- * *n_char: whole characters in them. */
+/* Return the number of bytes before the first byte that a JSON string cannot contain unescaped. Set
+ * *n_char to the number of whole characters in these bytes. */
 static size_t plain_length(const char *s, size_t n, int *n_char)
 {
     size_t at = 0;
@@ -114,17 +134,29 @@ static int class_of(int n_char)
 
 /* Tokens by class, for one trie each. */
 struct sorted {
-    struct entries plain[PLAIN_CLASSES], closing, rest, other;
+    struct entries plain[PLAIN_CLASSES], closing, rest, other, all;
 };
 
-/* Add a token to its class. Return false if memory is exhausted. */
-static bool sort_token(struct vocab *v, struct sorted *s, int32_t id)
+/* Add all tokens with a text to s->all, sorted. Return false if memory is exhausted. */
+static bool sort_all(const struct vocab *v, struct sorted *s)
 {
-    struct entry e = {.token = id};
-    size_t n;
-    e.text = vocab_bytes(v, id, &n);
-    e.n = (uint32_t)n;
-    if (n == 0) return true;
+    for (int32_t id = 0; id < v->n_vocab; id++) {
+        struct entry e = {.token = id};
+        size_t n;
+        e.text = vocab_bytes(v, id, &n);
+        e.n = (uint32_t)n;
+        if (n > 0 && !vec_push(&s->all, e)) return false;
+    }
+    sort_entries(&s->all);
+    return true;
+}
+
+/* Add a token to its class. Classes remain sorted if tokens are added in the order of s->all; the
+ * rests do not. Return false if memory is exhausted. */
+static bool sort_token(struct vocab *v, struct sorted *s, struct entry e)
+{
+    const size_t n = e.n;
+    const int32_t id = e.token;
     int n_char, k;
     size_t at = plain_length(e.text, n, &n_char);
     if (at == n) {
@@ -142,7 +174,7 @@ static bool sort_token(struct vocab *v, struct sorted *s, int32_t id)
 static bool build_tries(struct vocab *v, struct sorted *s)
 {
     bool ok = trie_build(&v->closing, &s->closing) && trie_build(&v->closing_rests, &s->rest) &&
-              trie_build(&v->other, &s->other);
+              trie_build(&v->other, &s->other) && trie_build(&v->all, &s->all);
     for (int k = 0; k < PLAIN_CLASSES; k++) ok = ok && trie_build(&v->plain[k].trie, &s->plain[k]);
     return ok;
 }
@@ -153,6 +185,7 @@ static void sorted_free(struct sorted *s)
     vec_deinit(&s->closing);
     vec_deinit(&s->rest);
     vec_deinit(&s->other);
+    vec_deinit(&s->all);
 }
 
 /* Copy the bytes of all tokens. Return false if memory is exhausted. */
@@ -179,7 +212,9 @@ bool vocab_open(struct vocab *v, int n_vocab, token_fn *token, const void *arg)
     bool ok = copy_tokens(v, token, arg);
     for (int k = 0; ok && k < PLAIN_CLASSES; k++)
         ok = (v->plain[k].mask = calloc((size_t)v->n_word + 1, sizeof(uint64_t))) != NULL;
-    for (int32_t id = 0; ok && id < n_vocab; id++) ok = sort_token(v, &s, id);
+    ok = ok && sort_all(v, &s);
+    for (size_t i = 0; ok && i < s.all.n; i++) ok = sort_token(v, &s, s.all.v[i]);
+    sort_entries(&s.rest);
     ok = ok && build_tries(v, &s);
     sorted_free(&s);
     if (!ok) vocab_close(v);
@@ -195,27 +230,21 @@ void vocab_close(struct vocab *v)
     trie_close(&v->closing);
     trie_close(&v->closing_rests);
     trie_close(&v->other);
+    trie_close(&v->all);
     free(v->bytes);
     free(v->end);
     *v = (struct vocab){0};
 }
 
-static bool trie_has_prefix(const struct trie *t, const char *text, size_t n)
-{
-    uint32_t at = 0, end = t->n;
-    for (size_t i = 0; i < n; i++) {
-        while (at < end && (uint8_t)t->node[at].byte != (uint8_t)text[i]) at += t->node[at].size;
-        if (at >= end) return false;
-        end = at + t->node[at].size;
-        at++;
-    }
-    return at < end;
-}
-
 bool vocab_has_prefix(const struct vocab *v, const char *text, size_t n)
 {
-    bool found = trie_has_prefix(&v->closing, text, n) || trie_has_prefix(&v->other, text, n);
-    for (int k = 0; k < PLAIN_CLASSES && !found; k++)
-        found = trie_has_prefix(&v->plain[k].trie, text, n);
-    return found;
+    const struct trie *t = &v->all;
+    uint32_t at = 0, end = t->n_root;
+    for (size_t i = 0; i < n; i++) {
+        while (at < end && (uint8_t)t->node[at].byte != (uint8_t)text[i]) at++;
+        if (at >= end) return false;
+        const struct trie_node *d = &t->node[at];
+        at = d->child, end = at + d->n_child;
+    }
+    return at < end;
 }

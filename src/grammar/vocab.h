@@ -1,16 +1,17 @@
-/* vocab.h - private to grammar: the byte strings of a tokenizer's tokens, ordered for masks. Made
- * once per tokenizer, immutable.
+/* vocab.h - private to grammar: the byte strings of a tokenizer's tokens, ordered for masks. The
+ * vocabulary is made once per tokenizer and is immutable.
  *
- * Most masks are needed inside JSON strings, where nearly every token is allowed. So tokens are
- * divided by their effect there:
+ * Most masks are needed inside JSON strings, which allow nearly every token. So tokens are divided
+ * by their effect in a JSON string:
  *
  *   plain    whole characters that are unescaped in a JSON string; by their number of characters
- *   closing  plain characters, a quote, then anything: after the quote only the rest matters, and there are few different rests
+ *   closing  plain characters, a quote, then anything: after the quote only the rest matters, and
+ *            there are few different rests
  *   other    backslashes, control characters, pieces of characters
  *
- * A state that takes any plain character takes all plain tokens at once (a bit set), and of the
- * closing ones only the rests are walked (llguidance's slices are the idea; division at the quote is
- * new). */
+ * A state that accepts any plain character accepts all plain tokens together (a bit set). Only the
+ * rests of closing tokens are walked. The idea is from llguidance's slices. The division at the
+ * quote is new. */
 #ifndef QUOTH_GRAMMAR_VOCAB_H
 #define QUOTH_GRAMMAR_VOCAB_H
 
@@ -18,41 +19,50 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Nodes in depth-first order. A node's first child is the next node; its next sibling is `size` nodes further. */
+/* The children of a node are adjacent, because a walk examines all of them and most are dead. In
+ * depth-first order each sibling is a cache miss. Blocks of siblings are in depth-first order. */
 struct trie {
     struct trie_node {
-        uint32_t size : 24, byte : 8; /* nodes of the subtree, itself included */
-        int32_t first, n;             /* values of this node: trie.value[first .. first + n) */
-    } * node;                         /* owned */
-    uint32_t n;
-    int32_t *value;   /* owned */
-    uint32_t n_empty; /* values of the empty string: the first ones */
+        /* children: trie.node[child .. child + n_child); byte of the edge to the node */
+        uint32_t child : 24, byte : 8;
+        /* number of children; number of values: trie.value[first .. first + n) */
+        uint32_t n_child : 9, n : 23;
+        uint32_t first;
+    } * node; /* owned; nodes; the first n_root nodes have no parent */
+    uint32_t n, n_root;
+    int32_t *value;   /* owned; values of all nodes */
+    uint32_t n_empty; /* number of values of the empty string, which are the first values */
 };
 
-enum { PLAIN_CLASSES = 6 }; /* tokens of 1, 2, 3..4, 5..8, 9..16, more characters */
+/* classes of tokens of 1, 2, [3, 4], [5, 8], [9, 16] and more characters */
+enum { PLAIN_CLASSES = 6 };
 
 struct vocab {
-    int n_vocab, n_word; /* words of 64 bits in a mask */
+    int n_vocab, n_word; /* number of tokens; number of 64-bit words in a mask */
     struct {
         struct trie trie;
-        uint64_t *mask; /* owned; [n_word]: all tokens of the class */
+        uint64_t *mask; /* owned; [n_word]: set of all tokens of the class */
         int n_char_max;
     } plain[PLAIN_CLASSES];
-    int n_closing_max;         /* maximum of characters before the quote of a closing token */
-    struct trie closing;       /* whole tokens */
-    struct trie closing_rests; /* what follows the first quote; values are tokens */
+    /* maximum number of characters before the quote of a closing token */
+    int n_closing_max;
+    struct trie closing;       /* trie of the whole closing tokens */
+    struct trie closing_rests; /* trie of the bytes after the first quote; its values are tokens */
     struct trie other;
-    char *bytes;   /* owned: all tokens, one after another */
-    uint32_t *end; /* owned: [n_vocab]; token i is bytes[end[i - 1] .. end[i]) */
+    /* trie of all tokens: one walk for states outside of strings, where the classes do not help */
+    struct trie all;
+    char *bytes; /* owned; bytes of all tokens, one after another */
+    /* owned; [n_vocab]: ends of the tokens: token i is bytes[end[i - 1] .. end[i]) */
+    uint32_t *end;
 };
 
-/* Read n_vocab tokens. token(arg, id, &n) returns the bytes of a token, NULL or n = 0 for one
- * without text (special tokens). Returns false if memory is exhausted. */
+/* Read n_vocab tokens. token(arg, id, &n) returns the bytes of a token. It returns NULL or n = 0
+ * for a token without text (special tokens). Return false if memory is exhausted. */
 typedef const char *token_fn(const void *arg, int32_t id, size_t *n);
 bool vocab_open(struct vocab *v, int n_vocab, token_fn *token, const void *arg);
 void vocab_close(struct vocab *v); /* Safe on a zeroed struct. */
 
-/* Return whether a longer token begins with these bytes. */
+/* Return true if a longer token begins with these bytes. */
 bool vocab_has_prefix(const struct vocab *v, const char *text, size_t n);
 
 static inline const char *vocab_bytes(const struct vocab *v, int32_t id, size_t *n)

@@ -1,7 +1,7 @@
-/* act_test.c - goal: every level converts activations to the bits of the reference, and writes
- * nothing but its row of the layout. Method: every length up to 70 and some longer, of ordinary
- * rows, of zeros, of values that are ties, too small or not finite; the whole layout is
- * compared. */
+/* act_test.c - goal: every level converts activations to the bits of the reference, and writes only
+ * its row of the layout. Method: compare the whole layout for every length up to 70 and some longer
+ * lengths. Rows have ordinary values, zeros, ties, values that are too small, or values that are
+ * not finite. */
 #include "edge_test.h"
 
 #include "base/rng.h"
@@ -24,7 +24,7 @@ static struct act act_into(struct converted *c, enum act_type t, int k)
         .type = t, .n_row = N_ROW, .k = k, .x = c->x, .scale = c->scale, .sum = c->sum};
 }
 
-/* Fill a row in pieces of 64, each of a different kind. */
+/* Fill a row with pieces of 64 values, each piece of a different kind. */
 static void random_row(float *x, int k, uint64_t *rng)
 {
     uint64_t kind = 0;
@@ -34,7 +34,8 @@ static void random_row(float *x, int k, uint64_t *rng)
         x[i] = kind == 0   ? 0
                : kind == 1 ? u * 1e-37f
                : kind == 2 ? u * 1e-40f
-               : kind == 3 ? (float)(int)(u * 254) * 0.5f /* a scale of 1 makes these ties */
+               /* a scale of 1 makes ties of the values of kind 3 */
+               : kind == 3 ? (float)(int)(u * 254) * 0.5f
                            : u * 3;
         if (kind == 3 && i % 64 == 0) x[i] = -127;
         if (kind == 4 && rng_below(rng, 60) == 0) x[i] = rng_below(rng, 2) ? NAN : -INFINITY;
@@ -47,7 +48,7 @@ static void compare_act(const struct kern *ref, const struct kern *isa, enum act
     static struct converted want, got;
     struct act a = act_into(&want, t, k), b = act_into(&got, t, k);
     float *x = edge_take(e, (size_t)k * sizeof *x);
-    for (int row = 0; row < N_ROW; row += 2) { /* the rows between must not change */
+    for (int row = 0; row < N_ROW; row += 2) { /* the odd rows must not change */
         random_row(x, k, rng);
         ref->act[t](&a, row, x), isa->act[t](&b, row, x);
     }
@@ -74,7 +75,7 @@ TEST(act_every_level_equals_reference)
     edge_close(&e);
 }
 
-static double cpu_us(void) /* of this thread, independent of other load */
+static double cpu_us(void) /* CPU time of this thread, independent of other load */
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

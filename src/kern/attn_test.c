@@ -1,6 +1,6 @@
 /* attn_test.c - goal: attention is softmax, and every level gives the bits of the reference.
- * Method: random rows through spans of blocks, compared with double precision and, level by level,
- * bit for bit; positions that no row sees are NaN. K and V through every type, at odd lengths. */
+ * Method: compare random rows and spans of blocks with double precision and with other levels. K
+ * and V have every type and odd lengths. Positions that no row sees are NaN. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -17,7 +17,7 @@ static void random_floats(float *x, int n, float size, uint64_t *rng)
     for (int i = 0; i < n; i++) x[i] = (rng_float(rng) + rng_float(rng) - 1) * size;
 }
 
-/* Some rows and their inputs: SPAN_BLOCKS blocks of each span. */
+/* Some rows with their inputs: SPAN_BLOCKS blocks of each span. */
 struct scene {
     int n_row, d_k, d_v;
     int32_t from[ROW_MAX], to[ROW_MAX], pos[ROW_MAX];
@@ -127,7 +127,7 @@ static void total_end(const struct kern *kern, const struct scene *s, struct res
         kern->attn_finish(r->y + i * s->d_v, r->out + i * s->d_v, r->sum[i], s->d_v);
 }
 
-/* NaN may differ in sign and payload. */
+/* Return true if the values are equal. NaNs may differ in sign and payload. */
 static bool same(const float *a, const float *b, int n)
 {
     for (int i = 0; i < n; i++)
@@ -177,14 +177,15 @@ TEST(attention_every_level_equals_reference)
             for (int n = 1; n <= ROW_MAX; n += h < 2 && n < 19 ? 1 : h < 2 ? 17 : 29)
                 for (int windows = 0; windows < 2; windows++) {
                     scene_rows(&s, n, heads[h][0], heads[h][1], windows, &rng);
-                    if (n % 4 == 3) s.scale = 20; /* most weights are zero */
+                    if (n % 4 == 3) s.scale = 20; /* this scale makes most weights zero */
                     scene_kv(&s, &rng);
                     compare(&ref, &isa, &s);
                 }
     }
 }
 
-/* Return the softmax in double precision over the positions that a row sees; zero if none. */
+/* Return the softmax in double precision over the positions that a row sees; 0 if the row sees no
+ * position. */
 static double exact_value(const struct scene *s, int r, int d)
 {
     double top = -INFINITY, sum = 0, out = 0;
@@ -224,8 +225,8 @@ TEST(attention_is_softmax_in_double)
     double worst = 0;
     for (int n = 0; n < 12; n++) {
         scene_rows(&s, 5, 64, 40, n % 2, &rng);
-        s.to[1] = 1, s.from[1] = 0; /* one token */
-        s.from[2] = s.to[2];        /* nothing   */
+        s.to[1] = 1, s.from[1] = 0; /* row 1 sees one position */
+        s.from[2] = s.to[2];        /* row 2 sees no position */
         if (n % 2) s.from[3] = ATTN_SPAN + 5, s.to[3] = ATTN_SPAN + 6;
         scene_kv(&s, &rng);
         struct attn_rows a = rows_of(&ref, &s, &got);
@@ -247,7 +248,7 @@ TEST(attention_is_softmax_in_double)
     EXPECT(worst <= 3e-6);
 }
 
-/* Goal: a sink is a key without a value that takes part in the softmax. */
+/* Goal: an attention sink has the effect of a key without a value in the softmax. */
 TEST(an_attention_sink_joins_the_sum)
 {
     struct kern isa;
@@ -290,7 +291,7 @@ static void compare_kv(const struct kern *ref, const struct kern *isa, int t, in
     ref->kv_get[t](want, a, d, ATTN_TILE, a), isa->kv_get[t](got, a, d, ATTN_TILE, NULL);
     if (!same(want, got, ATTN_TILE * d))
         test_fail(__FILE__, __LINE__, "%s: kv_get of type %d, %d rows of 16", isa->name, t, d);
-    /* exact size, so that sanitizers detect a read past it */
+    /* exact size, so that sanitizers detect a read past the end */
     uint8_t *end = malloc(n * 7);
     memcpy(end, a, n * 7);
     ref->kv_get[t](want, a, 7, d, a), isa->kv_get[t](got, end, 7, d, NULL);
@@ -312,7 +313,7 @@ TEST(kv_every_level_equals_reference)
     }
 }
 
-/* Compare values; any two NaNs are equal. */
+/* Return true if the values are equal. Any two NaNs are equal. */
 static bool same_value(float a, float b)
 {
     return bits_of_f32(a) == bits_of_f32(b) || (isnan(a) && isnan(b));

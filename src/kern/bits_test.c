@@ -1,6 +1,6 @@
-/* bits_test.c - goal: the reference gives the same bits on every processor and from every compiler,
- * so that all levels that equal it agree everywhere. Method: hashes of each kernel family's results
- * for fixed inputs, recorded here. All NaNs are equal. */
+/* bits_test.c - goal: the reference gives the same bits on every processor and with every compiler.
+ * All levels that equal the reference then agree everywhere. Method: compare hashes of each kernel
+ * family's results for fixed inputs with recorded hashes. All NaNs are equal. */
 #include "../../tests/unit.h"
 
 #include "base/hash.h"
@@ -118,7 +118,7 @@ static void try_attention(struct trial *t)
         struct attn_kv kv = {.type = KV_F32};
         for (int i = 0; i < ATTN_TILES; i++)
             kv.k[i] = k + i * ATTN_TILE * D, kv.v[i] = v + i * ATTN_TILE * STRIDE;
-        for (int i = 0; i < ATTN_BLOCK; i += 32) /* in the order of the first recording */
+        for (int i = 0; i < ATTN_BLOCK; i += 32) /* order of the recorded hashes */
             randoms(t, k + i * D, 32 * D, 2), randoms(t, v + i * STRIDE, 32 * STRIDE, 2);
         t->ref.attn_block(&a, &kv, 0);
         take_floats(t, m, HEADS), take_floats(t, l, HEADS * ATTN_TILE);
@@ -154,15 +154,28 @@ static void try_kv(struct trial *t)
         }
 }
 
-/* ---- the rest ---- */
+/* ---- functions of one value, and rows ---- */
 
-/* Try every 65,521st f32, including infinities, NaNs and subnormals. */
+/* Compute the functions of every 65,521st f32, including infinities, NaNs and subnormals. */
 static void try_curves(struct trial *t)
 {
     for (uint64_t u = 0; u <= 0xFFFFFFFFu; u += 65521) {
-        float x = f32_of_bits((uint32_t)u), y[CURVE_COUNT];
-        for (int i = 0; i < CURVE_COUNT; i++) t->ref.curve[i](y + i, &x, 1);
-        take_floats(t, y, CURVE_COUNT);
+        float x = f32_of_bits((uint32_t)u), y[CURVE_relu];
+        for (int i = 0; i < CURVE_relu; i++) t->ref.curve[i](y + i, &x, 1);
+        take_floats(t, y, CURVE_relu);
+    }
+}
+
+static void try_layer_norm(struct trial *t)
+{
+    enum { N = 203 };
+    float x[2 * N], g[N], bias[N], y[2 * N];
+    for (float size = 1e-8f; size < 1e8f; size *= 8) {
+        randoms(t, x, 2 * N, size), randoms(t, g, N, 2), randoms(t, bias, N, 2);
+        t->ref.layer_norm(y, x, g, bias, 2, N, 1e-5f), take_floats(t, y, 2 * N);
+        t->ref.layer_norm(y, x, g, NULL, 2, N, 1e-5f), take_floats(t, y, 2 * N);
+        t->ref.curve[CURVE_relu](y, x, N), t->ref.curve[CURVE_relu2](y + N, x, N);
+        take_floats(t, y, 2 * N);
     }
 }
 
@@ -218,6 +231,7 @@ TEST(reference_gives_the_recorded_bits)
         {"kv", try_kv, 0xa93f19e7ce3b1a95u},
         {"curves", try_curves, 0xff254f51f0e90e4fu},
         {"ops", try_ops, 0xb0a17eb1662f5b0fu},
+        {"layer norm, relu", try_layer_norm, 0xe8e86f340ab8f0fcu},
         {"rows", try_rows, 0xaaaa77950e42ce80u},
     };
     struct err e;

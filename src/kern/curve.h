@@ -1,5 +1,5 @@
-/* curve.h - functions of one value, by name; kern_math.h defines what they compute and how exactly.
- * Part of kern.h. */
+/* curve.h - names of the functions of one value. kern_math.h defines their results and errors. Part
+ * of kern.h. */
 #ifndef QUOTH_KERN_CURVE_H
 #define QUOTH_KERN_CURVE_H
 

@@ -1,5 +1,5 @@
-/* edge_test.h - memory that ends at an inaccessible page: a kernel that accesses memory past its
- * end crashes; one that writes before its beginning breaks the canary. */
+/* edge_test.h - memory that ends at an inaccessible page. A kernel that accesses memory past its
+ * end crashes. A kernel that writes before its beginning changes the canary. */
 #ifndef QUOTH_KERN_EDGE_TEST_H
 #define QUOTH_KERN_EDGE_TEST_H
 
@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { EDGE_CANARY = 64 }; /* bytes before it that must keep their value */
+enum { EDGE_CANARY = 64 }; /* bytes before the memory; they must keep their value */
 
 struct edge {
-    uint8_t *page; /* [room] usable bytes, then a page without access */
+    uint8_t *page; /* [room] usable bytes, then an inaccessible page */
     size_t room, page_bytes;
 };
 
@@ -31,7 +31,7 @@ static inline void edge_close(struct edge *e)
     munmap(e->page, e->room + e->page_bytes);
 }
 
-/* Return the last n_byte of the room, filled with 0xA5 like the canary before them. */
+/* Return the last n_byte of the room. They and the canary before them are filled with 0xA5. */
 static inline void *edge_take(struct edge *e, size_t n_byte)
 {
     uint8_t *p = e->page + e->room - n_byte;

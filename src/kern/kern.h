@@ -1,26 +1,29 @@
-/* kern.h - the arithmetic of every op, as single-threaded loops over plain pointers.
+/* kern.h - the arithmetic of every op: single-threaded loops over plain pointers.
  *
- * struct kern is a table of these loops, filled level by level, slowest first (kern_open). Level
- * ref is complete and is the specification; every other level gives the same bits (docs/design.md
- * 5). Kernels never allocate, lock, log or fail. They use only + - * / fma sqrt, and a horizontal
- * sum only in an order written here. The caller's thread must be in the canonical float mode
+ * struct kern is a table of these loops. kern_open fills it level by level, slowest first. Level
+ * ref is complete and is the specification. Every other level gives the same bits (docs/design.md
+ * 5). Kernels never allocate, lock, log or fail. They use only + - * / fma sqrt. Horizontal sums
+ * have an order defined here. The caller's thread must be in the canonical float mode
  * (cpu_float_canonical).
  *
  * The canonical orders:
  *
- *   linear, quantized weights x int8 activations: C = 0; k in groups of 256, the last one shorter
+ *   linear, quantized weights x int8 activations: C = 0; k in groups of 256; the last group may be
+ *   shorter
  *       per group ascending:  T = qtype dot_group (quant.h);  C = fma(T, act_scale, C)
  *   linear, float arithmetic (any weight type x f32 activations: weights decoded exactly)
  *       per group of 256:  T = 0; per k ascending: T = fma(w, x, T);   C = C + T
  *   linear, BF16 weights x bf16 activations
- *       C = 0; per block of 32, the last one padded with zeros:  E = O = 0; per pair ascending:
+ *       C = 0; per block of 32, the last block padded with zeros:  E = O = 0; per pair ascending:
  *       E = fma(w, x, E) of its first, O = fma(w, x, O) of its second k;   C = C + (E + O)
- *       subnormal operands and results are flushed to zero throughout: as the x86 instruction
- *       tdpbf16ps (verified on 20 million results), and as vfmadd with FTZ and DAZ set
+ *       all subnormal operands and results are flushed to zero, as by the x86 instruction tdpbf16ps
+ *       (verified on 20 million results) and by vfmadd with FTZ and DAZ set
  *   then the bias: C + bias
  *
  *   rms_norm   sum of squares in 16 lanes (i mod 16) by fma, lanes reduced by the tree +8 +4 +2 +1;
  *              r = 1 / sqrt(sum / n + eps);  y = (x * r) * g
+ *   layer_norm sum of x in 16 lanes and the tree;  d = x - sum / n;  r as above from d;
+ *              y = (d * r) * g, then + bias
  *   attention  see struct attn_rows and docs/design.md 5 */
 #ifndef QUOTH_KERN_H
 #define QUOTH_KERN_H
@@ -38,29 +41,32 @@ enum {
 /* Type of activations in a linear layer. */
 enum act_type { ACT_F32, ACT_BF16, ACT_Q8, ACT_COUNT };
 
-enum { ROW_BLOCK = 64 }; /* logits per block maximum and partial sum */
+/* number of logits that share a block maximum and a partial sum */
+enum { ROW_BLOCK = 64 };
 
 /* ---- weights: panels of 16 output rows (panel.c draws the layouts) ---- */
 
+/* A weight, packed. The data is borrowed from the packed weights. */
 struct panels {
     enum qtype type;
-    int n_out, k;        /* rows past n_out in the last panel are zeros */
+    int n_out, k;        /* numbers of output rows and columns; rows of the last panel past n_out
+                          * are zeros */
     int64_t stride;      /* bytes of one panel */
     const uint8_t *data; /* [ceil(n_out / 16)] panels, 64-byte aligned */
 };
 
-/* Version of the panels' layouts. Raise it with every change of panel_pack's output: packed weights
- * are stored on disk. */
+/* Version of the panels' layouts. Raise it with every change of panel_pack's output, because packed
+ * weights are stored on disk. */
 enum { PANEL_LAYOUT = 1 };
 
-/* Return the bytes of one panel of k columns. */
+/* Return the number of bytes of one panel with k columns. */
 int64_t panel_bytes(enum qtype t, int k);
 static inline int panel_count(int n_out)
 {
     return (n_out + PANEL - 1) / PANEL;
 }
-/* Write panels [first, first + n) of `w`, whose data starts at `to`, from its published rows,
- * row_bytes apart. Lossless. Any thread; panels are independent. */
+/* Write panels [first, first + n) of `w` from its published rows, row_bytes apart. The data of `w`
+ * begins at `to`. Packing is lossless. Any thread; panels are independent. */
 void panel_pack(uint8_t *to, const struct panels *w, const uint8_t *rows, int64_t row_bytes,
                 int first, int n);
 /* Write the values of output row r to y f32 [k], equal to qtype_ops.decode. */
@@ -68,6 +74,8 @@ void panel_row(float *y, const struct panels *w, int r);
 
 /* ---- activations of one linear layer, converted once for all its outputs ---- */
 
+/* Activations [n_row, k] in the layout of their type. The caller owns the three arrays, which are
+ * borrowed. */
 struct act {
     enum act_type type;
     int n_row, k;
@@ -78,40 +86,41 @@ struct act {
     float *scale; /* ACT_Q8: f32 [ceil(k / 256), n_row] */
     int16_t *sum; /* ACT_Q8: [ceil(k / 32), n_row, 2]: sums of 16 values each */
 };
-/* Return the bytes of x, scale and sum, which the caller allocates 64-byte aligned. */
+/* Return the number of bytes of x, scale and sum. The caller allocates them 64-byte aligned. */
 size_t act_x_bytes(enum act_type t, int n_row, int k);
 size_t act_scale_bytes(int n_row, int k);
 size_t act_sum_bytes(int n_row, int k);
 
-/* Return the part of `a` from row `row` and value k0 (a multiple of 256), k values wide. n_row is
- * a's; row i of the part is row `row` + i of a. */
+/* Return the part of `a` that begins at row `row` and value k0 (a multiple of 256), with k values.
+ * Row i of the part is row `row` + i of `a`. The part has the n_row of `a`. */
 struct act act_part(const struct act *a, int row, int k0, int k);
 
 /* ---- results of a linear kernel ---- */
 
+/* Place of the results. Pointers are borrowed for the call. */
 struct linear_out {
     float *y; /* f32: output r of row i at y[i * stride + r] */
     int64_t stride;
-    const float *bias; /* f32 [n_out] or NULL: y = C + bias */
-    bool add;          /* then y = y_before + y */
+    const float *bias; /* f32 [n_out], y = C + bias; NULL: no bias */
+    bool add;          /* true: y = y_before + y */
 };
 
-/* Rows of x per call: the minimum that every kernel supports, and the maximum of any (struct kern,
- * linear_rows). */
+/* Rows of x per call. Every kernel supports at least LINEAR_ROWS. No kernel supports more than
+ * LINEAR_ROWS_MAX (struct kern, linear_rows). */
 enum { LINEAR_ROWS = 64, LINEAR_ROWS_MAX = 128 };
 
-/* Compute outputs of panels [panel, panel + n_panel) of w for rows [row, row + n_row) of x, n_row
- * <= linear_rows. Writes nothing else. */
+/* Compute outputs of panels [panel, panel + n_panel) of w for rows [row, row + n_row) of x. n_row
+ * <= linear_rows. No other output is written. */
 typedef void linear_fn(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
                        const struct act *x, int row, int n_row);
 
 /* ---- attention ----
  *
- * Query rows that share a KV head (some rows of the batch, each with the heads of its group) meet
- * its K and V in blocks of four sub-tiles of 16 positions. Each row has its own state, so the rows
- * of a block do not affect each other. k and v are the stored values as f32; for KV_Q8, the
- * integers without their scales. Per row and block, [from, to) being the positions that the row
- * sees in it (if none, nothing changes):
+ * Query rows that share a KV head are some rows of the batch, each with the heads of its group.
+ * They use K and V of the head in blocks of four sub-tiles of 16 positions. Each row has its own
+ * state, so the rows of a block do not affect each other. k and v are the stored values as f32
+ * (KV_Q8: the integers without their scales). A row sees the positions [from, to) of a block. Its
+ * state is unchanged if it sees none. Per row and block:
  *
  *   s[i] = fma chain over d ascending from 0 of q[d], k[d][i]
  *   KV_Q8:    s[i] = s[i] * k_scale[i]
@@ -122,18 +131,18 @@ typedef void linear_fn(const struct linear_out *out, const struct panels *w, int
  *   KV_Q8:    p[i] = p[i] * v_scale[i]
  *   o[d] = fma(p[i], v[i][d], o[d]), i ascending
  *
- * where 2^(x - m) is 2^x while m is -inf, and 2^x of x < -100 is 0 (exp2_weight of kern_impl.h).
- * Scores are in units of ln 2: q is multiplied in advance by f32(scale * ATTN_UNIT), and softcap,
- * slopes and sinks by ATTN_UNIT, so no score needs a multiplication. K and V of positions that a
- * row does not see never affect it, whatever their values. A row with a NaN score has NaN outputs.
- * After 512 positions, the span's l and o are merged into the row's total (attn_merge). */
+ * Here 2^(x - m) is 2^x if m is -inf, and 2^x of x < -100 is 0 (exp2_weight of kern_impl.h). Scores
+ * are in units of ln 2. q is multiplied in advance by f32(scale * ATTN_UNIT), and softcap, slopes
+ * and sinks by ATTN_UNIT. Scores then need no multiplication. K and V of positions that a row does
+ * not see never affect it, whatever their values are. A row with a NaN score has NaN outputs. After
+ * 512 positions, the span's l and o are merged into the row's total (attn_merge). */
 enum {
     ATTN_TILE = 16, /* positions of a sub-tile */
     ATTN_TILES = 4,
     ATTN_BLOCK = ATTN_TILES * ATTN_TILE, /* positions per kernel call */
     ATTN_SPAN = 512,                     /* positions after which partial sums are merged */
 };
-#define ATTN_UNIT 0x1.715476p0f /* log2 e */
+#define ATTN_UNIT 0x1.715476p0f /* log2 e: converts units of 1 to units of ln 2 */
 
 /* Return n rounded up to whole sub-tiles: the distance in floats of rows of V and of o. */
 static inline int attn_stride(int n)
@@ -141,37 +150,41 @@ static inline int attn_stride(int n)
     return (n + ATTN_TILE - 1) / ATTN_TILE * ATTN_TILE;
 }
 
-/* K and V of a block, in pages or widened to KV_F32. A sub-tile without a visible position may be
- * replaced by any other of the same shape: it may be read, and never affects a result. */
+/* K and V of a block, in pages or widened to KV_F32. Any sub-tile of the same shape may replace a
+ * sub-tile without a visible position. Kernels may read the replacement, but it never affects a
+ * result. All pointers are borrowed for the call. */
 struct attn_kv {
     enum kv_type type;
     /* per sub-tile: [d_k, 16]; [16, attn_stride(d_v)] */
     const void *k[ATTN_TILES], *v[ATTN_TILES];
     /* [16], NULL unless KV_Q8 */
     const float *k_scale[ATTN_TILES], *v_scale[ATTN_TILES];
-    /* prefetched into the cache, as many bytes as k and v; any address. NULL: values are KV_F32 and
-     * already in the cache */
+    /* Addresses of data to prefetch, as many bytes as k and v. Any address is valid. NULL: values
+     * are KV_F32 and already in the cache. */
     const void *k_ahead[ATTN_TILES], *v_ahead[ATTN_TILES];
 };
 
-/* Query rows and their state within a span. All arrays are 64-byte aligned. */
+/* Query rows with their state within a span. All arrays are 64-byte aligned. They are borrowed for
+ * the call. */
 struct attn_rows {
     int n_row, d_k, d_v;
-    float softcap;            /* in units of ln 2; 0: none                                       */
+    float softcap;            /* softcap in units of ln 2; 0: no softcap */
     const float *q;           /* scaled; f32 [ceil(n_row / attn_tile_rows), d_k, attn_tile_rows] */
-    const int32_t *from, *to; /* [n_row] the row sees positions [from, to)                       */
-    const int32_t *pos;       /* [n_row] position of the row; read only with slope               */
+    const int32_t *from, *to; /* [n_row] the row sees positions [from, to) */
+    const int32_t *pos;       /* [n_row] position of the row; read only if slope is not NULL */
     const float *slope;       /* [n_row] ALiBi in units of ln 2, or NULL                         */
-    float *m;                 /* [n_row, rounded up to 16] running maximum, -inf at the start    */
-    float *l;                 /* [n_row, 16] row sums, lane = position mod 16, 0 at the start    */
-    float *o;                 /* [n_row, attn_stride(d_v)] 0 at the start                        */
+    float *m;                 /* [n_row, rounded up to 16] running maximum, initially -inf */
+    float *l;                 /* [n_row, 16] row sums, lane = position mod 16, initially 0 */
+    float *o;                 /* [n_row, attn_stride(d_v)] weighted sums of V, initially 0 */
 };
 
+/* The table of loops. All pointers are static.
+ * It is constant after kern_open, so any thread may use it. */
 struct kern {
     const char *name; /* name of the level: "ref", "avx2", ... */
 
-    /* [act][weight type]; NULL if the pair does not exist (ACT_Q8 requires a block format, ACT_BF16
-     * requires BF16) */
+    /* [act][weight type]; NULL if the pair does not exist: ACT_Q8 requires a block format, ACT_BF16
+     * requires BF16 */
     linear_fn *linear[ACT_COUNT][QT_COUNT];
     int linear_rows[ACT_COUNT]; /* maximum rows per call */
 
@@ -179,114 +192,122 @@ struct kern {
      *   ACT_F32   copied
      *   ACT_BF16  rounded to nearest even, subnormals to zero (as vcvtneps2bf16)
      *   ACT_Q8    in groups of 256: scale = amax / 127, q = rint(x * (127 / amax)), to nearest
-     *             even. A group that is all zero or whose amax is below 2^-120 has scale 0 and q 0;
-     *             a group with a NaN or infinity has scale NaN and q 0, so its outputs are NaN. */
+     *             even. A group whose amax is below 2^-120 has scale 0 and q 0. A group with a NaN
+     *             or infinity has scale NaN and q 0. Its outputs are then NaN. */
     void (*act[ACT_COUNT])(const struct act *a, int row, const float *x);
 
     /* ---- elementwise ops, norms, rope: any length, any alignment; y may be x ---- */
 
     /* Normalize n_row rows of n: y = (x * r) * g, r = 1 / sqrt(mean of x^2 + eps); g f32 [n]. */
     void (*rms_norm)(float *y, const float *x, const float *g, int n_row, int n, float eps);
-    void (*add)(float *y, const float *x, int n); /* y += x */
+    /* Normalize n_row rows of n: y = (x - mean) / sqrt(variance + eps) * g + bias; g f32 [n]; bias
+     * f32 [n], NULL: none. */
+    void (*layer_norm)(float *y, const float *x, const float *g, const float *bias, int n_row,
+                       int n, float eps);
+    void (*add)(float *y, const float *x, int n); /* add x to y */
     /* Compute y = f(x), and y = f(gate) * up, for the functions f of curves.def. */
     void (*curve[CURVE_COUNT])(float *y, const float *x, int n);
     void (*curve_mul[CURVE_COUNT])(float *y, const float *gate, const float *up, int n);
 
     /* Rotate the first d_rot values of n_head heads, d_head apart, in place. cos, sin f32 [d_rot /
-     * 2]. Pairs are (i, i + d_rot/2) if neox, else (2i, 2i+1): a' = fma(-b, sin, a * cos), b' =
-     * fma(a, sin, b * cos). */
+     * 2]. Pairs are (i, i + d_rot/2) if neox, otherwise (2i, 2i+1). a' = fma(-b, sin, a * cos), b'
+     * = fma(a, sin, b * cos). */
     void (*rope)(float *x, int n_head, int d_head, const float *cos, const float *sin, int d_rot,
                  bool neox);
 
-    /* Compute y = p / (sum of p), p = exp(x - max x); the sum in 16 lanes (i mod 16), then the
-     * tree. At least one x is finite, none is NaN. */
+    /* Compute y = p / (sum of p), p = exp(x - max x). The sum has 16 lanes (i mod 16), then the
+     * tree. At least one x is finite, and no x is NaN. */
     void (*softmax)(float *y, const float *x, int n);
 
-    /* Convert to and from narrow floats, as f16_of_f32 etc. (quant.h). */
+    /* Convert to and from narrow floats, like f16_of_f32 and similar functions of quant.h. */
     void (*to_f16)(uint16_t *y, const float *x, int n);
     void (*to_bf16)(uint16_t *y, const float *x, int n);
     void (*of_f16)(float *y, const uint16_t *x, int n);
     void (*of_bf16)(float *y, const uint16_t *x, int n);
 
-    /* ---- rows of logits, for src/sample, in blocks of ROW_BLOCK values, the last one shorter. A
-     * NaN counts as -inf (forbidden), +inf as FLT_MAX. ---- */
+    /* ---- rows of logits, for src/sample, in blocks of ROW_BLOCK values. The last block may be
+     * shorter. A NaN is treated as -inf (forbidden), +inf as FLT_MAX. ---- */
 
-    /* Write the maxima of the blocks to block_max f32 [ceil(n / 64)]. Returns the overall
-     * maximum. */
+    /* Write the maxima of the blocks to block_max f32 [ceil(n / 64)].
+     * Returns the maximum of all x. */
     float (*row_max)(float *block_max, const float *x, int n);
 
-    /* Write y = x if bit i of mask u32 [ceil(n / 32)] is set, else -inf. */
+    /* Write y = x if bit i of mask u32 [ceil(n / 32)] is set, otherwise -inf. */
     void (*row_mask)(float *y, const float *x, const uint32_t *mask, int n);
 
-    /* Compute w = exp((x - max) * scale) with max >= all x (FLT_MAX if one is +inf), 0 < scale <=
-     * FLT_MAX; w of a forbidden x is 0. Writes w to weight f32 [n] unless NULL, and the blocks'
-     * sums to block_sum f32 [ceil(n / 64)]: w in 16 lanes (i mod 16), ascending, then the tree.
-     * Returns the sum of the block sums, ascending, in double. */
+    /* Compute w = exp((x - max) * scale), 0 < scale <= FLT_MAX, max >= all x (FLT_MAX if an x is
+     * +inf). w of a forbidden x is 0. Writes w to weight f32 [n] unless weight is NULL. Writes the
+     * blocks' sums to block_sum f32 [ceil(n / 64)]: w in 16 lanes (i mod 16), ascending, then the
+     * tree. Returns the sum of the block sums, ascending, in double. */
     double (*row_exp)(float *weight, float *block_sum, const float *x, int n, float max,
                       float scale);
 
-    /* Find all x in [lo, hi), -FLT_MAX <= lo. Writes their indices and values, ascending, and
-     * returns their count. index and value have room for n + 16 values, all of which may be
-     * overwritten; value may be x. Blocks whose maximum is below lo are not read. */
+    /* Find all x in [lo, hi), -FLT_MAX <= lo. Writes their indices and values, by ascending index,
+     * and returns their number. index and value have room for n + 16 values. All of them may be
+     * overwritten. value may be x. Blocks with a maximum below lo are not read. */
     int (*row_find)(int32_t *index, float *value, const float *x, const float *block_max, int n,
                     float lo, float hi);
 
-    /* Count the x >= floor (*n_above) and return the sum of their w (f32 [n], each >= 0; NULL: 1)
-     * in the order of row_exp, so a lower floor never gives a lower sum. */
+    /* Set *n_above to the number of x >= floor. Returns the sum of their w (f32 [n], each >= 0;
+     * NULL: 1), in the order of row_exp. A lower floor never gives a lower sum. */
     double (*row_mass)(const float *w, const float *x, int n, float floor, int *n_above);
 
-    /* Return the sum of (a - p) * (b - q), by fma in the lanes of row_exp; of a - p if b is NULL.
-     * Both differences are clamped to +-2^60 to prevent overflow. None is NaN. */
+    /* Return the sum of (a - p) * (b - q), by fma in the lanes of row_exp. Return the sum of a - p
+     * if b is NULL. Both differences are clamped to +-2^60 to prevent overflow.
+     * No difference is NaN. */
     double (*row_product)(const float *a, float p, const float *b, float q, int n);
 
-    /* Compute one block: positions [pos0, pos0 + 64), pos0 a multiple of 64. */
+    /* Compute one block: positions [pos0, pos0 + 64). pos0 is a multiple of 64. */
     void (*attn_block)(const struct attn_rows *a, const struct attn_kv *kv, int pos0);
-    /* With more rows than this, widening K and V first is faster, and nothing is prefetched. */
+    /* maximum number of rows for K and V as stored;
+     * for more rows, widening K and V first is faster */
     int attn_rows_narrow;
-    int attn_tile_rows; /* query rows interleaved, at most 8 */
+    int attn_tile_rows; /* number of interleaved query rows, at most 8 */
 
-    /* Merge a span into the total (m, l, out f32 [d_v]), initially m = -inf, l = 0, out = 0. With
-     * top the larger of the two maxima and a, b = 2^(total's m - top), 2^(span's - top): l =
+    /* Merge a span into the total (m, l, out f32 [d_v]), initially m = -inf, l = 0, out = 0. top is
+     * the larger of the two maxima, a = 2^(total's m - top), b = 2^(span's - top). Then l =
      * fma(tree(span's l), b, l * a), out[d] = fma(o[d], b, out[d] * a), m = top. Only spans with a
      * visible position are merged. An attention sink is merged last, as a span with m = the sink, l
      * = 1 in lane 0, o = 0. 2^(x - top) is 2^x if top is -inf. */
     void (*attn_merge)(float *m, float *l, float *out, const float *span_m, const float *span_l,
                        const float *span_o, int d_v);
-    /* Write y f32 [d_v] = out * (1 / l); zeros if l = 0 (nothing visible). */
+    /* Write y f32 [d_v] = out * (1 / l); zeros if l = 0 (no visible position). */
     void (*attn_finish)(float *y, const float *out, float l, int d_v);
 
-    /* Widen n rows x [n, d] of the type to y f32 [n, attn_stride(d)], zeros at and past d. A panel
-     * of K is d rows of 16. Prefetches as many bytes at `ahead`, any address. */
+    /* Widen n rows x [n, d] of the type to y f32 [n, attn_stride(d)], zeros from d on. A panel of K
+     * is d rows of 16. Prefetches as many bytes at `ahead`. Any address is valid there. */
     void (*kv_get[KV_TYPE_COUNT])(float *y, const void *x, int n, int d, const void *ahead);
-    /* Convert x f32 [n] to y of the type, rounded as quant.h; FP8 saturates. Returns the scale: for
-     * KV_Q8 amax / 127 with y = rint(x * (1 / scale)); 0 and zeros if amax < 2^-120; NaN and zeros
-     * if x has a NaN or infinity. For other types 1. */
+    /* Convert x f32 [n] to y of the type, rounded as in quant.h; FP8 saturates. Returns the scale.
+     * For KV_Q8 it is amax / 127, and y = rint(x * (1 / scale)). The scale is 0 with zeros if amax
+     * < 2^-120, NaN with zeros if x has a NaN or infinity. For other types it is 1. */
     float (*kv_put[KV_TYPE_COUNT])(void *y, const float *x, int n);
 };
 
 /* Fill the table with the best level of this machine, or with `level` ("ref", "avx2", ...; NULL:
- * best). Returns ERR_ARG, with a list of the available levels, if `level` is unknown or unsupported
- * here. */
+ * best). Returns ERR_ARG, with a list of the available levels, if `level` is unknown or not
+ * supported here. */
 int kern_open(struct kern *k, const char *level, struct err *e);
 
-/* Return the names of the levels this machine supports, slowest first, NULL-terminated. */
+/* Return the names of the levels that this machine supports, slowest first, NULL-terminated. The
+ * array is borrowed until the next call of this thread. */
 const char *const *kern_levels(void);
 
-/* Return exp(x) as every level computes it: |error| < 1 ulp, exp(0) = 1, exp(-inf) = 0, NaN
- * stays. */
+/* Return exp(x) as computed by every level: |error| < 1 ulp,
+ * exp(0) = 1, exp(-inf) = 0, exp(NaN) is NaN. */
 float kern_exp(float x);
 
-/* ---- peak.c: the machine's limits, measured by loops that do nothing else ---- */
+/* ---- peak.c: limits of the machine, by measuring loops ---- */
 
 /* Execute n rounds of one instruction on registers. Returns the number of operations, 2 per
  * multiply-add. */
 typedef double peak_fn(int n);
 
+/* The measuring loops of a level. All pointers are static. */
 struct peak {
     const char *name; /* name of the level */
     /* Read n_byte (a multiple of 4096) from data (aligned to 64). */
     void (*read)(const void *data, size_t n_byte);
-    /* the level's own instructions; NULL if it has none */
+    /* names of the level's instructions; NULL if it has no such instruction */
     const char *int8_name, *bf16_name, *f32_name;
     peak_fn *int8, *bf16, *f32;
 };
@@ -294,22 +315,25 @@ struct peak {
 /* Arithmetic of a linear layer's products. */
 enum arith { ARITH_INT8, ARITH_BF16, ARITH_F32, N_ARITH };
 extern const char *const arith_name[N_ARITH];
-peak_fn *arith_peak(const struct peak *p, enum arith k); /* NULL: not in this level */
+/* Return the loop; NULL if the level has no such instruction. */
+peak_fn *arith_peak(const struct peak *p, enum arith k);
 
-/* Return the loop of the fastest level up to the one named, or NULL if none has the
- * instructions. */
+/* Return the loop of the fastest level up to `level`; NULL if no level has the instructions. */
 peak_fn *peak_fastest(const char *level, enum arith k);
 
 /* List the peak loops that this machine supports, slowest first. Returns their number, at most
- * n_max. */
+ * n_max. The structs are static. */
 int peak_list(const struct peak **out, int n_max);
 
-/* Return operations per second of all threads of the pool together, measured for `us`
+/* Return the number of operations per second of all threads of the pool together, measured for `us`
  * microseconds. */
 double peak_rate(struct pool *p, peak_fn *fn, int us);
-/* Return bytes per second read by all threads with the widest loads. Data (as in struct peak) is
- * read repeatedly in chunks of about 64 kB, as decoding does. Measures memory if n_byte is much
- * larger than the caches. */
+/* Commit data[n_byte], in pieces of 1 MiB by the threads of the pool.
+ * n_byte is a multiple of that size. */
+void peak_touch(struct pool *p, uint8_t *data, size_t n_byte);
+/* Return the number of bytes per second that all threads read with the widest loads. The threads
+ * read the data (aligned as in struct peak) repeatedly in chunks of about 64 kB, as in decoding.
+ * The result is the memory's bandwidth if n_byte is much larger than the caches. */
 double peak_bandwidth(struct pool *p, const void *data, size_t n_byte, int us);
 
 #endif

@@ -1,5 +1,4 @@
-/* kern_impl.h - private to src/kern: the level table, and scalar functions that all levels
- * share. */
+/* kern_impl.h - private to src/kern: the level table, and scalar functions of all levels. */
 #ifndef QUOTH_KERN_IMPL_H
 #define QUOTH_KERN_IMPL_H
 
@@ -15,7 +14,7 @@
 #include "levels.def"
 #undef LEVEL
 
-/* The parts of each level, one file each in its folder. */
+/* Fill the slots of a family in a level. Each family is a file in the level's folder. */
 void kern_linear_ref(struct kern *k);
 void kern_act_ref(struct kern *k);
 void kern_linear_avx2(struct kern *k);
@@ -37,12 +36,12 @@ void kern_kv_ref(struct kern *k);
 void kern_attn_avx2(struct kern *k);
 void kern_attn_avx512(struct kern *k);
 void kern_attn_neon(struct kern *k);
-linear_fn linear_q8_avx512; /* for cases that AMX does not handle */
+linear_fn linear_q8_avx512; /* kernel for cases that AMX does not support */
 
-/* Return 2^x as attention defines it, x <= 0 or NaN: 0 below -100, because an x86 vector
- * instruction takes 190 cycles if one result is subnormal or rounds to zero, and a scale of KV_Q8
- * may follow. 2^x = 2^n (1 + r P(r)), x = n + r, |r| <= 1/2; P by scripts/minimax.py. Error within 2
- * ulp (kern_math_test.c); 2^0 = 1. */
+/* Return 2^x as attention defines it, x <= 0 or NaN. The result is 0 below -100, because an x86
+ * vector instruction takes 190 cycles if a result is subnormal or rounds to zero. A multiplication
+ * by a scale of KV_Q8 may follow. 2^x = 2^n (1 + r P(r)), x = n + r, |r| <= 1/2; P by
+ * scripts/minimax.py. Error within 2 ulp (kern_math_test.c); 2^0 = 1. */
 static inline float exp2_weight(float x)
 {
     const float magic = 0x1.8p23f; /* adding it rounds to an integer */
@@ -72,9 +71,9 @@ static inline float flush_subnormal(float x)
     return u & 0x7F800000u ? x : f32_of_bits(u & 0x80000000u);
 }
 
-/* Return fma with subnormal operands taken as 0; the result is 0 if it is below 2^-126 once rounded
- * to 24 bits (near there, the sum is exact in double). Equals tdpbf16ps, and vfmadd with FTZ and
- * DAZ. */
+/* Return fma with subnormal operands as 0. The result is 0 if it is below 2^-126 after rounding to
+ * 24 bits. Near 2^-126 the sum is exact in double.
+ * Equals tdpbf16ps, and vfmadd with FTZ and DAZ. */
 static inline float fma_flush(float x, float y, float sum)
 {
     x = flush_subnormal(x), y = flush_subnormal(y), sum = flush_subnormal(sum);
@@ -83,7 +82,7 @@ static inline float fma_flush(float x, float y, float sum)
     return fabs(exact) < 0x1p-126 - 0x1p-151 ? f32_of_bits(bits_of_f32(r) & 0x80000000u) : r;
 }
 
-/* Return c + the products of 16 pairs, as tdpbf16ps. a, b bf16 [32]. */
+/* Return c + the products of 16 pairs, as tdpbf16ps computes it. a, b bf16 [32]. */
 static inline float dot32_bf16(float c, const uint16_t *a, const uint16_t *b)
 {
     float even = 0, odd = 0;

@@ -1,6 +1,6 @@
 /* kern_math_test.c - goal: exp, log, tanh, erf and the activations have the errors documented in
- * kern_math.h. Method: libm in double precision, over every f32 in the long run, otherwise every
- * 997th; corners by hand. */
+ * kern_math.h. Method: compare with libm in double precision. The long run tests every f32, the
+ * short run every 997th. Special values are tested one by one. */
 #include "../../tests/unit.h"
 
 #include "kern_impl.h"
@@ -17,8 +17,8 @@ static double ulps(float got, double want, double size)
     return fabs(got - want) / ldexp(1, (e < -125 ? -125 : e) - 24);
 }
 
-/* Return the largest error of f over the f32 in [-reach, reach] and NaN, relative to the argument
- * (of_x) or to the exact value. */
+/* Return the largest error of f for the f32 values in [-reach, reach] and NaN. It is relative to
+ * the argument if of_x, otherwise to the exact value. */
 static double worst_of(float (*f)(float), double (*exact)(double), double reach, bool of_x)
 {
     double worst = 0;

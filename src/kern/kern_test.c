@@ -1,5 +1,5 @@
 /* kern_test.c - goal: every level of kernels gives the bits of the reference, and the reference is
- * right. This file has the tests common to all; each family has a test file of its own. */
+ * correct. This file has the common tests. Each family has its own test file. */
 #include "../../tests/unit.h"
 
 #include "kern_impl.h"

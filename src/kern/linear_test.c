@@ -1,7 +1,7 @@
-/* linear_test.c - goal: packing is lossless; the reference of linear layers is as documented in
- * quant.h and kern.h and within its bound of the exact result; every level gives its bits and
- * writes nothing else. Also measures speed. Method: random rows of every weight type at odd sizes,
- * bit comparison; double precision; timing compared with the bandwidth of a plain read. */
+/* linear_test.c - goal: packing is lossless. The reference of linear layers computes the formulas
+ * of quant.h and kern.h. Its error is within the bound. Every level gives the bits of the reference
+ * and writes no other output. Method: compare random rows of every weight type, at odd sizes, bit
+ * by bit and with double precision. The speed is compared with the bandwidth of a plain read. */
 #include "../../tests/unit.h"
 
 #include "base/cpu.h"
@@ -14,7 +14,7 @@
 
 enum { K_MAX = 1280, N_OUT_MAX = 83, N_ROW_MAX = 140, GUARD = 32 };
 
-/* Weights as published and as panels. */
+/* Weights, as published rows and as panels. */
 struct weights {
     uint8_t *rows;
     int64_t row_bytes;
@@ -35,8 +35,8 @@ static void weights_pack(struct weights *w, enum qtype t, int n_out, int k)
     panel_pack(data, &w->p, w->rows, w->row_bytes, 0, panel_count(n_out));
 }
 
-/* Fill a block with bytes that decode to finite numbers of ordinary size; half of them at an end of
- * their range. */
+/* Fill a block with bytes that decode to finite numbers of ordinary size. Half of the blocks have
+ * values at an end of their range. */
 static void random_block(uint8_t *block, enum qtype t, uint64_t *rng)
 {
     float y[BLOCK_MAX], size;
@@ -51,7 +51,7 @@ static void random_block(uint8_t *block, enum qtype t, uint64_t *rng)
     } while (!(size < 1e4f));
 }
 
-/* Make weights encoded from random values; or random blocks, if `any` or if encoding is slow (the
+/* Make weights by encoding random values. Make random blocks if `any`, or if encoding is slow (the
  * IQ formats' search). */
 static struct weights random_weights(enum qtype t, int n_out, int k, bool any, uint64_t *rng)
 {
@@ -75,10 +75,10 @@ static void weights_free(struct weights *w)
     free((void *)w->p.data);
 }
 
-/* Random activations (every other row at the ends of its range), and the result of act[] for
- * them. */
+/* Random activations, and the result of act[] for them. Every other row has values at the ends of
+ * the range. */
 struct acts {
-    float *x; /* [n_row, k] */
+    float *x; /* [n_row, k] activations */
     struct act a;
 };
 
@@ -177,7 +177,7 @@ static void fill(float *y, int n)
 }
 
 struct shape {
-    int n_out, k, n_row; /* of the whole layer */
+    int n_out, k, n_row; /* sizes of the whole layer */
     int panel, n_panel, row, n_row_part;
 };
 
@@ -192,7 +192,7 @@ static void compare(const struct kern *ref, const struct kern *isa, int act, enu
     random_floats(bias, s->n_out, 1, rng);
     int n = s->n_row * s->n_out + GUARD;
     int n_row = s->n_row_part < isa->linear_rows[act] ? s->n_row_part : isa->linear_rows[act];
-    for (int form = 0; form < 2; form++) { /* plain; with bias, added */
+    for (int form = 0; form < 2; form++) { /* form 0: plain; form 1: with bias and added */
         struct linear_out o = {.stride = s->n_out};
         if (form == 1) o.bias = bias, o.add = true;
         fill(want, n), fill(got, n);
@@ -224,8 +224,8 @@ static struct shape random_shape(enum qtype t, uint64_t *rng)
     return s;
 }
 
-/* Kinds of extreme numbers: tiny (products near the smallest normal number, subnormal operands),
- * huge (sums overflow), or some of them infinite or NaN. */
+/* Kinds of extreme numbers. TINY: products near the smallest normal number, subnormal operands.
+ * VAST: numbers whose sums overflow. SPECIAL: some numbers are infinite or NaN. */
 enum { TINY, VAST, SPECIAL, KIND_COUNT };
 
 static void make_extreme(float *x, int n, int kind, uint64_t *rng)
@@ -296,8 +296,8 @@ TEST(linear_of_extreme_numbers_at_every_number_of_rows)
     }
 }
 
-/* Goal: 2^-126 - 2^-152 rounds up to the smallest normal number: flushing must test the rounded
- * value. */
+/* Goal: flushing applies to the rounded value.
+ * 2^-126 - 2^-152 rounds up to the smallest normal number. */
 TEST(linear_bf16_keeps_what_rounding_makes_normal)
 {
     enum { N_OUT = 16, N_ROW = 7, K = 32 };
@@ -343,8 +343,9 @@ TEST(linear_every_level_equals_reference)
     EXPECT(n > 100);
 }
 
-/* Check |y - exact| <= rounding of the activations + rounding of the sums: half a step of each
- * group's scale times sum |w|, and (k / 32 + 40) ulps of sum |a w|. */
+/* Check |y - exact| <= rounding of the activations + rounding of the sums. The rounding of the
+ * activations is half a step of each group's scale times sum |w|. The rounding of the sums is (k /
+ * 32 + 40) ulps of sum |a w|. */
 static void check_bound(const struct kern *ref, int act, enum qtype t, int k, uint64_t *rng)
 {
     enum { N_OUT = 19, N_ROW = 9 };
@@ -428,7 +429,7 @@ TEST(activations_quantize_as_stated)
 
 /* ---- speed ---- */
 
-/* Return the CPU time of this thread, microseconds: others may share the core. */
+/* Return the CPU time of this thread in microseconds, because other threads may share the core. */
 static int64_t thread_us(void)
 {
     struct timespec t;
@@ -436,8 +437,8 @@ static int64_t thread_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Measure GB/s of packed bytes of a layer too large for the L2 cache, and G multiply-adds per
- * second. */
+/* Measure a layer too large for the L2 cache:
+ * GB/s of packed bytes, and G multiply-adds per second. */
 static void time_linear(const struct kern *k, int act, enum qtype t, int n_row)
 {
     uint64_t rng = 9;
@@ -451,7 +452,8 @@ static void time_linear(const struct kern *k, int act, enum qtype t, int n_row)
     struct acts a = random_acts(k, (enum act_type)act, n_row, n_k, &rng);
     float *y = malloc((size_t)n_row * (size_t)n_out * sizeof *y);
     struct linear_out o = {.y = y, .stride = n_out};
-    double best = INFINITY; /* of several runs, because other threads share the caches and memory */
+    /* fastest of several runs, because other threads share the caches and memory */
+    double best = INFINITY;
     for (int run = 0; run < 8; run++) {
         int n = 0;
         int64_t from = thread_us(), us;

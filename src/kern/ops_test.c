@@ -1,7 +1,7 @@
 /* ops_test.c - goal: the elementwise ops, norms and rope of every level give the bits of the
- * reference, and write nothing outside their rows. Method: every length up to 70 and some longer,
- * in rows that end at an inaccessible page, with infinities, NaNs and subnormals among the values;
- * the reference against double precision. */
+ * reference, and write only their rows. Method: test every length up to 70 and some longer lengths,
+ * in rows that end at an inaccessible page. Some values are infinities, NaNs and subnormals. The
+ * reference is compared with double precision. */
 #include "edge_test.h"
 
 #include "base/cpu.h"
@@ -14,7 +14,7 @@ enum { N_MAX = 4099, N_ROW = 5 };
 
 static const int lengths[] = {255, 256, 257, 2048, N_MAX};
 
-static int next_length(int n) /* 1 .. 70, then the above, then 0 */
+static int next_length(int n) /* Return 1 to 70, then the elements of `lengths`, then 0. */
 {
     if (n < 70) return n + 1;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
@@ -40,7 +40,7 @@ static void wild_floats(float *x, int n, uint64_t *rng)
     }
 }
 
-/* Return true if bits are equal, or both are NaN. */
+/* Return true if the bits are equal or a and b are NaN. */
 static bool same_floats(const float *a, const float *b, int n)
 {
     for (int i = 0; i < n; i++)
@@ -48,7 +48,7 @@ static bool same_floats(const float *a, const float *b, int n)
     return true;
 }
 
-/* Three inputs at the edge and the two results of one comparison. */
+/* Three inputs at the edge, and the two results of one comparison. */
 struct bench {
     const struct kern *ref, *isa;
     struct edge x, a, b, y;
@@ -103,12 +103,22 @@ static void compare_norms(struct bench *t, int n)
     memcpy(y, x, (size_t)(n * n_row) * sizeof *y);
     t->isa->rms_norm(y, y, g, n_row, n, 1e-5f);
     expect_same(t, "rms_norm in place", y, n * n_row);
+    const float *bias = input(t, &t->b, n, false);
+    for (int biased = 0; biased < 2; biased++) {
+        const float *own = biased ? bias : NULL;
+        t->ref->layer_norm(t->want, x, g, own, n_row, n, 1e-5f);
+        t->isa->layer_norm(y, x, g, own, n_row, n, 1e-5f);
+        expect_same(t, "layer_norm", y, n * n_row);
+        memcpy(y, x, (size_t)(n * n_row) * sizeof *y);
+        t->isa->layer_norm(y, y, g, own, n_row, n, 1e-5f);
+        expect_same(t, "layer_norm in place", y, n * n_row);
+    }
     y = edge_take(&t->y, (size_t)n * sizeof *y);
     t->ref->softmax(t->want, x, n), t->isa->softmax(y, x, n);
     expect_same(t, "softmax", y, n);
 }
 
-/* Compare rope for n_head heads of n values and some more that are not rotated. */
+/* Compare rope for n_head heads of n rotated values and some values that are not rotated. */
 static void compare_rope(struct bench *t, int n)
 {
     int d_rot = n / 2 * 2, n_head = n > 300 ? 2 : N_ROW, n_all = n * n_head;
@@ -185,6 +195,15 @@ TEST(ops_reference_is_within_its_bound_of_double)
     double r = 1 / sqrt(sum / 300 + 1e-5);
     for (int i = 0; i < 300; i++)
         EXPECT(fabs(y[i] - x[i] * r * g[i]) <= 4e-7 * fabs(x[i] * r * g[i]));
+    float bias[300];
+    double mean = 0;
+    random_floats(bias, 300, 2, &rng);
+    ref.layer_norm(y, x, g, bias, 1, 300, 1e-5f);
+    for (int i = 0; i < 300; i++) mean += x[i] / 300.0;
+    sum = 0;
+    for (int i = 0; i < 300; i++) sum += (x[i] - mean) * (x[i] - mean);
+    r = 1 / sqrt(sum / 300 + 1e-5);
+    for (int i = 0; i < 300; i++) EXPECT(fabs(y[i] - ((x[i] - mean) * r * g[i] + bias[i])) <= 2e-6);
     ref.softmax(y, x, 300);
     sum = 0;
     for (int i = 0; i < 300; i++) sum += exp((double)x[i]);
@@ -200,9 +219,9 @@ TEST(ops_reference_is_within_its_bound_of_double)
         }
 }
 
-/* ---- speed ----------------------------------------------------------------------------------- */
+/* ---- speed ---- */
 
-static double cpu_us(void) /* of this thread, independent of other load */
+static double cpu_us(void) /* CPU time of this thread, independent of other load */
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -220,7 +239,7 @@ static double cpu_us(void) /* of this thread, independent of other load */
         best;                                                                                      \
     })
 
-/* Measure rows of a token: 4,096 values in the L1 cache; 32 heads of 128. */
+/* Measure rows of a token: 4,096 values in the L1 cache, or 32 heads of 128. */
 TEST(ops_speed)
 {
     enum { N = 4096 };

@@ -1,12 +1,13 @@
-/* panel.c - weights interleaved for SIMD: 16 output rows per panel, one layout for every ISA.
+/* panel.c - weights interleaved for SIMD: 16 output rows per panel, one layout for every
+ * instruction set.
  *
  *     panel   [ group of 256 k ][ group ] ...              64-byte aligned
  *     group   [ scales, padded to 64 ][ unit of 32 k ] x n_unit
- *     unit    low plane, then high plane (5, 6 and 3 bits have one)
+ *     unit    low plane, then high plane (formats of 5, 6 and 3 bits)
  *
- * A unit consists of 64-byte vectors [16 outputs][4 k], which one integer dot instruction
- * multiplies by four broadcast activations. A unit has eight of these k-quads. If codes are
- * narrower than a byte, a vector holds 2, 4 or 8 consecutive quads, the first in the low bits:
+ * A unit consists of 64-byte vectors [16 outputs][4 k]. One integer dot instruction multiplies such
+ * a vector by four broadcast activations. A unit has eight of these k-quads. If codes are narrower
+ * than a byte, a vector contains 2, 4 or 8 consecutive quads. The first quad is in the low bits:
  *
  *     bits  low plane             high plane
  *      8    8 vectors
@@ -17,11 +18,20 @@
  *      2    2 of 2-bit codes
  *      1    1 of bits
  *
- * A level that computes 8 or 4 outputs at once uses halves or quarters of each vector. Formats
+ * A level that computes 8 or 4 outputs together uses halves or quarters of each vector. Formats
  * whose codes represent other numbers (code books, FP4) have a table of bytes. The IQ2 and IQ1
  * points become 3-bit codes, the IQ3 points 4-bit codes, because their grids would require a lookup
- * per value: more bytes, but read at memory speed. No other format grows by more than 4 %. Packing
- * is lossless: the integers of struct block can be restored exactly. */
+ * per value. The panels then have more bytes than the published rows, but kernels read them at
+ * memory speed. No other format grows by more than 4 %. Packing is lossless: it preserves the
+ * integers of struct block.
+ *
+ * Arithmetic limits the packing of block formats, because integers are unpacked and packed again.
+ * Measured on machine A, one thread, GB/s of the file's format (docs/measurements.md, "Packing, and
+ * AMX"). "Before" packs bit by bit:
+ *
+ *              F32   Q4_0  Q8_0  Q4_K  Q6_K  IQ2_XS
+ *     before   1.49  0.26  0.45  0.27  0.26  0.07
+ *     now      12.7  0.91  2.5   3.0   3.4   0.17 */
 #include "panel_impl.h"
 
 #include <math.h>
@@ -71,7 +81,8 @@ static void put_u16(uint8_t *at, int i, uint16_t h)
     memcpy(at + 2 * i, &h, 2);
 }
 
-/* Store the scales of block b, whose first value is k value `at` of the group, for one lane. */
+/* Store the scales of block b for one lane.
+ * `at` is the position of the block's first value in the group. */
 static void pack_scales(uint8_t *s, const struct panel_format *f, const struct block *b, int at,
                         int lane)
 {
@@ -123,17 +134,18 @@ static void code_table(uint8_t *code, const struct panel_format *f)
     for (int i = 15; i >= 0; i--) code[panel_level[f->levels][i]] = (uint8_t)i;
 }
 
-/* Return the bits of a code in the low plane. */
+/* Return the number of bits of a code in the low plane. */
 static int low_bits(int bits)
 {
     return bits == 8 ? 8 : bits >= 4 ? 4 : bits >= 2 ? 2 : 1;
 }
 
-/* Four codes of one output, k ascending. Codes never cross bytes, so four are moved at once. */
-typedef uint32_t codes4[PANEL]; /* per output */
+/* Four codes of one output, k ascending. Codes never cross bytes, so four codes are processed
+ * together. */
+typedef uint32_t codes4[PANEL]; /* codes of each output */
 
-/* Pack `width` bits from bit `from` of each code of a unit into a plane of 8 / width quads per
- * vector. */
+/* Pack `width` bits of each code of a unit, starting at bit `from`, into a plane. A vector has 8 /
+ * width quads. */
 static inline void pack_plane(uint8_t *to, const codes4 *code, int width, int from)
 {
     const int n_quad = 8 / width;
@@ -168,8 +180,8 @@ static void pack_unit(uint8_t *to, int bits, const codes4 *code)
     if (bits - low == 2) pack_plane(to + low * 64, code, 2, low);
 }
 
-/* Write the codes of a block's values, whose bytes are q + zero. code_of NULL: the bytes are the
- * codes. */
+/* Write the codes of a block's values. The byte of a value is q + zero. The bytes are the codes if
+ * code_of is NULL. */
 static void codes_of_block(codes4 *code, int lane, const struct block *b, int n, int zero,
                            const uint8_t *code_of)
 {
@@ -208,7 +220,7 @@ static inline void interleave(uint8_t *to, const uint8_t *rows, int64_t row_byte
                    (size_t)n_byte);
 }
 
-/* Pack a float type: BF16 by pairs of k, others one by one. */
+/* Pack a float type. BF16 is packed by pairs of k, other types by single k. */
 static void pack_float(uint8_t *to, enum qtype t, const uint8_t *rows, int64_t row_bytes,
                        int n_lane, int k)
 {
@@ -381,7 +393,7 @@ void panel_row(float *y, const struct panels *w, int r)
 
 size_t act_x_bytes(enum act_type t, int n_row, int k)
 {
-    /* AMX loads 16 rows at once */
+    /* AMX loads 16 rows together, so round up */
     if (t == ACT_Q8) return (size_t)n_row * ((size_t)(k + 63) / 64 * 64) + PANEL * 64;
     return (size_t)n_row * ((size_t)(k + ACT_GROUP - 1) / ACT_GROUP) * ACT_GROUP *
            (t == ACT_F32 ? sizeof(float) : sizeof(uint16_t));
@@ -393,7 +405,8 @@ size_t act_scale_bytes(int n_row, int k)
            64;
 }
 
-/* Return the bytes of sum; 64 extra, because kernels load the sums of 16 rows at once. */
+/* Return the number of bytes of sum. It includes 64 extra bytes, because kernels load the sums of
+ * 16 rows together. */
 size_t act_sum_bytes(int n_row, int k)
 {
     return ((size_t)n_row * (size_t)((k + UNIT - 1) / UNIT) * 2 * sizeof(int16_t) + 127) / 64 * 64;

@@ -1,7 +1,7 @@
-/* panel_impl.h - private to src/kern: memory layout of panels; panel.c draws it.
+/* panel_impl.h - private to src/kern: memory layout of panels. panel.c draws it.
  *
- * A panel is its groups of 256 k (the last one shorter), one after another. A group is n_unit units
- * of 32 k: all its scales, padded to 64 bytes, then the codes of each unit. */
+ * A panel is a sequence of groups of 256 k; the last group may be shorter. A group has n_unit units
+ * of 32 k. It consists of all scales, padded to 64 bytes, and then the codes of each unit. */
 #ifndef QUOTH_KERN_PANEL_IMPL_H
 #define QUOTH_KERN_PANEL_IMPL_H
 
@@ -21,7 +21,7 @@ enum panel_levels {
     LEVELS_COUNT
 };
 
-/* Scales of a group; every row of the tables holds the 16 outputs side by side.
+/* Scales of a group. Every row of the tables holds the 16 outputs next to each other.
  *   PANEL_F16      f16 d [n_unit]                  an f32 scale per 32 values
  *   PANEL_F16_MIN  f16 {d, m} [n_unit]             and a minimum: value = d * q + m
  *   PANEL_E8M0     u8 [n_unit]                     2^(e - 128)
@@ -87,7 +87,7 @@ static inline int panel_byte_max(const struct panel_format *f)
 
 static inline int panel_scale_bytes(const struct panel_format *f, int n_unit)
 {
-    int n = 0; /* bytes per output */
+    int n = 0; /* number of bytes per output */
     switch (f->scales) {
     case PANEL_F16:
         n = 2 * n_unit;
@@ -128,8 +128,8 @@ static inline int group_units(int g, int k)
     return (k - g < ACT_GROUP ? k - g : ACT_GROUP) / UNIT;
 }
 
-/* Return the bytes of k values of 16 outputs of a float type: f32 [k][16], f16 [k][16], bf16 [k /
- * 2][16][2], fp8 [k][16]; an odd k of bf16 is padded with a zero. */
+/* Return the number of bytes of k values of 16 outputs of a float type: f32 [k][16], f16 [k][16],
+ * bf16 [k / 2][16][2], fp8 [k][16]. An odd k of bf16 is padded with a zero. */
 static inline int64_t panel_float_bytes(enum qtype t, int k)
 {
     return (int64_t)(t == QT_bf16 ? (k + 1) / 2 * 2 : k) * PANEL * qtype_info[t].n_byte;
@@ -137,18 +137,18 @@ static inline int64_t panel_float_bytes(enum qtype t, int k)
 
 /* One output's group as numbers. */
 struct lane_group {
-    int8_t q[ACT_GROUP]; /* values, zero already subtracted */
+    int8_t q[ACT_GROUP]; /* values, after the subtraction of zero */
     int n;               /* number of values */
-    /* f32 scale and minimum of unit j (E4M3: half unit; ONE: block); with integer scales, d[0] and
-     * m[0] are those of the group */
+    /* f32 scale and minimum of unit j (E4M3: of half unit j; ONE: of block j). For integer scales,
+     * d[0] and m[0] are the scale and the minimum of the group. */
     float d[16], m[16];
     int16_t scale[16], min[16]; /* integer scales and minimums of sub-block j */
 };
 void panel_lane_group(struct lane_group *l, const struct panel_format *f, const uint8_t *group,
                       int n_unit, int lane);
 
-/* Write the values of output r, from k value g (a multiple of 256) to the group's end, to y f32
- * [256]. Returns their number. */
+/* Write the values of output r to y f32 [256], from k value g (a multiple of 256) to the group's
+ * end. Returns their number. */
 int panel_row_group(float *y, const struct panels *w, int r, int g);
 
 #endif

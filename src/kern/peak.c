@@ -1,7 +1,12 @@
-/* peak.c - measurement of this machine's arithmetic and read rates, for `quoth bench roofline` and
- * the number of threads. The loops are in peak.c of each level's folder. */
+/* peak.c - measurement of this machine's rates of arithmetic and reading, for `quoth bench
+ * roofline` and the number of threads. Each level's folder has the loops in its peak.c.
+ *
+ * A rate is measured on all threads at once, because clock and memory are shared. Loops have no
+ * memory accesses (arithmetic) or no arithmetic (reading),
+ * so each gives one bound of the roofline model. */
 #include "kern_impl.h"
 
+#include "base/check.h"
 #include "base/cpu.h"
 #include "base/os.h"
 
@@ -11,11 +16,12 @@
 #include "peaks.def"
 #undef PEAK
 
+/* The list ascends with the order of peaks.def, so the last entry is usually the fastest. */
 int peak_list(const struct peak **out, int n_max)
 {
     static const struct {
         unsigned flag;
-        const struct peak *peak;
+        const struct peak *peak; /* static */
     } all[] = {
 #define PEAK(name, flag) {flag, &peak_##name},
 #include "peaks.def"
@@ -46,7 +52,8 @@ peak_fn *peak_fastest(const char *level, enum arith k)
     return fn;
 }
 
-/* Run phases of n_chunk until `us` microseconds have passed. Returns phases per second. */
+/* Run phases of n_chunk until `us` microseconds have passed.
+ * Returns the number of phases per second. */
 static double phases_per_s(struct pool *p, pool_fn *fn, void *ctx, int n_chunk, int us)
 {
     int64_t start = time_us(), now;
@@ -78,11 +85,12 @@ double peak_rate(struct pool *p, peak_fn *fn, int us)
 
 /* ---- reading ---- */
 
-enum { READ_CHUNK = 64 << 10 };
+enum { READ_CHUNK = 64 << 10, TOUCH_CHUNK = 1 << 20 };
 
+/* Arguments of a measurement, borrowed for the call. */
 struct read_job {
     const struct peak *peak;
-    const uint8_t *data;
+    const uint8_t *data; /* [n_byte], at a multiple of 64 bytes */
     size_t n_byte;
 };
 
@@ -92,6 +100,18 @@ static void read_chunk(void *ctx, int chunk, int worker)
     const struct read_job *j = ctx;
     size_t at = (size_t)chunk * READ_CHUNK, left = j->n_byte - at;
     j->peak->read(j->data + at, left < READ_CHUNK ? left : READ_CHUNK);
+}
+
+static void touch_chunk(void *ctx, int chunk, int worker)
+{
+    (void)worker;
+    memset((uint8_t *)ctx + (size_t)chunk * TOUCH_CHUNK, 1, TOUCH_CHUNK);
+}
+
+void peak_touch(struct pool *p, uint8_t *data, size_t n_byte)
+{
+    CHECK(n_byte % TOUCH_CHUNK == 0, "%zu bytes", n_byte);
+    pool_run(p, touch_chunk, data, (int)(n_byte / TOUCH_CHUNK));
 }
 
 double peak_bandwidth(struct pool *p, const void *data, size_t n_byte, int us)

@@ -1,14 +1,14 @@
-/* peak_impl.h - private to the peak.c of levels: one instruction on twelve accumulators, more than
- * its latency times the instructions issued per cycle (at most 5 times 2). */
+/* peak_impl.h - private to the peak.c of levels: one instruction on twelve accumulators. The
+ * latency times the instructions issued per cycle is less than twelve (at most 5 times 2). */
 #ifndef QUOTH_KERN_PEAK_IMPL_H
 #define QUOTH_KERN_PEAK_IMPL_H
 
 #include "kern_impl.h"
 
-/* Define `static double name(int n)`: n rounds of 12 times `text`. In `text`, %0 is the
- * accumulator, %1 and %2 are sources, and register 15 is free. `vec` is the type of all of them,
- * n_op the operations of one instruction. `text` is assembly, so the compiler cannot optimize it
- * away. */
+/* Define `static double name(int n)`: n rounds of 12 times `text`. `text` is assembly, so the
+ * compiler cannot optimize it away. %0 is the accumulator, %1 and %2 are sources, and register 15
+ * is free. `vec` is the type of all these registers. n_op is the number of operations of one
+ * instruction. */
 #define PEAK_LOOP(name, text, vec, n_op)                                                           \
     static double name(int n)                                                                      \
     {                                                                                              \

@@ -1,4 +1,4 @@
-/* peak_test.c - measuring loops run on this machine and their figures are possible. */
+/* peak_test.c - goal: measuring loops run on this machine, and their figures are plausible. */
 #include "kern.h"
 #include "base/cores.h"
 #include "base/os.h"

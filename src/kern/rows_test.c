@@ -1,7 +1,7 @@
-/* rows_test.c - goal: the passes over logits give the bits of the reference on every level, write
- * nothing outside their rows, and are as documented in kern.h. Method: every length up to 200 and
- * some longer, in rows that end at an inaccessible page, with ties, infinities and NaNs; the
- * reference against double precision; a lower floor never gives a lower sum. */
+/* rows_test.c - goal: the passes over logits give the bits of the reference on every level. They
+ * write only their rows and follow kern.h. Method: test every length up to 200 and some longer
+ * lengths, with ties, infinities and NaNs. Rows end at an inaccessible page. The reference is
+ * compared with double precision. A lower floor never gives a lower sum. */
 #include "edge_test.h"
 
 #include "base/rng.h"
@@ -12,7 +12,8 @@
 
 enum { N_MAX = 5000, N_BLOCK = N_MAX / ROW_BLOCK + 1 };
 
-/* Fill x with about normal values; some rows coarse, some with holes and infinities. */
+/* Fill x with approximately normally distributed values. Some rows are rounded coarsely. Some
+ * contain NaNs and infinities. */
 static void random_logits(float *x, int n, uint64_t *rng)
 {
     bool coarse = rng_below(rng, 3) == 0, holes = rng_below(rng, 3) == 0;
@@ -69,7 +70,7 @@ static void compare_mask(struct rows *t, const float *x, int n)
     EXPECT(edge_intact(&t->y, (size_t)n * sizeof *y));
 }
 
-/* Compare row_exp as a sampler calls it: max is the row's maximum. */
+/* Compare row_exp. As in the sampler, max is the row's maximum. */
 static void compare_exp(struct rows *t, const float *x, int n, float max)
 {
     int n_block = (n + ROW_BLOCK - 1) / ROW_BLOCK;
@@ -109,7 +110,7 @@ static void compare_product(struct rows *t, int n)
     expect(t, "row_product of one", n, t->isa->row_product(a, -2.5f, NULL, 0, n) == want);
 }
 
-/* Compare row_find, also in place: results overwrite the input. */
+/* Compare row_find, also in place: the results then overwrite the input. */
 static void compare_find(struct rows *t, const float *x, int n, float lo, float hi)
 {
     struct outputs *want = &t->want, *got = &t->got;
@@ -182,7 +183,7 @@ TEST(rows_exp_is_near_double)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-static double cpu_us(void) /* of this thread, independent of other load */
+static double cpu_us(void) /* CPU time of this thread, independent of other load */
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -1,13 +1,17 @@
-/* select.c - selection of the level of kernels: the best of this machine, or the requested one. */
+/* select.c - selects the level of kernels: the best level of this machine, or the requested level.
+ *
+ * All levels up to the chosen one are initialized in the order of levels.def. Each replaces only
+ * the slots that it improves, so a slot without a fast version keeps the best slower one. */
 #include "kern_impl.h"
 
 #include "base/cpu.h"
 
 #include <stdio.h>
 
+/* A row of levels.def. Pointers are static. */
 struct level {
-    const char *name;
-    unsigned flag;
+    const char *name; /* name of the option's value */
+    unsigned flag;    /* required flags of cpu.h */
     void (*init)(struct kern *k);
 };
 

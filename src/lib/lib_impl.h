@@ -12,15 +12,17 @@ struct quoth_model {
     struct session session;
     struct chat chat;
     struct api api;
-    struct buf warning; /* warnings of opening, one per line */
+    struct buf warning; /* warnings of quoth_open, one per line */
     _Atomic int n_ref;  /* references: the caller's and one per queue */
 };
 void model_drop(quoth_model *m);
 
-/* Copy a sentence into the caller's buffer; return rc. */
+/* Copy a sentence into the caller's buffer. Return rc. */
 int report_error(int rc, const struct err *e, char *error, size_t n_error);
 
-/* Render the prompt of a conversation in JSON. */
+/* Append the prompt of a conversation in JSON to *out. Errors begin with "chat": ERR_ARG for NULL,
+ * a repeated or an unknown member; otherwise those of json_parse, api_check_conversation and
+ * api_render. */
 int lib_render(const quoth_model *m, const char *chat, struct buf *out, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
-/* Goal: the library keeps its guarantees: the same answers alone and with other requests, errors that
- * name the field, cancelled and abandoned requests, several threads, models that are closed too early.
- * Method: the bundled model through quoth.h. */
+/* Goal: the library keeps its guarantees. Answers are equal alone and with other requests, and
+ * errors contain the field. Several threads may cancel or abandon requests, and close models too
+ * early. Method: use the bundled model through quoth.h. */
 #include "base/json.h"
 #include "sample/sample.h"
 #include "../../tests/unit.h"
@@ -34,7 +34,7 @@ static int submit(quoth_queue *q, const char *prompt, const char *params, uint64
     return quoth_submit(q, &r, id, why, 512);
 }
 
-/* Poll until a request's end; its text into out. */
+/* Poll until the end of a request. Write the request's text to out. */
 static void finish(quoth_queue *q, char *out, size_t n_out)
 {
     const quoth_event *e;
@@ -46,7 +46,7 @@ static void finish(quoth_queue *q, char *out, size_t n_out)
     out[n] = 0;
 }
 
-/* The list of sampling parameters is JSON and agrees with sample/params.def. */
+/* Goal: the list of sampling parameters is JSON and agrees with sample/params.def. */
 TEST(lib_lists_sampling_parameters)
 {
     char *text = quoth_params();
@@ -152,15 +152,15 @@ TEST(lib_bad_requests_name_the_field)
         int32_t *later;
     } newer = {.known = {.size = sizeof newer, .prompt = "Once", .n_prompt = 4}};
     EXPECT_INT(quoth_submit(q, &newer.known, NULL, why, sizeof why), 0);
-    newer.later = &outside; /* fields that this version does not have must not be ignored */
+    newer.later = &outside; /* unknown fields must not be ignored */
     EXPECT_INT(quoth_submit(q, &newer.known, NULL, why, sizeof why), QUOTH_ERR_UNSUPPORTED);
     EXPECT_INT(quoth_n_open(q), 1);
     quoth_queue_close(q);
     quoth_close(m);
 }
 
-/* Answers are held to the constraints of params, under the server's names. */
-TEST(lib_answers_are_held_to_a_constraint)
+/* Goal: answers satisfy the constraint of params, under the server's names. */
+TEST(lib_answers_follow_a_constraint)
 {
     static const char *const held[][2] = {
         {"{\"max_tokens\":9,\"structured_outputs\":{\"choice\":[\"brown bear\"]}}", "brown bear"},
@@ -263,11 +263,11 @@ static void one_by_one(quoth_model *m, char text[N_PROMPT][256])
         EXPECT_INT(submit(q, prompt, params, NULL, why), 0);
         finish(q, text[i], 256);
     }
-    EXPECT(!quoth_poll(q, -1)); /* no request is pending: returns at once */
+    EXPECT(!quoth_poll(q, -1)); /* no request is pending, so quoth_poll returns immediately */
     quoth_queue_close(q);
 }
 
-/* Cancel every other request on the way. */
+/* Submit all requests together and cancel every other request. */
 static void *all_at_once(void *arg)
 {
     quoth_model *m = ((void **)arg)[0];
@@ -290,8 +290,8 @@ static void *all_at_once(void *arg)
     }
     EXPECT_INT(n_done, N_PROMPT);
     for (int i = 0; i < N_PROMPT; i++) {
-        if (i % 2)
-            EXPECT(strncmp(got[i], want[i], strlen(got[i])) == 0); /* a prefix of it */
+        if (i % 2) /* the text is a prefix of the whole answer */
+            EXPECT(strncmp(got[i], want[i], strlen(got[i])) == 0);
         else
             EXPECT_TEXT(got[i], want[i]);
     }
@@ -405,13 +405,13 @@ TEST(lib_model_lives_as_long_as_its_queues)
     NEED(submit(q, "Once", "{\"max_tokens\":8}", NULL, why) == 0);
     NEED(submit(idle, "Once", "{\"max_tokens\":200,\"ignore_eos\":true}", NULL, why) == 0);
     quoth_close(m);
-    quoth_queue_close(idle); /* with a request in flight */
+    quoth_queue_close(idle); /* one request is in flight */
     finish(q, text, sizeof text);
     EXPECT(text[0]);
     quoth_queue_close(q);
 }
 
-/* Embeddings have length 1, alone and with other requests; a poll can be woken. */
+/* Goal: embeddings have length 1, alone and with other requests. A poll can be woken. */
 TEST(lib_embeddings_metrics_and_waking)
 {
     static const char prompt[] = "Once upon a time";
@@ -445,7 +445,7 @@ TEST(lib_embeddings_metrics_and_waking)
     NEED(metrics);
     EXPECT(strstr(metrics, "vllm:prompt_tokens_total{") != NULL);
     quoth_free(metrics);
-    quoth_wake(q); /* applies to the next poll that would wait */
+    quoth_wake(q); /* the wake applies to the next poll that would wait */
     EXPECT_INT(submit(q, prompt, "{\"max_tokens\": 200, \"ignore_eos\": true}", NULL, why), 0);
     const quoth_event *e;
     int n = 0;

@@ -1,4 +1,8 @@
-/* model.c - models of the library: open, describe, close. */
+/* model.c - models of the library: open, describe and close them.
+ *
+ * The library is a guest in a host program. It writes nothing to the host's streams, blocks signals
+ * in its threads, and restores the host's floating-point mode. Functions return a negative ERR_*
+ * and a text. Texts that it returns are freed by quoth_free. */
 #include "lib_impl.h"
 
 #include "base/cpu.h"
@@ -19,6 +23,7 @@ void quoth_free(void *p)
     free(p);
 }
 
+/* Field of the last error on this thread. The functions of the library have no argument for it. */
 static _Thread_local char last_field[sizeof((struct err *)0)->field];
 
 const char *quoth_error_field(void)
@@ -26,6 +31,7 @@ const char *quoth_error_field(void)
     return last_field;
 }
 
+/* Copy an error to the caller's text of n_error bytes, truncated. Return rc. */
 int report_error(int rc, const struct err *e, char *error, size_t n_error)
 {
     size_t n = strlen(e->text);
@@ -39,6 +45,7 @@ int report_error(int rc, const struct err *e, char *error, size_t n_error)
 
 /* ---- opening ---- */
 
+/* Later options override earlier ones of the same key. */
 static int read_options(struct session_options *o, const quoth_option *option, size_t n,
                         struct err *e)
 {
@@ -52,6 +59,7 @@ static int read_options(struct session_options *o, const quoth_option *option, s
     return rc;
 }
 
+/* Open model, engine and chat. model_drop frees the parts after a failure. */
 static int open_all(quoth_model *m, const char *path, const struct session_options *o,
                     struct err *e)
 {
@@ -66,8 +74,8 @@ static int open_all(quoth_model *m, const char *path, const struct session_optio
     return 0;
 }
 
-/* Open the model without effects on or from the host: threads made here block the host's signals,
- * and results must not depend on the host's rounding mode. */
+/* Open the model independently of the host program. Its threads block the host's signals. Results
+ * must not depend on the host's rounding mode. */
 static int open_as_guest(quoth_model *m, const char *path, const struct session_options *o,
                          struct err *e)
 {
@@ -75,6 +83,7 @@ static int open_as_guest(quoth_model *m, const char *path, const struct session_
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &former);
     unsigned rounding = cpu_float_canonical();
+    /* warnings are kept for quoth_info, because the library must not write to the host's streams */
     log_kept = &m->warning;
     int rc = open_all(m, path, o, e);
     log_kept = NULL;
@@ -83,6 +92,7 @@ static int open_as_guest(quoth_model *m, const char *path, const struct session_
     return rc;
 }
 
+/* *out is NULL after a failure. The log is silenced before any function can log. */
 int quoth_open(quoth_model **out, const char *path, const quoth_option *options, size_t n_option,
                char *error, size_t n_error)
 {
@@ -103,6 +113,7 @@ int quoth_open(quoth_model **out, const char *path, const quoth_option *options,
     return report_error(rc, &e, error, n_error);
 }
 
+/* Release a reference. Queues have references, so a model may be closed before its queues. */
 void model_drop(quoth_model *m)
 {
     if (!m || atomic_fetch_sub(&m->n_ref, 1) > 1) return;
@@ -119,6 +130,7 @@ void quoth_close(quoth_model *m)
 
 /* ---- describing ---- */
 
+/* Append a member and a comma. */
 static void put_text(struct buf *b, const char *name, const char *text)
 {
     buf_addf(b, "\"%s\":", name);
@@ -129,6 +141,7 @@ static void put_text(struct buf *b, const char *name, const char *text)
     buf_add_char(b, ',');
 }
 
+/* Append the kept lines as a list. It is the last member, so no comma follows. */
 static void put_warnings(struct buf *b, const struct buf *lines)
 {
     buf_add_text(b, "\"warnings\":[");
@@ -142,6 +155,7 @@ static void put_warnings(struct buf *b, const struct buf *lines)
     buf_add_char(b, ']');
 }
 
+/* Return a JSON object; NULL if memory ran out. */
 char *quoth_info(const quoth_model *m)
 {
     const struct model_info *i = m->session.info;
@@ -167,7 +181,7 @@ char *quoth_info(const quoth_model *m)
     return buf_detach(&b);
 }
 
-/* Return the engine's figures in the format that `put` writes. */
+/* Return the engine's figures in the format of `put`. */
 static char *figures(const quoth_model *m,
                      void (*put)(const struct stats *st, const struct stats_view *v, struct buf *b))
 {
@@ -192,6 +206,7 @@ static void put_json(const struct stats *st, const struct stats_view *v, struct 
     stats_json(v, b);
 }
 
+/* Return the engine's figures for Prometheus. */
 char *quoth_metrics(const quoth_model *m)
 {
     return figures(m, put_prometheus);

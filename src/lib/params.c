@@ -1,5 +1,5 @@
-/* params.c - the list of sampling parameters, for programs: sample/params.def as JSON. Python's
- * checks are generated from it. */
+/* params.c - the list of sampling parameters for programs: sample/params.def as JSON. The Python
+ * package generates its checks from this list. */
 #include "lib_impl.h"
 
 #include "sample/sample.h"
@@ -7,6 +7,8 @@
 #include <float.h>
 #include <string.h>
 
+/* Append the range. A bound that is the maximum of its type means no bound. `also` is a value
+ * outside of the range that is legal too. */
 static void put_range(struct buf *b, const struct sample_param *p)
 {
     const struct range *r = &p->range;
@@ -16,6 +18,7 @@ static void put_range(struct buf *b, const struct sample_param *p)
     if (r->also != r->high) json_member_real(b, "also", r->also);
 }
 
+/* Append the default; null for a parameter that is not a number. */
 static void put_default(struct buf *b, const struct sample_param *p)
 {
     if (p->kind == SAMPLE_FLAG)
@@ -28,6 +31,8 @@ static void put_default(struct buf *b, const struct sample_param *p)
         json_member_text(b, "default", NULL);
 }
 
+/* Return the list as JSON; NULL if memory ran out:
+ *    [{"name":"top_p","type":...,"default":1,"exclusiveMinimum":0,"maximum":1,...},...] */
 char *quoth_params(void)
 {
     struct buf b = {0};

@@ -1,11 +1,13 @@
 /* queue.c - requests of the library and their events.
  *
- *   quoth_submit --> pending[] --engine--> its reply queue --bell--> quoth_poll: next event, round robin
+ *   quoth_submit --> pending[] --engine--> its reply queue --bell--> quoth_poll
  *
- * (1) pending[0 .. n) are not done. The request whose end was returned last is kept in `ended` until
- *     the next poll, because the event points into it.
- * (2) One thread at a time: no locks. The engine rings the bell; it no longer uses it once the reply
- *     queue has been closed (base/queue.h). */
+ * quoth_poll returns the next event, round robin over the requests.
+ *
+ * (1) The requests in pending[0, n) are not done. The request that ended last is kept in `ended`
+ *     until the next poll, because its event points into it.
+ * (2) One thread at a time: no locks. The engine rings the bell, but not after the reply queue has
+ *     been closed (base/queue.h). */
 #include "lib_impl.h"
 
 #include "base/os.h"
@@ -15,34 +17,36 @@
 
 struct pending {
     uint64_t id;
-    struct queue *queue;          /* owned */
-    struct reply_options options; /* arrays in keep */
+    struct queue *queue;          /* events of the request, owned */
+    struct reply_options options; /* options with arrays in keep */
     struct arena keep;
     struct reply *reply; /* owned [n]: one per choice */
     int n;
-    float *pooled; /* owned [n_pooled], or NULL: it generates */
+    float *pooled; /* owned [n_pooled]; NULL: the request generates tokens */
     int n_pooled;
     bool needs_logprobs;
-    bool ending; /* `last` has arrived: emit the ends of the remaining choices, then it */
+    /* true after `last` has arrived; it is emitted after the ends of the remaining choices */
+    bool ending;
     struct event last;
 };
 
 struct pendings {
-    struct pending **v; /* owned, and what they point to */
+    struct pending **v; /* owned, with the objects that they point to */
     size_t n, cap;
 };
 
 struct quoth_queue {
-    quoth_model *model; /* a reference */
-    struct queue *bell; /* owned */
+    quoth_model *model; /* owned; a reference */
+    struct queue *bell; /* queue that receives a byte for each event, owned */
     struct pendings pending;
     size_t turn;           /* index of the request that is polled first */
-    struct pending *ended; /* owned, or NULL */
+    struct pending *ended; /* request that ended last, owned; NULL: none */
     quoth_event event;
     quoth_logprob logprob[1 + TOP_LOGPROB_MAX];
     struct buf text;
 };
 
+/* Free a request that is done, or was never submitted. NULL is allowed. */
 static void pending_close(struct pending *p)
 {
     if (!p) return;
@@ -67,6 +71,8 @@ quoth_queue *quoth_queue_open(quoth_model *m)
     return q;
 }
 
+/* Wait for the engine's last event, because the engine writes to the queue until then. A request
+ * that is ending has already received it. */
 static void wait_end(struct pending *p)
 {
     struct event ev;
@@ -74,9 +80,11 @@ static void wait_end(struct pending *p)
         if (ev.kind == EVENT_DONE) return;
 }
 
+/* The last reference to the model may be that of the queue. */
 void quoth_queue_close(quoth_queue *q)
 {
     if (!q) return;
+    /* cancel all requests before the first wait, so that they end together */
     for (size_t i = 0; i < q->pending.n; i++) quoth_cancel(q->model, q->pending.v[i]->id);
     for (size_t i = 0; i < q->pending.n; i++) {
         wait_end(q->pending.v[i]);
@@ -102,10 +110,12 @@ void quoth_cancel(quoth_model *m, uint64_t id)
 
 /* ---- submitting ---- */
 
+/* Append the prompt of a conversation in JSON. Duplicate and unknown members are errors. */
 int lib_render(const quoth_model *m, const char *chat, struct buf *out, struct err *e)
 {
+    static const struct json_limits limits = {.unique = true};
     struct json *body = NULL;
-    int rc = chat ? json_parse(&body, chat, strlen(chat), NULL, e)
+    int rc = chat ? json_parse(&body, chat, strlen(chat), &limits, e)
                   : err_set(e, ERR_ARG, "expected a string, got NULL");
     if (rc != 0) return err_prefix(e, rc, "chat");
     rc = api_check_conversation(body, e);
@@ -114,6 +124,7 @@ int lib_render(const quoth_model *m, const char *chat, struct buf *out, struct e
     return rc;
 }
 
+/* Exactly one of the three forms must be given. */
 static int read_prompt(const quoth_model *m, struct request *r, const quoth_request *input,
                        struct err *e)
 {
@@ -130,19 +141,21 @@ static int read_prompt(const quoth_model *m, struct request *r, const quoth_requ
     return rc;
 }
 
+/* Unknown parameters are errors here, because a misspelled one would change the answer silently. */
 static int read_params(const quoth_model *m, struct request *r, struct pending *p,
                        const char *params, struct err *e)
 {
+    static const struct json_limits limits = {.unique = true};
     struct json *body = NULL;
     const char *text = params ? params : "{}";
-    int rc = json_parse(&body, text, strlen(text), NULL, e);
+    int rc = json_parse(&body, text, strlen(text), &limits, e);
     if (rc == 0 && json_kind(body) != JK_OBJECT)
         rc = err_set(e, ERR_ARG, "expected an object, got %s", json_kind_name(json_kind(body)));
     if (rc != 0) err_prefix(e, rc, "params");
     if (rc == 0) rc = api_check_params(body, e);
     if (rc == 0) rc = api_read_params(r, &p->options, &p->keep, &m->api, body, e);
     if (rc == 0) rc = api_read_logprobs(r, body, e);
-    if (rc == 0) rc = api_hold(r, &m->api, body, e);
+    if (rc == 0) rc = api_constrain(r, &m->api, body, e);
     json_drop(body);
     return rc;
 }
@@ -166,6 +179,7 @@ static int read_pooling(const quoth_model *m, struct request *r, struct pending 
     return p->pooled ? 0 : err_memory(e, "an embedding", (size_t)p->n_pooled * sizeof *p->pooled);
 }
 
+/* Open one reply per choice. Each reply selects the events of its choice. */
 static int open_replies(const quoth_model *m, struct pending *p, int n, struct err *e)
 {
     int rc = 0;
@@ -179,6 +193,8 @@ static int open_replies(const quoth_model *m, struct pending *p, int n, struct e
     return rc;
 }
 
+/* Read a request and give it to the engine. The caller frees p after a failure. The queue rings the
+ * bell of all requests, so one wait is enough for all of them. */
 static int submit(quoth_queue *q, struct pending *p, const quoth_request *input, struct err *e)
 {
     const quoth_model *m = q->model;
@@ -193,6 +209,7 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *input,
     if (rc == 0) rc = read_pooling(m, r, p, input->pooling, e);
     if (rc == 0) rc = open_replies(m, p, r->n, e);
     p->needs_logprobs = r->params.n_logprob >= 0;
+    /* memory is reserved first, because a submitted request must be in the list */
     if (rc == 0 && !vec_reserve(&q->pending, q->pending.n + 1))
         rc = err_memory(e, "requests", sizeof p);
     if (rc == 0) rc = engine_submit(m->session.engine, r, e);
@@ -203,8 +220,8 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *input,
     return rc;
 }
 
-/* Copy the request at the size of this version: callers of older versions fill a shorter struct;
- * newer callers may only set fields that exist here. */
+/* Copy the request to a struct of this version's size. Callers of older versions fill a shorter
+ * struct. Newer callers may set only fields of this version. */
 static int known_part(quoth_request *out, const quoth_request *input, struct err *e)
 {
     *out = (quoth_request){0};
@@ -219,6 +236,7 @@ static int known_part(quoth_request *out, const quoth_request *input, struct err
     return 0;
 }
 
+/* The id is set only on success. */
 int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *error, size_t n_error)
 {
     struct err e = {0};
@@ -236,6 +254,8 @@ int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *err
 
 /* ---- polling ---- */
 
+/* Set the log probabilities of q->event: the chosen token first, then the alternatives. They are in
+ * q, so they are valid until the next poll. */
 static void fill_logprobs(quoth_queue *q, const struct event *ev)
 {
     const struct logprob *c = &ev->chosen;
@@ -246,7 +266,8 @@ static void fill_logprobs(quoth_queue *q, const struct event *ev)
     q->event.n_logprob = 1 + (size_t)ev->n_top;
 }
 
-/* r: the reply that ends; its usage is the event's if the request has one choice. */
+/* Fill the end of an answer with the reply r.
+ * The usage is that of the event if the request has one choice. */
 static void fill_end(quoth_event *out, const struct pending *p, const struct reply *r,
                      const struct event *ev, const struct usage *u)
 {
@@ -263,6 +284,7 @@ static void fill_end(quoth_event *out, const struct pending *p, const struct rep
     out->decode_s = (double)u->decode_us * 1e-6;
 }
 
+/* Begin the event that quoth_poll returns. Text and pointers are valid until the next poll. */
 static void begin_event(quoth_queue *q, const struct pending *p, int kind, const struct event *ev,
                         int choice)
 {
@@ -276,8 +298,8 @@ static void begin_event(quoth_queue *q, const struct pending *p, int kind, const
                              .n_text = q->text.n};
 }
 
-/* Make an event of one choice. Returns false if it must not be returned (a token after a stop text,
- * an end that was already returned). */
+/* Make an event of one choice. Return false if it must not be returned, such as a token after a
+ * stop text, or a second end. */
 static bool take_choice(quoth_queue *q, struct pending *p, const struct event *ev, int choice)
 {
     struct reply *r = &p->reply[choice];
@@ -291,8 +313,8 @@ static bool take_choice(quoth_queue *q, struct pending *p, const struct event *e
     return true;
 }
 
-/* Handle the last event: first end the remaining choices (a cancellation ends all at once), then
- * the request. */
+/* Handle the last event: end the remaining choices, then the request. A cancellation ends all
+ * choices together. */
 static bool take_last(quoth_queue *q, size_t at)
 {
     struct pending *p = q->pending.v[at];
@@ -315,6 +337,7 @@ static bool take_last(quoth_queue *q, size_t at)
     return true;
 }
 
+/* Convert an event of the engine. Return false if it must not be returned. */
 static bool take(quoth_queue *q, size_t at, const struct event *ev)
 {
     struct pending *p = q->pending.v[at];
@@ -330,6 +353,8 @@ static bool take(quoth_queue *q, size_t at, const struct event *ev)
     return true;
 }
 
+/* Return true if an event was taken. `turn` stays at a request until its queue is empty, and then
+ * moves to the next request. */
 static bool look(quoth_queue *q)
 {
     struct event ev;
@@ -344,6 +369,8 @@ static bool look(quoth_queue *q)
     return false;
 }
 
+/* The bell may ring for an event that was already read. The loop then waits again. quoth_wake ends
+ * the wait without a byte. */
 const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms)
 {
     int64_t until = time_us() + (int64_t)timeout_ms * 1000;

@@ -1,9 +1,12 @@
-/* text.c - text, tokens and conversations of the library. */
+/* text.c - conversion of texts, tokens and conversations for the library.
+ *
+ * Results are allocated for the caller, which frees them by quoth_free. *text and *ids are NULL
+ * after a failure. */
 #include "lib_impl.h"
 
 #include <stdlib.h>
 
-/* Transfer the buffer to the caller, also if it is empty. */
+/* Transfer the buffer to the caller, even if it is empty. */
 static int hand_over(struct buf *b, char **text, size_t *n_text, struct err *e)
 {
     *n_text = b->n;
@@ -13,6 +16,7 @@ static int hand_over(struct buf *b, char **text, size_t *n_text, struct err *e)
     return *text ? 0 : err_memory(e, "a text", *n_text);
 }
 
+/* An empty result is an allocated array, so that callers can distinguish it from a failure. */
 int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned flags, int32_t **ids,
                    size_t *n_id, char *error, size_t n_error)
 {
@@ -33,6 +37,7 @@ int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned fl
     return 0;
 }
 
+/* A text may contain NUL bytes, so its length is returned too. */
 int quoth_detokenize(const quoth_model *m, const int32_t *ids, size_t n, int skip_special,
                      char **text, size_t *n_text, char *error, size_t n_error)
 {

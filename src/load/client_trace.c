@@ -1,13 +1,13 @@
-/* client_trace.c - figures of what clients saw; see client_trace.h.
+/* client_trace.c - figures of clients' requests; see client_trace.h.
  *
- *   ttft  submission to first token               itl   one token to the next, each of them
+ *   ttft  submission to first token               itl   each token to the next token
  *   tpot  (last - first token) / (tokens - 1)     e2el  submission to last token
- *   e2el_per_token  e2el / tokens: what surveys call TPOT
+ *   e2el_per_token  e2el / tokens, the TPOT of surveys
  *   client_queue_time  arrival to submission, if a limit of requests in flight makes clients wait
  *   e2el_including_client_queue  arrival to last token
  *
- * Rates are over the time from the first submission to the last token. Only completed requests count,
- * except in the share of good requests. */
+ * Rates are relative to the time from the first submission to the last token. Figures are computed
+ * from completed requests, except the share of good requests. */
 #include "client_trace.h"
 
 #include "base/json.h"
@@ -35,12 +35,14 @@ static bool is_objective(int k)
     return k == TTFT || k == TPOT || k == E2EL || k == PER_TOKEN;
 }
 
+/* Validate one value of --goodput by reading it as a list of one item. */
 int objective_form(const char *text, struct err *e)
 {
     struct slo unused = {0};
     return slo_read(&unused, &(struct text_list){&text, 1, 1}, e);
 }
 
+/* Parse "ttft:500". Only four of the latencies may be objectives, as in vLLM. */
 int slo_read(struct slo *s, const struct text_list *list, struct err *e)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -68,12 +70,15 @@ bool slo_any(const struct slo *s)
 
 /* ---- each request ---- */
 
+/* The request that count_latencies processes. good: no objective is missed. ok: memory did not run
+ * out. Pointers are borrowed. */
 struct counting {
     struct client_figures *f;
     const struct slo *slo;
     bool good, ok;
 };
 
+/* Add a latency of kind k, and compare it with its objective. An objective of 0 is not set. */
 static void count(struct counting *c, int k, double us)
 {
     double ms = us * 1e-3;
@@ -81,10 +86,13 @@ static void count(struct counting *c, int k, double us)
     c->ok &= vec_push(&c->f->ms[k], ms);
 }
 
+/* A request without a token has no TTFT. A request with one token has no TPOT, because the first
+ * token is not part of TPOT. */
 static void count_latencies(struct counting *c, const struct client_trace *s)
 {
     double all = (double)(s->done_us - s->submit_us);
     double waited = (double)(s->submit_us - s->arrive_us);
+    /* n_time counts events and n_token tokens: an event of a server may contain several tokens */
     if (s->n_time) {
         count(c, TTFT, (double)(s->token_us[0] - s->submit_us));
         count(c, PER_TOKEN, all / s->n_token);
@@ -98,6 +106,8 @@ static void count_latencies(struct counting *c, const struct client_trace *s)
     count(c, E2EL_QUEUE, all + waited);
 }
 
+/* A failed request is only counted.
+ * Its times would lower the means, because failures are often fast. */
 static bool count_request(struct client_figures *f, const struct client_trace *s,
                           const struct slo *slo)
 {
@@ -117,6 +127,7 @@ static bool count_request(struct client_figures *f, const struct client_trace *s
 
 /* ---- the whole run ---- */
 
+/* Failed requests do not extend the span. */
 int64_t client_trace_span_us(const struct client_trace *v, size_t n, int64_t *begin_us)
 {
     int64_t first = INT64_MAX, last = 0;
@@ -129,6 +140,8 @@ int64_t client_trace_span_us(const struct client_trace *v, size_t n, int64_t *be
     return last > first ? last - first : 0;
 }
 
+/* Return the rate of arrivals per second. n arrivals have n - 1 intervals. INFINITY if all requests
+ * arrived at once. */
 static double offered_rate(const struct client_trace *v, size_t n)
 {
     int64_t early = INT64_MAX, late = 0;
@@ -139,10 +152,11 @@ static double offered_rate(const struct client_trace *v, size_t n)
     return late > early ? (double)(n - 1) * 1e6 / (double)(late - early) : INFINITY;
 }
 
-/* Count the most tokens within one second of the run, in whole seconds as vLLM does. Tokens that
- * arrived together are distributed evenly over their events. */
+/* Find the maximum number of tokens within one second of the run, in whole seconds as in vLLM.
+ * Tokens that arrived together are distributed evenly over their events. */
 static bool busiest_second(struct client_figures *f, const struct client_trace *v, size_t n)
 {
+    /* one more second for the part after the last whole second, one for rounding */
     size_t n_second = (size_t)f->seconds + 2;
     double *tokens = calloc(n_second, sizeof *tokens);
     for (size_t i = 0; tokens && i < n; i++)
@@ -158,9 +172,10 @@ static bool busiest_second(struct client_figures *f, const struct client_trace *
 
 struct edge {
     int64_t us;
-    int by; /* +1 a request begins, -1 it ends */
+    int by; /* +1: a request begins, -1: a request ends */
 };
 
+/* Sort ends before beginnings at the same time, so that adjacent requests do not overlap. */
 static int by_time(const void *a, const void *b)
 {
     const struct edge *x = a, *y = b;
@@ -168,8 +183,8 @@ static int by_time(const void *a, const void *b)
     return x->by - y->by;
 }
 
-/* Count the most concurrent requests. Each is in flight in [submission, last token), so one that
- * ends when another begins does not overlap it. */
+/* Find the maximum number of concurrent requests. A request is in flight in [submission, last
+ * token). It does not overlap a request that begins at its end. */
 static bool busiest_moment(struct client_figures *f, const struct client_trace *v, size_t n)
 {
     struct edge *edge = malloc((2 * n + 1) * sizeof *edge);
@@ -190,11 +205,14 @@ static bool busiest_moment(struct client_figures *f, const struct client_trace *
     return true;
 }
 
+/* A run shorter than a second has fewer tokens in its busiest second than its rate per second. The
+ * figure would be misleading, so it is NAN. */
 double client_figures_peak_rate(const struct client_figures *f)
 {
     return f->most_tokens_per_s < f->output_rate ? NAN : f->most_tokens_per_s;
 }
 
+/* Failed requests are in no rate. */
 static void count_rates(struct client_figures *f)
 {
     double s = f->seconds;
@@ -225,6 +243,7 @@ void client_figures_close(struct client_figures *f)
     for (int k = 0; k < N_LATENCY; k++) vec_deinit(&f->ms[k]);
 }
 
+/* samples_sd divides by n - 1. vLLM uses numpy's std, which divides by n. */
 double latency_sd(const struct samples *ms)
 {
     double n = (double)ms->n;
@@ -239,6 +258,7 @@ double goodput_share(const struct client_figures *f)
 
 /* ---- JSON ---- */
 
+/* The names of members are those of vLLM: mean_ttft_ms, p99_ttft_ms. */
 static void put_latency(struct buf *b, const struct samples *ms, const char *name,
                         const struct samples *percent)
 {
@@ -255,6 +275,7 @@ static void put_latency(struct buf *b, const struct samples *ms, const char *nam
     }
 }
 
+/* The first members are those of vLLM; the names without a model in vLLM follow. */
 void client_figures_json(const struct client_figures *f, const struct samples *percent,
                          struct buf *b)
 {
@@ -264,12 +285,14 @@ void client_figures_json(const struct client_figures *f, const struct samples *p
     json_member_int(b, "total_input_tokens", f->n_input);
     json_member_int(b, "total_output_tokens", f->n_output);
     json_member_real(b, "request_throughput", f->request_rate);
-    json_member_real(b, "request_goodput", f->has_slo ? f->good_rate : NAN); /* none: null */
+    /* null if no objective is given */
+    json_member_real(b, "request_goodput", f->has_slo ? f->good_rate : NAN);
     json_member_real(b, "output_throughput", f->output_rate);
     json_member_real(b, "total_token_throughput", f->total_rate);
-    json_member_real(b, "max_output_tokens_per_s", client_figures_peak_rate(f)); /* none: null */
+    /* null if the run is too short */
+    json_member_real(b, "max_output_tokens_per_s", client_figures_peak_rate(f));
     json_member_int(b, "max_concurrent_requests", f->most_under_way);
-    json_member_real(b, "request_rate_offered", f->offered_rate); /* infinite: null */
+    json_member_real(b, "request_rate_offered", f->offered_rate); /* null if infinite */
     json_member_real(b, "requests_per_minute", 60 * f->request_rate);
     json_member_real(b, "goodput_share", goodput_share(f));
     for (int k = 0; k < N_LATENCY; k++) put_latency(b, &f->ms[k], latency_kind[k].name, percent);
@@ -277,6 +300,8 @@ void client_figures_json(const struct client_figures *f, const struct samples *p
 
 /* ---- JSON of each request ---- */
 
+/* Each function appends one value of a request.
+ * Times are in seconds, as in vLLM's detailed result. */
 typedef void put_fn(struct buf *b, const struct client_trace *s);
 
 static void put_s(struct buf *b, int64_t us)
@@ -294,6 +319,7 @@ static void put_output(struct buf *b, const struct client_trace *s)
     buf_addf(b, "%d", s->error ? 0 : s->n_token);
 }
 
+/* A request without a token has 0, so that all lists have one item per request. */
 static void put_ttft(struct buf *b, const struct client_trace *s)
 {
     put_s(b, s->n_time ? s->token_us[0] - s->submit_us : 0);
@@ -330,10 +356,12 @@ static void put_error(struct buf *b, const struct client_trace *s)
     json_put_text(b, text, strlen(text));
 }
 
+/* Append one list per quantity, each with one item per request:
+ *    ,"input_lens":[32,...],"ttfts":[0.012,...],"itls":[[0.003,...],...] */
 void client_trace_json(const struct client_trace *v, size_t n, struct buf *b)
 {
     static const struct {
-        const char *key;
+        const char *key; /* static */
         put_fn *put;
     } list[] = {{"input_lens", put_input},  {"output_lens", put_output}, {"ttfts", put_ttft},
                 {"itls", put_itls},         {"latencies", put_e2el},     {"start_times", put_start},

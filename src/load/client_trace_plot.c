@@ -1,5 +1,6 @@
-/* client_trace_plot.c - curves of what clients saw, and a page of them; see client_trace.h. Means over time use spans of
- * equal length, as many as a picture can show; the mean of a span is drawn at its end. */
+/* client_trace_plot.c - plot clients' records as curves on a page; see client_trace.h. Means over
+ * time use spans of equal length, at most as many as a picture can show. The mean of a span is
+ * drawn at the span's end. */
 #include "plot.h"
 #include "client_trace.h"
 
@@ -7,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* N_POINT: points of a curve, about two per pixel column of a plot.
+ * N_SPAN: spans of a curve over time. */
 enum { N_POINT = 300, N_SPAN = 60, N_CURVE_MAX = 4 };
 
 /* The points of one plot. */
@@ -33,6 +36,7 @@ static void sketch_point(struct sketch *k, double x, double y)
     k->curve[i].n++;
 }
 
+/* Append the plot and reset the sketch for the next plot. A plot without points is omitted. */
 static void sketch_end(struct buf *b, struct sketch *k, struct plot p)
 {
     size_t n = 0;
@@ -45,6 +49,8 @@ static void sketch_end(struct buf *b, struct sketch *k, struct plot p)
 
 /* ---- distributions ---- */
 
+/* Plot percentiles 0 to 100 on the y axis, so a curve further left is better. The logarithm needs a
+ * positive x, hence the minimum of 0.01 ms. */
 static void put_distributions(struct buf *b, struct sketch *k, const struct client_figures *f)
 {
     static const enum latency list[] = {TTFT, TPOT, ITL, E2EL};
@@ -67,18 +73,21 @@ static void put_distributions(struct buf *b, struct sketch *k, const struct clie
 
 /* ---- over time ---- */
 
+/* Equal spans of a run. They begin at the first submission. */
 struct span {
     int64_t begin_us;
     double us; /* length of a span */
     int n;     /* number of spans */
 };
 
+/* n is 0 for a run without time. All plots over time are then omitted. */
 static struct span spans(const struct client_figures *f)
 {
     return (struct span){
         .begin_us = f->begin_us, .us = f->seconds * 1e6 / N_SPAN, .n = f->seconds > 0 ? N_SPAN : 0};
 }
 
+/* Return the index of the span with time us, clamped to [0, n). */
 static int span_of(const struct span *s, int64_t us)
 {
     double at = (double)(us - s->begin_us) / s->us;
@@ -95,11 +104,12 @@ struct by_span {
     struct samples in[N_SPAN];
 };
 
+/* Plot three percentiles of each span with a value. Free the values. */
 static void put_percentiles(struct buf *b, struct sketch *k, const struct span *s,
                             struct by_span *v, struct plot p)
 {
     static const struct {
-        const char *name;
+        const char *name; /* static */
         double percent;
     } line[] = {{"median", 50}, {"p90", 90}, {"p99", 99}};
     for (int i = 0; i < s->n; i++) samples_sort(&v->in[i]);
@@ -113,6 +123,7 @@ static void put_percentiles(struct buf *b, struct sketch *k, const struct span *
     for (int i = 0; i < N_SPAN; i++) vec_deinit(&v->in[i]);
 }
 
+/* A failed push only omits a point. A page without it is better than no page. */
 static void put_first_tokens(struct buf *b, struct sketch *k, const struct span *s,
                              const struct client_trace *v, size_t n)
 {
@@ -141,6 +152,7 @@ static void put_gaps(struct buf *b, struct sketch *k, const struct span *s,
                                   .y_title = "milliseconds"});
 }
 
+/* An event with several tokens counts them all, like busiest_second. */
 static void put_tokens(struct buf *b, struct sketch *k, const struct span *s,
                        const struct client_trace *v, size_t n)
 {
@@ -156,7 +168,8 @@ static void put_tokens(struct buf *b, struct sketch *k, const struct span *s,
 }
 
 /* Append the mean number of requests in flight, and of requests waiting at their client, in each
- * span. */
+ * span. Each request adds its overlap with each span. The sum divided by the span's length is the
+ * mean number of requests. */
 static void put_under_way(struct buf *b, struct sketch *k, const struct span *s,
                           const struct client_trace *v, size_t n)
 {
@@ -179,6 +192,7 @@ static void put_under_way(struct buf *b, struct sketch *k, const struct span *s,
                (struct plot){.title = "Requests", .x_title = "seconds", .y_title = "requests"});
 }
 
+/* A sketch is large, so it is on the heap. */
 void client_plots(struct buf *b, const struct client_trace *v, size_t n,
                   const struct client_figures *f)
 {
@@ -200,6 +214,7 @@ void client_plots(struct buf *b, const struct client_trace *v, size_t n,
 
 /* ---- the server ---- */
 
+/* Return one quantity of a sample, in the unit of its plot. */
 typedef double load_fn(const struct load_sample *s);
 
 static double running(const struct load_sample *s)
@@ -222,6 +237,7 @@ static double memory(const struct load_sample *s)
     return (double)s->memory / 1048576;
 }
 
+/* Draw every step-th sample, so that a long run fits into N_POINT points. */
 static void put_load(struct sketch *k, const char *name, load_fn *value,
                      const struct load_sample *v, size_t n)
 {

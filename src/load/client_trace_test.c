@@ -1,5 +1,5 @@
-/* Goal: figures agree with those computed by hand. Method: three handwritten requests, one of which
- * failed. */
+/* Goal: figures equal figures computed by hand.
+ * Method: use three handwritten requests. One of them failed. */
 #include "client_trace.h"
 #include "../../tests/unit.h"
 
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Two overlapping requests: the second waits 30 ms at its client, and its last two tokens arrive
+/* Two overlapping requests. The second waits 30 ms at its client, and its last two tokens arrive
  * together. */
 static int64_t first_times[] = {200000, 300000, 450000}, second_times[] = {1300000, 1400000};
 static const struct client_trace three[] = {
@@ -52,7 +52,8 @@ TEST(client_figures_match_those_by_hand)
     EXPECT(near(f.output_rate, 9 / 1.3) && near(f.total_rate, 39 / 1.3));
     EXPECT(near(f.offered_rate, 2 / 0.27) && near(goodput_share(&f), 1.0 / 3));
     EXPECT_INT(f.most_under_way, 2);
-    EXPECT(near(f.most_tokens_per_s, 3)); /* from 0.1 on: 0.2 0.3 0.45, then 1.3 1.4 */
+    /* tokens are at 0.2 0.3 0.45 in the second from 0.1 on, then at 1.3 1.4 */
+    EXPECT(near(f.most_tokens_per_s, 3));
     static const double mean[N_LATENCY] = {
         [TTFT] = (100 + 900) / 2.0,       [TPOT] = (125 + 50) / 2.0,
         [ITL] = (100 + 150 + 100) / 3.0,  [E2EL] = (350 + 1000) / 2.0,

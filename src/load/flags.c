@@ -1,4 +1,8 @@
-/* flags.c - flags with vLLM's names that several measurements share; see flags.h. */
+/* flags.c - flags that several measurements share, with vLLM's names; see flags.h.
+ *
+ * Each group of flags is a global struct and a list of options. A command includes the lists that
+ * it needs (OPTIONS_OF), and reads the structs after the command line was read. A 0 means "not
+ * set", because commands have different defaults. */
 #include "flags.h"
 
 #include "base/json.h"
@@ -6,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- when ---- */
+/* ---- arrivals ---- */
 
 struct arrival_flags arrival_flags = {.rate = INFINITY, .burstiness = 1};
 
@@ -34,11 +38,14 @@ const struct option arrival_options[] = {
     OPTIONS_END,
 };
 
+/* Return true if arrivals have a finite rate or a ramp. Otherwise a trace's own times hold, or all
+ * requests arrive at once. */
 bool has_arrivals(void)
 {
     return arrival_flags.ramp || (arrival_flags.rate > 0 && isfinite(arrival_flags.rate));
 }
 
+/* A ramp replaces the rate: rate is the rate at the beginning, rate_end that at the end. */
 static int read_ramp(struct traffic_arrivals *a, struct err *e)
 {
     const struct arrival_flags *f = &arrival_flags;
@@ -53,6 +60,7 @@ static int read_ramp(struct traffic_arrivals *a, struct err *e)
     return 0;
 }
 
+/* Without a ramp both rates are equal. A rate of 0 is not set, and means infinite. */
 int arrivals_read(struct traffic_arrivals *a, struct err *e)
 {
     double rate = arrival_flags.rate > 0 ? arrival_flags.rate : INFINITY;
@@ -60,6 +68,7 @@ int arrivals_read(struct traffic_arrivals *a, struct err *e)
     return arrival_flags.ramp ? read_ramp(a, e) : 0;
 }
 
+/* Append the settings under vLLM's names and in its forms: "inf" is a text, no limit is null. */
 void arrivals_json(struct buf *b)
 {
     const struct arrival_flags *f = &arrival_flags;
@@ -78,13 +87,14 @@ void arrivals_json(struct buf *b)
     json_member_real(b, "ramp_up_end_rps", f->ramp_to);
 }
 
-/* ---- what ---- */
+/* ---- contents ---- */
 
 struct dataset_flags dataset_flags;
 struct length_flags length_flags;
 struct choice_flags choice_flags = {.n = 1};
 struct random_flags random_flags = {.input_len = 1024, .output_len = 128};
 
+/* options of the number and the source of requests */
 const struct option dataset_options[] = {
     INT_OPTION("num-prompts", "N", &dataset_flags.n_prompt, 1, 1 << 24,
                "number of requests (default 1000, throughput 128; at most those of a trace)"),
@@ -94,6 +104,7 @@ const struct option dataset_options[] = {
     OPTIONS_END,
 };
 
+/* lengths for offline measurements; 0: the default of the command */
 const struct option length_options[] = {
     INT_OPTION(
         "input-len", "N", &length_flags.input_len, 1, 1 << 24,
@@ -110,6 +121,7 @@ const struct option choice_options[] = {
     OPTIONS_END,
 };
 
+/* lengths of random prompts, under the names of vllm bench serve */
 const struct option random_options[] = {
     INT_OPTION("random-input-len", "N", &random_flags.input_len, 1, 1 << 20,
                "tokens of a random prompt (default 1024)"),
@@ -122,10 +134,11 @@ const struct option random_options[] = {
     OPTIONS_END,
 };
 
-/* ---- how they are judged ---- */
+/* ---- objectives and figures ---- */
 
 struct figure_flags figure_flags;
 
+/* Validate a list of percentiles in [0, 100]. */
 static int percentiles_form(const char *text, struct err *e)
 {
     return reals_form(text, 0, 100, e);
@@ -145,6 +158,7 @@ const struct option figure_options[] = {
     OPTIONS_END,
 };
 
+/* fallback: percentiles if the option is not set; they differ between commands. */
 int figures_read(struct slo *slo, struct samples *percent, const char *fallback, struct err *e)
 {
     const char *text = figure_flags.percentiles ? figure_flags.percentiles : fallback;

@@ -1,6 +1,6 @@
-/* flags.h - private to load: flags that several measurements share, under vLLM's names: arrivals,
- * contents and objectives of requests. Each flag is declared once; a command's table includes the
- * groups that it supports. */
+/* flags.h - private to load: flags that several measurements share, with vLLM's names. They define
+ * arrivals, contents and objectives of requests. Each flag is declared once. A command's table
+ * includes the groups that it supports. */
 #ifndef QUOTH_LOAD_FLAGS_H
 #define QUOTH_LOAD_FLAGS_H
 
@@ -9,13 +9,14 @@
 /* --request-rate, --burstiness, --ramp-up-..., --max-concurrency, --goodput-share */
 extern const struct option arrival_options[];
 extern struct arrival_flags {
-    double rate; /* requests per second; infinite, or 0: not given */
+    double rate; /* requests per second; infinite or 0: no rate is given */
     double burstiness, ramp_from, ramp_to;
-    const char *ramp; /* NULL: none */
+    const char *ramp; /* --ramp-up-strategy, borrowed from the arguments; NULL: no ramp */
     int64_t max_concurrency;
-    double good_share; /* required share of requests within the objectives; 0: none */
+    double good_share; /* required share of requests within the objectives; 0: no requirement */
 } arrival_flags;
-bool has_arrivals(void); /* a rate or a ramp is given */
+bool has_arrivals(void); /* return true if a rate or a ramp is given */
+/* Set *a by the flags. ERR_ARG for a ramp without its rates, or with --request-rate. */
 int arrivals_read(struct traffic_arrivals *a, struct err *e);
 /* Append the flags as members of a JSON object, each after a comma. */
 void arrivals_json(struct buf *b);
@@ -23,14 +24,14 @@ void arrivals_json(struct buf *b);
 /* --num-prompts, --dataset-path */
 extern const struct option dataset_options[];
 extern struct dataset_flags {
-    int64_t n_prompt; /* 0: not given */
-    const char *path; /* NULL: none       */
+    int64_t n_prompt; /* --num-prompts; 0: not given */
+    const char *path; /* --dataset-path, borrowed from the arguments; NULL: not given */
 } dataset_flags;
 
 /* --input-len, --output-len */
 extern const struct option length_options[];
 extern struct length_flags {
-    int64_t input_len, output_len; /* 0: not given */
+    int64_t input_len, output_len; /* --input-len, --output-len; 0: not given */
 } length_flags;
 
 /* --n, --use-beam-search */
@@ -51,12 +52,13 @@ extern struct random_flags {
 extern const struct option figure_options[];
 extern struct figure_flags {
     int64_t seed;
-    const char *percentiles; /* NULL: not given          */
+    const char
+        *percentiles; /* --metric-percentiles, borrowed from the arguments; NULL: not given */
     double peak_tflops, peak_gbs;
     struct text_list goodput; /* each command declares --goodput in its own form */
 } figure_flags;
-/* Parse objectives and percentiles (`fallback`: the default percentiles). *percent is appended to,
- * owned by the caller. */
+/* Parse objectives and percentiles (`fallback`: the default percentiles). Append to *percent, which
+ * the caller owns. ERR_ARG for a wrong form or a number outside [0, 100], ERR_MEMORY. */
 int figures_read(struct slo *slo, struct samples *percent, const char *fallback, struct err *e);
 
 #endif

@@ -1,5 +1,9 @@
 /* latency.c - quoth bench latency: end-to-end time of one batch of requests, as vllm bench latency
- * measures it. */
+ * measures it.
+ *
+ * All requests of an iteration arrive at once. An iteration's latency is the time from the first
+ * arrival to the last token. The prefix cache is off, because the same prompts are used in every
+ * iteration and would be found in it. */
 #include "trial.h"
 
 #include <stdlib.h>
@@ -19,6 +23,7 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* Return the length of prompts. The default is vLLM's. */
 static int input_len(void)
 {
     return length_flags.input_len ? (int)length_flags.input_len : 32;
@@ -29,6 +34,7 @@ static int output_len(void)
     return length_flags.output_len ? (int)length_flags.output_len : 128;
 }
 
+/* Run the batch n_warmup + n_iter times. Only the last n_iter runs are recorded. */
 static int iterate(struct trial *b, struct samples *seconds, struct err *e)
 {
     int rc = 0;
@@ -41,6 +47,8 @@ static int iterate(struct trial *b, struct samples *seconds, struct err *e)
     return rc;
 }
 
+/* Append the figures to the JSON and the text. The list of latencies precedes the sort, so it has
+ * the order of the runs. */
 static void put_latencies(struct trial *b, struct samples *s)
 {
     static const int percent[] = {10, 25, 50, 75, 90, 99};
@@ -60,6 +68,8 @@ static void put_latencies(struct trial *b, struct samples *s)
     buf_add_text(&b->json, "}");
 }
 
+/* Run all iterations and report.
+ * The jobs come first, because trial_open sizes the KV cache for them. */
 static int measure(struct trial *b, const char *model, struct err *e)
 {
     struct samples seconds = {0};
@@ -86,9 +96,9 @@ const struct command command_bench_latency = {
     .summary = "latency of a batch of requests",
     .usage = "[MODEL] [OPTIONS]",
     .detail =
-        "Options and JSON keys as those of vllm bench latency (avg_latency, std_latency, "
-        "latencies, "
-        "percentiles); the other figures are of the last run. The prefix cache is off, as there.",
+        "Options and JSON keys are those of vllm bench latency (avg_latency, std_latency, "
+        "latencies, percentiles). The other figures are of the last run. The prefix cache is off, "
+        "as in vllm.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

@@ -1,12 +1,13 @@
-/* plot.c - curves as SVG, and pages around them; see plot.h. A frame with ticks, a line for each curve,
- * its name next to it in its colour. Colours and grays suit a light page; the background is white, so
- * that they are legible on any page. */
+/* plot.c - curves as SVG, and pages with plots; see plot.h. A plot is a frame with ticks and a line
+ * for each curve. The curve's name is next to the line, in the same colour. The background is
+ * white, so that plots are legible on any page. */
 #include "plot.h"
 
 #include "base/os.h"
 
 #include <math.h>
 
+/* Sizes in pixels. RIGHT is wide, because names of curves are there. */
 enum { WIDTH = 760, HEIGHT = 420, LEFT = 70, RIGHT = 150, TOP = 40, BOTTOM = 50 };
 
 static const char *const colour[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
@@ -14,11 +15,12 @@ static const char *const colour[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
 enum { N_COLOUR = sizeof colour / sizeof colour[0] };
 
 struct frame {
-    const struct plot *p;
-    double x0, x1; /* range of the axis; its logarithms if log_x */
+    const struct plot *p; /* borrowed */
+    double x0, x1;        /* range of the x axis; its logarithms if log_x */
     double y1;
 };
 
+/* Return the pixel column of x. */
 static double x_of(const struct frame *f, double x)
 {
     double v = f->p->log_x ? log10(x) : x;
@@ -30,8 +32,8 @@ static double y_of(const struct frame *f, double y)
     return HEIGHT - BOTTOM - y / f->y1 * (HEIGHT - TOP - BOTTOM);
 }
 
-/* Return a number above y, divisible into five round ticks, but not so large that curves are
- * flat. */
+/* Return a number above y that five round ticks divide.
+ * It is small enough that curves are not flat. */
 static double round_above(double y)
 {
     static const double step[] = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10};
@@ -42,6 +44,8 @@ static double round_above(double y)
     return step[i] * power;
 }
 
+/* Set the ranges of both axes. y begins at 0. An empty or constant x range is widened to 1, because
+ * x_of divides by its length. */
 static void find_range(struct frame *f)
 {
     double y_max = 0;
@@ -57,6 +61,7 @@ static void find_range(struct frame *f)
     if (!(f->x1 > f->x0)) f->x0 -= 0.5, f->x1 += 0.5;
 }
 
+/* A tick outside the frame is omitted. The tolerance of half a pixel is for rounding. */
 static void put_tick_x(struct buf *b, const struct frame *f, double x)
 {
     double at = x_of(f, x);
@@ -66,6 +71,8 @@ static void put_tick_x(struct buf *b, const struct frame *f, double x)
              HEIGHT - BOTTOM + 16, x);
 }
 
+/* y has five equal ticks, which round_above makes round numbers. x has ticks at round numbers
+ * inside the range. */
 static void put_axes(struct buf *b, const struct frame *f)
 {
     const struct plot *p = f->p;
@@ -75,6 +82,7 @@ static void put_axes(struct buf *b, const struct frame *f)
         buf_addf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", LEFT - 6, at + 4,
                  y);
     }
+    /* a logarithmic axis has ticks at 1, 2 and 5 times powers of ten (k = 1, 2, 5) */
     for (int i = (int)floor(f->x0) - 1; p->log_x && i <= f->x1; i++)
         for (int k = 1; k <= 5; k += k == 1 ? 1 : 3) put_tick_x(b, f, k * pow(10, i));
     double step = pow(10, floor(log10(f->x1 - f->x0)));
@@ -90,6 +98,8 @@ static void put_axes(struct buf *b, const struct frame *f)
     buf_addf(b, "<text x=\"%d\" y=\"22\" font-size=\"15\">%s</text>\n", LEFT, p->title);
 }
 
+/* Points closer than 2 pixels to the last drawn point are omitted, except the first and the last.
+ * This keeps pages small. */
 static void put_curve(struct buf *b, const struct frame *f, size_t i)
 {
     const struct plot_curve *c = &f->p->curve[i];
@@ -139,6 +149,8 @@ int plot_write(const char *path, const struct plot *p, struct err *e)
 
 /* ---- pages ---- */
 
+/* Append text as HTML. Titles contain names of models and servers, which may contain any
+ * characters. */
 static void put_escaped(struct buf *b, const char *text)
 {
     for (const char *c = text; *c; c++) {

@@ -1,5 +1,5 @@
-/* plot.h - private to load: curves as SVG pictures, alone or in an HTML page, without external
- * files. */
+/* plot.h - private to load:
+ * curves as SVG pictures, alone or in an HTML page, without external files. */
 #ifndef QUOTH_LOAD_PLOT_H
 #define QUOTH_LOAD_PLOT_H
 
@@ -10,26 +10,29 @@
 #include <stddef.h>
 
 struct plot_curve {
-    const char *name;
+    const char *name;    /* borrowed, like x and y */
     const double *x, *y; /* borrowed [n], x ascending */
     size_t n;
 };
 
 struct plot {
-    const char *title, *x_title, *y_title;
-    bool log_x;   /* requires x > 0           */
+    const char *title, *x_title, *y_title; /* borrowed */
+    bool log_x;                            /* logarithmic x axis; requires x > 0 */
     double y_max; /* upper end of the axis, which begins at 0; 0: a round number above all values */
     const struct plot_curve *curve; /* borrowed [n_curve]; at most 8 have different colours */
     size_t n_curve;
 };
 
-void plot_put(struct buf *b, const struct plot *p); /* appends an <svg> element */
+void plot_put(struct buf *b, const struct plot *p); /* append an <svg> element */
+/* Write the picture to a file. ERR_IO if it cannot be written, ERR_ARG if the path is too long,
+ * ERR_MEMORY. */
 int plot_write(const char *path, const struct plot *p, struct err *e);
 
-/* Begin an HTML page: a heading, a table as preformatted text, then everything that is appended to
- * `b`. */
+/* Begin an HTML page: a heading, a table as preformatted text,
+ * then all text that is appended to `b`. */
 void page_begin(struct buf *b, const char *title, const char *table);
-/* Write the page to a file and free b. ERR_MEMORY if an append failed. */
+/* Write the page to a file and free b. ERR_MEMORY if an append failed, ERR_IO, ERR_ARG if the path
+ * is too long. */
 int page_end(struct buf *b, const char *path, struct err *e);
 
 #endif

@@ -1,8 +1,9 @@
-/* replay.c - quoth bench replay: a trace of real requests, at their original times, through the real
- * engine in real time. Options and JSON keys are those of vllm bench serve, which measures a server.
+/* replay.c - quoth bench replay: sends a trace of real requests through the real engine at their
+ * original times. Options and JSON keys are those of vllm bench serve, which measures a server.
  *
- * Exits with 1 if fewer than --goodput-share of the requests meet the objectives of --goodput, or if
- * memory grew by more than --memory-growth-max: for scripts and long tests. */
+ * The command exits with 1 in two cases, for scripts and long tests: fewer than --goodput-share of
+ * the requests meet the objectives of --goodput, or memory grew by more than
+ * --memory-growth-max. */
 #include "trial.h"
 
 #include "base/json.h"
@@ -17,10 +18,10 @@ static const struct option options[] = {
     REAL_OPTION("rate-scale", "X", &rate_scale, 1e-6, 1e6,
                 "factor by which the trace is accelerated (default 1)"),
     REAL_OPTION("length-scale", "X", &length, 1e-6, 1e3,
-                "prompts and answers X times as long (1; prompts with block ids stay)"),
+                "factor of the lengths; prompts with block ids keep theirs (default 1)"),
     REAL_OPTION("memory-growth-max", "MIB", &growth_mib, 0, 1e9,
-                "exit 1 if memory other than KV pages grows by more in the last three quarters of "
-                "the run (default 0: never)"),
+                "exit 1 if memory except KV pages grows by more in the last 3/4 of the run "
+                "(default 0: never)"),
     FLAG_OPTION("save-detailed", &detail, "add each request's lengths and times to the JSON"),
     OPTIONS_OF(cache_options),
     OPTIONS_OF(arrival_options),
@@ -29,14 +30,18 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
-/* ---- what is sent ---- */
+/* ---- requests ---- */
 
+/* Return a length times --length-scale, at least 1 and at most 2^20. */
 static int scaled(int n)
 {
     double x = n * length;
     return x < 1 ? 1 : x > 1 << 20 ? 1 << 20 : (int)x;
 }
 
+/* Make the jobs of a trace or of random lengths. A trace keeps its times unless a rate is given.
+ * --rate-scale applies last, so it accelerates both. Prompts with block ids keep their lengths,
+ * because the ids determine their tokens. */
 static int make_jobs(struct traffic *t, struct err *e)
 {
     struct traffic_arrivals a;
@@ -61,6 +66,7 @@ static int make_jobs(struct traffic *t, struct err *e)
 
 /* ---- results ---- */
 
+/* Append the results of the two checks. Return true if both are met. A limit of 0 is always met. */
 static bool verdict(struct trial *b)
 {
     double part = goodput_share(&b->figures.client);
@@ -75,6 +81,8 @@ static bool verdict(struct trial *b)
     return good && flat;
 }
 
+/* Memory is compared with its value at a quarter of the run. The pages are touched before the run,
+ * so that their first use does not count as growth. */
 static int measure(struct trial *b, const char *model, struct err *e)
 {
     int rc = make_jobs(&b->t, e);
@@ -98,13 +106,12 @@ const struct command command_bench_replay = {
     .name = "bench replay",
     .summary = "replay real requests at their recorded times",
     .usage = "[MODEL] --dataset-path TRACE [OPTIONS]",
-    .detail = "A trace is Azure's csv (TIMESTAMP,ContextTokens,GeneratedTokens), vidur's csv "
-              "(num_prefill_tokens,"
-              "num_decode_tokens) or Mooncake's jsonl, whose hash_ids make equal prefixes equal "
-              "tokens. JSON keys "
-              "as those of vllm bench serve, and mfu, bandwidth_share, cpu_share, watts, "
-              "host_share, memory, and "
-              "the engine's statistics.",
+    .detail =
+        "A trace is Azure's csv (TIMESTAMP,ContextTokens,GeneratedTokens), vidur's csv "
+        "(num_prefill_tokens,num_decode_tokens) or Mooncake's jsonl. Prompts of a Mooncake trace "
+        "with equal hash_ids at the beginning have equal tokens there. The JSON has the keys "
+        "of vllm bench serve. It also has mfu, bandwidth_share, cpu_share, watts, host_share, "
+        "memory and the engine's statistics.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

@@ -1,5 +1,5 @@
-/* schedule.c - quoth bench schedule: effects of the scheduling policies on a trace of real requests, on
- * a virtual clock (simulate.h). Three questions, one table each:
+/* schedule.c - quoth bench schedule: effects of the scheduling policies on a trace of real
+ * requests. The clock is virtual (simulate.h). It prints one of three tables:
  *
  *   (default)   latency under every policy, at some loads
  *   --pools     prefix cache hits by the number of pages
@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Options. The cost model's defaults were measured (see command.detail): step and row in
+ * milliseconds, kv and pair in microseconds. */
 static const char *policies, *loads = "0.9,1.2", *pools, *out_path;
 static int64_t n_slice, n_request = 2000, n_seq = 32, n_row = 512, n_page = 8192, starvation_s;
 static double step_ms = 30, row_ms = 2, kv_us = 1.7, pair_us = 0.85, multiple = 2;
@@ -20,6 +22,7 @@ static bool flood, as_json;
 enum { PAGE_ROWS = 16, N_POLICY_MAX = 16, N_POOL_MAX = 32 };
 static const double LOAD_MIN = 1e-6;
 
+/* Return the allowed words of --policies: "all", then the engine's policies. NULL at the end. */
 static const char *policy_names(int i)
 {
     return i == 0 ? "all" : policy_name(i - 1);
@@ -30,6 +33,7 @@ static int loads_form(const char *text, struct err *e)
     return reals_form(text, LOAD_MIN, INFINITY, e);
 }
 
+/* Parse --pools. The arrays of a plot limit the number of sizes. */
 static int read_pools(struct ids *list, const char *text, struct err *e)
 {
     int rc = numbers_read(list, text, 1, 1 << 22, e);
@@ -59,8 +63,8 @@ static const struct option options[] = {
     INT_OPTION("num-gpu-blocks-override", "N", &n_page, 1, 1 << 22,
                "pages of 16 tokens (default 8192)"),
     INT_OPTION("starvation-s", "N", &starvation_s, 0, 1 << 30,
-               "a request that has waited this long runs first (default 0: a quarter of the time "
-               "of all requests)"),
+               "wait after which a request runs first (default 0: a quarter of the time of all "
+               "requests)"),
     INT_OPTION("time-slice-tokens", "N", &n_slice, 0, 1 << 30,
                "--scheduler round_robin: tokens of a turn (default 0: 128)"),
     REAL_OPTION("itl-multiple", "X", &multiple, 1, 1e6,
@@ -85,6 +89,8 @@ static const struct option options[] = {
 
 /* ---- the options as lists ---- */
 
+/* Return the simulation of the command line, without policy and load. The host memory has as many
+ * pages as the pool. */
 static struct sim_options base_options(void)
 {
     struct sim_cost cost = {.step = step_ms * 1e3,
@@ -113,20 +119,26 @@ static bool is_wanted(const char *name)
 
 /* ---- latency under every policy ---- */
 
+/* Figures of one latency over all requests. */
 struct figures {
     double mean, p50, p99, most; /* seconds */
 };
 
+/* Percentiles are measured values (nearest rank). */
 static struct figures figures_of(struct samples *s)
 {
-    struct figures f = {.mean = samples_mean(s), .p50 = samples_median(s)}; /* sorted now */
+    /* samples_median sorted s */
+    struct figures f = {.mean = samples_mean(s), .p50 = samples_median(s)};
     f.p99 = samples_nearest(s, 99);
     f.most = samples_nearest(s, 100);
     return f;
 }
 
+/* The three latencies of a row: time to first token, time to completion, longest wait without
+ * progress. */
 enum what { FIRST, DONE, WAIT };
 
+/* Replace *out by one latency of all requests, in seconds. */
 static int collect(struct samples *out, const struct sim_result *r, enum what w, struct err *e)
 {
     out->n = 0;
@@ -149,6 +161,7 @@ static void print_head(void)
            "p99", "mean", "p50", "p99", "wait, s", "tokens/s");
 }
 
+/* Infinite load has no number in JSON, so it is null. */
 static void print_row(const char *policy, double load, const struct figures f[3], double rate)
 {
     if (!as_json) {
@@ -167,13 +180,15 @@ static void print_row(const char *policy, double load, const struct figures f[3]
     fflush(stdout);
 }
 
-/* For the picture: the distribution of completion times at the last load. */
+/* The distribution of completion times at the last load, for the picture. */
 struct sketch {
     struct plot_curve curve[N_POLICY_MAX];
-    double *x[N_POLICY_MAX], *y; /* owned */
+    double *x[N_POLICY_MAX], *y; /* points of each policy, owned */
     size_t n;
 };
 
+/* Copy the sorted latencies as a curve.
+ * All policies have equally many requests, so they share y. */
 static int sketch_add(struct sketch *k, const char *name, const struct samples *done, struct err *e)
 {
     size_t n = done->n;
@@ -188,6 +203,8 @@ static int sketch_add(struct sketch *k, const char *name, const struct samples *
     return 0;
 }
 
+/* Write the picture if rc is 0, and free the sketch in any case. Return rc or the error of
+ * writing. */
 static int sketch_end(struct sketch *k, int rc, double load, struct err *e)
 {
     char title[80];
@@ -205,6 +222,7 @@ static int sketch_end(struct sketch *k, int rc, double load, struct err *e)
     return rc;
 }
 
+/* Simulate one policy and print its row. Only completion times are drawn. */
 static int one_row(const struct traffic *t, struct sim_options o, double load, struct sketch *k,
                    struct err *e)
 {
@@ -224,7 +242,7 @@ static int one_row(const struct traffic *t, struct sim_options o, double load, s
     return rc;
 }
 
-/* Print static batching of all jobs, for comparison with the engine. */
+/* Print the row of static batching of all jobs, for comparison with the engine. */
 static void padded_row(const struct traffic *t, const struct sim_options *o)
 {
     double n = 0, s = (double)sim_padded_us(t, o) * 1e-6;
@@ -235,15 +253,15 @@ static void padded_row(const struct traffic *t, const struct sim_options *o)
         printf("%-11s %5s | %29s | %29s | %8s | %9.1f\n", "padded", "inf", "", "", "", n / s);
 }
 
-/* Scale arrivals so that the last job arrives at until_us, when the engine would have completed all
- * of them at load 1. */
+/* Scale arrivals so that the last job arrives at until_us. At load 1 this is the time that the
+ * engine needs for all jobs. */
 static void scale(struct traffic *t, double until_us)
 {
     double last = (double)t->v[t->n - 1].arrival_us;
     if (last > 0) traffic_faster(t, last / until_us);
 }
 
-/* Print every policy at one load; infinite: all jobs at once. */
+/* Print every policy at one load. Infinite load: all jobs arrive at the beginning. */
 static int rows_of_load(struct traffic *t, struct sim_options o, double load, int64_t all_us,
                         struct sketch *k, struct err *e)
 {
@@ -257,6 +275,8 @@ static int rows_of_load(struct traffic *t, struct sim_options o, double load, in
     return rc;
 }
 
+/* The capacity is measured first, because loads are relative to it. The limit of starvation depends
+ * on it too. */
 static int latencies(struct traffic *t, struct err *e)
 {
     struct sim_options o = base_options();
@@ -282,6 +302,8 @@ static int latencies(struct traffic *t, struct err *e)
 
 /* ---- prefix cache hits by pool size ---- */
 
+/* A block of 512 tokens (BLOCK_TOKENS) is shrunk to one page of 16 tokens. So a pool of n pages has
+ * n blocks of the trace, and the simulation is 32 times faster. */
 static int hits(const struct traffic *t, struct err *e)
 {
     enum { SHRINK = BLOCK_TOKENS / PAGE_ROWS };
@@ -289,8 +311,9 @@ static int hits(const struct traffic *t, struct err *e)
     struct sim_options o = base_options();
     double x[N_POOL_MAX], y[N_POOL_MAX];
     size_t n = 0;
-    o.cost = (struct sim_cost){.step = 10000}; /* only pages matter */
+    o.cost = (struct sim_cost){.step = 10000}; /* the time is not important, only the pages */
     o.shrink = SHRINK;
+    /* large steps without a time limit: the order of requests then depends on the trace only */
     o.n_row = 1 << 14;
     o.itl_multiple = 1e6;
     int rc = read_pools(&list, pools, e);
@@ -320,6 +343,7 @@ static int hits(const struct traffic *t, struct err *e)
 
 /* ---- fairness ---- */
 
+/* Print how a policy protects one key from another key that floods the engine. */
 static int floods(const struct traffic *t, struct err *e)
 {
     struct sim_options o = base_options();
@@ -343,6 +367,7 @@ static int floods(const struct traffic *t, struct err *e)
     return rc;
 }
 
+/* The options select the table. --pools has precedence over --flood. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
@@ -359,24 +384,17 @@ const struct command command_bench_schedule = {
     .summary = "scheduling policies on a trace of real requests, on a virtual clock",
     .usage = "TRACE [OPTIONS]",
     .detail =
-        "The engine with all of its parts but the model: a step takes --step-ms, plus --row-ms for "
-        "each row, "
-        "plus --kv-us for each token that a sequence attends to, plus --pair-us for each pair of a "
-        "prompt's "
-        "row and a token before it. The defaults are those of a 1.2 B-parameter model in Q4_0 on "
-        "two "
-        "cores. TRACE is a file of arrivals as quoth bench replay reads them. Load 1 is defined by "
-        "the "
-        "engine: its last request arrives when it would be done with all of them if they were "
-        "there from the "
-        "beginning. At load inf, where throughput is to be seen, padded is static batching as it "
-        "was before batches "
-        "could be ragged: prompts padded to the longest, every sequence computed until the last is "
-        "done. With --pools a block of 512 tokens is a page, steps cost nothing, and the "
-        "prefix "
-        "cache's hits are counted. With --flood a quarter of the requests are of a key that sends "
-        "0.4 of what the "
-        "machine can do, the others of one that sends thrice of it; fair is the first key's mean "
+        "Run the engine with all of its parts except the model. A step takes --step-ms, plus "
+        "--row-ms for each row, plus --kv-us for each token that a sequence attends to, plus "
+        "--pair-us for each pair of a prompt's row and a token before it. The defaults are those "
+        "of a 1.2 B-parameter model in Q4_0 on two cores. TRACE is a file of arrivals in a format "
+        "of quoth bench replay. At load 1 the last request arrives at the time when the engine "
+        "would complete all requests if they arrived at once. At load inf, which shows the "
+        "throughput, padded is static batching before ragged batches: prompts are padded to the "
+        "longest, and every sequence is computed until the last is complete. With --pools a block "
+        "of 512 tokens is a page, steps cost nothing, and the prefix cache's hits are counted. "
+        "With --flood a quarter of the requests are of a key that sends 0.4 of the capacity. The "
+        "others are of a key that sends three times the capacity. fair is the first key's mean "
         "latency alone on a machine half as fast with half of the room.",
     .options = options,
     .n_arg_max = 1,

@@ -1,14 +1,16 @@
-/* serve.c - quoth bench serve: how a server with OpenAI's API answers requests over time. Options, table
- * and JSON keys are those of vllm bench serve.
+/* serve.c - quoth bench serve: measures a server with OpenAI's API over time. Options, table and
+ * JSON keys are those of vllm bench serve.
  *
- *   flags -> target_open, target_model -> prompts_make -> (until it is ready) -> (warm-up) -> served_run -> report
+ *   flags -> target_open, target_model -> prompts_make -> (until the server is ready)
+ *         -> (warm-up) -> served_run -> report
  *
- * Exits with 1 if no request was answered, or if fewer than --goodput-share of the requests meet the
- * objectives of --goodput: for scripts. */
+ * The command exits with 1 in two cases, for scripts: no request was answered, or fewer than
+ * --goodput-share of the requests meet the objectives of --goodput. */
 #include "served.h"
 
 #include "base/json.h"
 #include "base/os.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,6 +24,7 @@ static const char *percentile_metrics = "ttft,tpot,itl,e2el", *label, *result_di
 static struct text_list metadata;
 static bool as_json, save, append, detail, no_progress, server_metrics = true;
 
+/* Return the allowed names of --percentile-metrics; NULL at the end. */
 static const char *latency_names(int i)
 {
     return i < N_LATENCY ? latency_kind[i].name : NULL;
@@ -44,8 +47,7 @@ static const struct option options[] = {
                  "objectives: ttft:500, tpot:50, e2el:10000, e2el_per_token:50",
                  .form = objective_form),
     NAME_OPTION("percentile-metrics", "NAME,...", &percentile_metrics, latency_names,
-                "latencies in the table: ttft, tpot, itl, e2el, e2el_per_token, client_queue_time, "
-                "e2el_including_client_queue (default: the first four)",
+                "latencies in the table; a wrong name lists all (default ttft,tpot,itl,e2el)",
                 .many = true),
     FLAG_OPTION("server-metrics", &server_metrics,
                 "read the server's /metrics, once a second (default on; --no-server-metrics)"),
@@ -68,6 +70,8 @@ static const struct option options[] = {
 
 /* ---- the requested run ---- */
 
+/* Set in_table[k] for each name of --percentile-metrics. So the table has latencies in the order of
+ * latency_kind, not in that of the flag. */
 static int read_table(bool in_table[N_LATENCY], struct err *e)
 {
     for (const char *at = percentile_metrics; *at;) {
@@ -84,9 +88,10 @@ static int read_table(bool in_table[N_LATENCY], struct err *e)
     return 0;
 }
 
-/* ---- before it counts ---- */
+/* ---- before the measurement ---- */
 
-/* Send prompt 0, n times. error: the reason of the first failure, "" if there was none. */
+/* Send prompt 0 n times. Set `error` to the reason of the first failure,
+ * or to "" if no request failed. */
 static int try_first(struct target *t, const struct prompts *p, struct served_options o, size_t n,
                      struct err *why, struct err *e)
 {
@@ -101,6 +106,8 @@ static int try_first(struct target *t, const struct prompts *p, struct served_op
     return rc;
 }
 
+/* Send one request per second until one succeeds. ERR_IO with the reason of the last failure if
+ * --ready-check-timeout-sec is over. */
 static int wait_ready(struct target *t, const struct prompts *p, const struct served_options *o,
                       struct err *e)
 {
@@ -117,7 +124,7 @@ static int wait_ready(struct target *t, const struct prompts *p, const struct se
     }
 }
 
-/* Find the model's name. A server that is not ready yet may report its models later. */
+/* Find the model's name. A server that is not ready may report its models later. */
 static int find_model(struct target *t, struct err *e)
 {
     int64_t until = time_us() + 1000000 * ready_s;
@@ -128,6 +135,7 @@ static int find_model(struct target *t, struct err *e)
     }
 }
 
+/* A failed warm-up ends the command. Otherwise all requests of the measurement would fail too. */
 static int warm_up(struct target *t, const struct prompts *p, const struct served_options *o,
                    struct err *e)
 {
@@ -141,13 +149,14 @@ static int warm_up(struct target *t, const struct prompts *p, const struct serve
 
 /* ---- results ---- */
 
+/* Append the last part of a path, because names of models often contain a slash. */
 static void put_part(struct buf *b, const char *text)
 {
-    const char *last = strrchr(text, '/');
-    buf_add_text(b, last ? last + 1 : text);
+    buf_add_text(b, path_name(text));
 }
 
-/* vLLM's: label-rateqps[-concurrencyN]-model-date.json */
+/* Return the path of --result-filename, or vLLM's name
+ * (label-rateqps[-concurrencyN]-model-date.json). */
 static char *result_path(const struct served_report *r)
 {
     const struct arrival_flags *f = &arrival_flags;
@@ -169,6 +178,8 @@ static char *result_path(const struct served_report *r)
     return buf_detach(&b);
 }
 
+/* Write the JSON, or append it as another line (--append-result). The file is written as a whole,
+ * so a failure leaves the old file. */
 static int save_json(const struct served_report *r, const struct buf *json, struct err *e)
 {
     struct buf all = {0};
@@ -185,6 +196,7 @@ static int save_json(const struct served_report *r, const struct buf *json, stru
     return rc;
 }
 
+/* Both forms are composed in any case: the page needs the table, and the file the JSON. */
 static int print(struct served_report *r, struct err *e)
 {
     struct buf table = {0}, json = {0};
@@ -198,7 +210,7 @@ static int print(struct served_report *r, struct err *e)
     return rc;
 }
 
-/* Print warnings that readers of the figures need. */
+/* Print warnings about the figures. */
 static void warn(const struct served_report *r)
 {
     const struct prompts *p = r->prompts;
@@ -222,6 +234,7 @@ static void warn(const struct served_report *r)
                 n_shown++;
 }
 
+/* The date is that of the report, in local time, because vLLM's names of files use it. */
 static int report(struct served_report *r, struct err *e)
 {
     time_t t = (time_t)(time_wall_us() / 1000000);
@@ -235,6 +248,7 @@ static int report(struct served_report *r, struct err *e)
 
 /* ---- the command ---- */
 
+/* Validate all flags before the first request. A mistake then costs no time. */
 static int check_flags(struct served_report *r, struct traffic_arrivals *a, struct json **extra,
                        struct err *e)
 {
@@ -246,6 +260,7 @@ static int check_flags(struct served_report *r, struct traffic_arrivals *a, stru
     return rc;
 }
 
+/* Read the server's figures. They are NAN if it has no /metrics or reading fails. */
 static void read_view(struct target *t, double window_s, struct server_view *v)
 {
     struct err e;
@@ -253,8 +268,8 @@ static void read_view(struct target *t, double window_s, struct server_view *v)
     if (server_metrics) target_view(t, window_s, v, &e);
 }
 
-/* Read the server's figures after the run. The last answers may be sent before the step that made
- * them is counted. */
+/* Read the server's figures after the run. A server may send the last answers before it counts
+ * their step. */
 static void read_last_view(struct target *t, struct served_result *result, struct server_view *v)
 {
     for (int i = 0; i < 5; i++) {
@@ -265,6 +280,7 @@ static void read_last_view(struct target *t, struct served_result *result, struc
     }
 }
 
+/* The first view is read after the warm-up, so that the warm-up's work is not counted. */
 static int run_all(struct target *t, struct prompts *p, struct served_result *result,
                    struct served_report *r, struct served_options *o, struct err *e)
 {
@@ -277,6 +293,8 @@ static int run_all(struct target *t, struct prompts *p, struct served_result *re
     return report(r, e);
 }
 
+/* The result and the prompts live in this frame.
+ * r borrows them, so it is printed before they are closed. */
 static int measure(struct served_report *r, struct err *e)
 {
     struct target t = {0};
@@ -333,12 +351,12 @@ const struct command command_bench_serve = {
     .summary = "latencies and throughput of a server",
     .usage = "[--base-url URL] [OPTIONS]",
     .detail =
-        "Against any server with OpenAI's API. Options, table and JSON keys as those of vllm bench "
-        "serve; besides, the server's /metrics (prefix cache, pages, speculation, "
-        "FLOPs) and this machine's power. Prompts of random tokens are token ids where the "
-        "vocabulary's size is known (quoth's and llama.cpp's servers report it, --tokenizer "
-        "does), else words that are counted by --tokenizer or at the server's /tokenize. Sampling "
-        "parameters without a flag are not sent: the server's defaults hold.",
+        "Measure any server with OpenAI's API. Options, table and JSON keys are those of vllm "
+        "bench serve. The report also has the server's /metrics (prefix cache, pages, speculation, "
+        "FLOPs) and this machine's power. Random prompts are token ids if the vocabulary's size is "
+        "known: quoth's and llama.cpp's servers report it, and --tokenizer supplies it. Otherwise "
+        "they are words, counted by --tokenizer or at the server's /tokenize. Sampling parameters "
+        "without a flag are not sent, so the server's defaults apply.",
     .options = options,
     .n_arg_max = 0,
     .run = run,

@@ -1,9 +1,9 @@
-/* served_answer.c - one response of a measured server, as it arrives: which events are tokens, and their
- * times; see served.h.
+/* served_answer.c - parse one response of a measured server as it arrives; see served.h.
  *
- * A token is an event with a choice that has text or, for a completion, has none while the answer
- * continues (a special token). A chat's first event, which only has the role, and a last one with only
- * the finish reason are not tokens. The number of tokens is that of the usage, else the number of events. */
+ * A token is an event with a choice that has text. In a completion, an event without text before
+ * the end is also a token (a special token). A chat's first event, which has only the role, is not
+ * a token. A last event with only the finish reason is not a token. The number of tokens is the
+ * usage's, or the number of events if there is no usage. */
 #include "served.h"
 
 #include "base/json.h"
@@ -13,6 +13,7 @@
 
 enum { ERROR_MAX = 2000 };
 
+/* Return true for a text that is not empty, or a list or object with items, such as tool_calls. */
 static bool has_text(const struct json *j)
 {
     size_t n = 0;
@@ -20,6 +21,8 @@ static bool has_text(const struct json *j)
     return (text && n > 0) || json_count(j) > 0;
 }
 
+/* Return true if an event's choice is a token; see the head. Servers name the reasoning
+ * reasoning_content or reasoning. */
 static bool is_token(const struct json *choice, bool chat)
 {
     const struct json *delta = json_field(choice, "delta");
@@ -33,6 +36,8 @@ static bool is_token(const struct json *choice, bool chat)
     return has_text(text) || (json_kind(text) == JK_TEXT && continues);
 }
 
+/* Count the token. Only choice 0 has a text and times, because latencies are those of one
+ * sequence. */
 static void on_choice(struct served_answer *a, const struct json *choice)
 {
     bool chat = a->chat;
@@ -48,13 +53,14 @@ static void on_choice(struct served_answer *a, const struct json *choice)
     if (!vec_push(&a->token_us, a->now_us)) buf_add_text(&a->error, "no memory");
 }
 
-/* Return a count of the usage; `fallback` if it is missing or invalid. */
+/* Return a count of the usage, or `fallback` if it is missing or invalid. */
 static int64_t count_of(const struct json *usage, const char *name, int64_t fallback)
 {
     int64_t n = json_int(json_field(usage, name), -1);
     return n >= 0 && n <= INT32_MAX ? n : fallback;
 }
 
+/* A server may send a usage in each event. The last one counts. */
 static void on_usage(struct served_answer *a, const struct json *usage)
 {
     const struct json *detail = json_field(usage, "prompt_tokens_details");
@@ -63,6 +69,7 @@ static void on_usage(struct served_answer *a, const struct json *usage)
     a->n_cached = count_of(detail, "cached_tokens", a->n_cached);
 }
 
+/* The error is {"error":{"message":TEXT}} or {"error":TEXT}. */
 static void on_error(struct served_answer *a, const struct json *error)
 {
     const char *text = json_text(json_field(error, "message"), NULL);
@@ -70,6 +77,7 @@ static void on_error(struct served_answer *a, const struct json *error)
     buf_addf(&a->error, "%.500s", text ? text : "an error without a message");
 }
 
+/* Process the data of one event (sse_fn). Return false to abort the stream after an error. */
 static bool on_event(void *ctx, const char *data, size_t n)
 {
     struct served_answer *a = ctx;
@@ -99,6 +107,8 @@ void served_answer_init(struct served_answer *a, bool chat, bool keep_text)
         .chat = chat, .keep_text = keep_text, .n_input = -1, .n_output = -1, .n_cached = -1};
 }
 
+/* The body of another status than 200 is an error message, not a stream.
+ * It is kept up to ERROR_MAX bytes. */
 bool served_answer_feed(struct served_answer *a, int status, const char *data, size_t n,
                         int64_t now_us)
 {
@@ -108,13 +118,14 @@ bool served_answer_feed(struct served_answer *a, int status, const char *data, s
     return true;
 }
 
-/* ---- its end ---- */
+/* ---- the end of a response ---- */
 
-/* Set the reason why the request failed; false if it succeeded. */
+/* Set the reason of the request's failure. Return false if the request succeeded. */
 static bool why_failed(struct served_answer *a, const struct fetch_result *f, struct buf *why)
 {
     struct json *j = NULL;
     const char *text = a->error.data ? a->error.data : "";
+    /* the message in OpenAI's format is short; the whole body is a fallback */
     if (f->status && f->status != 200) {
         if (json_parse(&j, text, a->error.n, NULL, NULL) == 0) {
             const char *message = json_text(json_field(json_field(j, "error"), "message"), NULL);
@@ -133,6 +144,8 @@ static bool why_failed(struct served_answer *a, const struct fetch_result *f, st
     return why->n > 0;
 }
 
+/* Set the times of a request. With several choices, n_token is the number of events of choice 0,
+ * because the usage counts all choices. */
 static void record_times(struct served_answer *a, struct client_trace *s, int64_t now_us)
 {
     s->token_us = a->token_us.v;
@@ -152,7 +165,8 @@ void served_answer_end(struct served_answer *a, const struct fetch_result *f, in
     own->token_us = a->token_us.v;
     own->text = a->keep_text ? buf_detach(&a->text) : NULL;
     if (why_failed(a, f, &why)) {
-        utf8_show(why.data, why.n); /* replace control characters: server text goes to a terminal */
+        /* replace control characters, because the server's text is printed on a terminal */
+        utf8_show(why.data, why.n);
         own->error = buf_detach(&why);
         s->error = own->error ? own->error : "no memory";
     }

@@ -1,5 +1,12 @@
 /* served_body.c - a request's body, in OpenAI's format with the fields of vLLM's clients; see
- * served.h. */
+ * served.h.
+ *
+ * The order of members is fixed, so that equal options give equal bytes:
+ *
+ *   stream, model, stream_options, max_tokens, ignore_eos, sampling, --extra-body, prompt
+ *
+ * A member of --extra-body replaces the member of the same name that this file would write.
+ * Duplicate names would be an error in some servers. */
 #include "served.h"
 
 #include "base/json.h"
@@ -19,18 +26,22 @@ const struct option body_options[] = {
     OPTIONS_END,
 };
 
+/* Return the members of --extra-body,
+ * owned by the caller; *extra is NULL if the option is not set. */
 int body_extra(struct json **extra, struct err *e)
 {
     *extra = NULL;
     return extra_body ? json_parse(extra, extra_body, strlen(extra_body), NULL, e) : 0;
 }
 
+/* Append the sampling options of the command line that --extra-body does not replace. */
 void body_sampling(struct buf *b, const struct json *extra)
 {
     sampling_put(b, extra);
     if (logprobs >= 0 && !json_field(extra, "logprobs")) json_member_int(b, "logprobs", logprobs);
 }
 
+/* Append a prompt as token ids: [1,15043,...]. */
 static void put_ids(struct buf *b, const struct ids *ids)
 {
     buf_add_char(b, '[');
@@ -38,6 +49,8 @@ static void put_ids(struct buf *b, const struct ids *ids)
     buf_add_char(b, ']');
 }
 
+/* Append the prompt of job i: a chat of one user message, a text, or ids of the trace. Ids avoid
+ * the server's tokenizer, so that prompts have exactly the planned lengths. */
 static int put_prompt(struct buf *b, const struct target *t, const struct prompts *p, size_t i,
                       struct err *e)
 {
@@ -59,11 +72,13 @@ static int put_prompt(struct buf *b, const struct target *t, const struct prompt
     return rc;
 }
 
+/* Return true if --extra-body has the member. */
 static bool is_given(const struct served_options *o, const char *key)
 {
     return json_field(o->extra, key) != NULL;
 }
 
+/* Append the members of --extra-body unchanged. */
 static void put_extra(struct buf *b, const struct json *extra)
 {
     for (void *it = json_kind(extra) == JK_OBJECT ? json_first(extra) : NULL; it;
@@ -77,6 +92,8 @@ static void put_extra(struct buf *b, const struct json *extra)
     }
 }
 
+/* include_usage requests the server's own token counts. A chunk of a stream may contain several
+ * tokens, so that counting chunks would be wrong. */
 int served_body(struct buf *b, const struct target *t, const struct prompts *p,
                 const struct served_options *o, size_t i, struct err *e)
 {

@@ -1,8 +1,10 @@
-/* served_data.c - the prompts of quoth bench serve: datasets with vLLM's names and options; see served.h.
+/* served_data.c - the prompts of quoth bench serve: datasets with vLLM's names and options; see
+ * served.h.
  *
- * A prompt with an exact number of tokens requires their ids or a counter. /v1/completions gets random
- * token ids below the vocabulary's size, if that is known from --tokenizer or from the server
- * (meta.n_vocab of /v1/models). Otherwise, and for chats, prompts are words (served_words.c). */
+ * A prompt with an exact number of tokens requires token ids or a counter. Prompts of
+ * /v1/completions are random token ids below the vocabulary's size. --tokenizer or the server
+ * (meta.n_vocab of /v1/models) gives that size. Prompts are words (served_words.c) for chats, or if
+ * that size is unknown. */
 #include "served.h"
 
 #include "base/json.h"
@@ -26,8 +28,8 @@ NAMES(datasets, "random", "prefix_repetition", "custom", "sharegpt", "trace", "t
 const struct option data_options[] = {
     NAME_OPTION(
         "dataset-name", "NAME", &dataset, datasets,
-        "random, prefix_repetition, or of a file: custom (lines of {\"prompt\": ...}), sharegpt "
-        "(its JSON), trace (random)"),
+        "random, prefix_repetition, custom (lines of {\"prompt\": ...}), sharegpt, trace (default "
+        "random)"),
     OPTIONS_OF(dataset_options),
     OPTIONS_OF(random_options),
     OPTIONS_OF(length_options),
@@ -68,7 +70,7 @@ static int64_t n_wanted(void)
     return dataset_flags.n_prompt ? dataset_flags.n_prompt : N_PROMPT;
 }
 
-/* Return the tokens of an answer: --output-len, else `fallback`. */
+/* Return the number of tokens of an answer: --output-len, or `fallback` if it is not given. */
 static int64_t output_or(int64_t fallback)
 {
     return length_flags.output_len ? length_flags.output_len : fallback;
@@ -76,7 +78,8 @@ static int64_t output_or(int64_t fallback)
 
 /* ---- datasets of lengths ---- */
 
-/* Make the prompts that the traffic describes: ids if the vocabulary is known, else words. */
+/* Make the prompts that the traffic describes.
+ * They are ids if the vocabulary is known, otherwise words. */
 static int make_prompts(struct prompts *p, struct target *t, struct counter *c, struct err *e)
 {
     p->ignore_eos = true;
@@ -85,6 +88,7 @@ static int make_prompts(struct prompts *p, struct target *t, struct counter *c, 
     return p->n_vocab > 0 ? 0 : words_make(p, c, e);
 }
 
+/* Shuffle jobs together with their texts (Fisher and Yates), by --seed. */
 static void shuffle(struct prompts *p)
 {
     uint64_t rng = (uint64_t)figure_flags.seed;
@@ -100,6 +104,7 @@ static void shuffle(struct prompts *p)
     }
 }
 
+/* --input-len and --output-len precede the flags of the dataset, as in vLLM. */
 static int make_random(struct prompts *p, struct target *t, struct counter *c, struct err *e)
 {
     int in = (int)(length_flags.input_len ? length_flags.input_len : random_flags.input_len),
@@ -109,6 +114,7 @@ static int make_random(struct prompts *p, struct target *t, struct counter *c, s
     return rc ? rc : make_prompts(p, t, c, e);
 }
 
+/* The jobs of a prefix are adjacent before the shuffle. The last prefix may have fewer jobs. */
 static int make_repetition(struct prompts *p, struct target *t, struct counter *c, struct err *e)
 {
     int64_t per_prefix = (n_wanted() + repeat_n - 1) / repeat_n;
@@ -125,6 +131,7 @@ static int make_repetition(struct prompts *p, struct target *t, struct counter *
     return rc;
 }
 
+/* Without --self-timed, arrivals come from --request-rate. */
 static int make_trace(struct prompts *p, struct target *t, struct counter *c, struct err *e)
 {
     p->timed = self_timed;
@@ -144,6 +151,8 @@ static int add_text(struct prompts *p, const char *text, int n_output, struct er
     size_t n = p->t.n;
     if (!vec_push(&p->t, ((struct traffic_job){.n_output = n_output})))
         return err_memory(e, "prompts", n * sizeof(struct traffic_job));
+    /* the array has the capacity of the next power of two,
+     * so it grows only if n is a power of two */
     char **more = n & (n - 1) ? p->text : realloc(p->text, (n ? 2 * n : 1) * sizeof *more);
     if (!more) return p->t.n--, err_memory(e, "prompts", n * sizeof *more);
     p->text = more;
@@ -151,6 +160,8 @@ static int add_text(struct prompts *p, const char *text, int n_output, struct er
     return p->text[n] ? 0 : err_memory(e, "a prompt", strlen(text));
 }
 
+/* Parse {"prompt":"...","output_tokens":100}. The length of the answer is, in this order:
+ * --output-len, --custom-output-len, the line's own, 256. */
 static int custom_line(struct prompts *p, const char *line, struct err *e)
 {
     struct json *j = NULL;
@@ -167,6 +178,7 @@ static int custom_line(struct prompts *p, const char *line, struct err *e)
     return rc;
 }
 
+/* Empty lines are allowed. An error names file and line. */
 static int read_custom(struct prompts *p, struct counter *c, struct err *e)
 {
     struct buf text = {0};
@@ -197,12 +209,14 @@ static int add_conversation(struct prompts *p, const struct json *conversation, 
     return add_text(p, question, n_output < 1 ? 1 : (int)n_output, e);
 }
 
-/* Read no more conversations than needed, because each answer is counted. */
+/* Read only as many conversations as needed,
+ * because counting the tokens of an answer takes time. */
 static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
 {
     struct json *list = NULL;
     int rc = json_read_file(&list, dataset_flags.path, (size_t)2 << 30, e);
     uint64_t rng = (uint64_t)figure_flags.seed;
+    /* a random first conversation varies the sample by the seed without shuffling the whole file */
     size_t n = json_count(list), from = n && !no_shuffle ? rng_below(&rng, n) : 0;
     if (rc == 0 && json_kind(list) != JK_LIST)
         rc = err_set(e, ERR_FORMAT, "%s: expected a list of {\"conversations\": [...]}",
@@ -214,7 +228,7 @@ static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
     return rc;
 }
 
-/* Select exactly the requested number: the first ones, or all repeatedly. */
+/* Select exactly the requested number of prompts: the first prompts, or all prompts repeatedly. */
 static int take_wanted(struct prompts *p, struct err *e)
 {
     size_t n = p->t.n, n_want = (size_t)n_wanted();
@@ -225,8 +239,10 @@ static int take_wanted(struct prompts *p, struct err *e)
     return rc;
 }
 
+/* Append prompts of the file to p. The counter counts tokens of recorded answers. */
 typedef int read_fn(struct prompts *p, struct counter *c, struct err *e);
 
+/* The shuffle precedes the selection, so a part of a file is a random part. */
 static int make_read(struct prompts *p, read_fn *read, struct counter *c, struct err *e)
 {
     int rc = read(p, c, e);
@@ -237,9 +253,9 @@ static int make_read(struct prompts *p, read_fn *read, struct counter *c, struct
     return rc ? rc : take_wanted(p, e);
 }
 
-/* ---- all of them ---- */
+/* ---- all datasets ---- */
 
-/* In the order of `datasets`; a timed trace is a trace. */
+/* The datasets, in the order of `datasets`. A timed trace is also a TRACE. */
 enum dataset { RANDOM, REPETITION, CUSTOM, SHAREGPT, TRACE };
 
 static enum dataset find_dataset(void)
@@ -278,6 +294,8 @@ static int make_dataset(struct prompts *p, struct target *t, struct counter *c, 
     }
 }
 
+/* The requests of a chat contain tokens of the template that a client cannot count. So special
+ * tokens are counted for completions only. */
 int prompts_make(struct prompts *p, struct target *t, struct err *e)
 {
     *p = (struct prompts){.t.seed = (uint64_t)figure_flags.seed};

@@ -1,9 +1,9 @@
-/* served_report.c - the report of a measured server: the table of vllm bench serve, its JSON keys and
- * quoth's own, a page with curves; see served.h.
+/* served_report.c - the report of a measured server: the table and JSON keys of vllm bench serve,
+ * quoth's own keys, and a page with curves; see served.h.
  *
- * The server's own figures are the difference of two readings of its /metrics. Keys that it does not
- * report are null, or absent if vLLM omits them (spec_decode_...). Power is this machine's, of all
- * programs. */
+ * The server's own figures are the difference of two readings of its /metrics. Figures that the
+ * server does not report are null, or absent if vLLM omits them (spec_decode_...). Power is the
+ * power of this machine with all its programs. */
 #include "served.h"
 
 #include "base/json.h"
@@ -19,7 +19,7 @@ bool served_slo_met(const struct served_report *r)
     return goodput_share(&r->figures) >= arrival_flags.good_share;
 }
 
-/* ---- what the server and the machine did ---- */
+/* ---- figures of the server and the machine ---- */
 
 struct server_figures { /* NAN: unknown */
     double hit_rate, accept_rate, accept_length, n_draft, draft_tokens, accepted_tokens;
@@ -28,11 +28,14 @@ struct server_figures { /* NAN: unknown */
     double watts, client_cpu;
 };
 
+/* Return the quotient; NAN if there is nothing to divide by, or if a figure is unknown. */
 static double per(double part, double all)
 {
     return all > 0 ? part / all : NAN;
 }
 
+/* Counters are differences of two readings. Gauges (…_max) are maxima over the run. NAN propagates
+ * through all operations, so an unknown figure stays unknown. */
 static struct server_figures server_figures(const struct served_report *r)
 {
     const struct server_view *a = &r->before, *b = &r->after;
@@ -52,6 +55,7 @@ static struct server_figures server_figures(const struct served_report *r)
         .client_cpu = per((double)r->result->cpu_us * 1e-6, s),
     };
     f.accept_rate = per(f.accepted_tokens, f.draft_tokens);
+    /* each draft also yields the token of the model itself, hence 1 + */
     f.accept_length = 1 + per(f.accepted_tokens, f.n_draft);
     f.mfu = per(f.flops, r->peak_flops > 0 ? r->peak_flops : b->peak_flops);
     f.bandwidth_share = per(f.bytes, r->peak_bytes > 0 ? r->peak_bytes : b->peak_bytes);
@@ -60,8 +64,10 @@ static struct server_figures server_figures(const struct served_report *r)
 
 /* ---- the table ---- */
 
+/* Width of the table. Width and labels are those of vLLM's table. */
 enum { WIDTH = 50 };
 
+/* Append the title in the middle of a line of c. */
 static void put_rule(struct buf *b, const char *title, char c)
 {
     int n = (int)strlen(title), left = n < WIDTH ? (WIDTH - n) / 2 : 0;
@@ -76,11 +82,13 @@ static void put_count(struct buf *b, const char *name, int64_t x)
     buf_addf(b, "%-40s %-10lld\n", name, (long long)x);
 }
 
+/* An unknown figure has no line. */
 static void put_real(struct buf *b, const char *name, double x)
 {
     if (!isnan(x)) buf_addf(b, "%-40s %-10.2f\n", name, x);
 }
 
+/* Append the figures of the whole run. Labels and order are those of vLLM's table. */
 static void put_totals(struct buf *b, const struct served_report *r)
 {
     const struct client_figures *f = &r->figures;
@@ -117,7 +125,7 @@ static void put_latency(struct buf *b, const struct served_report *r, int k)
     }
 }
 
-/* Above 1: some bytes came from a cache. */
+/* Append a share. A share above 1 shows that a cache supplied some bytes. */
 static void put_share(struct buf *b, const char *name, double x)
 {
     if (x > 1)
@@ -126,6 +134,7 @@ static void put_share(struct buf *b, const char *name, double x)
         put_real(b, name, 100 * x);
 }
 
+/* Append the server's figures. The heading is removed if there are none. */
 static void put_server(struct buf *b, const struct server_figures *f)
 {
     size_t before = b->n;
@@ -142,9 +151,10 @@ static void put_server(struct buf *b, const struct server_figures *f)
     put_share(b, "Bandwidth utilization (%):", f->bandwidth_share);
     put_real(b, "Power of this machine (W):", f->watts);
     if (b->n == head && !b->failed)
-        b->data[b->n = before] = '\0'; /* the server reported none of them */
+        b->data[b->n = before] = '\0'; /* the server reported none of these figures */
 }
 
+/* Append the figures of speculation, if the server drafted tokens. */
 static void put_speculation(struct buf *b, const struct server_figures *f)
 {
     if (!(f->draft_tokens > 0)) return;
@@ -156,6 +166,7 @@ static void put_speculation(struct buf *b, const struct server_figures *f)
     put_count(b, "Accepted tokens:", (int64_t)f->accepted_tokens);
 }
 
+/* Append the share of requests within the objectives, and the verdict if a share is required. */
 static void put_verdict(struct buf *b, const struct served_report *r)
 {
     if (!r->figures.has_slo) return;
@@ -182,6 +193,7 @@ int served_table(const struct served_report *r, struct buf *b, struct err *e)
 
 /* ---- JSON ---- */
 
+/* Append "key":"value" for each KEY=VALUE. pair_form has checked that there is a '='. */
 static void put_metadata(const struct served_report *r, struct buf *b)
 {
     for (size_t i = 0; i < r->metadata->n; i++) {
@@ -193,7 +205,7 @@ static void put_metadata(const struct served_report *r, struct buf *b)
     }
 }
 
-/* Append what was measured, and how. */
+/* Append the model and the settings of the measurement. */
 static void put_settings(const struct served_report *r, struct buf *b)
 {
     json_member_text(b, "date", r->date);
@@ -208,6 +220,7 @@ static void put_settings(const struct served_report *r, struct buf *b)
     arrivals_json(b);
 }
 
+/* vLLM omits the members of speculation if there was none. Other unknown figures are null. */
 static void put_server_json(const struct served_report *r, struct buf *b)
 {
     struct server_figures f = server_figures(r);
@@ -232,6 +245,7 @@ static void put_server_json(const struct served_report *r, struct buf *b)
     json_member_real(b, "client_cpu_share", f.client_cpu);
 }
 
+/* Append the generated texts, one per request; "" for a failed one. */
 static void put_texts(const struct served_result *r, struct buf *b)
 {
     buf_add_text(b, ",\"generated_texts\":[");
@@ -243,6 +257,7 @@ static void put_texts(const struct served_result *r, struct buf *b)
     buf_add_char(b, ']');
 }
 
+/* Members begin with a comma, so that each can be the first one. */
 int served_json(const struct served_report *r, bool detail, struct buf *b, struct err *e)
 {
     put_settings(r, b);
@@ -258,7 +273,7 @@ int served_json(const struct served_report *r, bool detail, struct buf *b, struc
     }
     buf_add_text(b, "}\n");
     if (b->failed) return err_memory(e, "the result", b->n);
-    b->data[0] = '{'; /* replaces the first comma */
+    b->data[0] = '{'; /* this brace replaces the first comma */
     return 0;
 }
 

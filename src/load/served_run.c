@@ -1,7 +1,7 @@
-/* served_run.c - the clients of a measured server: send each prompt when it is due, record the times of
- * tokens; see served.h.
+/* served_run.c - the clients of a measured server. They send each prompt when it is due, and record
+ * the times of tokens; see served.h.
  *
- *   send_due -> live (fetch_start) --on_body--> its answer (served_answer.c) --on_done--> trace[i] */
+ *   send_due -> live (fetch_start) --on_body--> answer (served_answer.c) --on_done--> trace[i] */
 #include "served.h"
 
 #include "base/os.h"
@@ -11,8 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* SAMPLE_US: interval of samples. LOOK_US: interval of the progress bar. */
 enum { SAMPLE_US = 1000000, LOOK_US = 100000 };
 
+/* The state of a run. Times are microseconds since begin_us. `next` is the index of the first
+ * request that was not sent. n_event counts tokens for the progress bar. Pointers are borrowed. */
 struct run {
     struct served_result *r;
     struct target *t;
@@ -22,13 +25,13 @@ struct run {
     int64_t begin_us, sample_us, n_event;
     bool sampling;
     int64_t polled_us;       /* time of the last request for a sample */
-    struct buf url, metrics; /* owned; of the sample in flight */
+    struct buf url, metrics; /* owned: URL and page of the sample in flight */
 };
 
 /* A request in flight. */
 struct live {
-    struct run *u;
-    size_t i;        /* in result.trace */
+    struct run *u;   /* borrowed */
+    size_t i;        /* index in result.trace */
     struct buf body; /* owned: the body to send */
     struct served_answer answer;
 };
@@ -38,6 +41,7 @@ static int64_t now(const struct run *u)
     return time_us() - u->begin_us;
 }
 
+/* Return the prompt of request i. Warm-ups send prompt 0 repeatedly. */
 static size_t prompt_of(const struct run *u, size_t i)
 {
     return u->o->n_first ? 0 : i;
@@ -45,6 +49,7 @@ static size_t prompt_of(const struct run *u, size_t i)
 
 /* ---- an answer ---- */
 
+/* The time is that of reading the bytes, so all tokens of one read have equal times. */
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
     struct live *l = ctx;
@@ -54,6 +59,7 @@ static bool on_body(void *ctx, int status, const char *data, size_t n)
     return more;
 }
 
+/* End a request. fetch calls it once for each started request, also after a failure. */
 static void on_done(void *ctx, const struct fetch_result *f)
 {
     struct live *l = ctx;
@@ -69,6 +75,8 @@ static void on_done(void *ctx, const struct fetch_result *f)
 
 /* ---- sending ---- */
 
+/* submit_us is set immediately before the request is sent, after its body was built. So building a
+ * body is not part of a latency. */
 static int start(struct run *u, struct live *l, struct err *e)
 {
     const char *header[N_HEADER_MAX + 2];
@@ -91,6 +99,7 @@ static int start(struct run *u, struct live *l, struct err *e)
     return fetch_start(u->t->fetch, &r, e);
 }
 
+/* Build and send request i. The request is freed after a failure. */
 static int send_one(struct run *u, size_t i, struct err *e)
 {
     struct live *l = calloc(1, sizeof *l);
@@ -108,13 +117,14 @@ static int send_one(struct run *u, size_t i, struct err *e)
     return 0;
 }
 
+/* Return true if a request remains and --max-concurrency allows it. */
 static bool has_room(const struct run *u)
 {
     return u->next < u->r->n &&
            (!u->o->max_concurrency || u->n_live < (size_t)u->o->max_concurrency);
 }
 
-/* Send what is due; each request is sent before the next one is made. */
+/* Send the requests that are due. Send each request before building the next request. */
 static int send_due(struct run *u, struct err *e)
 {
     int rc = 0;
@@ -125,8 +135,9 @@ static int send_due(struct run *u, struct err *e)
     return rc;
 }
 
-/* ---- how the server is, once a second ---- */
+/* ---- the server's load, once a second ---- */
 
+/* Collect the page of /metrics. Return false to abort another status. */
 static bool metrics_body(void *ctx, int status, const char *data, size_t n)
 {
     struct run *u = ctx;
@@ -134,6 +145,7 @@ static bool metrics_body(void *ctx, int status, const char *data, size_t n)
     return status == 200 && !u->metrics.failed;
 }
 
+/* A page that cannot be read only omits a sample. A failed push has the same effect. */
 static void metrics_done(void *ctx, const struct fetch_result *f)
 {
     struct run *u = ctx;
@@ -149,6 +161,8 @@ static void metrics_done(void *ctx, const struct fetch_result *f)
     (void)!vec_push(&u->r->sample, s);
 }
 
+/* Request a sample without waiting for it, so that no answer is delayed. At most one is in flight.
+ * The window is the time since the last request, so that maxima of all windows cover the run. */
 static void take_sample(struct run *u)
 {
     u->sample_us = now(u) + SAMPLE_US;
@@ -168,6 +182,7 @@ static void take_sample(struct run *u)
 
 /* ---- the run ---- */
 
+/* Draw the progress bar with the current rates. */
 static void show(struct run *u)
 {
     char text[96];
@@ -179,7 +194,7 @@ static void show(struct run *u)
     progress_text(u->o->progress, u->n_done, u->r->n, text);
 }
 
-/* Return the time of the next action if no response arrives before. */
+/* Return the time of the next action if no response arrives earlier. */
 static int64_t next_us(const struct run *u)
 {
     int64_t at = now(u) + LOOK_US;
@@ -188,6 +203,7 @@ static int64_t next_us(const struct run *u)
     return at + u->begin_us;
 }
 
+/* Send, wait for responses, sample, until all requests are done. */
 static int loop(struct run *u, struct err *e)
 {
     int rc = send_due(u, e);
@@ -200,7 +216,7 @@ static int loop(struct run *u, struct err *e)
     return rc;
 }
 
-/* End the run after the requests in flight, which use its memory. */
+/* End the requests in flight, then the run, because the requests use its memory. */
 static void close_run(struct run *u)
 {
     while (fetch_under_way(u->t->fetch)) fetch_wait(u->t->fetch, time_us() + LOOK_US);
@@ -208,6 +224,7 @@ static void close_run(struct run *u)
     buf_deinit(&u->metrics);
 }
 
+/* One more item than needed avoids calloc(0), whose result may be NULL. */
 static int open_result(struct served_result *r, const struct prompts *p, size_t n_first,
                        struct err *e)
 {
@@ -228,7 +245,7 @@ static int open_result(struct served_result *r, const struct prompts *p, size_t 
     return 0;
 }
 
-/* Keep the maximum; fmax ignores NAN. */
+/* Keep the maximum. fmax ignores NAN. */
 void served_result_marks(struct served_result *r, const struct server_view *v)
 {
     r->running_max = fmax(r->running_max, v->running_max);
@@ -236,6 +253,7 @@ void served_result_marks(struct served_result *r, const struct server_view *v)
     r->kv_max = fmax(r->kv_max, v->kv_max);
 }
 
+/* Energy is -1 if the machine does not report it. */
 int served_run(struct served_result *r, struct target *t, const struct prompts *p,
                const struct served_options *o, struct err *e)
 {

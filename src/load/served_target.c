@@ -1,8 +1,13 @@
-/* served_target.c - the server that quoth bench serve measures: its address, keys, model, token
- * counts and own figures; see served.h. */
+/* served_target.c - the server measured by quoth bench serve: its address, keys, model, token
+ * counts and own figures; see served.h.
+ *
+ * All requests of this file are unmeasured: model, counts, metrics. served_run.c sends the measured
+ * ones with the same URL, headers and client. --base-url may contain a final "/v1", as OpenAI's
+ * clients require. */
 #include "served.h"
 
 #include "base/json.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +41,7 @@ const struct option target_options[] = {
     INT_OPTION("port", "N", &port, 1, 65535, "port of the server (default 8000)"),
     TEXT_OPTION("uds", "PATH", &uds, "unix socket of the server, instead of host and port"),
     NAME_OPTION("backend", "openai|openai-chat", &backend, backends,
-                "openai: prompts; openai-chat: conversations of one message (default openai; vllm "
-                "means the same)"),
+                "openai (or vllm): prompts; openai-chat: chats of one message (default openai)"),
     FORM_OPTION(
         "endpoint", "PATH", &endpoint, path_form,
         "path of the endpoint (default /v1/completions; openai-chat: /v1/chat/completions)"),
@@ -55,6 +59,7 @@ const struct option target_options[] = {
 
 /* ---- opening ---- */
 
+/* Return a followed by b, owned by the caller; NULL if memory ran out. */
 static char *joined(const char *a, const char *b)
 {
     struct buf text = {0};
@@ -62,6 +67,7 @@ static char *joined(const char *a, const char *b)
     return buf_detach(&text);
 }
 
+/* Add "Name: value" to the headers of every request. */
 static int add_header(struct target *t, const char *name, size_t n_name, const char *value,
                       struct err *e)
 {
@@ -73,6 +79,7 @@ static int add_header(struct target *t, const char *name, size_t n_name, const c
     return err_memory(e, "a header", n_name);
 }
 
+/* --api-key precedes $OPENAI_API_KEY. An empty key is no key. */
 static int read_headers(struct target *t, struct err *e)
 {
     const char *key = api_key ? api_key : getenv("OPENAI_API_KEY");
@@ -89,13 +96,14 @@ static int read_headers(struct target *t, struct err *e)
     return rc;
 }
 
+/* vllm and openai-completions are names of the same backend. The report has the given name. */
 static void read_backend(struct target *t)
 {
     t->backend = backend;
     t->chat = strcmp(backend, "openai-chat") == 0;
 }
 
-/* Derive the URLs: the base without a final slash; "/v1" at its end belongs to the endpoint. */
+/* Derive the URLs. The base has no final slash. "/v1" at its end belongs to the endpoint. */
 static void read_urls(struct target *t)
 {
     const char *path = endpoint ? endpoint : t->chat ? "/v1/chat/completions" : "/v1/completions";
@@ -108,11 +116,12 @@ static void read_urls(struct target *t)
         buf_addf(&b, strchr(host, ':') ? "http://[%s]:%lld" : "http://%s:%lld", host,
                  (long long)port);
     while (b.n > 0 && b.data[b.n - 1] == '/') b.data[--b.n] = '\0';
-    if (b.n > 3 && strcmp(b.data + b.n - 3, "/v1") == 0) b.data[b.n -= 3] = '\0';
+    if (text_n_ends_with(b.data, b.n, "/v1")) b.data[b.n -= 3] = '\0';
     t->base = buf_detach(&b);
     t->url = t->base ? joined(t->base, path) : NULL;
 }
 
+/* The caller calls target_close in any case. */
 int target_open(struct target *t, struct err *e)
 {
     *t = (struct target){0};
@@ -138,6 +147,7 @@ void target_close(struct target *t)
     *t = (struct target){0};
 }
 
+/* The result borrows the URL and the headers. The caller sets the receivers. */
 struct fetch_request target_get(const struct target *t, const char *url)
 {
     return (struct fetch_request){
@@ -146,7 +156,7 @@ struct fetch_request target_get(const struct target *t, const char *url)
 
 /* ---- sending requests ---- */
 
-/* Request a path, with a body to POST or without one; the status must be 200. */
+/* Request a path with POST if there is a body, otherwise with GET. The status must be 200. */
 static int send(struct target *t, const char *path, const struct buf *body, struct buf *answer,
                 struct err *e)
 {
@@ -164,6 +174,7 @@ static int send(struct target *t, const char *path, const struct buf *body, stru
     return rc;
 }
 
+/* Return the parsed answer in *out, owned by the caller. ERR_FORMAT if it is not JSON. */
 static int send_json(struct target *t, const char *path, const struct buf *body, struct json **out,
                      struct err *e)
 {
@@ -177,6 +188,7 @@ static int send_json(struct target *t, const char *path, const struct buf *body,
     return rc;
 }
 
+/* Return the item of /v1/models with that id; the first one if name is NULL; NULL if none. */
 static const struct json *find_model(const struct json *list, const char *name)
 {
     for (size_t i = 0; name && i < json_count(list); i++) {
@@ -186,13 +198,15 @@ static const struct json *find_model(const struct json *list, const char *name)
     return name ? NULL : json_item(list, 0);
 }
 
-/* Return a count reported by the server; 0 if it is missing or invalid. */
+/* Return a count reported by the server; 0 if the count is missing or invalid. */
 static int count_of(const struct json *j)
 {
     int64_t n = json_int(j, 0);
     return n > 0 && n <= INT32_MAX ? (int)n : 0;
 }
 
+/* Take name, root, vocabulary and context of a model; m may be NULL. quoth and llama.cpp report
+ * meta.n_vocab, quoth and vLLM max_model_len. Missing figures are 0. */
 static int take_model(struct target *t, const struct json *m, struct err *e)
 {
     const char *id = json_text(json_field(m, "id"), NULL),
@@ -207,6 +221,7 @@ static int take_model(struct target *t, const struct json *m, struct err *e)
     return t->model && t->root ? 0 : err_memory(e, "a name", 64);
 }
 
+/* A server without /v1/models is accepted if --model is given. */
 int target_model(struct target *t, struct err *e)
 {
     struct json *models = NULL;
@@ -218,8 +233,8 @@ int target_model(struct target *t, struct err *e)
     return rc;
 }
 
-/* Count with the text as member `key`. vLLM and quoth call it "prompt"; llama.cpp calls it
- * "content", and returns no tokens for unknown members. */
+/* Count with the text as member `key`. vLLM and quoth name the member "prompt". llama.cpp names it
+ * "content" and returns no tokens for unknown members. */
 static int count_as(struct target *t, const char *key, const char *text, size_t n, bool special,
                     int *n_token, struct err *e)
 {
@@ -228,18 +243,22 @@ static int count_as(struct target *t, const char *key, const char *text, size_t 
     struct json *j = NULL;
     buf_add_text(&body, "{\"model\":");
     json_put_text(&body, t->model, strlen(t->model));
+    /* vLLM and quoth name the flag add_special_tokens, llama.cpp add_special */
     buf_addf(&body, ",\"add_special_tokens\":%s,\"add_special\":%s,\"%s\":", yes, yes, key);
     json_put_text(&body, text, n);
     buf_add_char(&body, '}');
     int rc = send_json(t, "/tokenize", &body, &j, e);
     buf_deinit(&body);
     if (rc != 0) return rc;
+    /* vLLM reports {"count":5,"tokens":[...]}, llama.cpp only the tokens */
     *n_token = (int)json_int(json_field(j, "count"), -1);
     if (*n_token < 0) *n_token = (int)json_count(json_field(j, "tokens"));
     json_drop(j);
     return 0;
 }
 
+/* A count of 0 for a text that is not empty means that the server ignored "prompt". The result is
+ * remembered in as_content, so only the first count costs two requests. */
 int target_count(struct target *t, const char *text, size_t n, bool special, int *n_token,
                  struct err *e)
 {
@@ -251,6 +270,8 @@ int target_count(struct target *t, const char *text, size_t n, bool special, int
 
 /* ---- /metrics ---- */
 
+/* The names are those of vLLM. Names of quoth are for figures that vLLM does not have. scrape_sum
+ * returns NAN for a missing name, and adds the series of several engines. */
 void server_view_read(struct server_view *v, const char *metrics)
 {
     struct scrape page = {0};
@@ -276,6 +297,8 @@ void server_view_read(struct server_view *v, const char *metrics)
     scrape_deinit(&page);
 }
 
+/* quoth's server reports maxima of the last `window` seconds. Other servers ignore the
+ * parameter. */
 static void put_metrics_path(struct buf *b, double window_s)
 {
     buf_addf(b, "/metrics?window=%.3f", window_s);
@@ -287,6 +310,7 @@ void target_metrics_url(const struct target *t, double window_s, struct buf *out
     put_metrics_path(out, window_s);
 }
 
+/* *v is set in any case; its figures are NAN after a failure. */
 int target_view(struct target *t, double window_s, struct server_view *v, struct err *e)
 {
     struct buf text = {0}, path = {0};

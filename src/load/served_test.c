@@ -1,6 +1,6 @@
-/* Goal: events of every form become tokens and times correctly, request bodies are as requested, metrics
- * are parsed as Prometheus does. Method: the reader's own functions, with handwritten streams; HTTP is
- * tested in tests/e2e/bench_serve.py. */
+/* Goal: events of every form give the correct tokens and times. Request bodies follow the flags.
+ * Metrics are parsed as by Prometheus. Method: call the reader's functions with handwritten
+ * streams. tests/e2e/bench_serve.py tests HTTP. */
 #include "served.h"
 #include "../../tests/unit.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- answers ---- */
 
-/* Feed a stream to a client; return what it saw. */
+/* Feed a stream to a client and set the client's record. */
 static void feed(struct client_trace *s, struct served *own, bool chat, int status,
                  const char *stream, const char *error)
 {
@@ -30,7 +30,7 @@ static void served_deinit(struct served *own)
     free(own->error);
 }
 
-/* Events as servers write them. */
+/* Events in the form of servers. */
 #define EVENT(json)        "data: " json "\n\n"
 #define DONE               "data: [DONE]\n\n"
 #define CHOICE(members)    EVENT("{\"choices\":[{" members "}]}")

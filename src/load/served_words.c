@@ -1,8 +1,9 @@
-/* served_words.c - prompts with a given number of tokens, made of words; see served.h.
+/* served_words.c - prompts of words with a given number of tokens; see served.h.
  *
- * Words are added up to the number, counted with --tokenizer or by the server (/tokenize): tokens of the
- * prompt including those that the tokenizer adds, or of a message's text. If neither is available, each
- * word counts as one token; the usage in each answer gives the actual number. */
+ * Words are appended until the text has the given number of tokens. --tokenizer or the server
+ * (/tokenize) counts the tokens of the prompt or of a message's text. The count of a prompt
+ * includes the tokens that the tokenizer adds. Without a tokenizer or /tokenize, each word counts
+ * as one token. The usage in each answer gives the actual number. */
 #include "served.h"
 
 #include "token/token.h"
@@ -24,6 +25,7 @@ void counter_close(struct counter *c)
     buf_deinit(&c->text);
 }
 
+/* A failed count sets `none`, so that later calls return immediately. `excuse` has the reason. */
 int counter_count(struct counter *c, const char *text, size_t n)
 {
     int n_token = -1;
@@ -40,6 +42,7 @@ int counter_count(struct counter *c, const char *text, size_t n)
 
 /* ---- words ---- */
 
+/* Frequent English words, each usually one token. */
 static const char *const word[] = {
     "the",  "of",   "and",   "to",     "in",   "is",    "that",  "it",    "was",   "for",
     "on",   "are",  "as",    "with",   "his",  "they",  "at",    "be",    "this",  "have",
@@ -53,7 +56,7 @@ static const char *const word[] = {
     "may",  "part", "old",   "new",    "good", "great", "where", "help",  "much"};
 enum { N_WORD = sizeof word / sizeof word[0] };
 
-/* Append the first n words that ids select. */
+/* Append the words of the first n ids. */
 static void put_words(struct buf *b, const struct ids *ids, int n)
 {
     buf_clear(b);
@@ -63,7 +66,10 @@ static void put_words(struct buf *b, const struct ids *ids, int n)
     }
 }
 
-/* Find the most words with at most n_want tokens; return their number of tokens. */
+/* Find the maximum number of words with at most n_want tokens. Return their number of tokens.
+ * Search by interpolation: the measured tokens per word give the next guess. low and high bound it
+ * as in a binary search. More words usually have more tokens.
+ * 12 turns bound the cost if they do not. */
 static int fit_words(struct counter *c, const struct ids *ids, int n_want)
 {
     int n = (int)(n_want / c->per_word), n_token = 0, low = 1, high = (int)ids->n;
@@ -80,6 +86,7 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
             high = n - 1 > low ? n - 1 : low;
             n += by < 0 ? by : -1;
         } else {
+            /* fewer tokens are missing than a word has; fill appends them */
             if (by < 1) return n_token;
             low = n + 1;
             n += by;
@@ -88,7 +95,9 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
     return n_token;
 }
 
-/* Append short pieces until the text has n_want tokens. */
+/* Append short pieces until the text has n_want tokens. A piece may merge with the text before it
+ * and add no token. It is then removed, and the next piece is tried. The loop ends after each piece
+ * has failed once. */
 static int fill(struct counter *c, int n_token, int n_want)
 {
     static const char *const piece[] = {" a", " I", ".", "!", " x", "?", ","};
@@ -127,6 +136,7 @@ static int make_text(struct prompts *p, size_t i, struct counter *c, struct err 
     return rc;
 }
 
+/* Counting at a server takes several requests per prompt, so a progress bar is drawn. */
 int words_make(struct prompts *p, struct counter *c, struct err *e)
 {
     int rc = 0;

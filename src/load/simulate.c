@@ -6,20 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_VOCAB = 64, N_AHEAD = 64 /* maximum waiting jobs with at_once */ };
+/* N_VOCAB is small, because logits are zeros.
+ * N_AHEAD: enough waiting jobs for any policy to choose from. */
+enum { N_VOCAB = 64, N_AHEAD = 64 /* maximum number of waiting jobs with at_once */ };
 
 const struct sim_cost sim_cost_default = {
     .step = 30000, .row = 2000, .kv = 1.7, .pair = 0.85, .page = 100};
 
 /* ---- the fake model ---- */
 
+/* A model that computes nothing. Each step advances the clock by its cost. */
 struct fake {
     struct batch_limits limits;
     struct sim_cost cost;
-    float *logits; /* [n_out, N_VOCAB], zeros: always selects the first token */
+    float *logits; /* owned; [n_out, N_VOCAB], zeros: the first token is always selected */
     int64_t now_us, n_step, n_row;
 };
 
+/* Return the time of a step in microseconds. A row at position p of a prompt attends to p tokens. n
+ * rows that end at kv_len attend to n * (kv_len - n / 2) tokens in total. */
 static double cost_us(struct fake *f, const struct batch *b)
 {
     const struct sim_cost *c = &f->cost;
@@ -32,6 +37,7 @@ static double cost_us(struct fake *f, const struct batch *b)
     return us;
 }
 
+/* All rows share the logits: greedy sampling of zeros selects token 0. */
 static struct model_out forward(void *ctx, const struct batch *b)
 {
     struct fake *f = ctx;
@@ -48,12 +54,15 @@ static int64_t now_us(void *ctx)
 
 /* ---- clients ---- */
 
+/* A request in flight. */
 struct client {
     size_t job;
-    struct queue *queue; /* owned */
-    int64_t last_us;     /* time of its last progress */
+    struct queue *queue; /* events of the request, owned */
+    int64_t last_us;     /* time of the last progress */
 };
 
+/* The state of a simulation. One thread runs the engine and all clients in turn. Pointers are
+ * borrowed, except for `en` and `idle`. */
 struct run {
     struct sim_result *r;
     const struct traffic *t;
@@ -61,16 +70,17 @@ struct run {
     struct fake fake;
     struct engine *en;
     VEC(struct client) live;
-    VEC(struct queue *) idle; /* owned */
+    VEC(struct queue *) idle; /* unused queues, owned */
     size_t next, n_done;
 };
 
+/* Return n / by, rounded up, so that no length becomes 0. */
 static int divide(int n, int by)
 {
     return by > 1 ? (n + by - 1) / by : n;
 }
 
-/* Make a prompt of the trace's length; if shrunk, every shrink-th token. */
+/* Make a prompt of the trace's length. Use every shrink-th token if the trace is shrunk. */
 static int make_prompt(struct run *u, size_t i, struct ids *out, struct err *e)
 {
     struct ids all = {0};
@@ -81,6 +91,7 @@ static int make_prompt(struct run *u, size_t i, struct ids *out, struct err *e)
     return rc;
 }
 
+/* Reuse a queue if there is one, because a trace has thousands of requests. */
 static int open_client(struct run *u, struct client *c, struct err *e)
 {
     c->queue = u->idle.n ? u->idle.v[--u->idle.n] : engine_reply_queue();
@@ -89,6 +100,8 @@ static int open_client(struct run *u, struct client *c, struct err *e)
     return err_memory(e, "a client", sizeof *c);
 }
 
+/* The arrival is the clock's time, not the trace's. A request is submitted after the step during
+ * which it arrived. */
 static int submit(struct run *u, size_t i, struct err *e)
 {
     struct request *q = request_open(e);
@@ -100,7 +113,7 @@ static int submit(struct run *u, size_t i, struct err *e)
     q->params.temperature = 0;
     q->params.ignore_eos = true;
     q->reply = c.queue;
-    if (u->o->key) q->share_id = (uint64_t)u->o->key[i];
+    if (u->o->key) q->holder = (uint64_t)u->o->key[i];
     u->r->n_query += (int64_t)q->prompt.n;
     u->r->trace[i].arrival_us = u->fake.now_us;
     if (rc == 0) rc = engine_submit(u->en, q, e);
@@ -108,6 +121,8 @@ static int submit(struct run *u, size_t i, struct err *e)
     return rc;
 }
 
+/* With at_once, jobs are submitted only N_AHEAD ahead of the running ones.
+ * This bounds the engine's queue. */
 static bool is_due(const struct run *u)
 {
     if (u->next == u->t->n) return false;
@@ -115,7 +130,7 @@ static bool is_due(const struct run *u)
     return u->t->v[u->next].arrival_us <= u->fake.now_us;
 }
 
-/* Read a client's new events; return true at the end. */
+/* Read a client's new events. Return true at the end. */
 static bool read_reply(struct run *u, struct client *c)
 {
     struct sim_trace *s = &u->r->trace[c->job];
@@ -127,6 +142,7 @@ static bool read_reply(struct run *u, struct client *c)
             if (ev.usage.queue_us > s->wait_us) s->wait_us = ev.usage.queue_us;
             return true;
         }
+        /* wait_us is the longest time without progress: in the queue, or between two tokens */
         if (ev.kind != EVENT_TOKEN) continue;
         u->r->n_output++;
         if (s->first_us == 0)
@@ -138,6 +154,7 @@ static bool read_reply(struct run *u, struct client *c)
     return false;
 }
 
+/* Order does not matter, so a finished client is replaced by the last one. */
 static int read_replies(struct run *u, struct err *e)
 {
     for (size_t i = 0; i < u->live.n;) {
@@ -154,7 +171,7 @@ static int read_replies(struct run *u, struct err *e)
     return 0;
 }
 
-/* Nothing to compute: advance the clock to the next arrival, or to the time a policy waits for. */
+/* Advance the clock without computing, to the next arrival or to the end of a policy's wait. */
 static void idle(struct run *u)
 {
     int64_t next = u->fake.now_us + 1000;
@@ -162,6 +179,8 @@ static void idle(struct run *u)
     if (next > u->fake.now_us) u->fake.now_us = next;
 }
 
+/* Submit, compute one step, read.
+ * An engine without work returns false, and the clock then jumps. */
 static int run_all(struct run *u, struct err *e)
 {
     int rc = 0;
@@ -173,6 +192,7 @@ static int run_all(struct run *u, struct err *e)
     return rc;
 }
 
+/* The engine's options are those of a server. Copies of pages are part of the cost model. */
 static int open_run(struct run *u, struct err *e)
 {
     const struct sim_options *o = u->o;
@@ -209,6 +229,7 @@ static int open_run(struct run *u, struct err *e)
     return engine_open(&u->en, &eo, e);
 }
 
+/* The engine is closed before the queues, because it writes to them. */
 int simulate(struct sim_result *r, const struct traffic *t, const struct sim_options *o,
              struct err *e)
 {
@@ -236,6 +257,7 @@ void sim_result_close(struct sim_result *r)
     *r = (struct sim_result){0};
 }
 
+/* The capacity is defined by first come, first served, without keys. */
 int sim_capacity(int64_t *us, const struct traffic *t, const struct sim_options *o, struct err *e)
 {
     struct sim_options all = *o;
@@ -249,6 +271,8 @@ int sim_capacity(int64_t *us, const struct traffic *t, const struct sim_options 
     return rc;
 }
 
+/* Return the time of one static batch: n_seq prompts of n_prompt tokens, then n_output - 1 steps
+ * with all sequences. */
 static double rectangle_us(const struct sim_cost *c, int n_seq, int n_row, int n_prompt,
                            int n_output)
 {
@@ -258,6 +282,8 @@ static double rectangle_us(const struct sim_cost *c, int n_seq, int n_row, int n
            rows * n_prompt / 2 * c->pair + (double)n_seq * (n_output - 1) * context * c->kv;
 }
 
+/* Batches are in the order of arrival.
+ * Each has the longest prompt and the longest answer of its jobs. */
 int64_t sim_padded_us(const struct traffic *t, const struct sim_options *o)
 {
     double us = 0;
@@ -275,15 +301,18 @@ int64_t sim_padded_us(const struct traffic *t, const struct sim_options *o)
 
 /* ---- fairness ---- */
 
+/* Every fourth request is of the key that behaves. Loads are relative to the engine's capacity. */
 enum { EVERY = 4, KEY_FLOODS = 1, KEY_OTHER = 2 };
 static const double other_load = 0.4, flood_load = 3;
 
+/* Return true for the jobs of the key that behaves. */
 static bool is_other(size_t i)
 {
     return i % EVERY == EVERY - 1;
 }
 
-/* Select the jobs of one key, with arrivals at `load` of the engine's capacity. */
+/* Select the jobs of one key, with arrivals at `load` of the engine's capacity. Both keys begin at
+ * time 0, so that they overlap. */
 static int part_of(struct traffic *out, const struct traffic *t, bool other, double load,
                    const struct sim_options *o, struct err *e)
 {
@@ -299,6 +328,7 @@ static int part_of(struct traffic *out, const struct traffic *t, bool other, dou
     return rc;
 }
 
+/* Merge a key's jobs by arrival. `key` has one item per job and grows with `all`. */
 static int append(struct traffic *all, int **key, const struct traffic *part, int k, struct err *e)
 {
     int *more = realloc(*key, (all->n + part->n + 1) * sizeof **key);
@@ -317,7 +347,7 @@ static int append(struct traffic *all, int **key, const struct traffic *part, in
     return 0;
 }
 
-/* Compute the mean latencies of a key's jobs; key NULL: of all. */
+/* Compute the mean latencies of a key's jobs, or of all jobs if key is NULL. */
 static void means(double *first_s, double *done_s, const struct sim_result *r, const int *key)
 {
     double first = 0, done = 0, n = 0;
@@ -331,6 +361,7 @@ static void means(double *first_s, double *done_s, const struct sim_result *r, c
     *done_s = done * 1e-6 / n;
 }
 
+/* Measure the key alone on half of the machine: the share that a fair policy would give it. */
 static int half_machine(double *first_s, double *done_s, const struct traffic *t,
                         struct sim_options o, struct err *e)
 {
@@ -344,6 +375,8 @@ static int half_machine(double *first_s, double *done_s, const struct traffic *t
     return rc;
 }
 
+/* Two simulations are compared:
+ * the key alone on half of the machine, and both keys on all of it. */
 int sim_flood(struct sim_fairness *f, const struct traffic *t, const struct sim_options *o,
               struct err *e)
 {

@@ -1,7 +1,10 @@
-/* Goal: the scheduler meets its criteria on traces of real requests: feedback queues beat first come,
- * first served; no request waits longer than the bound; a flood by one key does not reduce the others'
- * share; continuous batching beats static; and a pool of moderate size has nearly as many hits as an
- * unlimited one. Method: the engine on a virtual clock (simulate.h); the whole traces with QUOTH_LONG=1. */
+/* Goal: the scheduler meets its criteria on traces of real requests:
+ * - feedback queues give lower latencies than first come, first served;
+ * - no request waits longer than the bound;
+ * - a flood by one key does not reduce the share of other keys;
+ * - continuous batching is faster than static batching;
+ * - a pool of moderate size has nearly as many hits as an unlimited pool.
+ * Method: run the engine on a virtual clock (simulate.h). QUOTH_LONG=1 uses the whole traces. */
 #include "../../tests/unit.h"
 #include "simulate.h"
 
@@ -52,11 +55,11 @@ TEST(a_simulation_is_exact_where_nothing_interferes)
     struct traffic t;
     struct sim_result r;
     struct err e;
-    even(&t, 3, 100, 5); /* each ends before the next one arrives */
+    even(&t, 3, 100, 5); /* each job ends before the next job arrives */
     struct sim_options o = options();
     o.cost = (struct sim_cost){.step = 1000, .row = 100, .kv = 1, .pair = 0.5};
     NEED_OK(simulate(&r, &t, &o, &e), &e);
-    /* the prompt: 1000 + 100 * 100 + 100 + 0.5 * 100 * 50; then 4 steps at 101 .. 104 */
+    /* prompt: 1000 + 100 * 100 + 100 + 0.5 * 100 * 50; then 4 steps at [101, 104] */
     int64_t first = 1000 + 10000 + 100 + 2500, rest = 4 * 1100 + 101 + 102 + 103 + 104;
     for (int i = 0; i < 3; i++) {
         EXPECT_INT(r.trace[i].arrival_us, i * 1000000);
@@ -67,7 +70,7 @@ TEST(a_simulation_is_exact_where_nothing_interferes)
     EXPECT_INT(r.n_step, 15);
     EXPECT_INT(r.n_hit, 0);
     sim_result_close(&r);
-    /* two at a time, in a rectangle; the last alone */
+    /* two jobs together in a rectangle, then the last job alone */
     o.n_seq = 2;
     double two = 5 * 1000 + 200 * 100 + 8 * 100 + 200 * 50 * 0.5 + 8 * 102.5,
            one = 5 * 1000 + 100 * 100 + 4 * 100 + 100 * 50 * 0.5 + 4 * 102.5;
@@ -98,7 +101,7 @@ TEST(policies_meet_their_bars_on_real_arrivals)
                   mean, wait, bound);
         if (i == 0) fcfs = mean;
         if (strcmp(o.scheduler, "mlfq") == 0) EXPECT(mean * 1.5 <= fcfs);
-        if (joins) EXPECT(wait <= bound + 60); /* until a running one is done */
+        if (joins) EXPECT(wait <= bound + 60); /* until a running job is done */
         sim_result_close(&r);
     }
     traffic_close(&t);
@@ -118,7 +121,7 @@ TEST(a_key_that_floods_costs_others_little_more_than_their_share)
               f.first_s / f.fair_first_s, f.done_s / f.fair_done_s);
     EXPECT(f.done_s <= 1.2 * f.fair_done_s);
     EXPECT(f.first_s <= 1.2 * f.fair_first_s);
-    o.scheduler = "fcfs"; /* the test would detect starvation */
+    o.scheduler = "fcfs"; /* check that the test detects starvation */
     NEED_OK(sim_flood(&f, &t, &o, &e), &e);
     EXPECT(f.done_s > 2 * f.fair_done_s);
     traffic_close(&t);

@@ -1,10 +1,11 @@
-/* throughput.c - quoth bench throughput: tokens per second if all requests arrive at the beginning, as
- * vllm bench throughput measures it, and the model's share of that time:
+/* throughput.c - quoth bench throughput: tokens per second if all requests arrive at the beginning,
+ * as in vllm bench throughput. It also prints the model's share of that time:
  *
- *   host share    of the engine's steps outside the model, from its own statistics
- *   kernel share  the same batches through the model alone, afterwards (traffic_steps.c) */
+ *   host share    share of the engine's steps outside the model, from the engine's statistics
+ *   kernel share  share of the same batches in the model alone, afterwards (traffic_steps.c) */
 #include "trial.h"
 
+/* N_PROMPT: number of requests. LENGTH: tokens of prompts and answers. */
 enum { N_PROMPT = 128, LENGTH = 128 }; /* defaults of the flags */
 
 static int64_t prefix_len;
@@ -27,6 +28,8 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* A trace loses its times, because all requests arrive at the beginning. Given lengths replace the
+ * trace's, except prompts of block ids. */
 static int make_jobs(struct traffic *t, struct err *e)
 {
     const int input_len = (int)length_flags.input_len, output_len = (int)length_flags.output_len;
@@ -45,6 +48,7 @@ static int make_jobs(struct traffic *t, struct err *e)
     return rc;
 }
 
+/* kernel_share is null if there is no log or it has less than two steps. */
 static int put_totals(struct trial *b, struct err *e)
 {
     const struct client_figures *f = &b->figures.client;
@@ -70,6 +74,8 @@ static int put_totals(struct trial *b, struct err *e)
     return 0;
 }
 
+/* Run all requests once. The log of steps is opened only for the kernel share,
+ * because it takes memory. */
 static int measure(struct trial *b, const char *model, struct err *e)
 {
     int rc = make_jobs(&b->t, e);
@@ -93,7 +99,7 @@ const struct command command_bench_throughput = {
     .summary = "tokens per second of many waiting requests",
     .usage = "[MODEL] [OPTIONS]",
     .detail =
-        "Options and JSON keys as those of vllm bench throughput (elapsed_time, num_requests, "
+        "Options and JSON keys are those of vllm bench throughput (elapsed_time, num_requests, "
         "total_num_tokens, requests_per_second, tokens_per_second). --scheduler static is the "
         "baseline of continuous batching.",
     .options = options,

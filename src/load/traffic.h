@@ -1,12 +1,12 @@
-/* traffic.h - private to load: requests over time, sent through an engine, and what their clients saw
- * of it.
+/* traffic.h - private to load: requests over time, sent through an engine, and their clients'
+ * records.
  *
- *   traffic_read (a trace, or random)  --> jobs --traffic_run--> engine --> what each client saw
+ *   traffic_read (a trace, or random)  --> jobs --traffic_run--> engine --> clients' records
  *                                                                            |
  *   quoth bench latency, throughput, replay (trial.h) <-- tables, JSON, a page <-- traffic_figures
  *
- * The clients share one thread, which only submits and reads replies. Times are those of the events, so
- * they do not depend on when it reads. */
+ * The clients share one thread, which only submits requests and reads replies. Times are those of
+ * the events and do not depend on the time of reading. */
 #ifndef QUOTH_LOAD_TRAFFIC_H
 #define QUOTH_LOAD_TRAFFIC_H
 
@@ -14,126 +14,144 @@
 
 #include "session/session.h"
 
-/* ---- traffic_read.c: what is to come ---- */
+/* ---- traffic_read.c: jobs ---- */
 
 struct traffic_job {
-    int64_t arrival_us; /* since the beginning; ascending over the jobs             */
+    int64_t arrival_us; /* microseconds since the beginning; ascending over the jobs */
     int n_prompt, n_output;
-    int n_prefix, prefix; /* number of leading tokens shared by all jobs with that prefix    */
-    size_t block0;        /* in traffic.block: names of its prompt's blocks of BLOCK_TOKENS; */
-    int n_block;          /* equal names mean equal tokens; 0: unique tokens                 */
+    int n_prefix, prefix; /* number of leading tokens that all jobs with that prefix share */
+    size_t block0;        /* index in traffic.block of the first block name of the job's prompt */
+    /* number of blocks of BLOCK_TOKENS, 0: unique tokens;
+     * blocks of equal names have equal tokens */
+    int n_block;
 };
 enum { BLOCK_TOKENS = 512 };
 
 struct traffic {
-    struct traffic_job *v; /* owned */
+    struct traffic_job *v; /* jobs, owned */
     size_t n, cap;
-    VEC(int32_t) block; /* owned */
+    VEC(int32_t) block; /* names of blocks, owned */
     uint64_t seed;
-    int n_prefix; /* number of leading tokens shared by all random prompts */
+    int n_prefix; /* number of leading tokens that all random prompts share */
 };
-void traffic_close(struct traffic *t); /* safe on a zeroed one */
+void traffic_close(struct traffic *t); /* accepts a zeroed struct */
 
-/* Read times and lengths from a file: Azure's csv (TIMESTAMP, ContextTokens, GeneratedTokens),
- * vidur's csv (num_prefill_tokens, num_decode_tokens: all at once) or Mooncake's jsonl (timestamp
- * in ms, input_length, output_length, hash_ids). At most n_max jobs. ERR_FORMAT names the line. */
+/* Read times and lengths of at most n_max jobs from a file. Formats: Azure's csv (TIMESTAMP,
+ * ContextTokens, GeneratedTokens), vidur's csv (num_prefill_tokens, num_decode_tokens: all jobs at
+ * the beginning), and Mooncake's jsonl (timestamp in ms, input_length, output_length, hash_ids).
+ * Append them to t, which is then sorted by arrival. ERR_FORMAT contains the line, or the file if
+ * its format is unknown or it has no jobs. ERR_IO, ERR_LIMIT for more than 1 GiB, ERR_MEMORY. */
 int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *e);
 
-/* Make random lengths: n_input and n_output, each times a factor in [1 - spread, 1 + spread]. */
+/* Append n jobs of random lengths: n_input and n_output, each multiplied by a factor in [1 -
+ * spread, 1 + spread]. t->n_prefix shared tokens are added to each prompt. Equal t->seed gives
+ * equal jobs. ERR_MEMORY. */
 int traffic_random(struct traffic *t, size_t n, int n_input, int n_output, double spread,
                    struct err *e);
 
-/* New arrivals: intervals of a gamma distribution of shape `burstiness` (1: Poisson), whose rate
- * changes from `rate` to `rate_end` requests per second, linearly or exponentially. Infinite: all
- * at once. */
+/* New arrivals: intervals of a gamma distribution of shape `burstiness` (1: Poisson). The rate
+ * changes from `rate` to `rate_end` requests per second, linearly or exponentially. Infinite rate:
+ * all jobs arrive at the beginning. */
 struct traffic_arrivals {
     double rate, rate_end, burstiness;
     bool exponential;
 };
 void traffic_arrive(struct traffic *t, const struct traffic_arrivals *a);
-void traffic_faster(struct traffic *t, double factor); /* divides arrival times by `factor` */
-/* Truncate jobs so that prompt and output fit into `most` tokens; return the number of truncated
- * jobs. */
+void traffic_faster(struct traffic *t, double factor); /* divide arrival times by `factor` */
+/* Truncate jobs so that prompt and output fit into `most` tokens.
+ * Return the number of truncated jobs. */
 size_t traffic_fit(struct traffic *t, int most);
 
-/* Append job i's prompt; ids in [0, n_vocab). */
+/* Append job i's prompt, with ids in [0, n_vocab), to *out. Equal seeds give equal prompts.
+ * ERR_MEMORY. */
 int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *out, struct err *e);
 
-/* ---- traffic_run.c: sending it ---- */
+/* ---- traffic_run.c: sending ---- */
 
-/* A clock: real, or a test's. `pass` returns at `until_us` or before. */
+/* A clock, real or virtual. `pass` returns at `until_us` or before. */
 struct traffic_clock {
-    void *ctx;
+    void *ctx; /* borrowed: argument of the callbacks */
     int64_t (*now_us)(void *ctx);
     void (*pass)(void *ctx, int64_t until_us);
 };
 extern const struct traffic_clock traffic_real_clock;
 
+/* Options of traffic_run. All pointers are borrowed for the call. */
 struct traffic_options {
-    const struct traffic_clock *clock; /* the engine's clock                                */
+    const struct traffic_clock *clock; /* the engine's clock */
     int n_vocab;
-    int max_concurrency; /* maximum requests in flight; further ones wait outside; 0: no limit */
-    int n_choice;        /* choices per request; 0: 1                                 */
-    bool beams;          /* beam search with that many beams; results arrive at the end */
-    const struct sample_params *params; /* for each request; NULL: the defaults       */
-    const struct tokenizer
-        *tokenizer;       /* converts first choices to text on this thread; NULL: no conversion */
-    const char *progress; /* label of the progress bar; NULL: none                 */
+    /* maximum requests in flight; further requests wait at the client; 0: no limit */
+    int max_concurrency;
+    int n_choice; /* choices per request; 0: 1 */
+    bool beams;   /* true: beam search with n_choice beams; results arrive at the end */
+    const struct sample_params *params; /* parameters of each request; NULL: the defaults */
+    /* tokenizer for converting first choices to text on this thread; NULL: no conversion */
+    const struct tokenizer *tokenizer;
+    const char *progress; /* label of the progress bar; NULL: none */
 };
 
 struct traffic_result {
-    struct client_trace *trace; /* owned [n] */
+    struct client_trace *trace; /* records of the requests, owned [n] */
     int64_t *token_us;          /* owned: token times, referenced by trace */
     size_t n;
-    VEC(struct load_sample) sample; /* owned; once a second             */
+    VEC(struct load_sample) sample; /* owned; one sample per second */
     struct stats_view stats;        /* the engine's statistics of this run only */
-    int64_t cpu_us, energy_uj;      /* energy -1: not readable          */
+    /* CPU time of the process; energy of the machine, -1 if not readable */
+    int64_t cpu_us, energy_uj;
 };
-/* Send all jobs. The engine runs on its own thread, or the clock steps it. */
+/* Send all jobs and wait for their ends. The engine runs on its own thread, or the clock steps it.
+ * A request that the engine rejects is no error: its record's error is "refused". Call
+ * traffic_result_close in any case. ERR_MEMORY; all requests in flight are then cancelled. */
 int traffic_run(struct traffic_result *r, struct engine *en, const struct traffic *t,
                 const struct traffic_options *o, struct err *e);
-void traffic_result_close(struct traffic_result *r); /* safe on a zeroed one */
+void traffic_result_close(struct traffic_result *r); /* accepts a zeroed struct */
 
-/* ---- traffic_figures.c: what it amounts to ---- */
+/* ---- traffic_figures.c: figures ---- */
 
 struct traffic_figures {
     struct client_figures client;
-    double flops, bytes, mfu, mbu; /* per second, and shares of the given peaks; 0: unknown */
-    double cpu_share;              /* share of the threads' time       */
-    double watts;                  /* 0: not readable                  */
+    /* operations and bytes per second, and shares of the given peaks; 0: unknown */
+    double flops, bytes, mfu, mbu;
+    double cpu_share; /* share of the threads' time */
+    double watts;     /* mean power of the machine; 0: not readable */
     double hit_rate, host_share;
 };
 struct traffic_peaks {
-    double flops, bytes; /* per second; 0: unknown */
+    double flops, bytes; /* peak operations and bytes per second; 0: unknown */
     int n_thread;
 };
+/* Compute all figures of a run, within the peaks p. Arguments are borrowed for the call.
+ * ERR_MEMORY; call traffic_figures_close also then. */
 int traffic_figures(struct traffic_figures *f, const struct traffic_result *r,
                     const struct slo *slo, const struct traffic_peaks *p, struct err *e);
 void traffic_figures_close(struct traffic_figures *f);
 
-/* Return the growth of this process's own memory since a quarter of the samples were taken: by then
- * the pool's pages have been written. */
+/* Return the growth of this process's own memory after a quarter of the samples. The pool's pages
+ * have then been written. */
 int64_t traffic_growth(const struct traffic_result *r);
-/* Print the table. percent: its columns. */
+/* Print the table. percent has the percentiles of its columns. */
 void traffic_print(const struct traffic_figures *f, const struct traffic_result *r,
                    const struct samples *percent, FILE *out);
-/* Append members of a JSON object, without its braces, each after a comma: vLLM's keys and quoth's
- * own. */
+/* Append members of a JSON object, without its braces, each after a comma:
+ * vLLM's keys and quoth's own. */
 void traffic_json(const struct traffic_figures *f, const struct traffic_result *r,
                   const struct samples *percent, struct buf *b);
 
-/* ---- traffic_steps.c: the same steps through the kernels alone ---- */
+/* ---- traffic_steps.c: the steps through the kernels alone ---- */
 
-/* A log of the engine's steps, limited by its size, to repeat them without an engine. */
+/* A log of the engine's steps, of limited size, to repeat them without an engine. */
 struct step_log;
+/* Open a log of at most n_byte_max bytes for steps of m, which is borrowed until step_log_close.
+ * ERR_MEMORY; call step_log_close also then. */
 int step_log_open(struct step_log **out, struct model *m, size_t n_byte_max, struct err *e);
-void step_log_close(struct step_log *l); /* NULL is fine */
-/* Return the model as an executor that logs what it computes. */
+void step_log_close(struct step_log *l); /* free l; no effect for NULL */
+/* Return the model as an executor that logs its batches. */
 struct executor step_log_executor(struct step_log *l);
 void step_log_clear(struct step_log *l);
-/* Return the engine's time for the logged steps, from one's beginning to the next one's, and the
- * time of the model alone for the same batches, measured now. In microseconds; false if nothing was
- * logged. */
+/* Return false if fewer than two steps were logged, or after ERR_MEMORY, which is in *e only.
+ * Otherwise set *n_step to the number of steps with a known end. Set *engine_us to the engine's
+ * time for the logged steps, in microseconds. Set *kernel_us to the time of the model alone for the
+ * same batches, measured now. A step lasts until the beginning of the next step. */
 bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, int *n_step,
                     struct err *e);
 

@@ -1,9 +1,10 @@
-/* traffic_figures.c - what clients saw of an engine in this process (client_trace.c), and the work of that engine
- * and the machine:
+/* traffic_figures.c - figures of an engine in this process: its clients' records (client_trace.c),
+ * and the work of the engine and the machine:
  *
- *   mfu   operations of the model (2 for each weight and row, 4 for each head, dimension and position
- *         attended to) per second, as a share of the peak
- *   mbu   bytes of weights and KV that steps had to read per second, as a share of the read bandwidth */
+ *   mfu   operations of the model (2 for each weight and row, 4 for each head, dimension and
+ *         position attended to) per second, as a share of the peak
+ *   mbu   bytes of weights and KV that steps had to read per second, as a share of the read
+ *         bandwidth */
 #include "traffic.h"
 
 #include "base/json.h"
@@ -27,6 +28,7 @@ int traffic_figures(struct traffic_figures *f, const struct traffic_result *r,
     double s = f->client.seconds;
     f->hit_rate = share_of(v[STAT_cache_hits], v[STAT_cache_queries]);
     f->host_share = stats_host_share(&r->stats);
+    /* without a completed request there is no time to divide by */
     if (s <= 0) return rc;
     f->flops = (double)v[STAT_flops] / s;
     f->bytes = (double)v[STAT_read_bytes] / s;
@@ -44,7 +46,7 @@ void traffic_figures_close(struct traffic_figures *f)
 
 /* ---- the table ---- */
 
-/* Omit times of waiting outside if no request waited. */
+/* Return false for client-side waiting times if no request waited. */
 static bool is_printed(const struct client_figures *f, int k)
 {
     return (k != QUEUE && k != E2EL_QUEUE) || samples_percentile(&f->ms[QUEUE], 100) > 10;
@@ -70,6 +72,7 @@ static void print_latencies(const struct client_figures *f, const struct samples
     }
 }
 
+/* Return the share of a phase in the time of the engine's steps, in percent. */
 static double phase(const struct traffic_result *r, enum stat_id s)
 {
     int64_t all = 0;
@@ -77,6 +80,7 @@ static double phase(const struct traffic_result *r, enum stat_id s)
     return all ? 100 * (double)r->stats.value[s] / (double)all : 0;
 }
 
+/* A share of an unknown peak is not printed. */
 static void print_engine(const struct traffic_figures *f, const struct traffic_result *r, FILE *out)
 {
     const int64_t *v = r->stats.value;
@@ -146,6 +150,7 @@ void traffic_json(const struct traffic_figures *f, const struct traffic_result *
 
 /* ---- memory ---- */
 
+/* The first quarter is excluded, because caches and arenas fill there. */
 int64_t traffic_growth(const struct traffic_result *r)
 {
     if (r->sample.n < 4) return 0;

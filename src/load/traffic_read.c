@@ -1,7 +1,9 @@
-/* traffic_read.c - the requests to send: from a trace of real ones, or random; see traffic.h.
+/* traffic_read.c - make the requests to send, from a trace of real requests or at random; see
+ * traffic.h.
  *
- * A trace has no text: only times, lengths, and in Mooncake's the names of blocks of 512 tokens, equal
- * for equal blocks. Tokens are derived from those names, so that equal prefixes stay equal. */
+ * A trace has no text, only times and lengths. Mooncake's trace also has the names of blocks of 512
+ * tokens. Equal blocks have equal names. Tokens are derived from those names, so that equal
+ * prefixes stay equal. */
 #include "traffic.h"
 
 #include "base/json.h"
@@ -21,6 +23,7 @@ void traffic_close(struct traffic *t)
     *t = (struct traffic){0};
 }
 
+/* Append a job. Lengths of 0 occur in traces. The engine requires at least one token of each. */
 static int add(struct traffic *t, struct traffic_job j, struct err *e)
 {
     if (j.n_prompt < 1) j.n_prompt = 1;
@@ -30,10 +33,10 @@ static int add(struct traffic *t, struct traffic_job j, struct err *e)
 
 /* ---- files ---- */
 
-enum { LENGTH_MAX = 1 << 24 }; /* tokens; twice that still fits into an int */
+enum { LENGTH_MAX = 1 << 24 }; /* maximum number of tokens; twice this number fits into an int */
 static const int64_t MS_MAX = (int64_t)1 << 52;
 
-/* Parse "374,44", ignoring what follows. */
+/* Parse "374,44" and ignore any text after it. */
 static bool read_lengths(const char *text, struct traffic_job *j)
 {
     return sscanf(text, "%9d,%9d", &j->n_prompt, &j->n_output) == 2;
@@ -59,12 +62,14 @@ static bool read_time(const char *text, int64_t *us)
     return true;
 }
 
+/* The trace that is read. Times are relative to its first line. Pointers are borrowed. */
 struct source {
     struct traffic *t;
     const char *path;
-    int64_t begin_us; /* the first line's time */
+    int64_t begin_us; /* time of the first line */
 };
 
+/* Parse one line and append its job. `at` is the line's number, for errors. */
 typedef int read_line_fn(struct source *s, const char *line, int at, struct err *e);
 
 static int bad_line(const struct source *s, int at, const char *wanted, struct err *e)
@@ -72,6 +77,7 @@ static int bad_line(const struct source *s, int at, const char *wanted, struct e
     return err_set(e, ERR_FORMAT, "%s:%d: expected %s", s->path, at, wanted);
 }
 
+/* Parse a line of Azure's trace: "2023-11-16 18:15:46.6805900,374,44". */
 static int azure_line(struct source *s, const char *line, int at, struct err *e)
 {
     const char *comma = strchr(line, ',');
@@ -85,6 +91,7 @@ static int azure_line(struct source *s, const char *line, int at, struct err *e)
     return add(s->t, j, e);
 }
 
+/* Parse a line of vidur's trace: "374,44". It has no times, so all jobs arrive at 0. */
 static int lengths_line(struct source *s, const char *line, int at, struct err *e)
 {
     struct traffic_job j = {0};
@@ -93,6 +100,9 @@ static int lengths_line(struct source *s, const char *line, int at, struct err *
     return add(s->t, j, e);
 }
 
+/* Parse an object of Mooncake's trace, with the time in milliseconds:
+ *    {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, ...]}
+ * The blocks must cover the prompt, because its tokens are derived from them. */
 static int mooncake_job(struct source *s, const struct json *j, int at, struct err *e)
 {
     const struct json *ids = json_field(j, "hash_ids");
@@ -106,14 +116,18 @@ static int mooncake_job(struct source *s, const struct json *j, int at, struct e
                               .n_output = (int)n_output,
                               .block0 = s->t->block.n,
                               .n_block = (int)n_block};
-    for (int i = 0; i < job.n_block; i++)
-        if (!vec_push(&s->t->block, (int32_t)json_int(json_item(ids, (size_t)i), 0)))
+    for (int i = 0; i < job.n_block; i++) {
+        int64_t id = json_int(json_item(ids, (size_t)i), -1);
+        if (id < 0 || id > INT32_MAX) return bad_line(s, at, "hash_ids: integers in [0, 2^31)", e);
+        if (!vec_push(&s->t->block, (int32_t)id))
             return err_memory(e, "a trace", s->t->block.n * sizeof(int32_t));
+    }
     if (s->t->n == 0) s->begin_us = ms * 1000;
     job.arrival_us = ms * 1000 - s->begin_us;
     return add(s->t, job, e);
 }
 
+/* Parse a line as JSON. An error names file and line. */
 static int mooncake_line(struct source *s, const char *line, int at, struct err *e)
 {
     struct json *j;
@@ -151,6 +165,7 @@ int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *
             "%s: unknown trace: its first line must be TIMESTAMP,ContextTokens,GeneratedTokens, or "
             "num_prefill_tokens,num_decode_tokens, or a JSON object",
             path);
+    /* the last line may lack a newline; the first line of a csv is the heading */
     for (char *line = text.data, *end; rc == 0 && line && *line && t->n < n_max;
          line = end + 1, at++) {
         end = strchrnul(line, '\n');
@@ -161,12 +176,18 @@ int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *
     }
     buf_deinit(&text);
     if (rc == 0 && t->n == 0) rc = err_set(e, ERR_FORMAT, "%s: contains no requests", path);
-    if (rc == 0) qsort(t->v, t->n, sizeof *t->v, by_arrival);
+    /* a trace is nearly in order, but the clients require the exact order, and times from 0 on */
+    if (rc == 0) {
+        qsort(t->v, t->n, sizeof *t->v, by_arrival);
+        const int64_t begin_us = t->v[0].arrival_us;
+        for (size_t i = 0; i < t->n; i++) t->v[i].arrival_us -= begin_us;
+    }
     return rc;
 }
 
 /* ---- random ---- */
 
+/* Return a random integer in [n (1 - spread), n (1 + spread)]. */
 static int uniform(uint64_t *rng, int n, double spread)
 {
     double lo = floor(n * (1 - spread)), hi = floor(n * (1 + spread));
@@ -188,8 +209,9 @@ int traffic_random(struct traffic *t, size_t n, int n_input, int n_output, doubl
     return rc;
 }
 
-/* Return a random number of the gamma distribution with that shape and mean 1 (Marsaglia and Tsang,
- * 2000; for a shape below 1 their boost). */
+/* Return a random number of the gamma distribution with this shape and mean 1. The method is that
+ * of Marsaglia and Tsang (2000), with their boost for a shape below 1. The shape is the burstiness:
+ * 1 gives exponential intervals, less gives bursts. */
 static double gamma_unit(uint64_t *rng, double shape)
 {
     double boost = shape < 1 ? pow(1.0 - (double)rng_float(rng), 1 / shape) : 1;
@@ -204,6 +226,8 @@ static double gamma_unit(uint64_t *rng, double shape)
     }
 }
 
+/* The rate of request i is interpolated between rate and rate_end by i, not by time, as in vLLM.
+ * The first request arrives at 0. */
 void traffic_arrive(struct traffic *t, const struct traffic_arrivals *a)
 {
     uint64_t rng = t->seed + 1;
@@ -223,6 +247,8 @@ void traffic_faster(struct traffic *t, double factor)
         t->v[i].arrival_us = (int64_t)((double)t->v[i].arrival_us / factor);
 }
 
+/* Shorten jobs that exceed the context of `most` tokens. At least half of the context remains for
+ * the prompt. */
 size_t traffic_fit(struct traffic *t, int most)
 {
     size_t n_cut = 0;
@@ -239,6 +265,11 @@ size_t traffic_fit(struct traffic *t, int most)
 
 /* ---- tokens ---- */
 
+/* Each token is a hash of its source and its position in that source:
+ *    block of a trace    name of the block, position in the block
+ *    shared prefix       2^32 + number of the prefix, position
+ *    otherwise           number of the job, position
+ * Equal sources give equal tokens, also across runs with the same seed. */
 int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *out, struct err *e)
 {
     const struct traffic_job *j = &t->v[i];

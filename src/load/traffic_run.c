@@ -1,6 +1,6 @@
-/* traffic_run.c - the clients of a measurement: send each job when it is due, read the replies; see
- * traffic.h. One thread polls all of them every 2 ms (0.3 % of a core at 64 requests); no measured
- * figure depends on when it polls. */
+/* traffic_run.c - the clients of a measurement. They send each job when it is due, and read the
+ * replies; see traffic.h. One thread polls all replies every 2 ms (0.3 % of a core at 64 requests).
+ * No measured figure depends on the time of polling. */
 #include "traffic.h"
 
 #include "base/os.h"
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+/* LOOK_US: interval of polling; see the head. SAMPLE_US: interval of samples. */
 enum { LOOK_US = 2000, SAMPLE_US = 1000000 };
 
 static int64_t real_now(void *ctx)
@@ -18,6 +19,7 @@ static int64_t real_now(void *ctx)
     return time_us();
 }
 
+/* Sleep until until_us, but at most LOOK_US, so that replies are read. */
 static void real_pass(void *ctx, int64_t until_us)
 {
     (void)ctx;
@@ -32,18 +34,20 @@ const struct traffic_clock traffic_real_clock = {.now_us = real_now, .pass = rea
 struct live {
     size_t job;
     uint64_t id;
-    struct queue *queue; /* owned */
+    struct queue *queue; /* events of the request, owned */
     struct reply reply;
     bool as_text;
 };
 
+/* The state of a run. Times are microseconds since begin_us. `next` is the index of the first job
+ * that was not sent. Pointers are borrowed, except for `idle`. */
 struct run {
     struct traffic_result *r;
     struct engine *en;
     const struct traffic *t;
     const struct traffic_options *o;
     VEC(struct live) live;
-    VEC(struct queue *) idle; /* unused queues, the last used on top */
+    VEC(struct queue *) idle; /* owned; unused queues, the most recently used last */
     struct buf text;
     size_t next, n_done;
     int64_t begin_us, sample_us;
@@ -56,6 +60,8 @@ static int64_t now(const struct run *u)
 
 /* ---- sending ---- */
 
+/* Return the request of job i; NULL if memory ran out. Each has its own seed, so that a run is
+ * reproducible in any order of sending. */
 static struct request *make_request(const struct run *u, size_t i, struct err *e)
 {
     struct request *q = request_open(e);
@@ -72,6 +78,7 @@ static struct request *make_request(const struct run *u, size_t i, struct err *e
     return NULL;
 }
 
+/* The most recently used queue is still in the processor's cache. */
 static int open_live(struct run *u, struct live *l, struct err *e)
 {
     l->queue = u->idle.n ? u->idle.v[--u->idle.n] : engine_reply_queue();
@@ -86,8 +93,8 @@ static void close_live(struct run *u, struct live *l)
     if (l->queue && !vec_push(&u->idle, l->queue)) queue_close(l->queue);
 }
 
-/* Send a job. Rejected requests are recorded; only errors that concern all requests fail the
- * run. */
+/* Send a job. A rejected request is recorded.
+ * Only an error that concerns all requests fails the run. */
 static int send_job(struct run *u, size_t i, struct err *e)
 {
     struct client_trace *trace = &u->r->trace[i];
@@ -102,12 +109,13 @@ static int send_job(struct run *u, size_t i, struct err *e)
     if (rc == 0 && !vec_push(&u->live, l)) rc = err_memory(e, "requests under way", sizeof l);
     trace->submit_us = now(u);
     if (rc == 0 && engine_submit(u->en, q, e) == 0) return 0;
-    if (rc == 0) u->live.n--, u->n_done++; /* rejected */
+    if (rc == 0) u->live.n--, u->n_done++; /* the request was rejected */
     request_close(q);
     close_live(u, &l);
     return rc;
 }
 
+/* Return true if the next job is due and --max-concurrency allows it. */
 static bool may_send(const struct run *u)
 {
     return u->next < u->t->n && u->t->v[u->next].arrival_us <= now(u) &&
@@ -123,6 +131,8 @@ static int send_due(struct run *u, struct err *e)
 
 /* ---- reading ---- */
 
+/* Record the event's time, which the engine set.
+ * So polling every 2 ms does not affect the times. */
 static void on_event(struct run *u, struct live *l, const struct event *ev)
 {
     struct client_trace *trace = &u->r->trace[l->job];
@@ -139,12 +149,13 @@ static void on_event(struct run *u, struct live *l, const struct event *ev)
         trace->error = whole ? NULL : finish_name(ev->finish);
         trace->n_cached = ev->usage.n_cached;
     }
+    /* convert to text as a server does, because this takes processor time from the engine */
     if (!l->as_text) return;
     buf_clear(&u->text);
     reply_event(&l->reply, ev, &u->text);
 }
 
-/* Read a request's events; return true at its end. */
+/* Read a request's events. Return true at the request's end. */
 static bool read_live(struct run *u, struct live *l)
 {
     struct event ev;
@@ -155,6 +166,7 @@ static bool read_live(struct run *u, struct live *l)
     return false;
 }
 
+/* Order does not matter, so a finished request is replaced by the last one. */
 static void read_all(struct run *u)
 {
     for (size_t i = 0; i < u->live.n;) {
@@ -169,8 +181,9 @@ static void read_all(struct run *u)
     }
 }
 
-/* ---- once a second ---- */
+/* ---- samples, once a second ---- */
 
+/* A failed push only omits a sample. */
 static void take_sample(struct run *u)
 {
     struct stats_view v;
@@ -191,7 +204,7 @@ static void look(struct run *u)
     if (u->o->progress) progress_bar(u->o->progress, u->n_done, u->t->n);
 }
 
-/* Return the time of the next action if no event arrives before. */
+/* Return the time of the next action if no event arrives earlier. */
 static int64_t next_us(const struct run *u)
 {
     int64_t at = u->sample_us;
@@ -214,7 +227,8 @@ static int loop(struct run *u, struct err *e)
 
 /* ---- the run ---- */
 
-/* Cancel all after a failure: the engine writes to the queues until each request's end event. */
+/* Cancel all requests after a failure,
+ * because the engine writes to a request's queue until its end event. */
 static void cancel_all(struct run *u)
 {
     for (size_t i = 0; i < u->live.n; i++) engine_cancel(u->en, u->live.v[i].id);
@@ -224,8 +238,8 @@ static void cancel_all(struct run *u)
     }
 }
 
-/* Read the engine's statistics when it is idle: the last answers are emitted before their step is
- * counted. */
+/* Read the engine's statistics when it is idle. The engine emits the last answers before it counts
+ * their step. */
 static void read_stats(struct run *u, struct stats_view *v)
 {
     for (;;) {
@@ -243,8 +257,8 @@ static void close_run(struct run *u)
     buf_deinit(&u->text);
 }
 
-/* Allocate the clients' records and write them now, so that they do not count as later growth of
- * memory. */
+/* Allocate the clients' records and write them now, so that they are not measured as later
+ * growth of memory. */
 static int open_result(struct traffic_result *r, const struct traffic *t, struct err *e)
 {
     size_t n_token = 0, at = 0;
@@ -265,7 +279,8 @@ static int open_result(struct traffic_result *r, const struct traffic *t, struct
     return 0;
 }
 
-/* Open the queues for all requests in flight, in advance for the same reason. */
+/* Open the queues for all requests in flight now, so that they are not measured as later
+ * growth of memory. */
 static int open_queues(struct run *u, struct err *e)
 {
     enum { TOUCHED_MAX = 64 };
@@ -283,6 +298,7 @@ static int open_queues(struct run *u, struct err *e)
     return 0;
 }
 
+/* Statistics are differences of two readings, so earlier runs on the same engine do not count. */
 int traffic_run(struct traffic_result *r, struct engine *en, const struct traffic *t,
                 const struct traffic_options *o, struct err *e)
 {
@@ -303,6 +319,7 @@ int traffic_run(struct traffic_result *r, struct engine *en, const struct traffi
     r->cpu_us = os_cpu_us() - cpu;
     r->energy_uj = energy < 0 ? -1 : os_energy_uj() - energy;
     read_stats(&u, &after);
+    /* a last sample, so that even a short run has one */
     take_sample(&u);
     r->stats = stats_since(&before, &after);
     close_run(&u);

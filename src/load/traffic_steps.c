@@ -1,8 +1,8 @@
-/* traffic_steps.c - an engine's cost beyond its kernels: its steps are logged, and the same batches are
- * computed once more by the model alone; see traffic.h.
+/* traffic_steps.c - an engine's cost beyond its kernels. The engine's steps are logged, and then
+ * the model alone computes the same batches; see traffic.h.
  *
- * Only their time counts, so the contents of the pages do not matter. The log is one block of memory,
- * filled from its beginning; when it is full, later steps are not logged. */
+ * Only time is measured, so the contents of the pages do not matter. The log is one block of
+ * memory, filled from its beginning. Steps are not logged when the log is full. */
 #include "traffic.h"
 
 #include "base/cpu.h"
@@ -12,11 +12,11 @@
 #include <string.h>
 
 struct step_log {
-    struct model *m; /* borrowed */
-    int32_t *word;   /* owned [n_word_max] */
+    struct model *m; /* model, borrowed */
+    int32_t *word;   /* logged batches, owned [n_word_max] */
     size_t n_word, n_word_max;
     int n_step;
-    int64_t first_us, last_us; /* when the first and the last logged step began */
+    int64_t first_us, last_us; /* beginnings of the first and the last logged step */
     bool full;
 };
 
@@ -44,14 +44,16 @@ void step_log_clear(struct step_log *l)
     l->full = false;
 }
 
-/* ---- one batch: counts, then its arrays; of the page tables what is in use ---- */
+/* ---- one batch: counts, then its arrays, with the used part of the page tables ---- */
 
+/* Return the number of pages that a sequence uses. The rest of its page table is not logged. */
 static int n_page_of(const struct step_log *l, const struct batch *b, int seq)
 {
     int rows = model_info(l->m)->page_rows;
     return (b->kv_len[seq] + rows - 1) / rows;
 }
 
+/* Return the number of words of a logged batch. The terms are those of move_batch, in its order. */
 static size_t words_of(const struct step_log *l, const struct batch *b)
 {
     size_t n = 4 + 3 * (size_t)b->n_row + 2 * (size_t)b->n_seq + 1 + 2 * (size_t)b->n_out +
@@ -60,9 +62,10 @@ static size_t words_of(const struct step_log *l, const struct batch *b)
     return n;
 }
 
-/* Copies between the log and a batch's arrays, in either direction, so that both agree. */
+/* A cursor that copies between the log and a batch's arrays, in either direction, so that both
+ * directions agree. */
 struct cursor {
-    int32_t *at;
+    int32_t *at; /* borrowed */
     bool write;
 };
 
@@ -76,6 +79,8 @@ static void move(struct cursor *c, void *array, size_t n)
     c->at += n;
 }
 
+/* Copy a batch. The four counts come first,
+ * because a reader needs them for the sizes of the arrays. */
 static void move_batch(const struct step_log *l, struct cursor *c, struct batch *b)
 {
     move(c, &b->n_row, 1);
@@ -96,6 +101,8 @@ static void move_batch(const struct step_log *l, struct cursor *c, struct batch 
 
 /* ---- the executor ---- */
 
+/* Log a batch and the time of its beginning. The time of a step is that until the next step's
+ * beginning, so it includes the engine's own work. */
 static void write_down(struct step_log *l, const struct batch *b)
 {
     size_t n = words_of(l, b);
@@ -104,7 +111,7 @@ static void write_down(struct step_log *l, const struct batch *b)
     l->last_us = time_us();
     if (l->n_step++ == 0) l->first_us = l->last_us;
     struct cursor c = {l->word + l->n_word, true};
-    move_batch(l, &c, (struct batch *)b); /* only read here */
+    move_batch(l, &c, (struct batch *)b); /* move_batch only reads the batch here */
     l->n_word += n;
 }
 
@@ -115,6 +122,7 @@ static struct model_out forward(void *ctx, const struct batch *b)
     return model_forward(l->m, b);
 }
 
+/* Return the model's executor with a log before each step. */
 struct executor step_log_executor(struct step_log *l)
 {
     struct executor x = executor_of_model(l->m);
@@ -123,8 +131,9 @@ struct executor step_log_executor(struct step_log *l)
     return x;
 }
 
-/* ---- once more ---- */
+/* ---- repetition ---- */
 
+/* The engine's floating-point mode is set, so that the kernels compute as they do in the engine. */
 bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, int *n_step,
                     struct err *e)
 {

@@ -1,6 +1,6 @@
-/* traffic_test.c - goal: traces are read correctly, random ones are as requested, and every figure of a
- * run agrees with the one computed by hand. Method: handwritten files; an executor whose steps take a
- * known time on a virtual clock, stepped by the clients' own clock. */
+/* traffic_test.c - goal: traces are read correctly, random jobs follow the parameters, and every
+ * figure of a run equals the figure computed by hand. Method: use handwritten files, and an
+ * executor with steps of known duration. The clients advance a virtual clock. */
 #include "traffic.h"
 #include "../../tests/unit.h"
 
@@ -53,6 +53,22 @@ TEST(traces_are_read_in_their_three_forms)
     traffic_close(&t);
 }
 
+TEST(traces_begin_at_their_earliest_line)
+{
+    struct traffic t;
+    struct err e;
+    NEED_OK(read_text(&t,
+                      "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-17 00:00:01.5,1,4\n"
+                      "2023-11-16 23:59:59.5,2,5\n2023-11-17 00:00:00.5,3,6\n",
+                      &e),
+            &e);
+    NEED(t.n == 3);
+    EXPECT(t.v[0].n_prompt == 2 && t.v[0].arrival_us == 0);
+    EXPECT(t.v[1].n_prompt == 3 && t.v[1].arrival_us == 1000000);
+    EXPECT(t.v[2].n_prompt == 1 && t.v[2].arrival_us == 2000000);
+    traffic_close(&t);
+}
+
 TEST(traces_that_are_none_are_refused_by_line)
 {
     static const struct {
@@ -73,6 +89,11 @@ TEST(traces_that_are_none_are_refused_by_line)
         {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,-1\n", ":2"},
         {"{\"timestamp\": 0, \"input_length\": 600, \"output_length\": 6, \"hash_ids\": [5]}\n",
          ":1"},
+        {"{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 6, \"hash_ids\": [\"a\"]}\n",
+         ":1: expected hash_ids"},
+        {"{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 6, \"hash_ids\": "
+         "[2147483648]}\n",
+         ":1: expected hash_ids"},
         {"{\"timestamp\": 0", ":1"},
         {"{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 6, \"hash_ids\": [5]}\n[]\n",
          ":2"},
@@ -148,8 +169,8 @@ TEST(random_traffic_is_as_requested)
 
 TEST(ramps_rise_as_requested)
 {
-    /* Goal: the middle of a linear ramp from 2 to 18 has a rate of 10 per second, of an exponential
-     * one 6. */
+    /* Goal: in the middle of a ramp from 2 to 18, the rate is 10 per second if the ramp is linear,
+     * and 6 if it is exponential. */
     for (int k = 0; k < 2; k++) {
         struct traffic t = {.seed = 5};
         struct err e;
@@ -166,7 +187,7 @@ TEST(ramps_rise_as_requested)
 
 enum { N_VOCAB = 16 };
 
-struct slow { /* steps of 10 ms and 1 ms a row */
+struct slow { /* executor with steps of 10 ms and 1 ms per row */
     struct batch_limits limits;
     float logits[64 * N_VOCAB];
     int64_t now_us;
@@ -303,7 +324,7 @@ TEST(concurrency_is_held_and_refusals_are_counted)
     traffic_figures_close(&f);
     traffic_result_close(&r);
     engine_close(s.engine);
-    NEED_OK(slow_open(&s, 8, &e), &e); /* a queue of 8 for 20 at once */
+    NEED_OK(slow_open(&s, 8, &e), &e); /* a queue of 8 for 20 simultaneous requests */
     NEED_OK(run_slow(&s, &t, 0, &r, &e), &e);
     NEED_OK(traffic_figures(&f, &r, &(struct slo){{0}}, &peaks, &e), &e);
     EXPECT_INT(f.client.n_completed, 8);
@@ -315,7 +336,7 @@ TEST(concurrency_is_held_and_refusals_are_counted)
     traffic_close(&t);
 }
 
-/* Five requests, and their figures. */
+/* Five requests and their figures. */
 struct measured {
     struct slow slow;
     struct traffic t;

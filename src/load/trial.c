@@ -1,5 +1,10 @@
-/* trial.c - a model and an engine sized for the jobs, peaks measured around the run, and output of
- * results; see trial.h. */
+/* trial.c - open a model and an engine for the jobs, measure peaks before and after the run, and
+ * print the results; see trial.h.
+ *
+ *    trial_main -> measure -> jobs -> trial_open -> trial_run ... -> trial_figures -> trial_print
+ *
+ * `measure` differs between the commands: latency.c, throughput.c, replay.c. The commands append
+ * their own results to b->text and b->json before trial_print. */
 #include "trial.h"
 
 #include "base/json.h"
@@ -39,6 +44,7 @@ const struct option cache_options[] = {
 
 /* ---- opening ---- */
 
+/* Return the number of tokens of the longest job. The model is opened with room for it. */
 static int longest(const struct traffic *t)
 {
     int most = 1;
@@ -47,6 +53,7 @@ static int longest(const struct traffic *t)
     return most;
 }
 
+/* Open and start the engine of the session. The log of steps replaces the executor. */
 static int start_engine(struct trial *b, const struct trial_setup *o, struct err *e)
 {
     struct engine_options eo;
@@ -61,6 +68,8 @@ static int start_engine(struct trial *b, const struct trial_setup *o, struct err
     return rc ? rc : engine_start(b->s.engine, e);
 }
 
+/* The size of the KV cache is computed from the jobs, so a model is opened after its jobs are made.
+ * trial_close is called in any case. */
 int trial_open(struct trial *b, const char *model, const struct trial_setup *o, struct err *e)
 {
     int rc = figures_read(&b->slo, &b->percent, "50,90,99", e);
@@ -94,8 +103,8 @@ void trial_close(struct trial *b)
 
 /* ---- running ---- */
 
-/* Measure the machine's current peaks; all memory is freed, because it would count as the
- * engine's. */
+/* Measure the machine's current peaks. Free all memory afterwards, because it would otherwise be
+ * measured as the engine's. */
 static int measure_peaks(struct trial *b, struct traffic_peaks *p, struct err *e)
 {
     struct limits *l = NULL;
@@ -111,6 +120,7 @@ static int measure_peaks(struct trial *b, struct traffic_peaks *p, struct err *e
     return rc;
 }
 
+/* The peaks are measured once, before the first run. trial_figures measures them again. */
 int trial_run(struct trial *b, int max_concurrency, int n_choice, struct err *e)
 {
     struct sample_params params = sample_params_default;
@@ -130,6 +140,7 @@ int trial_run(struct trial *b, int max_concurrency, int n_choice, struct err *e)
     return rc ? rc : traffic_run(&b->result, b->s.engine, &b->t, &o, e);
 }
 
+/* The mean of the peaks before and after the run reduces the effect of a changing clock rate. */
 int trial_figures(struct trial *b, struct err *e)
 {
     struct traffic_peaks after;
@@ -142,19 +153,20 @@ int trial_figures(struct trial *b, struct err *e)
 
 /* ---- results ---- */
 
+/* Return the maximum number of sequences, which is the model's and may be less than requested. */
 static int n_seq(const struct trial *b)
 {
     return model_batch_limits(b->s.model)->n_seq;
 }
 
-/* Return the scheduler's name; "auto" is resolved for requests without keys. */
+/* Return the scheduler's name. "auto" is resolved for requests without keys. */
 static const char *scheduler(void)
 {
     const char *name = session_flags.scheduler;
     return strcmp(name, "auto") == 0 ? policy_name(0) : name;
 }
 
-/* Append what was measured, and on which machine. */
+/* Append the model, the settings and the machine. */
 static void put_subject(struct trial *b, struct buf *out)
 {
     const struct model_info *i = model_info(b->s.model);
@@ -172,6 +184,7 @@ static void put_subject(struct trial *b, struct buf *out)
     json_member_text(out, "version", QUOTH_VERSION);
 }
 
+/* Print the model and the settings above the table. */
 static void print_subject(struct trial *b, FILE *f)
 {
     const struct model_info *i = model_info(b->s.model);
@@ -182,6 +195,8 @@ static void print_subject(struct trial *b, FILE *f)
             i->page_rows, n_seq(b), scheduler());
 }
 
+/* Replace b->text by the table followed by the former text. traffic_print writes to a FILE, hence
+ * the stream in memory. */
 static int compose_text(struct trial *b, struct err *e)
 {
     char *text = NULL;
@@ -198,6 +213,7 @@ static int compose_text(struct trial *b, struct err *e)
     return b->text.failed ? err_memory(e, "the table", n) : 0;
 }
 
+/* Put the members of the command after those of all trials. */
 static int compose_json(struct trial *b, bool detail, struct err *e)
 {
     struct buf own = b->json;
@@ -210,7 +226,7 @@ static int compose_json(struct trial *b, bool detail, struct err *e)
     b->json.failed |= own.failed;
     buf_deinit(&own);
     if (b->json.failed) return err_memory(e, "the result", b->json.n);
-    b->json.data[0] = '{'; /* replaces the first comma */
+    b->json.data[0] = '{'; /* this brace replaces the first comma */
     return 0;
 }
 
@@ -228,6 +244,7 @@ static int write_page(const struct trial *b, struct err *e)
     return client_page_write(&page, page_path, e);
 }
 
+/* Standard output gets one form, the files both. */
 int trial_print(struct trial *b, bool detail, struct err *e)
 {
     int rc = compose_text(b, e);
@@ -237,6 +254,8 @@ int trial_print(struct trial *b, bool detail, struct err *e)
     return rc == 0 && page_path ? write_page(b, e) : rc;
 }
 
+/* Run a measurement as a command.
+ * Return the exit status: 0, or 1 if it failed or b.good is false. */
 int trial_main(const char *name, int (*measure)(struct trial *b, const char *model, struct err *e),
                int n_arg, char **arg)
 {

@@ -1,7 +1,7 @@
-/* trial.h - private to load: shared by quoth bench latency, throughput and replay: a model and an
- * engine in this process, jobs sent through it, and the report.
+/* trial.h - private to load: the common part of quoth bench latency, throughput and replay. It
+ * opens a model and an engine in this process, sends jobs through the engine and prints the report.
  *
- *   jobs --trial_open--> model, engine --trial_run, once or several times--> what clients saw
+ *   jobs --trial_open--> model, engine --trial_run, once or several times--> clients' records
  *                                                                             | trial_figures
  *   standard output, --output-json, --output <--trial_print-- figures <-------+ */
 #ifndef QUOTH_LOAD_TRIAL_H
@@ -17,38 +17,43 @@ extern const struct option cache_options[];
 extern bool prefix_cache_flag;
 
 struct trial {
-    const char *name; /* the command's name: "bench throughput" */
+    const char *name; /* static: the command's name, "bench throughput" */
     struct traffic t; /* jobs to send */
     struct session s;
-    struct step_log *log;         /* NULL: steps are not logged */
-    struct traffic_result result; /* of the last run */
+    struct step_log *log;         /* owned: log of the engine's steps; NULL: no log */
+    struct traffic_result result; /* result of the last run */
     struct traffic_figures figures;
     struct traffic_peaks peaks;
     struct slo slo;
-    struct samples percent; /* owned */
-    struct buf json;        /* members of an object, each after a comma: the command's own first */
-    struct buf text;        /* text to print */
-    bool good;              /* exit 0, else 1 */
+    struct samples percent; /* percentiles to report, owned */
+    /* members of an object, each after a comma; the command's own members come first */
+    struct buf json;
+    struct buf text; /* text to print */
+    bool good;       /* true: exit 0; false: exit 1 */
 };
 enum { TRIAL_LOG_BYTES = 64 << 20 };
-/* Parameters of the model and an engine for jobs as long as t's. log_bytes 0: no log. */
+/* Parameters of the model and of an engine for jobs of the lengths in t. log_bytes 0: no log. */
 struct trial_setup {
-    bool offline; /* no inter-token target by default: see struct session_options */
+    bool offline; /* true: no inter-token target by default; see struct session_options */
     bool prefix_cache;
-    bool touch_pages; /* before the run, to exclude them from memory growth */
+    bool touch_pages; /* true: touch pages before the run, to exclude them from memory growth */
     size_t log_bytes;
 };
+/* Read the flags, open the model and start the engine for the jobs in b->t. Call trial_close in any
+ * case. Errors: those of figures_read, session_open_as, engine_open and engine_start. */
 int trial_open(struct trial *b, const char *model, const struct trial_setup *o, struct err *e);
-void trial_close(struct trial *b); /* safe on a zeroed one */
-/* Send all jobs. Measures the peaks before the first run, unless they are given. */
+void trial_close(struct trial *b); /* accepts a zeroed trial */
+/* Send all jobs. Measure the peaks before the first run, unless they are given. The previous result
+ * is freed. ERR_MEMORY. */
 int trial_run(struct trial *b, int max_concurrency, int n_choice, struct err *e);
-/* Compute the figures; measures the peaks again, after the last run. */
+/* Compute the figures. Measure the peaks again, after the last run. ERR_MEMORY. */
 int trial_figures(struct trial *b, struct err *e);
 /* Append the figures to the command's output in b->text and b->json, then print all to standard
- * output and write the files that flags name. */
+ * output and write the files that flags name. ERR_IO or ERR_ARG for a file that cannot be written,
+ * ERR_MEMORY. */
 int trial_print(struct trial *b, bool detail, struct err *e);
-/* Run a command: measure the model named by the arguments, or the bundled one; return the exit
- * status. */
+/* Run a command: measure the model of the arguments, or the bundled model.
+ * Return the exit status. */
 int trial_main(const char *name, int (*measure)(struct trial *b, const char *model, struct err *e),
                int n_arg, char **arg);
 

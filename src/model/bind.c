@@ -1,35 +1,47 @@
-/* bind.c - a checkpoint's tensors become an architecture's weights.
+/* bind.c - conversion of a checkpoint's tensors to an architecture's weights.
  *
- * Nothing here trusts the file: the architecture's table (format/tensors.def) gives the shape of
- * each tensor. A tensor that is neither bound nor listed in left_out.def is rejected, because a
- * model computed without one of its parts would be silently wrong. Blocks also reserve their
- * scratch here. Every tensor is looked up by name once: linear time. */
+ * All names and shapes in the file are checked. The architecture's table (format/tensors.def) gives
+ * the shape of each tensor. A tensor that is neither bound nor listed in left_out.def is rejected,
+ * because a model without one of its tensors would give wrong results without an error. Blocks
+ * reserve scratch with functions of this file. Every tensor is looked up by name once, in linear
+ * time.
+ *
+ *   table     {"blk.%d.attn_q", [D_Q, D]}      format/tensors.def
+ *   file      blk.3.attn_q.weight [4096, 4096]
+ *   result    struct linear: tensor [n_out, k] and bias f32 [n_out]
+ *
+ * Errors are collected in b->rc: after the first one every function has no effect and returns a
+ * harmless value. Callers check it once at the end. */
 #include "model_impl.h"
+
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* ---- tensors ---- */
 
-static const struct tensor_info *find(const struct binder *b, const char *name)
+/* The mark `bound` is set also if the caller then rejects the tensor. */
+const struct tensor_info *bind_find(const struct binder *b, const char *name)
 {
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
     if (t) b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = 1;
     return t;
 }
 
-/* Write stem, with its layer number, and suffix to out. */
-static void name_of(char out[160], const char *stem, int il, const char *suffix)
+void bind_name(char out[160], const char *stem, int il, const char *suffix)
 {
     char layer[96];
     snprintf(layer, sizeof layer, stem, il); /* check: stem is our literal, with at most one %d */
     snprintf(out, 160, "%s.%s", layer, suffix);
 }
 
+/* Return the tensor [n_out, k]. NULL after an error: ERR_MISSING, ERR_FORMAT for another shape,
+ * ERR_UNSUPPORTED for a type without arithmetic. */
 static const struct tensor_info *need(struct binder *b, const char *name, int64_t n_out, int64_t k)
 {
     if (b->rc != 0) return NULL;
-    const struct tensor_info *t = find(b, name);
+    const struct tensor_info *t = bind_find(b, name);
     const char *path = checkpoint_path(b->checkpoint);
     if (!t)
         b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing", path, name);
@@ -46,20 +58,24 @@ static const struct tensor_info *need(struct binder *b, const char *name, int64_
     return b->rc == 0 ? t : NULL;
 }
 
+/* Return the tensor with its data borrowed from the file, until it is packed. */
 static struct tensor tensor_of(const struct tensor_info *t)
 {
     return (struct tensor){
         .type = t->type, .n_out = t->dim[1], .k = t->dim[0], .data = t->data, .name = t->name};
 }
 
-/* Add a tensor to the list that the backend packs after binding; t must stay at its address. */
+/* Add a tensor to the list that the backend packs after binding.
+ * The address t must remain valid. */
 static void add_tensor(struct binder *b, struct tensor *t)
 {
+    t->number = (int)b->m->tensor.n;
     if (!vec_push(&b->m->tensor, t)) b->rc = err_memory(b->e, "the tensor list", sizeof t);
 }
 
 /* ---- the architecture's table ---- */
 
+/* Return a size of the table for layer il, or for a tensor outside of layers if il is -1. */
 static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
 {
     const struct config *c = &b->m->config;
@@ -71,12 +87,16 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
         return c->d;
     case SIZE_D_FF:
         return l->d_ff;
+    case SIZE_D_FF_2:
+        return 2 * (int64_t)l->d_ff;
     case SIZE_D_HEAD:
         return l->d_head;
     case SIZE_D_Q:
         return (int64_t)l->n_head * l->d_head;
     case SIZE_D_KV:
         return (int64_t)l->n_head_kv * l->d_head;
+    case SIZE_D_QKV:
+        return (int64_t)(l->n_head + 2 * l->n_head_kv) * l->d_head;
     case SIZE_N_VOCAB:
         return c->n_vocab;
     case SIZE_N_EXPERT:
@@ -87,14 +107,35 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
     return 0;
 }
 
-static const struct tensor_row *row_of(struct binder *b, const char *stem)
+/* Return the row of a matrix or norm; NULL if the table lacks it. Rows of biases are skipped. */
+static const struct tensor_row *row_in(const struct binder *b, const char *stem)
 {
     for (int i = 0; i < b->n_row; i++)
         if (!b->row[i].bias && strcmp(b->row[i].name, stem) == 0) return &b->row[i];
-    if (b->rc == 0)
+    return NULL;
+}
+
+/* Return the row of a matrix or norm. As row_in, but an absent row is ERR_UNSUPPORTED. It is a
+ * fault of the table, not of the file. */
+static const struct tensor_row *row_of(struct binder *b, const char *stem)
+{
+    const struct tensor_row *row = row_in(b, stem);
+    if (!row && b->rc == 0)
         b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: the table of %s has no tensor %s",
                         checkpoint_path(b->checkpoint), b->m->arch->name, stem);
-    return NULL;
+    return row;
+}
+
+/* If the table has both forms, the tensors of the file decide. */
+bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il)
+{
+    char whole_name[160], part_name[160];
+    const struct tensor_row *whole = row_in(b, fused);
+    if (!whole || !whole->some) return whole && !row_in(b, part);
+    bind_name(whole_name, fused, il, "weight");
+    bind_name(part_name, part, il, "weight");
+    return checkpoint_tensor(b->checkpoint, whole_name) &&
+           !checkpoint_tensor(b->checkpoint, part_name);
 }
 
 /* ---- weights ---- */
@@ -115,7 +156,8 @@ static const float *vector(struct binder *b, const char *name, int64_t n, float 
     return v;
 }
 
-/* Register the vector at *at, f32 [n], for copying to the device. at must stay valid. */
+/* Register the vector at *at, f32 [n], for copying to the device.
+ * The address `at` must remain valid. */
 static void add_vector(struct binder *b, const float **at, int64_t n)
 {
     if (b->rc == 0 && !vec_push(&b->m->vector, ((struct vector){at, n})))
@@ -127,71 +169,91 @@ const float *bind_extra(struct binder *b, const char *name, int64_t n)
     return checkpoint_tensor(b->checkpoint, name) ? vector(b, name, n, 0) : NULL;
 }
 
-/* Return f32 scales of 8-bit floats, [n, m]: from the map if they are f32, else converted. */
-static const uint8_t *scales(struct binder *b, const char *name, int64_t n, int64_t m)
+/* Bind the matrix stem.EXPERTweight, or the tensors that publish it. Set p to its stored form and w
+ * to its values. */
+static void matrix(struct binder *b, struct tensor *w, struct published *p, const char *stem,
+                   int il, const char *expert, int64_t n_out, int64_t k)
 {
-    const struct tensor_info *t = need(b, name, n, m);
-    if (!t || t->type == QT_f32) return t ? t->data : NULL;
-    float *v = arena_push(&b->m->arena, (size_t)(n * m) * sizeof *v, 64);
-    if (v)
-        qtype_info[t->type].ops->decode(v, t->data, n * m);
-    else
-        b->rc = err_memory(b->e, t->name, (unsigned long long)(n * m) * sizeof *v);
-    return (const uint8_t *)v;
+    char name[160], suffix[32];
+    enum qtype type;
+    const struct tensor_info *t = form_bind(b, p, &type, stem, il, expert, n_out, k);
+    if (!t) {
+        snprintf(suffix, sizeof suffix, "%sweight", expert);
+        bind_name(name, stem, il, suffix);
+        t = need(b, name, n_out, k);
+        if (!t) return;
+        type = t->type;
+        *p = (struct published){.form = FORM_ROWS, .rows = t->data};
+    }
+    *w = (struct tensor){
+        .type = type, .n_out = n_out, .k = k, .data = published_data(p), .name = t->name};
 }
 
-/* Return whether a matrix is 8-bit floats with scales. The config states it for all weights of the
- * type. */
-static bool is_scaled(const struct binder *b, const struct tensor_info *t)
+/* Bind a bias that has only zeros, as some libraries write for layers without a bias. */
+static void bind_zero_bias(struct binder *b, const char *name, int64_t n)
 {
-    return b->m->config.scale_out > 0 && t->type == QT_f8_e4m3;
+    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
+    const float *v = t ? vector(b, name, n, 0) : NULL;
+    for (int64_t i = 0; i < n && v; i++)
+        if (v[i] != 0) {
+            b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = 0;
+            return;
+        }
 }
 
-/* Describe in p how the matrix t, stem.EXPERTweight, is stored. Returns the type that it is
- * computed with. */
-static enum qtype published(struct binder *b, struct published *p, const struct tensor_info *t,
-                            const char *stem, int il, const char *expert)
+/* Make l use its rows [first, first + n). A matrix with scales is not divided. Rows of a number
+ * format are contiguous, so a part is a pointer into the whole. */
+static void take_rows(struct binder *b, struct linear *l, int64_t first, int64_t n)
 {
-    const struct config *c = &b->m->config;
-    *p = (struct published){.form = FORM_ROWS, .part = {t->data}};
-    if (!is_scaled(b, t)) return t->type;
-    char name[160], suffix[48];
-    snprintf(suffix, sizeof suffix, "%sweight_scale_inv", expert);
-    name_of(name, stem, il, suffix);
-    p->form = FORM_SCALED;
-    p->code = t->type;
-    p->block_out = c->scale_out, p->block_k = c->scale_k;
-    p->part[PART_SCALES] = scales(b, name, (t->dim[1] + c->scale_out - 1) / c->scale_out,
-                                  (t->dim[0] + c->scale_k - 1) / c->scale_k);
-    return QT_f32;
+    if (l->w.n_out == n) return;
+    const struct tensor *w = &l->w;
+    if (w->from)
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s: tensor %s: scales of a matrix of several parts: not supported yet",
+                        checkpoint_path(b->checkpoint), w->name);
+    l->w.data += (size_t)first * qtype_bytes(w->type, w->k);
+    l->w.n_out = n;
 }
 
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias)
 {
-    char name[160];
     const struct tensor_row *row = row_of(b, stem);
-    if (!row) return;
-    name_of(name, stem, il, "weight");
-    const int64_t n_out = size_of(b, row->n_out, il), k = size_of(b, row->k, il);
-    const struct tensor_info *t = need(b, name, n_out, k);
-    if (!t) return;
-    l->w = tensor_of(t);
-    if (is_scaled(b, t)) {
-        struct published *from = arena_push0(&b->m->arena, 1, sizeof *from);
-        if (!from) b->rc = err_memory(b->e, t->name, sizeof *from);
-        if (from) l->w.type = published(b, from, t, stem, il, "");
-        l->w.from = from;
-    }
-    add_tensor(b, &l->w);
-    if (k > b->m->k_max) b->m->k_max = k;
-    name_of(name, stem, il, "bias");
-    if (bias == BIAS_NEEDED || (bias == BIAS_HELD && checkpoint_tensor(b->checkpoint, name))) {
-        l->bias = vector(b, name, n_out, 0);
-        add_vector(b, &l->bias, n_out);
-    }
+    if (row) bind_part(b, l, stem, il, bias, 0, size_of(b, row->n_out, il));
 }
 
-/* Bind one tensor with an expert dimension. */
+/* A matrix with codes keeps its stored form in the arena, because packing reads it later. The bias
+ * belongs to the whole matrix, so a part uses its section. */
+void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
+               int64_t first, int64_t n)
+{
+    char name[160];
+    struct published p;
+    const struct tensor_row *row = row_of(b, stem);
+    if (!row || b->rc != 0) return;
+    const int64_t n_out = size_of(b, row->n_out, il), k = size_of(b, row->k, il);
+    matrix(b, &l->w, &p, stem, il, "", n_out, k);
+    if (b->rc != 0) return;
+    if (p.form != FORM_ROWS) {
+        struct published *from = arena_push0(&b->m->arena, 1, sizeof *from);
+        if (from)
+            *from = p;
+        else
+            b->rc = err_memory(b->e, l->w.name, sizeof *from);
+        l->w.from = from;
+    }
+    take_rows(b, l, first, n);
+    add_tensor(b, &l->w);
+    if (k > b->m->k_max) b->m->k_max = k;
+    bind_name(name, stem, il, "bias");
+    if (bias == BIAS_NEEDED || (bias == BIAS_HELD && checkpoint_tensor(b->checkpoint, name))) {
+        const float *whole = vector(b, name, n_out, 0);
+        l->bias = whole ? whole + first : NULL;
+        add_vector(b, &l->bias, n);
+    } else if (l->w.from)
+        bind_zero_bias(b, name, n_out);
+}
+
+/* Bind the experts' matrices, stored as one tensor with an expert dimension. */
 static void stacked(struct binder *b, struct tensor *w, const struct tensor_info *t, int64_t n_out,
                     int64_t k, int64_t n_expert)
 {
@@ -208,30 +270,32 @@ static void stacked(struct binder *b, struct tensor *w, const struct tensor_info
     *w = tensor_of(t);
 }
 
-/* Bind one tensor per expert, all of one type. */
+/* Bind the experts' matrices, stored as one matrix per expert. All have one type; integers of
+ * different ranges have the widest. */
 static void listed(struct binder *b, struct tensor *w, const char *stem, int il, int64_t n_out,
                    int64_t k, int64_t n_expert)
 {
     struct published *from = arena_push0(&b->m->arena, (size_t)n_expert, sizeof *from);
     if (!from) b->rc = err_memory(b->e, "the experts", (size_t)n_expert * sizeof *from);
     for (int e = 0; e < n_expert && b->rc == 0; e++) {
-        char expert[16], suffix[32], name[160];
+        char expert[16];
+        struct tensor own;
         snprintf(expert, sizeof expert, "%d.", e);
-        snprintf(suffix, sizeof suffix, "%sweight", expert);
-        name_of(name, stem, il, suffix);
-        const struct tensor_info *t = need(b, name, n_out, k);
-        if (!t) return;
-        const enum qtype type = published(b, &from[e], t, stem, il, expert);
+        matrix(b, &own, &from[e], stem, il, expert, n_out, k);
+        if (b->rc != 0) return;
         if (e == 0)
-            *w = tensor_of(t), w->type = type;
-        else if (type != w->type)
+            *w = own;
+        else if (own.type != w->type && from[e].form != FORM_ROWS && from[0].form != FORM_ROWS)
+            w->type = published_wider(w->type, own.type);
+        else if (own.type != w->type || from[e].form != from[0].form)
             b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s, expected %s as %s",
-                            checkpoint_path(b->checkpoint), name, qtype_info[t->type].name,
+                            checkpoint_path(b->checkpoint), own.name, qtype_info[own.type].name,
                             qtype_info[w->type].name, w->name);
     }
     w->from = from;
 }
 
+/* The number of rows of all experts must fit into an int, because panels are numbered by int. */
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
 {
     char name[160];
@@ -239,7 +303,7 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
     if (!row || b->rc != 0) return;
     const int64_t n_out = size_of(b, row->n_out, il), k = size_of(b, row->k, il),
                   n_expert = size_of(b, row->n_expert, il);
-    name_of(name, stem, il, "weight");
+    bind_name(name, stem, il, "weight");
     if (n_expert * n_out > INT32_MAX) {
         b->rc =
             err_set(b->e, ERR_LIMIT, "%s: tensor %s: %lld experts of %lld rows are too many",
@@ -256,16 +320,77 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
     if (k > b->m->k_max) b->m->k_max = k;
 }
 
+/* norm_add is 1 for Gemma, whose files contain g - 1. */
+/* Make n a LayerNorm of d values without weights: g is 1. */
+static void plain_norm(struct binder *b, struct norm *n)
+{
+    const int d = b->m->config.d;
+    float *one = b->rc == 0 ? arena_push(&b->m->arena, (size_t)d * sizeof *one, 64) : NULL;
+    if (b->rc == 0 && !one) b->rc = err_memory(b->e, "a norm", (size_t)d * sizeof *one);
+    for (int i = 0; i < d && one; i++) one[i] = 1;
+    *n = (struct norm){.g = one, .eps = b->m->config.rms_eps, .n = d, .n_part = 1};
+    add_vector(b, &n->g, d);
+}
+
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
 {
+    if (b->m->arch->layer_norm_eps && !row_in(b, stem)) {
+        plain_norm(b, n);
+        return;
+    }
     char name[160];
     const struct tensor_row *row = row_of(b, stem);
     if (!row) return;
     const struct config *c = &b->m->config;
+    const struct arch *arch = b->m->arch;
     const int64_t size = size_of(b, row->k, il);
-    name_of(name, stem, il, "weight");
-    *n = (struct norm){.g = vector(b, name, size, c->norm_add), .eps = c->rms_eps, .n = (int)size};
+    bind_name(name, stem, il, "weight");
+    *n = (struct norm){.g = vector(b, name, size, c->norm_add),
+                       .eps = c->rms_eps,
+                       .n = (int)size,
+                       .n_part = arch->layer_norm_eps ? 1 : 0};
     add_vector(b, &n->g, size);
+    if (!arch->layer_norm_eps) return;
+    bind_name(name, stem, il, "bias");
+    if (!arch->norm_bias) {
+        bind_zero_bias(b, name, size);
+        return;
+    }
+    n->b = vector(b, name, size, 0);
+    add_vector(b, &n->b, size);
+}
+
+bool bind_has(const struct binder *b, const char *stem, int il)
+{
+    char name[160];
+    bind_name(name, stem, il, "weight");
+    return checkpoint_tensor(b->checkpoint, name) != NULL;
+}
+
+/* Decode part p of the weights to g, f32 [n]. A file has one matrix or a vector per part. */
+static void part_weights(struct binder *b, float *g, const char *stem, int il, int p, int n_part,
+                         int64_t n)
+{
+    char name[160], suffix[32] = "weight";
+    const bool whole = bind_has(b, stem, il);
+    if (!whole) snprintf(suffix, sizeof suffix, "%d.weight", p);
+    bind_name(name, stem, il, suffix);
+    const struct tensor_info *t = need(b, name, whole ? n_part : 1, n);
+    const size_t at = t && whole ? (size_t)p * (size_t)qtype_bytes(t->type, n) : 0;
+    if (t) qtype_info[t->type].ops->decode(g, t->data + at, n);
+}
+
+void bind_part_norm(struct binder *b, struct norm *n, const char *stem, int il, int n_part)
+{
+    const struct tensor_row *row = row_of(b, stem);
+    if (!row || b->rc != 0) return;
+    const int64_t size = size_of(b, row->k, il), n_all = n_part * size;
+    float *g = arena_push(&b->m->arena, (size_t)n_all * sizeof *g, 64);
+    if (!g) b->rc = err_memory(b->e, stem, (size_t)n_all * sizeof *g);
+    for (int p = 0; p < n_part && b->rc == 0; p++)
+        part_weights(b, g + p * size, stem, il, p, n_part, size);
+    *n = (struct norm){.g = g, .eps = b->m->config.rms_eps, .n = (int)n_all, .n_part = n_part};
+    add_vector(b, &n->g, n_all);
 }
 
 void bind_table(struct binder *b, struct tensor *t, const char *stem)
@@ -273,13 +398,14 @@ void bind_table(struct binder *b, struct tensor *t, const char *stem)
     char name[160];
     const struct tensor_row *row = row_of(b, stem);
     if (!row) return;
-    name_of(name, stem, -1, "weight");
+    bind_name(name, stem, -1, "weight");
     const struct tensor_info *info = need(b, name, size_of(b, row->n_out, -1), b->m->config.d);
     if (!info) return;
     *t = tensor_of(info);
     add_tensor(b, t);
 }
 
+/* The head has the data of the embedding. The backend packs shared data once (layout_place). */
 void bind_tied(struct binder *b, struct linear *l, const struct tensor *t)
 {
     *l = (struct linear){.w = *t};
@@ -289,6 +415,8 @@ void bind_tied(struct binder *b, struct linear *l, const struct tensor *t)
 
 /* ---- scratch ---- */
 
+/* Reserve scratch by name and return its index. Blocks of several layers share one buffer, which
+ * has the largest size of all requests. */
 static int want(struct binder *b, const char *name, int64_t per_row, int64_t per_out, int64_t fixed)
 {
     size_t i = 0;
@@ -319,9 +447,10 @@ int bind_fixed(struct binder *b, const char *name, int64_t n)
     return want(b, name, 0, 0, n);
 }
 
-/* ---- all ---- */
+/* ---- binding of a model ---- */
 
-/* Return whether a tensor is never computed with: rotary tables in some old exports. */
+/* Return true if no layer uses a tensor of that name. Some old exports contain such tensors (rotary
+ * tables). */
 static bool left_out(const char *name)
 {
     static const char *const end[] = {
@@ -329,17 +458,17 @@ static bool left_out(const char *name)
 #include "left_out.def"
 #undef LEFT_OUT
     };
-    size_t n = strlen(name);
     for (size_t i = 0; i < sizeof end / sizeof end[0]; i++)
-        if (n >= strlen(end[i]) && strcmp(name + n - strlen(end[i]), end[i]) == 0) return true;
+        if (text_ends_with(name, end[i])) return true;
     return false;
 }
 
+/* Reject each tensor that is neither bound nor known to be unused. */
 static void check_tensors(struct binder *b)
 {
     for (int i = 0; i < checkpoint_n_tensor(b->checkpoint) && b->rc == 0; i++) {
         const struct tensor_info *t = checkpoint_tensor_at(b->checkpoint, i);
-        if (!b->bound[i] && !left_out(t->name))
+        if (!b->bound[i] && !left_out(t->name) && !form_left_out(b, t->name))
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
                             "%s: tensor %s: not supported yet in architecture %s%s",
                             checkpoint_path(b->checkpoint), t->name_raw, b->m->arch->name,
@@ -354,6 +483,8 @@ static void *push_bound(struct binder *b, const char *what, size_t n, size_t n_b
     return p;
 }
 
+/* m->layer is an array of n_layer structs of layer_bytes bytes, which only the architecture knows.
+ * After the last layer every tensor of the file must be bound. */
 void bind_all(struct binder *b)
 {
     struct model *m = b->m;

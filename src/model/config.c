@@ -1,18 +1,22 @@
-/* config.c - metadata -> struct config: the keys that decoders share, rope and its scaling, windows.
+/* config.c - metadata -> struct config: the keys that decoders share, rope and its scaling,
+ * windows.
  *
- * Every value has a range, and an absent one takes the default of its architecture's class
- * (arch/). All keys of a mechanism are read regardless of the others, so that keys.c finds each
- * one marked. */
+ * Every value has a range. An absent value has the default of its architecture's class (arch/).
+ * Each key of a mechanism is read for any values of the other keys,
+ * so that keys.c finds it marked. */
 #include "model_impl.h"
 
 #include <limits.h>
 #include <string.h>
 
+/* Return true if the values are those of a config.json. */
 bool config_is_hf(const struct binder *b)
 {
     return checkpoint_kind(b->checkpoint) == CKPT_HF;
 }
 
+/* Return true if the value is this text. Texts of files may contain NULs, so lengths are
+ * compared. */
 static bool text_is(const struct meta *m, const char *text)
 {
     size_t n;
@@ -29,8 +33,8 @@ static bool item_is(const struct meta *m, size_t i, const char *text)
 
 /* ---- rope ---- */
 
-/* Require a scaling parameter that the class of a config.json demands; absent keys of a GGUF are
- * 1. */
+/* Return a scaling parameter that the class of a config.json requires.
+ * Its default for a GGUF is 1. */
 static double required(struct binder *b, const char *key, double v, bool needed)
 {
     if (needed && isnan(v) && config_is_hf(b))
@@ -38,10 +42,18 @@ static double required(struct binder *b, const char *key, double v, bool needed)
     return isnan(v) ? 1 : v;
 }
 
+/* Return true if the architecture's class has LongRoPE and no other scaling. */
+static bool is_long(const struct binder *b)
+{
+    return config_has(b, "config.rope_parameters.long_factor");
+}
+
+/* Return the scaling of the rope. A GGUF without the key has linear scaling with the factor 1, as
+ * in llama.cpp. "su" is an older name of longrope in configs of Phi-3. */
 static enum rope_scaling rope_kind(struct binder *b)
 {
     static const struct {
-        const char *name;
+        const char *name; /* static */
         enum rope_scaling scaling;
     } kinds[] = {{"none", ROPE_NONE},
                  {"default", ROPE_NONE},
@@ -50,11 +62,13 @@ static enum rope_scaling rope_kind(struct binder *b)
                  {"yarn", ROPE_YARN}};
     const struct meta *type = config_meta(b, "rope.scaling.type");
     if (meta_kind(type) == META_NONE) return config_is_hf(b) ? ROPE_NONE : ROPE_LINEAR;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    if (is_long(b) && (text_is(type, "longrope") || text_is(type, "su") || text_is(type, "yarn")))
+        return ROPE_LONG;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && (!is_long(b) || i < 2); i++)
         if (text_is(type, kinds[i].name)) return kinds[i].scaling;
     const char *name = meta_text(type, NULL);
-    config_refuse(b, "rope.scaling.type", ERR_UNSUPPORTED,
-                  "must be linear, llama3 or yarn, got \"%.40s\"", name ? name : "?");
+    config_refuse(b, "rope.scaling.type", ERR_UNSUPPORTED, "must be %s, got \"%.40s\"",
+                  is_long(b) ? "longrope" : "linear, llama3 or yarn", name ? name : "?");
     return ROPE_NONE;
 }
 
@@ -64,20 +78,23 @@ static double yarn_magnitude(double factor, double mscale)
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-/* transformers: attention_factor if set; else mscale and mscale_all_dim, if both are set. */
+/* Return the magnitude as in transformers. It is derived from attention_factor if set, else from
+ * mscale and mscale_all_dim if both are set. */
 static double hf_magnitude(struct binder *b, const struct rope_config *r)
 {
     double whole = config_real(b, "config.rope_parameters.attention_factor", NAN),
            scale = config_real(b, "config.rope_parameters.mscale", 0),
            all = config_real(b, "config.rope_parameters.mscale_all_dim", 0);
-    if (r->scaling != ROPE_YARN) return 1;
+    if (r->scaling != ROPE_YARN && r->scaling != ROPE_LONG) return 1;
     if (!isnan(whole)) return whole;
+    if (r->scaling == ROPE_LONG)
+        return r->factor <= 1 ? 1 : sqrt(1 + log(r->factor) / log(r->context_original));
     if (scale == 0 || all == 0) return yarn_magnitude(r->factor, 1);
     return yarn_magnitude(r->factor, scale) / yarn_magnitude(r->factor, all);
 }
 
-/* llama.cpp: attn_factor applies to every scaling. It does not read yarn_attn_factor, where its
- * converter stores attention_factor. */
+/* Return the magnitude as in llama.cpp. attn_factor applies to every scaling. llama.cpp does not
+ * read yarn_attn_factor, although its converter stores attention_factor in that key. */
 static double gguf_magnitude(struct binder *b, const struct rope_config *r)
 {
     double own = r->scaling == ROPE_YARN ? yarn_magnitude(r->factor, 1) : 1,
@@ -94,17 +111,38 @@ static double rope_factor(struct binder *b, const struct rope_config *r)
     const struct meta *m = config_meta(b, "rope.scaling.factor");
     double linear = config_real(b, "rope.scale_linear", NAN),
            v = config_real(b, "rope.scaling.factor", linear);
-    if (config_is_hf(b) && r->scaling == ROPE_YARN && m && meta_kind(m) == META_NONE)
+    if (config_is_hf(b) && meta_kind(m) == META_NONE &&
+        (r->scaling == ROPE_LONG || (r->scaling == ROPE_YARN && m)))
         return (double)b->m->config.context_train / r->context_original;
     v = required(b, "rope.scaling.factor", v, r->scaling != ROPE_NONE);
     return !config_is_hf(b) && v == 0 ? 1 : v;
 }
 
+/* Return v, or the fallback if v is absent. Zero counts as absent, as in llama.cpp. */
 static double or_default(double v, double fallback)
 {
     return isnan(v) || v == 0 ? fallback : v;
 }
 
+/* Return a list of divisors of LongRoPE, f32 [d_rot / 2]. NULL if the file has none. */
+static const float *long_factors(struct binder *b, const struct rope_config *r, const char *key)
+{
+    const struct meta *m = config_meta(b, key);
+    const size_t n = (size_t)r->d_rot / 2;
+    if (meta_kind(m) == META_NONE && r->scaling != ROPE_LONG) return NULL;
+    if (b->rc == 0 && meta_count(m) != n)
+        config_refuse(b, key, ERR_FORMAT, "must be a list of %zu numbers", n);
+    float *v = b->rc == 0 ? arena_push(&b->m->arena, n * sizeof *v, 64) : NULL;
+    if (b->rc == 0 && !v) b->rc = err_memory(b->e, key, n * sizeof *v);
+    for (size_t i = 0; i < n && b->rc == 0; i++) {
+        v[i] = (float)meta_item_real(m, i, 0);
+        if (!(v[i] > 0)) config_refuse(b, key, ERR_FORMAT, "number %zu must be above 0", i);
+    }
+    return v;
+}
+
+/* Read the parameters of the scaling. All keys are read before the checks, also those of other
+ * scalings, so that they count as read. */
 static void config_rope_scaling(struct binder *b, struct rope_config *r)
 {
     r->scaling = rope_kind(b);
@@ -120,6 +158,9 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
     r->beta_slow = or_default(config_real(b, "rope.scaling.yarn_beta_slow", NAN), 1);
     r->ramp_whole = config_bool(b, "config.rope_parameters.truncate", true);
     r->ramp_forward = !config_is_hf(b);
+    r->short_factor = long_factors(b, r, "config.rope_parameters.short_factor");
+    r->long_factor = long_factors(b, r, "config.rope_parameters.long_factor");
+    if (r->scaling != ROPE_LONG) r->short_factor = r->long_factor = NULL;
     r->magnitude = config_is_hf(b) ? hf_magnitude(b, r) : gguf_magnitude(b, r);
     bool sane = r->factor > 0 && r->factor < 1e6 && r->beta_fast > 0 && r->beta_slow > 0 &&
                 r->magnitude > 0 && r->magnitude < 1e6;
@@ -129,13 +170,30 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
                       "the parameters of the rope scaling are out of range");
 }
 
+/* Return the number of rotated lanes of a head: all, unless the architecture has a partial rope. */
+static int rotated_lanes(struct binder *b, const struct config *c)
+{
+    static const char key[] = "config.rope_parameters.partial_rotary_factor";
+    const bool part = b->m->arch->partial_rope;
+    if (!part || !config_is_hf(b))
+        return config_int(b, "rope.dimension_count", part ? 2 : c->d_head, c->d_head, c->d_head);
+    const double v = config_real(b, key, 1);
+    if (!(v > 0 && v <= 1)) config_refuse(b, key, ERR_FORMAT, "must be in (0, 1], got %g", v);
+    const int n = b->rc == 0 ? (int)(c->d_head * v) : 0;
+    if (b->rc == 0 && n < 2)
+        config_refuse(b, key, ERR_FORMAT, "must rotate at least 2 of a head's %d lanes, got %g",
+                      c->d_head, v);
+    return n;
+}
+
+/* Read the main rope. The pairing of lanes depends on the file: converters permute the rows of q
+ * and k for GGUF. */
 static void config_rope(struct binder *b, struct config *c)
 {
     struct rope_config *r = &c->rope[ROPE_MAIN];
     c->n_rope = 1;
-    r->neox = config_is_hf(b) || b->m->arch->gguf_neox;
-    /* all lanes in every supported architecture */
-    r->d_rot = config_int(b, "rope.dimension_count", c->d_head, c->d_head, c->d_head);
+    r->neox = config_is_hf(b) ? !b->m->arch->hf_adjacent : b->m->arch->gguf_neox;
+    r->d_rot = rotated_lanes(b, c);
     r->base = config_real(b, "rope.freq_base", 10000);
     if (b->rc == 0 && (r->d_rot % 2 || !(r->base > 0)))
         b->rc = err_set(b->e, ERR_FORMAT,
@@ -146,6 +204,8 @@ static void config_rope(struct binder *b, struct config *c)
 
 /* ---- layers ---- */
 
+/* Allocate the layers' configs. All layers begin alike. The architecture's own config function then
+ * changes windows, ropes and experts of single layers. */
 static void config_layers(struct binder *b, struct config *c)
 {
     c->layer = arena_push0(&b->m->arena, (size_t)c->n_layer, sizeof *c->layer);
@@ -163,13 +223,14 @@ static void config_layers(struct binder *b, struct config *c)
                                             .attn_scale = 1.0f / sqrtf((float)c->d_head)};
 }
 
-/* No window is null in config.json and 0 in a GGUF. */
+/* Return the window; 0 if none. "No window" is null in config.json and 0 in a GGUF. */
 int config_window(struct binder *b)
 {
     int n = config_int(b, "attention.sliding_window", config_is_hf(b) ? 1 : 0, INT_MAX, INT_MAX);
     return n == INT_MAX ? 0 : n;
 }
 
+/* Set the windows from the list. Return false if the file has no list. */
 bool config_layer_types(struct binder *b, struct config *c, int window)
 {
     static const char key[] = "config.layer_types";
@@ -191,17 +252,28 @@ bool config_layer_types(struct binder *b, struct config *c, int window)
     return true;
 }
 
-/* ---- all ---- */
+/* Return the cap; 0 if none. transformers divides by a cap of 0, so its logits are 0 or NaN. */
+float config_cap(struct binder *b, const char *key)
+{
+    const double cap = config_real(b, key, NAN);
+    if (!isnan(cap) && !(cap > 0))
+        config_refuse(b, key, ERR_FORMAT, "must be above 0, or null, got %g", cap);
+    return isnan(cap) ? 0 : (float)cap;
+}
 
+/* ---- the config of a model ---- */
+
+/* Set the curve of the feed-forward blocks. llama.cpp ignores the key in a GGUF, so other values
+ * there are errors: results would differ from llama.cpp's. */
 static void config_activation(struct binder *b, struct config *c)
 {
     static const struct {
-        const char *name;
+        const char *name; /* static */
         enum curve curve;
-    } known[] = {{"silu", CURVE_silu},
-                 {"swish", CURVE_silu},
-                 {"gelu", CURVE_gelu_erf},
-                 {"gelu_pytorch_tanh", CURVE_gelu_tanh}};
+    } known[] = {{"silu", CURVE_silu},          {"swish", CURVE_silu},
+                 {"gelu", CURVE_gelu_erf},      {"gelu_pytorch_tanh", CURVE_gelu_tanh},
+                 {"gelu_new", CURVE_gelu_tanh}, {"gelu_fast", CURVE_gelu_tanh},
+                 {"relu", CURVE_relu},          {"relu2", CURVE_relu2}};
     const char *key = !config_is_hf(b)                            ? "hidden_activation"
                       : config_has(b, "config.hidden_activation") ? "config.hidden_activation"
                                                                   : "config.hidden_act";
@@ -209,17 +281,25 @@ static void config_activation(struct binder *b, struct config *c)
     c->curve = b->m->arch->curve;
     if (meta_kind(m) == META_NONE) return;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (text_is(m, known[i].name)) {
+        if (text_is(m, known[i].name) && (config_is_hf(b) || known[i].curve == c->curve)) {
             c->curve = known[i].curve;
             return;
         }
     const char *name = meta_text(m, NULL);
-    config_refuse(b, key, ERR_UNSUPPORTED,
-                  "must be silu, swish, gelu or gelu_pytorch_tanh, got \"%.40s\"",
-                  name ? name : "?");
+    if (config_is_hf(b))
+        config_refuse(b, key, ERR_UNSUPPORTED,
+                      "must be silu, gelu, gelu_pytorch_tanh, relu or relu2, got \"%.40s\"",
+                      name ? name : "?");
+    else
+        config_refuse(b, key, ERR_UNSUPPORTED,
+                      "must be %s, got \"%.40s\": llama.cpp ignores other values",
+                      c->curve == CURVE_silu    ? "silu"
+                      : c->curve == CURVE_relu2 ? "relu2"
+                                                : "gelu_pytorch_tanh",
+                      name ? name : "?");
 }
 
-/* GGUF has no keys for biases or tied heads: the tensors in the file decide. */
+/* Set biases and tied heads. GGUF has no keys for them. They depend on the tensors in the file. */
 static void config_parts(struct binder *b, struct config *c)
 {
     if (!config_is_hf(b)) {
@@ -233,6 +313,20 @@ static void config_parts(struct binder *b, struct config *c)
     c->tied = config_bool(b, "config.tie_word_embeddings", false);
 }
 
+/* Read the epsilon of the norms. */
+static void config_epsilon(struct binder *b, struct config *c)
+{
+    const char *own = b->m->arch->layer_norm_eps, *key = "attention.layer_norm_rms_epsilon";
+    if (own) key = config_is_hf(b) ? own : "attention.layer_norm_epsilon";
+    if (own) config_meta(b, "attention.layer_norm_rms_epsilon"); /* some GGUF files have both */
+    double eps = config_real(b, key, NAN);
+    c->rms_eps = (float)eps;
+    if (!(eps >= 0))
+        config_refuse(b, key, ERR_MISSING, isnan(eps) ? "is missing" : "must not be negative");
+}
+
+/* Read the sizes. n_vocab is optional, because most GGUF files have only the rows of the embedding
+ * (bind_vocab). */
 static void config_sizes(struct binder *b, struct config *c)
 {
     c->n_layer = config_int(b, "block_count", 1, 4096, 0);
@@ -244,11 +338,7 @@ static void config_sizes(struct binder *b, struct config *c)
     int d_v = config_int(b, "attention.value_length", 1, 65536, c->d_head);
     c->n_vocab = config_int(b, "vocab_size", 1, INT_MAX, INT_MAX);
     c->context_train = config_int(b, "context_length", 1, INT_MAX, 0);
-    double eps = config_real(b, "attention.layer_norm_rms_epsilon", NAN);
-    c->rms_eps = (float)eps;
-    if (!(eps >= 0))
-        config_refuse(b, "attention.layer_norm_rms_epsilon", ERR_MISSING,
-                      isnan(eps) ? "is missing" : "must not be negative");
+    config_epsilon(b, c);
     if (b->rc == 0 && c->n_head % c->n_head_kv)
         b->rc = err_set(b->e, ERR_FORMAT, "%s: %d heads cannot share %d KV heads evenly",
                         checkpoint_path(b->checkpoint), c->n_head, c->n_head_kv);
@@ -258,6 +348,8 @@ static void config_sizes(struct binder *b, struct config *c)
                         checkpoint_path(b->checkpoint), c->d_head, d_v, b->m->arch->name);
 }
 
+/* The order follows the dependencies: layers need sizes and rope, the architecture's function needs
+ * layers. The check of unread keys is last. */
 void config_read(struct binder *b)
 {
     struct config *c = &b->m->config;

@@ -1,13 +1,14 @@
-/* forward.c - one batch through the model: straight-line code over the backend's ops, no graph.
+/* forward.c - one batch through the model: straight-line code with the backend's ops, no graph.
  *
  *   copies -> embed -> layers -> result rows: norm, head -> results
  *
- * Embedding, layers and results are the architecture's (arch/). */
+ * The architecture defines embedding, layers and results (arch/). */
 #include "model_impl.h"
 
 #include "base/check.h"
 
-/* Return n floats at x, in scratch, on the host. The only path from scratch to the host. */
+/* Return a host copy of the n floats at x in scratch.
+ * No other function copies scratch to the host. */
 static float *fetch(struct model *m, const float *x, int64_t n)
 {
     const int64_t at = x - m->memory;
@@ -24,14 +25,26 @@ void trace(struct fwd *f, const char *name, const float *x, int64_t n)
     if (m->trace) m->trace(m->trace_ctx, f->il, name, fetch(m, x, f->n_row * n), f->n_row, n);
 }
 
-static void do_copies(struct model *m, const struct batch *b)
+static void copy_page(struct model *m, const struct batch_copy *c)
 {
-    for (int i = 0; i < b->n_copy; i++) {
-        const struct batch_copy *c = &b->copy[i];
-        if (c->kind == COPY_OUT) kv_store_out(&m->kv, c->src, c->dst);
-        if (c->kind == COPY_IN) kv_store_in(&m->kv, c->src, c->dst);
-        if (c->kind == COPY_KV) kv_store_copy(&m->kv, c->src, c->dst);
+    switch (c->kind) {
+    case COPY_KV:
+        kv_store_copy(&m->kv, c->src, c->dst);
+        break;
+    case COPY_OUT:
+        kv_store_out(&m->kv, c->src, c->dst);
+        break;
+    case COPY_IN:
+        kv_store_in(&m->kv, c->src, c->dst);
+        break;
+    default: /* no model has recurrent state */
+        CHECK(false, "a copy of kind %d from %d to %d", c->kind, c->src, c->dst);
     }
+}
+
+static void copy_pages(struct model *m, const struct batch *b)
+{
+    for (int i = 0; i < b->n_copy; i++) copy_page(m, &b->copy[i]);
 }
 
 static int32_t highest(const int32_t *x, int n)
@@ -49,9 +62,9 @@ struct model_out model_forward(struct model *m, const struct batch *b)
           m->limits.n_seq);
     CHECK(b->n_row == 0 || b->row0[b->n_seq] == b->n_row, "%d rows, %d of sequences", b->n_row,
           b->row0[b->n_seq]);
-    do_copies(m, b);
+    copy_pages(m, b);
     if (b->n_row == 0) return (struct model_out){0};
-    if (m->trace) m->backend->plain = ~0u; /* fusion would skip traced intermediates */
+    if (m->trace) m->backend->plain = ~0u; /* fused ops would skip traced intermediates */
     struct fwd f = {.m = m, .batch = b, .n_row = b->n_row, .il = -1};
     f.on_device = m->backend->op->begin(m->backend, b);
     f.x = fwd_at(&f, m->at_x), f.h = fwd_at(&f, m->at_h), f.y = fwd_at(&f, m->at_y);
@@ -60,7 +73,7 @@ struct model_out model_forward(struct model *m, const struct batch *b)
     m->arch->embed(&f, m->ends);
     trace(&f, "embd", f.x, m->config.d);
     for (f.il = 0; f.il < m->config.n_layer; f.il++) {
-        m->arch->layer(&f, (char *)m->layer + (size_t)f.il * m->layer_bytes, f.il);
+        m->arch->layer(&f, (char *)m->layer + (size_t)f.il * m->layer_bytes);
         trace(&f, "layer_out", f.x, m->config.d);
     }
     f.il = -1;

@@ -1,10 +1,10 @@
-/* keys.c - accepted metadata keys of a model file, and the check that none is ignored.
+/* keys.c - accepted metadata keys of a model file, and the check that no key is ignored.
  *
- * An architecture declares its keys in a table (struct arch, hf_key and gguf_key), keys.def those
- * of all. Reading a key marks it; a key that is not declared cannot be read. After reading,
- * config_check_keys visits every key of the file. It rejects, by name, a key that was not read, is
- * not known to be idle and does not have its only accepted value. An unknown value therefore never
- * changes an answer silently. */
+ * An architecture declares its keys in a table (hf_key and gguf_key of struct arch). keys.def
+ * declares the common keys of all architectures. Reading a key marks the key. Only declared keys
+ * can be read. After reading, config_check_keys visits every key of the file. Each key must be
+ * marked as read, be known to be idle, or have its only accepted value. The error for any other key
+ * contains its name. An unknown value therefore never changes an answer without an error. */
 #include "model_impl.h"
 
 #include "base/log.h"
@@ -30,6 +30,7 @@ static const struct config_key gguf_shared[] = {
     KEYS_END,
 };
 
+/* Return the row of a key in a list that ends with KEYS_END; NULL if none. */
 static const struct config_key *row_in(const struct config_key *list, const char *key)
 {
     for (; list && list->key; list++)
@@ -52,6 +53,7 @@ static bool begins(const char *text, const char *with)
 
 /* ---- names ---- */
 
+/* Write the checkpoint's key: "config.FIELD" as it is, others as "ARCH.key". */
 static void full_key(const struct binder *b, const char *key, char out[160])
 {
     if (begins(key, "config."))
@@ -60,7 +62,7 @@ static void full_key(const struct binder *b, const char *key, char out[160])
         snprintf(out, 160, "%s.%s", b->prefix, key);
 }
 
-/* Write a key as the file spells it: "config.json: num_hidden_layers", "metadata
+/* Write a key with its spelling in the file: "config.json: num_hidden_layers" or "metadata
  * llama.block_count". */
 static void file_key(const struct binder *b, const char *key, char out[160])
 {
@@ -86,6 +88,7 @@ static void file_key(const struct binder *b, const char *key, char out[160])
         if (strcmp(field[i].name, key) == 0) snprintf(out, 160, "config.json: %s", field[i].raw);
 }
 
+/* Keep the first error. rc is ERR_FORMAT, ERR_MISSING or ERR_UNSUPPORTED. */
 void config_refuse(struct binder *b, const char *key, int rc, const char *fmt, ...)
 {
     char name[160], text[400];
@@ -98,8 +101,7 @@ void config_refuse(struct binder *b, const char *key, int rc, const char *fmt, .
     b->rc = err_set(b->e, rc, "%s: %s: %s", checkpoint_path(b->checkpoint), name, text);
 }
 
-/* Return a value as text for an error message. */
-static const char *value_text(const struct meta *m, char out[80])
+const char *config_value_text(const struct meta *m, char out[80])
 {
     const char *text = meta_text(m, NULL);
     switch (meta_kind(m)) {
@@ -122,12 +124,15 @@ static const char *value_text(const struct meta *m, char out[80])
 
 /* ---- reading ---- */
 
+/* Return true if the architecture reads the key.
+ * Idle keys and keys with one accepted value are not read. */
 bool config_has(const struct binder *b, const char *key)
 {
     const struct config_key *row = row_of(b, key);
     return row && row->use == KEY_READ;
 }
 
+/* Return a value and mark its key as read. NULL if the file or the declaration lacks the key. */
 const struct meta *config_meta(struct binder *b, const char *key)
 {
     char full[160];
@@ -139,13 +144,15 @@ const struct meta *config_meta(struct binder *b, const char *key)
     return m;
 }
 
-/* Return the value of an absent key, or NAN. */
+/* Return the default of an absent key; NAN if none. */
 static double absent(const struct binder *b, const char *key, const struct meta *m)
 {
     const struct config_key *row = row_of(b, key);
     return row && !m ? row->value : NAN;
 }
 
+/* true is no integer here. A null has the fallback, an absent key the declared default or the
+ * fallback. ERR_MISSING if there is neither. */
 int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback)
 {
     char text[80];
@@ -162,10 +169,11 @@ int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_
     if (v >= lo && v <= hi) return (int)v;
     config_refuse(b, key, ERR_FORMAT, "must be %s [%lld, %lld], got %s",
                   v == INT64_MIN ? "an integer in" : "in", (long long)lo, (long long)hi,
-                  value_text(m, text));
+                  config_value_text(m, text));
     return 0;
 }
 
+/* Infinities and NaN are errors. */
 double config_real(struct binder *b, const char *key, double fallback)
 {
     char text[80];
@@ -176,96 +184,27 @@ double config_real(struct binder *b, const char *key, double fallback)
     }
     double v = meta_real(m, NAN);
     if (isfinite(v)) return v;
-    config_refuse(b, key, ERR_FORMAT, "must be a number, got %s", value_text(m, text));
+    config_refuse(b, key, ERR_FORMAT, "must be a number, got %s", config_value_text(m, text));
     return 0;
 }
 
+/* A number is no bool here: 0 and 1 in a config.json are errors. */
 bool config_bool(struct binder *b, const char *key, bool fallback)
 {
     char text[80];
     const struct meta *m = config_meta(b, key);
     if (meta_kind(m) == META_BOOL) return meta_bool(m, false);
     if (meta_kind(m) != META_NONE)
-        config_refuse(b, key, ERR_FORMAT, "must be true or false, got %s", value_text(m, text));
+        config_refuse(b, key, ERR_FORMAT, "must be true or false, got %s",
+                      config_value_text(m, text));
     double declared = absent(b, key, m);
     return isnan(declared) ? fallback : declared != 0;
 }
 
 /* ---- the check ---- */
 
-static const struct meta *quant_meta(const struct binder *b, const char *field)
-{
-    char key[80];
-    snprintf(key, sizeof key, "config.quantization_config.%s", field);
-    return checkpoint_meta(b->checkpoint, key);
-}
-
-static void expect_quant(struct binder *b, const char *field, const char *value)
-{
-    char text[80], key[80];
-    const struct meta *m = quant_meta(b, field);
-    const char *found = meta_text(m, NULL);
-    snprintf(key, sizeof key, "config.quantization_config.%s", field);
-    if (meta_kind(m) != META_NONE && (!found || strcmp(found, value) != 0))
-        config_refuse(b, key, ERR_UNSUPPORTED, "must be \"%s\", got %s", value,
-                      value_text(m, text));
-}
-
-/* Read the config of 8-bit floats with a scale per block of a matrix (weight_scale_inv). The
- * reference also rounds activations; here they are as exact as for other float weights. */
-static void read_fp8(struct binder *b)
-{
-    const struct meta *block = quant_meta(b, "weight_block_size");
-    const int64_t out = meta_item_int(block, 0, 0), k = meta_item_int(block, 1, 0);
-    expect_quant(b, "fmt", "e4m3");
-    expect_quant(b, "activation_scheme", "dynamic");
-    expect_quant(b, "scale_fmt", "float");
-    if (meta_kind(block) != META_LIST || meta_count(block) != 2 || out < 1 || k < 1 ||
-        out > 1 << 22 || k > 1 << 22)
-        config_refuse(b, "config.quantization_config.weight_block_size", ERR_UNSUPPORTED,
-                      "must be a list of two sizes: other scales are not supported yet");
-    b->m->config.scale_out = (int)out;
-    b->m->config.scale_k = (int)k;
-}
-
-/* Reject weights quantized in a form that has no reader. */
-static void check_quantization(struct binder *b)
-{
-    static const struct {
-        const char *method, *what;
-    } known[] = {
-        {"gptq", "integers in groups with scales and zero points (GPTQ)"},
-        {"awq", "integers in groups with scales and zero points (AWQ)"},
-        {"fbgemm_fp8", "8-bit floats with a scale per row"},
-        {"bitsandbytes", "4- or 8-bit codes with block scales"},
-        {"compressed-tensors", "integers or 8-bit floats with scales"},
-        {"modelopt", "integers or small floats with scales"},
-        {"mxfp4", "4-bit floats with shared exponents"},
-        {"torchao", "tensors of torchao"},
-        {"quanto", "integers or small floats with scales"},
-        {"hqq", "integers in groups with scales and zero points (HQQ)"},
-        {"aqlm", "indexes of learned codebooks"},
-        {"eetq", "8-bit integers with a scale per column"},
-    };
-    const struct meta *m = checkpoint_meta(b->checkpoint, "config.quantization_config");
-    const char *what = "tensors of its own form", *method;
-    if (meta_kind(m) == META_NONE || b->rc != 0) return;
-    method =
-        meta_text(checkpoint_meta(b->checkpoint, "config.quantization_config.quant_method"), NULL);
-    if (method && strcmp(method, "fp8") == 0) {
-        read_fp8(b);
-        return;
-    }
-    for (size_t i = 0; method && i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].method, method) == 0) what = known[i].what;
-    b->rc =
-        err_set(b->e, ERR_UNSUPPORTED,
-                "%s: config.json: quantization_config.quant_method %s%.40s%s: %s: not supported "
-                "yet; the unquantized checkpoint, or a GGUF of it, loads",
-                checkpoint_path(b->checkpoint), method ? "\"" : "", method ? method : "unnamed",
-                method ? "\"" : "", what);
-}
-
+/* Return true if the value is the accepted one. Null always counts as the accepted value, because
+ * most configs write null for unused features. */
 static bool has_only_value(const struct config_key *row, const struct meta *m)
 {
     if (meta_kind(m) == META_NONE) return true;
@@ -273,8 +212,7 @@ static bool has_only_value(const struct config_key *row, const struct meta *m)
     return meta_real(m, NAN) == row->value;
 }
 
-/* Check a key that was not read: one after "ARCH.", or "config.FIELD". Returns true to name it in
- * the warning. */
+/* Check an unread key, ARCH.key or "config.FIELD". Return true if the warning must list the key. */
 static bool check_left(struct binder *b, const char *key, const struct meta *m)
 {
     char text[80];
@@ -284,7 +222,7 @@ static bool check_left(struct binder *b, const char *key, const struct meta *m)
     if (row && row->use == KEY_ONLY) {
         if (!has_only_value(row, m))
             config_refuse(b, key, ERR_UNSUPPORTED, "must be %g, got %s: %s", row->value,
-                          value_text(m, text), row->why);
+                          config_value_text(m, text), row->why);
         return false;
     }
     if (strcmp(key, "config.text_config") == 0)
@@ -294,15 +232,16 @@ static bool check_left(struct binder *b, const char *key, const struct meta *m)
         config_refuse(b, key, ERR_UNSUPPORTED, "layers of different shapes are not supported yet");
     else if (!top && checkpoint_kind(b->checkpoint) != CKPT_HF)
         config_refuse(b, key, ERR_UNSUPPORTED, "not supported yet in architecture %s, got %s",
-                      b->m->arch->name, value_text(m, text));
+                      b->m->arch->name, config_value_text(m, text));
     else if (begins(key, "config.rope_parameters."))
         config_refuse(b, key, ERR_UNSUPPORTED, "not a supported rope parameter, got %s",
-                      value_text(m, text));
+                      config_value_text(m, text));
     else
         return meta_kind(m) != META_NONE;
     return false;
 }
 
+/* Return true for keys that other readers handle, such as tokenizer.* and general.*. */
 static bool known_group(const char *key)
 {
     static const char *const group[] = {
@@ -314,6 +253,7 @@ static bool known_group(const char *key)
     return false;
 }
 
+/* Log the unknown keys. One line for all keys, so that a log stays readable. */
 static void warn_of(const struct binder *b, const char *list, int n)
 {
     bool hf = checkpoint_kind(b->checkpoint) == CKPT_HF;
@@ -322,12 +262,14 @@ static void warn_of(const struct binder *b, const char *list, int n)
                  hf ? "fields of config.json" : "metadata keys", list);
 }
 
+/* In a GGUF, unread keys of the architecture are errors. Unknown fields of a config.json and
+ * unknown groups of keys cause one warning with all names. */
 void config_check_keys(struct binder *b)
 {
     char list[600] = "", name[160];
     int n = 0;
     size_t n_prefix = strlen(b->prefix);
-    check_quantization(b);
+    form_read(b);
     for (int i = 0; i < checkpoint_n_meta(b->checkpoint) && b->rc == 0; i++) {
         const char *full;
         const struct meta *m = checkpoint_meta_at(b->checkpoint, i, &full);

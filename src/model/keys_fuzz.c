@@ -1,5 +1,5 @@
-/* keys_fuzz.c - read a model configuration from a mutated config.json. The result is either an
- * error with a message, or numbers within their ranges. */
+/* keys_fuzz.c - read a model configuration from a mutated config.json. The result is an error with
+ * a message, or numbers within their ranges. */
 #include "../../tests/fuzz/fuzz.h"
 
 #include "base/log.h"

@@ -1,7 +1,7 @@
-/* keys_test.c - goal: no value of a config.json and no key of a GGUF silently changes results.
- * Method: folders with only a config.json. Every key that an architecture declares gets an
- * impossible value, which finds keys that are declared and not read. Defaults are compared with
- * those of the reference's classes. GGUF files with only metadata are tested in the same way. */
+/* keys_test.c - goal: no value of a config.json and no key of a GGUF changes results without an
+ * error. Method: read folders with only a config.json. Every declared key of an architecture gets
+ * an impossible value, to find keys that are declared but not read. Defaults are compared with the
+ * defaults of the reference's classes. GGUF files with only metadata are tested in the same way. */
 #include "../../tests/unit.h"
 
 #include "base/log.h"
@@ -21,6 +21,14 @@ static const struct arch *const arches[] = {
 };
 enum { N_ARCH = sizeof arches / sizeof arches[0] };
 
+/* Return true if the architecture's own list has the key. */
+static bool declares(const struct config_key *list, const char *key)
+{
+    for (; key && list && list->key; list++)
+        if (strcmp(list->key, key) == 0 && list->use != KEY_IDLE) return true;
+    return false;
+}
+
 struct read {
     struct checkpoint *c;
     struct model m;
@@ -33,14 +41,14 @@ static void read_opened(struct read *r)
     struct binder b = {.m = &r->m, .checkpoint = r->c, .prefix = r->m.arch->name, .e = &r->e};
     r->m.checkpoint = r->c;
     b.read = calloc((size_t)checkpoint_n_meta(r->c) + 1, 1);
-    log_silent = true; /* disable warnings about unknown fields */
+    log_silent = true; /* suppress warnings about unknown fields */
     if (b.read) config_read(&b);
     log_silent = false;
     free(b.read);
     r->rc = b.rc;
 }
 
-/* Read a config.json of architecture `a` with these fields (in single quotes) and two layers. */
+/* Read a config.json of architecture `a` with two layers and `fields`, in single quotes. */
 static void read_config(struct read *r, const struct arch *a, const char *fields)
 {
     char json[2000];
@@ -62,7 +70,8 @@ static void done(struct read *r)
     arena_deinit(&r->m.arena);
 }
 
-/* Read the config and compare the result. word NULL: the fields are accepted. */
+/* Read the config and compare the result. word is a part of the expected error; NULL if the fields
+ * are accepted. */
 static void expect(const struct arch *a, const char *fields, const char *word)
 {
     struct read r;
@@ -80,6 +89,13 @@ static void expect_all(const char *fields, const char *word)
     for (int i = 0; i < N_ARCH; i++) expect(arches[i], fields, word);
 }
 
+/* As expect_all, for architectures that do not declare `key` themselves. */
+static void expect_others(const char *key, const char *fields, const char *word)
+{
+    for (int i = 0; i < N_ARCH; i++)
+        if (!declares(arches[i]->hf_key, key)) expect(arches[i], fields, word);
+}
+
 /* Return the config.json field for a declared key. */
 static const char *field_of(const char *key)
 {
@@ -90,6 +106,8 @@ static const char *field_of(const char *key)
     if (strncmp(key, "config.", 7) == 0) return key + 7;
     for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++)
         if (strcmp(pair[i].name, key) == 0) return pair[i].raw;
+    if (strcmp(key, "rope.scaling.original_context_length") == 0)
+        return "original_max_position_embeddings";
     return strcmp(key, "rope.freq_base") == 0 ? "rope_theta" : key;
 }
 
@@ -124,11 +142,14 @@ TEST(config_keys_of_no_effect_are_accepted)
 
 TEST(config_values_that_are_not_computed_are_refused_by_name)
 {
-    static const char *const act[] = {"gelu_new", "quick_gelu", "gelu_fast", "relu", "relu2"};
+    static const char long_key[] = "config.rope_parameters.long_factor";
+    static const char *const act[] = {"quick_gelu", "gelu_10", "relu6", "mish", "xielu"};
     for (size_t i = 0; i < sizeof act / sizeof act[0]; i++) {
         char fields[100];
         for (int a = 0; a < N_ARCH; a++) {
-            const char *field = arches[a] == &arch_gemma3 ? "hidden_activation" : "hidden_act";
+            const char *field = declares(arches[a]->hf_key, "config.hidden_activation")
+                                    ? "hidden_activation"
+                                    : "hidden_act";
             snprintf(fields, sizeof fields, "'%s':'%s'", field, act[i]);
             expect(arches[a], fields, field);
         }
@@ -137,17 +158,29 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_all("'hidden_act':'gelu'", NULL);
     expect_all("'hidden_act':'gelu_pytorch_tanh'", NULL);
     expect_all("'hidden_act':'swish'", NULL);
-    expect_all("'rope_scaling':{'type':'linear'}", "rope_parameters.factor: is missing");
-    expect_all("'rope_parameters':{'rope_type':'yarn'}", "rope_parameters.factor: is missing");
-    expect_all("'rope_scaling':{'type':'llama3','factor':8}", "low_freq_factor: is missing");
+    expect_all("'hidden_act':'gelu_new'", NULL);
+    expect_all("'hidden_act':'relu'", NULL);
+    expect_all("'hidden_act':'relu2'", NULL);
+    expect_others(long_key, "'rope_scaling':{'type':'linear'}",
+                  "rope_parameters.factor: is missing");
+    expect_others(long_key, "'rope_parameters':{'rope_type':'yarn'}",
+                  "rope_parameters.factor: is missing");
+    expect_others(long_key, "'rope_scaling':{'type':'llama3','factor':8}",
+                  "low_freq_factor: is missing");
     expect_all("'rope_scaling':{'type':'dynamic','factor':8}", "rope.scaling.type: must be");
-    expect_all("'rope_scaling':{'type':'yarn','factor':4,'spread':1}", "rope_parameters.spread");
+    expect_others(long_key, "'rope_scaling':{'type':'yarn','factor':4,'spread':1}",
+                  "rope_parameters.spread");
     expect_all("'rope_scaling':{'rope_type':'default','spread':null}", "rope_parameters.spread");
-    expect_all("'partial_rotary_factor':0.5", "partial_rotary_factor: must be 1, got 0.5");
+    expect(&arch_phi3, "'rope_scaling':{'type':'linear'}", "rope.scaling.type: must be longrope");
+    expect(&arch_phi3, "'rope_scaling':{'type':'su','short_factor':[1.0]}",
+           "short_factor: must be a list of 48 numbers");
+    expect(&arch_phi3, "'partial_rotary_factor':1.5", "partial_rotary_factor: must be in (0, 1]");
+    expect_others("config.rope_parameters.partial_rotary_factor", "'partial_rotary_factor':0.5",
+                  "partial_rotary_factor: must be 1, got 0.5");
     expect_all("'partial_rotary_factor':1.0", NULL);
     expect_all("'is_causal':false", "is_causal: must be 1, got false");
     expect_all("'per_layer_config':{'0':{}}", "per_layer_config");
-    expect_all("'text_config':{'hidden_size':64}", "text_config");
+    expect_all("'text_config':{'hidden_size':6144}", "text_config");
     for (int i = 0; i < N_ARCH; i++) /* only gemma3 has a rope per layer type */
         expect(arches[i], "'rope_parameters':{'full_attention':{'rope_type':'default'}}",
                arches[i] == &arch_gemma3 ? NULL : "rope_parameters.full_attention");
@@ -163,8 +196,21 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect(&arch_gemma3, "'sliding_window':null,'layer_types':['full_attention','full_attention']",
            NULL);
     expect(&arch_gemma3, "'query_pre_attn_scalar':0", "must be above 0");
-    expect(&arch_gemma3, "'final_logit_softcapping':-1.0", "must not be negative");
-    expect_all("'rms_norm_eps':'1e-5'", "rms_norm_eps: must be a number, got \"1e-5\"");
+    expect(&arch_gemma3, "'final_logit_softcapping':-1.0", "must be above 0");
+    expect(&arch_gemma3, "'final_logit_softcapping':0", "must be above 0, or null, got 0");
+    expect(&arch_gemma2, "'attn_logit_softcapping':0.0", "must be above 0");
+    expect(&arch_gemma2, "'attn_logit_softcapping':null", NULL);
+    expect(&arch_granite, "'logits_scaling':0", "must be a number other than 0");
+    for (int i = 0; i < N_ARCH; i++)
+        if (!arches[i]->layer_norm_eps)
+            expect(arches[i], "'rms_norm_eps':'1e-5'",
+                   "rms_norm_eps: must be a number, got \"1e-5\"");
+    expect(&arch_command_r, "'layer_norm_eps':'1e-5'", "layer_norm_eps: must be a number");
+    expect(&arch_command_r, "'logit_scale':null", "logit_scale: must be a number, got null");
+    expect(&arch_cohere2, "'use_qk_norm':true", "use_qk_norm: must be 0, got true");
+    expect(&arch_cohere2, "'sliding_window':null", "sliding_window: is missing: layers slide");
+    expect(&arch_phi2, "'tie_word_embeddings':true", "tie_word_embeddings: must be 0, got true");
+    expect(&arch_phi2, "'qk_layernorm':true", "qk_layernorm: must be 0, got true");
     expect(&arch_mistral, "'sliding_window':0", "sliding_window: must be in [1, ");
     expect(&arch_qwen3, "'layer_types':['sliding_attention','full_attention']",
            "sliding_window is missing");
@@ -175,8 +221,7 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
 
 TEST(config_quantized_weights_are_refused_by_their_method)
 {
-    static const char *const method[] = {"gptq",  "awq",      "eetq",    "bitsandbytes",
-                                         "mxfp4", "modelopt", "torchao", "new_one"};
+    static const char *const method[] = {"eetq", "mxfp4", "modelopt", "torchao", "new_one"};
     for (size_t i = 0; i < sizeof method / sizeof method[0]; i++) {
         char fields[160], word[80];
         snprintf(fields, sizeof fields, "'quantization_config':{'quant_method':'%s','bits':4}",
@@ -188,18 +233,41 @@ TEST(config_quantized_weights_are_refused_by_their_method)
     expect_all(FP8 ",'fmt':'e4m3','activation_scheme':'dynamic','modules_to_not_convert':['x']}",
                NULL);
     expect_all(FP8 ",'fmt':'e5m2'}", "quantization_config.fmt: must be \"e4m3\"");
-    expect_all(FP8 ",'activation_scheme':'static'}", "activation_scheme");
+    expect_all(FP8 ",'activation_scheme':'static'}", NULL);
+    expect_all(FP8 ",'activation_scheme':'none'}", "activation_scheme: must be");
+    expect_all(FP8 ",'new_field':{'x':1}}",
+               "quantization_config.new_field: not supported yet in quant_method \"fp8\"");
     expect_all(FP8 ",'scale_fmt':'ue8m0'}", "scale_fmt");
-    expect_all("'quantization_config':{'quant_method':'fp8'}", "weight_block_size");
+    expect_all("'quantization_config':{'quant_method':'fp8'}", NULL);
+    expect_all("'quantization_config':{'quant_method':'gptq','bits':5}", "bits: must be 2, 3, 4");
+    expect_all("'quantization_config':{'quant_method':'gptq','bits':null,'rotation':'hadamard'}",
+               "rotation: must be false");
+    expect_all("'quantization_config':{'quant_method':'awq','bits':8}", "bits: must be");
+    expect_all("'quantization_config':{'quant_method':'awq','version':'GEMM'}", NULL);
+    expect_all("'quantization_config':{'quant_method':'awq','version':'marlin'}",
+               "version: must be \"gemm\"");
     expect_all("'quantization_config':{'quant_method':'fp8','weight_block_size':[0,128]}",
                "weight_block_size");
 #undef FP8
-    expect_all("'compression_config':{'quant_method':'compressed-tensors'}", "compressed-tensors");
+#define DEEP "'compression_config':{'quant_method':'compressed-tensors','config_groups':{'g':{"
+    expect_all(DEEP "'weights':{'num_bits':4,'new':1}}}}", "config_groups.g.weights.new: not supp");
+    expect_all(DEEP "'weights':{'num_bits':4,'new':null,'dynamic':false}}}}", NULL);
+    expect_all(DEEP "'weights':{'type':'complex'}}}}", "weights.type: must be");
+#undef DEEP
+    expect_all("'compression_config':{'quant_method':'compressed-tensors','transform_config':{},"
+               "'sparsity_config':{'format':'dense'}}",
+               NULL);
+    expect_all("'compression_config':{'quant_method':'compressed-tensors','transform_config':"
+               "{'config_groups':{'a':{'type':'hadamard'}}}}",
+               "transform_config.config_groups");
+    expect_all("'compression_config':{'quant_method':'compressed-tensors',"
+               "'sparsity_config':{'format':'sparse-24-bitmask'}}",
+               "sparsity_config.format: must");
     expect_all("'quantization_config':{}", "quant_method unnamed");
     expect_all("'quantization_config':null", NULL);
 }
 
-/* Defaults of the reference's classes for absent fields and for null. */
+/* Goal: absent fields and null fields get the defaults of the reference's classes. */
 TEST(config_defaults_belong_to_the_architecture)
 {
     static const struct {
@@ -232,7 +300,7 @@ TEST(config_defaults_belong_to_the_architecture)
     }
 }
 
-/* Bit i of slides: layer i has a window; of rope: layer i has rope. */
+/* Expect layers with a window (bit i of slides) and with rope (bit i of rope). */
 static void expect_layers(const struct arch *a, const char *fields, unsigned slides, unsigned rope)
 {
     struct read r;
@@ -285,6 +353,7 @@ TEST(config_magnitudes_of_yarn)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int a = 0; a < N_ARCH; a++) {
             struct read r;
+            if (declares(arches[a]->hf_key, "config.rope_parameters.long_factor")) continue;
             read_config(&r, arches[a], cases[i].fields);
             NEED_OK(r.rc, &r.e);
             EXPECT(fabs(r.m.config.rope[ROPE_MAIN].magnitude - cases[i].want) < 1e-6);
@@ -297,7 +366,7 @@ TEST(config_magnitudes_of_yarn)
 /* ---- GGUF ---- */
 
 struct pair {
-    const char *key; /* after "ARCH.", or NULL */
+    const char *key; /* key after "ARCH."; NULL if none */
     double value;
 };
 
@@ -309,11 +378,27 @@ static void add_key(struct made *g, const struct arch *a, const char *key, doubl
     made_f64(g, value);
 }
 
+static void add_text(struct made *g, const struct arch *a, const char *key, const char *text)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", a->name, key);
+    made_key(g, full, 8);
+    made_text(g, text, strlen(text));
+}
+
 /* Additional keys that GGUF files of one architecture require. */
 static const struct {
     const struct arch *arch;
     struct pair pair;
-} needed[] = {{&arch_gemma3, {"attention.sliding_window", 16}},
+} needed[] = {{&arch_command_r, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_cohere2, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_cohere2, {"attention.sliding_window", 16}},
+              {&arch_starcoder2, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_phi2, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_stablelm, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_nemotron, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_olmo, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_gemma3, {"attention.sliding_window", 16}},
               {&arch_qwen3moe, {"expert_count", 8}},
               {&arch_qwen3moe, {"expert_used_count", 2}}};
 enum { N_NEEDED = sizeof needed / sizeof needed[0] };
@@ -324,8 +409,10 @@ static bool is_among(const struct pair more[2], const char *key)
            (more[1].key && strcmp(more[1].key, key) == 0);
 }
 
-/* Read a GGUF of architecture `a` with the sizes that it needs and up to two more keys. */
-static void read_gguf(struct read *r, const struct arch *a, const struct pair more[2])
+/* Read a GGUF of architecture `a` with all required sizes and at most two additional keys. text is
+ * the value of the first of these keys; NULL: a number. */
+static void read_gguf_text(struct read *r, const struct arch *a, const struct pair more[2],
+                           const char *text)
 {
     static const struct pair sizes[] = {
         {"block_count", 2},          {"embedding_length", 64},
@@ -345,7 +432,8 @@ static void read_gguf(struct read *r, const struct arch *a, const struct pair mo
     made_key(&g, "someone.note", 5);
     made_uint(&g, 4, 1);
     for (int i = 0; i < N_SIZE; i++) add_key(&g, a, sizes[i].key, sizes[i].value);
-    for (int i = 0; i < n_more; i++) add_key(&g, a, more[i].key, more[i].value);
+    if (text) add_text(&g, a, more[0].key, text);
+    for (int i = text != NULL; i < n_more; i++) add_key(&g, a, more[i].key, more[i].value);
     for (int i = 0; i < N_NEEDED; i++)
         if (needed[i].arch == a && !is_among(more, needed[i].pair.key))
             add_key(&g, a, needed[i].pair.key, needed[i].pair.value);
@@ -355,10 +443,17 @@ static void read_gguf(struct read *r, const struct arch *a, const struct pair mo
     if (r->rc == 0) read_opened(r);
 }
 
+static void read_gguf(struct read *r, const struct arch *a, const struct pair more[2])
+{
+    read_gguf_text(r, a, more, NULL);
+}
+
+/* Read the key in a GGUF of each architecture that has no declaration of its own for it. */
 static void expect_gguf(const char *key, double value, const char *word)
 {
     for (int i = 0; i < N_ARCH; i++) {
         struct read r;
+        if (declares(arches[i]->gguf_key, key)) continue;
         read_gguf(&r, arches[i], (struct pair[2]){{key, value}});
         if (word ? r.rc == 0 || !strstr(r.e.text, word) : r.rc != 0)
             test_fail(__FILE__, __LINE__, "%s.%s = %g: \"%s\", expected %s", arches[i]->name, key,
@@ -381,13 +476,46 @@ TEST(gguf_keys_are_read_idle_or_refused)
     expect_gguf("expert_shared_count", 0, "metadata ");
     expect_gguf("rope.dimension_sections", 0, "rope.dimension_sections: not supported yet");
     expect_gguf("rope.dimension_count", 16, NULL);
-    expect_gguf("rope.dimension_count", 8, "rope.dimension_count: must be in [16, 16], got 8");
+    for (int i = 0; i < N_ARCH; i++) {
+        struct read r;
+        read_gguf(&r, arches[i], (struct pair[2]){{"rope.dimension_count", 8}});
+        EXPECT(arches[i]->partial_rope ? r.rc == 0 && r.m.config.rope[ROPE_MAIN].d_rot == 8
+                                       : r.rc != 0 && strstr(r.e.text, "must be in [16, 16]"));
+        done(&r);
+    }
     expect_gguf("rope.freq_base", NAN, "rope.freq_base: must be a number");
     expect_gguf("rope.scaling.yarn_attn_factor", 1, NULL);
     expect_gguf("rope.scaling.yarn_attn_factor", 1.5, "must be 1, got 1.5");
 }
 
-/* In llama.cpp attn_factor is a multiplier, and a factor without a type is linear. */
+static void expect_gguf_text(const struct arch *a, const char *key, const char *text, bool ok)
+{
+    struct read r;
+    char word[80];
+    read_gguf_text(&r, a, (struct pair[2]){{key, 0}}, text);
+    snprintf(word, sizeof word, "%s: must be ", key);
+    if (ok ? r.rc != 0 : r.rc == 0 || !strstr(r.e.text, word))
+        test_fail(__FILE__, __LINE__, "%s.%s = %s: \"%s\"", a->name, key, text,
+                  r.rc == 0 ? "accepted" : r.e.text);
+    done(&r);
+}
+
+/* Goal: an activation that llama.cpp would ignore is rejected. llama.cpp computes the
+ * architecture's activation. */
+TEST(gguf_activations_are_the_architecture_s_own)
+{
+    for (int i = 0; i < N_ARCH; i++) {
+        const bool silu = arches[i]->curve == CURVE_silu;
+        expect_gguf_text(arches[i], "hidden_activation", "silu", silu);
+        expect_gguf_text(arches[i], "hidden_activation", "gelu_pytorch_tanh",
+                         arches[i]->curve == CURVE_gelu_tanh);
+        expect_gguf_text(arches[i], "hidden_activation", "gelu", false);
+        expect_gguf_text(arches[i], "hidden_activation", "relu", false);
+    }
+}
+
+/* Goal: factors have llama.cpp's meaning. attn_factor is a multiplier, and a factor without a type
+ * is linear. */
 TEST(gguf_rope_factors_mean_what_llama_cpp_takes_them_for)
 {
     struct read r;
@@ -397,6 +525,13 @@ TEST(gguf_rope_factors_mean_what_llama_cpp_takes_them_for)
     EXPECT(r.m.config.rope[ROPE_MAIN].scaling == ROPE_LINEAR &&
            r.m.config.rope[ROPE_MAIN].factor == 4);
     EXPECT(r.m.config.rope[ROPE_MAIN].magnitude == 0.5);
+    done(&r);
+    read_gguf(&r, &arch_gemma3,
+              (struct pair[2]){{"rope.scaling.factor", 4}, {"rope.scaling.attn_factor", 0.5}});
+    NEED_OK(r.rc, &r.e);
+    EXPECT(r.m.config.rope[ROPE_MAIN].magnitude == 0.5 &&
+           r.m.config.rope[ROPE_LOCAL].magnitude == 0.5 &&
+           r.m.config.rope[ROPE_LOCAL].scaling == ROPE_NONE);
     done(&r);
     read_gguf(&r, &arch_qwen3, (struct pair[2]){{"rope.scale_linear", 2}});
     NEED_OK(r.rc, &r.e);

@@ -1,21 +1,69 @@
-/* linear.c - the only caller of linear ops. It has the batch, so it is the one place for
- * per-sequence additions to a linear layer (an adapter), and for parts computed by other ranks. */
+/* linear.c - the only caller of linear ops. Its functions receive the batch. Additions per sequence
+ * to a linear layer (adapters), and parts computed by other ranks, therefore belong in this file.
+ *
+ * The rows of a sequence with an addition become y += b(scale * a(x)), after y is complete. a and b
+ * are linear ops, so the bits of a row depend only on the row and its adapter. Other rows have the
+ * same bits as without adapters, because fused ops equal plain ops. */
 #include "model_impl.h"
+
+/* ---- additions ---- */
+
+/* Return the addition to l for sequence s of the batch; NULL if none. */
+static const struct addition *addition_to(const struct fwd *f, const struct linear *l, int s)
+{
+    const struct addition *const *add = f->m->additions->set[f->batch->adapter[s]].add;
+    return add ? add[l->w.number] : NULL;
+}
+
+/* Return true if a sequence of the batch has an addition to l. */
+static bool has_additions(const struct fwd *f, const struct linear *l)
+{
+    const struct additions *all = f->m->additions;
+    for (int s = 0; all && all->inner && s < f->batch->n_seq; s++)
+        if (addition_to(f, l, s)) return true;
+    return false;
+}
+
+/* Add the additions to l, for the rows x of the whole batch, to y. */
+static void add_additions(struct fwd *f, float *y, const struct linear *l, const float *x)
+{
+    struct backend *b = f->m->backend;
+    const struct additions *all = f->m->additions;
+    const int32_t *row0 = f->batch->row0;
+    if (!has_additions(f, l)) return;
+    for (int s = 0, end; s < f->batch->n_seq; s = end) {
+        const struct addition *add = addition_to(f, l, s);
+        for (end = s + 1; end < f->batch->n_seq && addition_to(f, l, end) == add;) end++;
+        const int n_row = row0[end] - row0[s];
+        if (!add) continue;
+        b->op->linear(b, all->inner, &add->a, x + row0[s] * l->w.k, n_row);
+        b->op->scale(b, all->inner, n_row * add->a.w.n_out, add->scale);
+        backend_linear_add(b, y + row0[s] * l->w.n_out, &add->b, all->inner, n_row, all->outer);
+    }
+}
+
+/* ---- layers ---- */
 
 void fwd_linear(struct fwd *f, float *y, const struct linear *l, const float *x, int n_row)
 {
     struct backend *b = f->m->backend;
     b->op->linear(b, y, l, x, n_row);
+    add_additions(f, y, l, x);
 }
 
 void fwd_linears(struct fwd *f, const struct output *out, int n, const struct input *in)
 {
-    backend_linears(f->m->backend, out, n, in, f->n_row);
+    bool any = false;
+    for (int i = 0; i < n; i++) any |= has_additions(f, out[i].l);
+    const struct input x = any ? fwd_plain(fwd_made(f, *in, out->l->w.k)) : *in;
+    backend_linears(f->m->backend, out, n, &x, f->n_row);
+    for (int i = 0; i < n && any; i++) add_additions(f, out[i].y, out[i].l, x.x);
 }
 
 void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float *x)
 {
     backend_linear_add(f->m->backend, y, l, x, f->n_row, f->y);
+    add_additions(f, y, l, x);
 }
 
 void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x,
@@ -27,5 +75,16 @@ void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x
 
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in)
 {
-    backend_glu(f->m->backend, y, g, in, f->n_row);
+    struct backend *b = f->m->backend;
+    if (!has_additions(f, g->gate) && !has_additions(f, g->up) && !has_additions(f, g->down)) {
+        backend_glu(b, y, g, in, f->n_row);
+        return;
+    }
+    const struct output out[] = {{g->gate, g->a}, {g->up, g->b}};
+    fwd_linears(f, out, 2, in);
+    b->op->curve_mul(b, g->a, g->a, g->b, f->n_row * g->gate->w.n_out, g->curve);
+    if (g->add)
+        fwd_linear_add(f, y, g->down, g->a);
+    else
+        fwd_linear(f, y, g->down, g->a, f->n_row);
 }

@@ -1,6 +1,15 @@
-/* load.c - a checkpoint becomes a model: choose the architecture, read its config (config.c), bind
- * its tensors (bind.c), pack them for the device, plan memory (plan.c). */
+/* load.c - convert a checkpoint to a model: select the architecture, read its config (config.c),
+ * bind its tensors (bind.c), pack the tensors for the device, plan memory (plan.c).
+ *
+ *   choose_arch --> config_read --> bind_all          bind_model: no memory of the device yet
+ *   pack_weights --> plan_memory                      model_open
+ *   model_params, describe                            facts of struct model_info
+ *
+ * model_matrices and model_verify need only bind_model,
+ * so they allocate neither activations nor KV. */
 #include "model_impl.h"
+
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +26,49 @@ static double expert_share(const struct model *m)
     return 1;
 }
 
+/* Return the number of values of all experts. */
+static int64_t value_count(const struct tensor *t)
+{
+    return t->n_out * t->k * (t->n_expert ? t->n_expert : 1);
+}
+
+/* Return true if the file has codes of a quantized form (model/form). */
+static bool is_converted(const struct tensor *t)
+{
+    return t->from && t->from->form != FORM_ROWS;
+}
+
+/* Return true if tensor i has the data of an earlier tensor, as a tied head has. */
+static bool is_repeated(const struct model *m, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (m->tensor.v[j]->data == m->tensor.v[i]->data) return true;
+    return false;
+}
+
+/* Replace the counts of the files' tensors by those of converted matrices, of which the file has
+ * several tensors. */
+static void converted_params(struct model *m)
+{
+    struct model_info *info = &m->info;
+    info->n_param = info->layer_bytes = info->layer_macs = 0;
+    for (size_t i = 0; i < m->vector.n; i++) info->n_param += m->vector.v[i].n;
+    for (size_t i = 0; i < m->tensor.n; i++) {
+        const struct tensor *t = m->tensor.v[i];
+        const int64_t n = value_count(t), n_byte = (int64_t)qtype_bytes(t->type, n);
+        const double share = t->n_expert ? expert_share(m) : 1;
+        if (!is_repeated(m, i)) info->n_param += n;
+        if (strncmp(t->name, "blk.", 4) != 0) {
+            info->head_bytes = n_byte, info->head_macs = n; /* the head is bound last */
+            continue;
+        }
+        info->layer_bytes += (int64_t)(share * (double)n_byte);
+        info->layer_macs += (int64_t)(share * (double)n);
+    }
+}
+
+/* Set the counts of parameters, bytes and products. A row reads only its experts' part of a
+ * mixture, so bytes and products of experts are multiplied by the share. */
 static void model_params(struct model *m)
 {
     struct model_info *info = &m->info;
@@ -36,19 +88,25 @@ static void model_params(struct model *m)
             info->layer_macs += (int64_t)(share * (double)n);
         }
     }
+    if (m->config.quant.form) converted_params(m);
 }
 
+/* Set the other facts of struct model_info. `permuted` reports GGUF's order of rows of q and k
+ * (adapters need it). window_all is 0 if a layer has no window. */
 static void describe(struct model *m)
 {
     const struct config *c = &m->config;
     struct model_info *i = &m->info;
     const char *name = meta_text(checkpoint_meta(m->checkpoint, "general.name"), NULL);
-    const char *slash = strrchr(checkpoint_path(m->checkpoint), '/');
+    const char *path = checkpoint_path(m->checkpoint), *file = path_name(path);
     i->arch = m->arch->name;
-    i->name = name && *name ? name : slash && slash[1] ? slash + 1 : checkpoint_path(m->checkpoint);
+    i->name = name && *name ? name : *file ? file : path;
     i->n_layer = c->n_layer, i->d_model = c->d, i->d_ff = c->d_ff;
     i->n_head = c->n_head, i->n_head_kv = c->n_head_kv, i->d_head = c->d_head;
     i->n_vocab = c->n_vocab, i->context_train = c->context_train;
+    i->matrix = m->tensor.v, i->n_matrix = (int)m->tensor.n;
+    i->permuted =
+        checkpoint_kind(m->checkpoint) != CKPT_HF && !m->arch->gguf_neox && !m->arch->hf_adjacent;
     for (int il = 0; il < c->n_layer; il++)
         if (c->layer[il].window > i->window) i->window = c->layer[il].window;
     i->window_all = i->window;
@@ -64,6 +122,7 @@ static const struct arch *const arches[] = {
 #undef ARCH
 };
 
+/* Set m->arch and the prefix of its keys. The error lists all architectures. */
 static int choose_arch(struct model *m, const char **prefix, struct err *e)
 {
     size_t n, n_arch = sizeof arches / sizeof arches[0];
@@ -74,7 +133,7 @@ static int choose_arch(struct model *m, const char **prefix, struct err *e)
     for (size_t i = 0; i < n_arch; i++)
         if (strcmp(arches[i]->name, *prefix) == 0) m->arch = arches[i];
     if (m->arch) return 0;
-    char list[256] = "";
+    char list[400] = "";
     for (size_t i = 0; i < n_arch; i++) {
         size_t at = strlen(list);
         snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", arches[i]->name);
@@ -83,7 +142,7 @@ static int choose_arch(struct model *m, const char **prefix, struct err *e)
                    *prefix, list);
 }
 
-/* Run all steps before packing the weights. */
+/* Run all steps of opening a model before the packing of weights. */
 static int bind_model(struct model *m, struct err *e)
 {
     const struct checkpoint *c = m->checkpoint;
@@ -100,8 +159,7 @@ static int bind_model(struct model *m, struct err *e)
     return b.rc;
 }
 
-/* Return the options for storing weights. Weights that come from no file have no key and are not
- * stored. */
+/* Return the options for storing weights. Random weights have no key and are not stored. */
 static struct weights_options weights_options(const struct model *m, const struct model_options *o)
 {
     struct weights_options w = o->weights;
@@ -109,6 +167,9 @@ static struct weights_options weights_options(const struct model *m, const struc
     return w;
 }
 
+/* Store the weights on the device. The pages of the file are dropped after packing, because only
+ * the panels are read from then on.
+ * A mapped cache was not packed, so the file's pages were not read. */
 static int pack_weights(struct model *m, const struct model_options *o, struct err *e)
 {
     struct weights_options w = weights_options(m, o);
@@ -130,6 +191,8 @@ static int new_model(struct model **out, const struct checkpoint *c, struct back
     return bind_model(m, e);
 }
 
+/* On failure model_close frees each part that exists.
+ * Facts are last, because they need the plan. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e)
 {
@@ -137,6 +200,7 @@ int model_open(struct model **out, const struct checkpoint *c, const struct mode
     if (rc == 0) rc = pack_weights(*out, o, e);
     if (rc == 0) rc = plan_memory(*out, o, e);
     if (rc == 0) {
+        (*out)->additions = o->additions;
         model_params(*out);
         describe(*out);
         return 0;
@@ -146,6 +210,21 @@ int model_open(struct model **out, const struct checkpoint *c, const struct mode
     return rc;
 }
 
+/* Tied heads are reported once. */
+int model_matrices(const struct checkpoint *c, struct backend *b, model_matrix_fn *report,
+                   void *ctx, struct err *e)
+{
+    struct model *m;
+    const int rc = new_model(&m, c, b, e);
+    for (size_t i = 0; rc == 0 && i < m->tensor.n; i++) {
+        const struct tensor *t = m->tensor.v[i];
+        if (!is_repeated(m, i)) report(ctx, t->name, t->type, value_count(t), is_converted(t));
+    }
+    model_close(m);
+    return rc;
+}
+
+/* The verdicts are in the order of the matrices. ERR_MISSING if there is no cache. */
 int model_verify(const struct checkpoint *c, const struct model_options *o,
                  model_verdict_fn *report, void *ctx, struct err *e)
 {
@@ -165,6 +244,8 @@ int model_verify(const struct checkpoint *c, const struct model_options *o,
     return rc;
 }
 
+/* The system assigns memory to a page at its first write. This function does so for all pages, so
+ * that no step waits for it. */
 void model_touch_pages(struct model *m)
 {
     kv_store_reach(&m->kv, m->kv.n_page - 1);

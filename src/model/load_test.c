@@ -1,5 +1,5 @@
-/* load_test.c - goal: a model that cannot be computed is rejected with an error that names the
- * reason. Method: the golden llama GGUF with one change in a copy of its bytes. */
+/* load_test.c - goal: a model that cannot be computed is rejected, and the error contains the
+ * reason. Method: change one place in a copy of the golden llama GGUF. */
 #include "../../tests/unit.h"
 
 #include "base/os.h"
@@ -32,8 +32,8 @@ static int try_open(const char *path, struct err *e)
     return rc;
 }
 
-/* Replace the first `from` by `to` (equal length) and open. Expects `rc`, and `word` in the error
- * text. */
+/* Replace the first `from` by `to`, of equal length, and open the model. Expect the result `rc` and
+ * the text `word` in the error. */
 static void expect_refusal(const char *from, const char *to, size_t n, int rc, const char *word)
 {
     struct buf b = golden_bytes();
@@ -75,7 +75,34 @@ TEST(models_that_cannot_be_are_refused_by_name)
                    27, ERR_FORMAT, "token_embd.weight");
 }
 
-/* Open a golden folder with one field of its config.json replaced, under the temporary folder. */
+/* Goal: model_info lists every matrix once, under its number. */
+TEST(matrices_of_a_model_are_listed)
+{
+    struct err e;
+    struct checkpoint *c = NULL;
+    struct backend *b = NULL;
+    struct model *m = NULL;
+    if (!repo_path("tests/golden/llama3/model.gguf")) SKIP("tests/golden is not here");
+    NEED_OK(checkpoint_open(&c, repo_path("tests/golden/llama3/model.gguf"), &e), &e);
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    struct model_options o = {
+        .backend = b, .context_max = 64, .batch = {.n_row = 8, .n_seq = 1, .n_out = 8}};
+    NEED_OK(model_open(&m, c, &o, &e), &e);
+    const struct model_info *info = model_info(m);
+    EXPECT_INT(info->n_matrix, 2 + 7 * info->n_layer); /* ends, and seven in each layer */
+    EXPECT(info->permuted);
+    for (int i = 0; i < info->n_matrix; i++) {
+        const struct tensor_info *t = checkpoint_tensor(c, info->matrix[i]->name);
+        EXPECT_INT(info->matrix[i]->number, i);
+        EXPECT(t && t->dim[0] == info->matrix[i]->k && t->dim[1] == info->matrix[i]->n_out);
+    }
+    model_close(m);
+    backend_close(b);
+    checkpoint_close(c);
+}
+
+/* Copy a golden folder to the temporary folder,
+ * replace a field of its config.json, and open the copy. */
 static int open_changed(const char *model, const char *from, const char *to, struct err *e)
 {
     static const char *const file[] = {"config.json", "model.safetensors"};
@@ -102,7 +129,7 @@ TEST(tensors_are_bound_left_out_or_refused_by_name)
 {
     if (!repo_path("tests/golden/llama3/model.gguf")) SKIP("tests/golden is not here");
     static const struct {
-        const char *model, *from, *to, *word; /* word NULL: accepted */
+        const char *model, *from, *to, *word; /* word: NULL if the model is accepted */
     } cases[] = {
         {"llama-untied", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true", NULL},
         {"qwen3", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
@@ -112,7 +139,7 @@ TEST(tensors_are_bound_left_out_or_refused_by_name)
         {"llama-untied", "lm_head.weight", "lm_heax.weight", "output.weight is missing"},
         {"llama-untied", "\"vocab_size\": 260", "\"vocab_size\": 261",
          "vocab_size: must be the 260 rows"},
-        /* one matrix per expert */
+        /* experts as one matrix each */
         {"qwen3moe", "experts.3.up_proj.weight", "experts.7.up_proj.weight",
          "ffn_up_exps.3.weight is missing"},
         {"qwen3moe", "experts\": 5", "experts\": 6",
@@ -123,7 +150,7 @@ TEST(tensors_are_bound_left_out_or_refused_by_name)
          "num_experts_per_tok: must be in [1, 5], got 9"},
         {"qwen3moe", "\"moe_intermediate_size\": 24", "\"moe_intermediate_size\": 32",
          "ffn_gate_exps.0.weight is [24, 32], expected [32, 32]"},
-        /* a linear layer of two tensors */
+        /* a linear layer stored as two tensors */
         {"qwen3moe-fp8", "weight_scale_inv", "weight_scale_off", "weight_scale_inv is missing"},
         {"qwen3moe-fp8", "40\n", "8\n", "weight_scale_inv is ["},
         {"qwen3moe-fp8", "\"e4m3\"", "\"e5m2\"", "quantization_config.fmt: must be"},

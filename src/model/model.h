@@ -1,8 +1,8 @@
 /* model.h - a loaded model: checkpoint -> weights bound to an architecture -> logits for a batch.
  *
- * The model knows no requests: model_forward computes one struct batch, with any mix of prefill
- * chunks and decodes from any number of sequences. Open and close from one thread; forward on the
- * engine thread. */
+ * A model has no requests. model_forward computes one struct batch. A batch may mix prefill chunks
+ * and decodes of any number of sequences. One thread opens and closes a model. The engine thread
+ * calls model_forward. */
 #ifndef QUOTH_MODEL_H
 #define QUOTH_MODEL_H
 
@@ -12,57 +12,108 @@
 
 struct model; /* opaque */
 
+/* Addition to a linear layer: y += scale * b(a(x)), in f32. */
+struct addition {
+    struct linear a, b; /* matrices: a [rank, k]; b [n_out, rank]; no biases */
+    float scale;
+};
+
+/* Additions to matrices of a model, under a name: an adapter. Pointers are borrowed from the owner
+ * of struct additions. */
+struct addition_set {
+    const char *name; /* name for clients; NULL: none */
+    const char *path; /* place of its files */
+    /* additions by number of the matrix [n_matrix], NULL for a matrix without; NULL: all without */
+    const struct addition *const *add;
+};
+
+/* Additions to a model's linear layers. batch.adapter selects the set of a sequence. Set 0 is of
+ * sequences without an adapter. The owner fills them in after model_open and before the first
+ * model_forward. Zeros: no additions. All pointers are borrowed from `owner`. */
+struct additions {
+    const struct addition_set *set; /* [n_set] */
+    int n_set;
+    int64_t n_byte;         /* bytes that the sets need on the device, known before model_open */
+    float *inner;           /* scratch on the device, f32 [n_row, largest rank] */
+    float *outer;           /* scratch on the device, f32 [n_row, largest n_out] */
+    struct adapters *owner; /* owned: memory of the above; adapters_close frees it; NULL if none */
+};
+
 struct model_options {
-    struct backend *backend; /* borrowed, for the model's whole life                  */
+    struct backend *backend; /* device, borrowed as long as the model is open */
     enum kv_type kv_type;
-    int page_rows;    /* rows of a KV page; 0: 32                              */
-    int n_page;       /* KV pages; 0: derived from kv_bytes                    */
+    int page_rows;    /* number of rows of a KV page; 0: 32 */
+    int n_page;       /* number of KV pages; 0: derived from kv_bytes */
     int64_t kv_bytes; /* bytes of all pages; 0: derived from memory_utilization */
-    /* fraction of the machine's memory for the whole process, weights included; pages get the rest.
-     * 0: pages for n_longest sequences of context_max (n_longest 0: 1), limited to half of the free
-     * memory, but at least one sequence */
+    /* Fraction of the machine's memory for the whole process. Pages get the rest after weights,
+     * activations and swap space. 0: pages for n_longest sequences of context_max tokens (n_longest
+     * 0: 1), at most half of the free memory, at least one sequence. */
     double memory_utilization;
     int n_longest;
     int64_t swap_bytes; /* host memory for pages of preempted sequences; 0: none */
-    int context_max;    /* longest sequence; 0: the model's own, reduced to fit memory */
+    /* maximum length of a sequence; 0: the model's context length, reduced to fit memory */
+    int context_max;
     /* store of packed weights; the model sets the key */
     struct weights_options weights;
-    /* n_row, n_seq and n_out are inputs; the model fills in page_stride and the rest */
+    /* limits of batches; the caller sets n_row, n_seq,
+     * n_out and n_adapter, the model all other fields */
     struct batch_limits batch;
+    const struct additions *additions; /* borrowed as long as the model is open; NULL: none */
 };
 
-/* Read-only facts about a model, for the engine, the CLI and reports. */
+/* Read-only facts about a model, for the engine, the CLI and reports. Pointers are borrowed from
+ * the model and its checkpoint. */
 struct model_info {
-    const char *arch; /* "llama" ...                         */
-    const char *name; /* general.name, or the file name      */
+    const char *arch; /* name of the architecture, such as "llama" */
+    const char *name; /* name of the model: general.name, or the file name */
     int n_layer, d_model, d_ff, n_head, n_head_kv, d_head, n_vocab;
     int context_train; /* context length in training          */
     int context_max;   /* context length in this process      */
-    int window;        /* sliding window of any layer, 0: none */
-    int window_all;    /* largest sliding window if every layer has one, else 0 */
+    int window;        /* sliding window of any layer, tokens; 0 if none */
+    int window_all;    /* largest sliding window if every layer has a window, else 0 */
     int64_t n_param;
     int64_t weight_bytes; /* bytes in the checkpoint             */
-    /* Bytes read, and multiply-adds per row and per logits row, by a step of one row: matrices of
-     * the layers and of the head. For a mixture, only the experts that a row uses count. */
+    /* layer_bytes, head_bytes: bytes that a step of one row reads in the matrices of the layers and
+     * of the head. layer_macs, head_macs: multiply-adds per row and per logits row. In a mixture,
+     * only the experts of one row are included. */
     int64_t layer_bytes, head_bytes, layer_macs, head_macs;
     struct weights_info weights; /* packed form in the backend     */
     int64_t kv_token_bytes;      /* KV bytes per token over all layers  */
-    int64_t kv_bytes;            /* whole pool (reserved)               */
-    int64_t scratch_bytes;       /* activations, rope tables, outputs   */
+    int64_t kv_bytes;            /* bytes of all KV pages (reserved) */
+    int64_t scratch_bytes;       /* bytes of activations, rope tables, outputs */
     int page_rows, n_page;
-    int64_t page_bytes; /* one page over all layers            */
-    int n_host_page;    /* pages in the swap space             */
-    int64_t swap_bytes; /* swap space (reserved)               */
+    int64_t page_bytes; /* bytes of a page over all layers */
+    int n_host_page;    /* number of pages in the swap space */
+    /* [n_matrix] matrices of the model by number, on the device, borrowed */
+    struct tensor *const *matrix;
+    int n_matrix;
+    /* true: rows of q and k pair rotary lanes (2i, 2i + 1), but (i, i + d/2) in Hugging Face
+     * checkpoints of the architecture */
+    bool permuted;
+    int64_t swap_bytes; /* bytes of the swap space (reserved) */
 
     enum kv_type kv_type;
 };
 
-/* Open a model. The checkpoint must outlive it: names and vectors stay in the checkpoint's map.
- * Errors name the tensor or key, the found and the expected value. */
+/* Open a model. The checkpoint must outlive the model, because names and vectors remain in the
+ * checkpoint's map. So must the backend and the additions of *o. The caller owns *out, which is
+ * NULL after an error. Errors contain the tensor or key, the found value and the expected value.
+ * ERR_UNSUPPORTED for an architecture, key or number format; ERR_MISSING for an absent tensor or
+ * key; ERR_FORMAT for a wrong shape or value; ERR_LIMIT if activations or KV pages do not fit;
+ * ERR_MEMORY. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e);
-void model_close(struct model *m); /* NULL is fine */
+void model_close(struct model *m); /* close m; m may be NULL */
+/* Return facts about m, borrowed until model_close. Any thread. */
 const struct model_info *model_info(const struct model *m);
+
+/* Bind a checkpoint without packing it. Calls `report` once per matrix. n_value: number of values;
+ * type: number format in memory; converted: true if the file has codes of a quantized form
+ * (model/form). Returns an error of model_open. */
+typedef void model_matrix_fn(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
+                             bool converted);
+int model_matrices(const struct checkpoint *c, struct backend *b, model_matrix_fn *report,
+                   void *ctx, struct err *e);
 
 /* Compare the stored packed weights with a fresh packing of the checkpoint. Calls `report` once per
  * packed tensor. Removes the stored weights unless all tensors are equal. Returns ERR_MISSING if
@@ -71,29 +122,32 @@ typedef void model_verdict_fn(void *ctx, const char *tensor, enum weights_verdic
 int model_verify(const struct checkpoint *c, const struct model_options *o,
                  model_verdict_fn *report, void *ctx, struct err *e);
 
-/* Return the thread pool of model_forward, borrowed. It is idle between two forward calls. */
+/* Return the thread pool of model_forward, borrowed. The pool is idle between two calls of
+ * model_forward. */
 struct pool *model_pool(const struct model *m);
 
-/* Return the limits for batch_open of batches that fit this model. */
+/* Return the limits for batch_open of batches for this model, borrowed until model_close. */
 const struct batch_limits *model_batch_limits(const struct model *m);
 
-/* Results of a forward pass, valid until the next one. */
+/* Results of a forward pass, borrowed from the model until the next forward pass. The caller may
+ * overwrite the logits. */
 struct model_out {
-    float *logits;          /* f32 [n_logits, n_vocab], OUT_LOGITS rows in the order of out_row   */
-    const float *hidden;    /* f32 [n_hidden, d_model], OUT_HIDDEN rows, after the output norm    */
-    int n_logits, n_hidden; /* rows                                                               */
+    float *logits; /* logits of OUT_LOGITS rows in the order of out_row, f32 [n_logits, n_vocab] */
+    const float *hidden;    /* OUT_HIDDEN rows after the output norm, f32 [n_hidden, d_model] */
+    int n_logits, n_hidden; /* numbers of rows */
 };
 
-/* Run the batch's copies, then compute all rows (there may be none). Cannot fail on a batch that
- * batch_check accepts. Does not allocate. */
+/* Run the batch's copies, then compute all rows. A batch may have no rows. Cannot fail on a batch
+ * that batch_check accepts. Does not allocate. */
 struct model_out model_forward(struct model *m, const struct batch *b);
 
-/* Make all KV pages resident now instead of on first use. Call before the first forward. */
+/* Make all KV pages resident now, not on first use. Call model_touch_pages before the first
+ * model_forward. */
 void model_touch_pages(struct model *m);
 
 /* Callback for every named intermediate: x f32 [n_row, n]; layer is -1 outside layers. For tests
  * and debugging. */
 typedef void trace_fn(void *ctx, int layer, const char *name, const float *x, int n_row, int64_t n);
-void model_trace(struct model *m, trace_fn *fn, void *ctx); /* NULL: off */
+void model_trace(struct model *m, trace_fn *fn, void *ctx); /* set the callback; fn: NULL if none */
 
 #endif

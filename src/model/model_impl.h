@@ -1,172 +1,218 @@
 /* model_impl.h - private to src/model: shared declarations of loading, binding, the forward pass,
  * blocks and architectures.
  *
- *   keys.c     accepted metadata keys: each is read, known to be idle, or rejected
+ *   keys.c     accepted metadata keys: each key is read, known to be idle, or rejected
  *   config.c   metadata -> struct config
- *   bind.c     tensors -> weights, names and shapes checked with format/tensors.def
+ *   bind.c     tensors -> weights; checks names and shapes with format/tensors.def
+ *   form/      quantized weights as other libraries publish them
  *   plan.c     memory: scratch, rope tables, KV pages
  *   load.c     open and close
- *   arch/      one file per architecture: its config, binding and wiring
+ *   arch/      one file per architecture, with its config, binding and wiring
  *   block/     parts of layers and ends: blocks compute, architectures wire them
- *   linear.c   the only caller of linear ops; it has the batch
+ *   linear.c   the only caller of linear ops
  *   forward.c  one batch: copies, embedding, layers, results */
 #ifndef QUOTH_MODEL_IMPL_H
 #define QUOTH_MODEL_IMPL_H
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/check.h"
 #include "model.h"
 
 #include <math.h>
 
 /* ---- metadata of an architecture ---- */
 
-enum rope_scaling { ROPE_NONE, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN };
+enum rope_scaling { ROPE_NONE, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_LONG };
 
 struct rope_config {
     double base;
     int d_rot;
     bool neox;
     enum rope_scaling scaling;
-    double factor;               /* all but ROPE_NONE */
-    double low_freq, high_freq;  /* llama3 */
-    double beta_fast, beta_slow; /* yarn   */
-    bool ramp_whole;             /* yarn: ramp bounds are rounded to whole lanes */
-    bool ramp_forward;           /* yarn: the ramp's end is not before its start (llama.cpp) */
-    double magnitude;            /* scales cos and sin */
-    int context_original;        /* llama3, yarn */
-    const float *freq_factor;    /* f32 [d_rot / 2] divisors stored in the file, or NULL */
+    double factor;               /* factor of the scaling; all except ROPE_NONE */
+    double low_freq, high_freq;  /* llama3: bounds of the ramp */
+    double beta_fast, beta_slow; /* yarn: bounds of the ramp, rotations */
+    bool ramp_whole;             /* yarn: true if the ramp's bounds are rounded to whole lanes */
+    bool ramp_forward;        /* yarn: true if the ramp's end is at least its start (llama.cpp) */
+    double magnitude;         /* factor of cos and sin */
+    int context_original;     /* llama3, yarn: context length in training */
+    const float *freq_factor; /* divisors in the file, f32 [d_rot / 2], borrowed; NULL if none */
+    /* divisors for contexts up to context_original, and for longer contexts, f32 [d_rot / 2], in
+     * the model's arena; NULL if none */
+    const float *short_factor, *long_factor;
 };
 
-/* Rope of a layer: index into the config's ropes, or none (NoPE). */
+/* Rope of a layer: index into the config's ropes. ROPE_OFF: no rope (NoPE). */
 enum { ROPE_OFF = -1, ROPE_MAIN = 0, ROPE_LOCAL = 1, ROPES_MAX };
 
-/* Sizes and mechanism of one layer. config.c fills in the values common to all layers; the
- * architecture's config function changes those that differ. */
+/* Sizes and mechanism of one layer. config.c sets the values common to all layers. The
+ * architecture's config function changes the values of layers that differ. */
 struct layer_config {
     int n_head, n_head_kv, d_head, d_ff;
-    int n_expert, n_expert_used, d_expert; /* 0: no mixture of experts       */
-    int window;                            /* 0: attends to all earlier positions */
-    int rope;                              /* ROPE_*                          */
-    float attn_scale;                      /* scale of attention scores       */
+    /* sizes of a mixture of experts; 0 if the layer has none */
+    int n_expert, n_expert_used, d_expert;
+    int window;       /* sliding window in tokens; 0: the layer attends to all earlier positions */
+    int rope;         /* index of the layer's rope; ROPE_OFF if none */
+    float attn_scale; /* scale of attention scores       */
 };
 
-/* Biases of linear layers. BIAS_HELD: present if the file has one (GGUF). */
+/* Biases of linear layers. BIAS_HELD: a layer has a bias if the file contains one (GGUF). */
 enum bias { BIAS_NONE, BIAS_HELD, BIAS_NEEDED };
+
+/* Published form of quantized weights: values of quantization_config that the forms use. */
+struct form;
+enum { GROUP_SIZES_MAX = 8 };
+struct quantization {
+    const struct form *form; /* static; NULL: weights are not quantized */
+    int bits, bits_set;      /* bits of a code; set of possible bits, 1 << bits */
+    int group_size[GROUP_SIZES_MAX], n_group_size; /* inputs per scale; -1: all inputs */
+    int block_out, block_k;                        /* blocks with one scale; 0: none */
+    bool any_shape;         /* true: bits and group sizes may differ per module */
+    bool zeros_as_they_are; /* GPTQ of version 2 */
+    bool along_k;           /* AWQ: codes of consecutive inputs share a word */
+    bool inverse;           /* BitNet: weights are divided by their scale */
+    bool per_output;        /* compressed-tensors: matrices with a scale per output are possible */
+    bool has_zeros;         /* compressed-tensors: some weights are not symmetric */
+};
 
 struct config {
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab, context_train;
-    float rms_eps;
-    float norm_add;    /* added to every g of a norm, because files store g - norm_add: 0 or 1 */
-    bool norm_experts; /* normalize the weights of a row's experts to sum 1 */
-    enum curve curve;  /* gated feed-forward blocks                       */
+    float rms_eps;   /* epsilon of the norms */
+    float norm_add;  /* 0 or 1, added to the weights of norms, because files contain g - norm_add */
+    bool head_norms; /* true: q and k heads are normalized; read only by some architectures */
+    bool parallel;   /* true: the blocks of a layer have the same input; likewise */
+    bool norm_experts; /* true: the weights of a row's experts are normalized to sum 1 */
+    enum curve curve;  /* activation of gated feed-forward blocks */
     enum bias qkv_bias, o_bias, ffn_bias, head_bias;
-    bool tied;              /* the head may share the embedding's tensor */
-    int scale_out, scale_k; /* 8-bit floats with scales: rows and columns per scale; 0: none */
-    float logit_softcap;    /* logits become cap * tanh(logit / cap); 0: no cap */
-    int n_rope;             /* length of rope, at least 1 */
-    struct rope_config rope[ROPES_MAX]; /* ROPE_MAIN, ROPE_LOCAL */
-    struct layer_config *layer;         /* [n_layer] */
+    bool tied; /* true: the head may share the embedding's tensor */
+    struct quantization quant;
+    float logit_softcap; /* cap of cap * tanh(logit / cap); 0: no cap */
+    float attn_softcap;  /* cap of attention scores; 0: no cap */
+    float qkv_limit;     /* limit of q, k and v; 0: none. Only some architectures read it. */
+    /* factors of architectures that have them */
+    float embed_scale, residual_scale, logit_scale;
+    int n_rope;                         /* number of ropes, at least 1 */
+    struct rope_config rope[ROPES_MAX]; /* ropes by ROPE_MAIN, ROPE_LOCAL */
+    struct layer_config *layer;         /* configs of the layers [n_layer], in the model's arena */
 };
 
 /* ---- weights ---- */
 
+/* A norm of rows, or of each part of a row (LayerNorm of heads with weights per head). */
 struct norm {
-    const float *g; /* f32 [n] */
+    const float *g; /* weights, f32 [n], borrowed from the model; NULL if none */
+    const float *b; /* LayerNorm: bias, f32 [n], borrowed from the model; NULL if none */
     float eps;
-    int n;
+    int n, n_part; /* n: values of a row; n_part: 0: RMSNorm; otherwise LayerNorm of n_part parts */
 };
 
 /* Grouped-query attention. Row scratch: q, attn [n_head * d_head]; k, v [n_head_kv * d_head]. */
 struct attn_block {
-    /* q [n_head * d_head, d]; k, v [n_head_kv * d_head, d]; o [d, n_head * d_head] */
+    /* matrices: q [n_head * d_head, d]; k, v [n_head_kv * d_head, d]; o [d, n_head * d_head] */
     struct linear q, k, v, o;
-    struct norm q_norm, k_norm; /* over d_head, before rope; g NULL: none */
+    struct norm q_norm, k_norm; /* norms over d_head, before rope; g: NULL if none */
     struct attn_spec spec;
-    int il, rope; /* layer index in the KV store; ROPE_* */
+    int il, rope; /* il: layer index in the KV store; rope: index of the rope, or ROPE_OFF */
     int at_q, at_k, at_v, at_attn;
 };
 
 /* A gated feed-forward block. Row scratch: gate, up [d_ff]. */
 struct glu_block {
-    struct linear gate, up, down; /* gate, up [d_ff, d]; down [d, d_ff] */
+    struct linear gate, up, down; /* matrices: gate, up [d_ff, d]; down [d, d_ff] */
     enum curve curve;
     int at_gate, at_up;
 };
 
-/* A mixture of experts, each a gated feed-forward block. A row uses the n_used experts with the
- * largest router logits, weighted by their softmax. Row scratch: logits [n_expert], gate, up
- * [n_used * d_expert], out [n_used * d], and the arrays of struct route. */
+/* A feed-forward block without a gate. Row scratch: up [d_ff]. */
+struct mlp_block {
+    struct linear up, down; /* matrices: up [d_ff, d]; down [d, d_ff] */
+    enum curve curve;
+    int at_up;
+};
+
+/* A mixture of experts. Each expert is a gated feed-forward block. A row uses the n_used experts
+ * with the largest router logits, weighted by their softmax. Row scratch: logits [n_expert], gate,
+ * up [n_used * d_expert], out [n_used * d], and the arrays of struct route. */
 struct moe_block {
-    struct linear router;         /* [n_expert, d] */
-    struct linear gate, up, down; /* per expert: gate, up [d_expert, d]; down [d, d_expert] */
+    struct linear router; /* matrix [n_expert, d] */
+    /* matrices per expert: gate, up [d_expert, d]; down [d, d_expert] */
+    struct linear gate, up, down;
     enum curve curve;
     int n_expert, n_used;
-    bool normalize; /* normalize the weights of a row to sum 1 */
+    bool normalize; /* true: the weights of a row are normalized to sum 1 */
     int at_logits, at_gate, at_up, at_out;
     int at_expert, at_weight, at_entry, at_row, at_first;
 };
 
 /* The ends of a decoder: token embedding, output norm, head. Result scratch: logits [n_vocab]. */
 struct decoder_ends {
-    struct tensor embd; /* [n_vocab, d] */
+    struct tensor embd; /* token embedding [n_vocab, d] */
     struct norm norm;
-    struct linear head; /* [n_vocab, d]; the embedding's tensor if tied */
+    struct linear head; /* matrix [n_vocab, d]; the embedding's tensor if tied */
     int at_logits;
 };
 
-/* A vector read by ops: f32 [n], on the host when bound, on the device after plan_memory. */
+/* A vector that ops read: f32 [n]. Binding sets a host address. plan_memory replaces it by a device
+ * address. */
 struct vector {
-    const float **at;
+    const float **at; /* borrowed: the field of a norm or a linear layer that ops read */
     int64_t n;
 };
 
-/* ---- scratch: activations on the device, one buffer per name, shared by all layers ---- */
+/* ---- scratch: activations on the device; all layers share the buffer of a name ---- */
 
 struct scratch {
-    const char *name;         /* static */
-    int64_t per_row, per_out; /* f32 (or i32) values per row of a batch, per logits row */
-    int64_t fixed;            /* values per batch */
-    float *at;                /* set by plan.c, 64-byte aligned */
+    const char *name;         /* name of the buffer, static text */
+    int64_t per_row, per_out; /* number of f32 (or i32) values per row of a batch; per logits row */
+    int64_t fixed;            /* number of values per batch */
+    float *at;                /* borrowed from model.memory, 64-byte aligned; set by plan.c */
 };
 
 struct arch;
 struct model {
-    const struct arch *arch;
-    const struct checkpoint *checkpoint; /* borrowed */
-    struct backend *backend;             /* borrowed */
+    const struct arch *arch;             /* static */
+    const struct checkpoint *checkpoint; /* source of the model, borrowed */
+    struct backend *backend;             /* device, borrowed */
+    const struct additions *additions;   /* borrowed; NULL if none */
     struct arena arena;                  /* weight descriptions, converted vectors, rope tables */
     struct config config;
     struct model_info info;
 
-    VEC(struct tensor *) tensor; /* all tensors, for the backend to pack */
-    struct weights *weights;     /* packed tensors; owned */
-    VEC(struct vector) vector;   /* norms and biases, for plan.c to copy to the device */
-    float *vectors;              /* all vectors on the device [n_vector_float]; owned */
+    /* all tensors, which the backend packs; borrowed from structs in `ends` and `layer` */
+    VEC(struct tensor *) tensor;
+    struct weights *weights;   /* packed tensors, owned */
+    VEC(struct vector) vector; /* norms and biases, which plan.c copies to the device */
+    float *vectors;            /* all vectors on the device, owned [n_vector_float] */
     int64_t n_vector_float;
-    void *ends, *layer;              /* the architecture's structs: one ends, layer [n_layer] */
-    size_t layer_bytes;              /* size of one layer struct */
-    struct kv_geometry *kv_geometry; /* [n_layer]; zeros for a layer without KV */
-    int64_t k_max;                   /* columns of the widest linear layer         */
-    int d_head_max, n_group_max;     /* maxima over all attention blocks           */
-    int n_used_max;                  /* experts per row over all mixtures; 0: none   */
+    /* structs of the architecture, in the arena: one for the ends, and layer [n_layer] */
+    void *ends, *layer;
+    size_t layer_bytes; /* size of one struct in `layer` */
+    /* shape of KV per layer [n_layer], in the arena; zeros for a layer without KV */
+    struct kv_geometry *kv_geometry;
+    int64_t k_max;               /* columns of the widest linear layer         */
+    int d_head_max, n_group_max; /* maxima over all attention blocks           */
+    int n_used_max;              /* maximum experts per row over all mixtures; 0 if none */
 
-    struct rope_spec rope[ROPES_MAX]; /* [config.n_rope] */
+    struct rope_spec rope[ROPES_MAX]; /* ropes [config.n_rope] */
     struct rope_rows {
-        float *table;        /* on the device: cos, then sin, of `rope`; owned      */
-        float *made;         /* staging for rows: cos, then sin, of ROPE_ROWS */
-        double *freq, scale; /* [d_rot / 2]                                         */
+        float *table; /* tables of `rope` on the device: cos, then sin; owned */
+        /* made: staging buffer on the host, cos, then sin, of ROPE_ROWS rows; freq: frequencies
+         * [d_rot / 2]; both in the arena */
+        float *made;
+        double *freq; /* arena */
+        double scale; /* factor of cos and sin */
     } rope_rows[ROPES_MAX];
-    int n_rope_row; /* rows [0, n) of the tables are computed */
+    int n_rope_row; /* number of computed rows at the start of the tables */
     struct kv_store kv;
     struct batch_limits limits;
     VEC(struct scratch) scratch;
-    int at_x, at_h, at_y; /* scratch buffers of forward.c */
-    float *memory;        /* all scratch, on the device [n_scratch]; owned */
-    float *host;          /* host copy of scratch: owned [n_scratch], or memory itself (is_host) */
+    int at_x, at_h, at_y; /* numbers of forward.c's scratch buffers */
+    float *memory;        /* all scratch on the device, owned [n_scratch] */
+    float *host;          /* host copy of scratch, owned [n_scratch]; equals `memory` if is_host */
     int64_t n_scratch;
-    trace_fn *trace;
-    void *trace_ctx;
+    trace_fn *trace; /* NULL if none */
+    void *trace_ctx; /* borrowed: argument of `trace` */
 };
 
 /* ---- architectures ---- */
@@ -174,13 +220,14 @@ struct model {
 struct binder;
 struct fwd;
 
-/* A metadata key and its use by the architecture. `key` follows "ARCH."; a config.json field
- * without a GGUF name is "config.FIELD". */
+/* Use of a metadata key by an architecture. */
 enum key_use {
-    KEY_READ, /* read by config.c or the architecture's config; `value` if absent (NAN: none) */
-    KEY_IDLE, /* has no effect on results; `why` gives the reason                            */
-    KEY_ONLY, /* only `value` is accepted; `why` gives the reason                            */
+    KEY_READ, /* read by config.c or the architecture; `value`: default, NAN if none */
+    KEY_IDLE, /* without effect on results; `why` gives the reason */
+    KEY_ONLY, /* accepted only with `value`; `why` gives the reason */
 };
+/* A metadata key and its use by the architecture. `key` follows "ARCH.". The key of a config.json
+ * field without a GGUF name is "config.FIELD". The texts are static. */
 struct config_key {
     const char *key;
     enum key_use use;
@@ -208,24 +255,32 @@ struct config_key {
         NULL, KEY_IDLE, NAN, NULL                                                                  \
     }
 
-/* An architecture. Its tensor names and shapes are the rows of tensors.def under its name. */
+/* An architecture. The rows of tensors.def under its name define its tensor names and shapes. All
+ * data are static. */
 struct arch {
     const char *name;
     /* Keys of config.json with the defaults of the reference class, and keys of a GGUF, in addition
-     * to keys.def. Both end with KEYS_END; gguf_key may be NULL. */
+     * to keys.def. Both lists end with KEYS_END. gguf_key is NULL if there are none. */
     const struct config_key *hf_key, *gguf_key;
-    /* rotary lane pairing in GGUF files; Hugging Face checkpoints are always neox */
+    /* true: rotary lanes in GGUF files are paired as in neox, as in Hugging Face checkpoints
+     * without hf_adjacent */
     bool gguf_neox;
-    enum curve curve; /* gated blocks, unless the metadata give another */
+    bool hf_adjacent;  /* true: pairs in Hugging Face checkpoints are adjacent lanes */
+    bool partial_rope; /* true: rope may rotate only the first lanes of a head */
+    /* field of config.json with the epsilon of LayerNorm; NULL: the architecture has RMSNorm */
+    const char *layer_norm_eps;
+    bool norm_bias;   /* true: each LayerNorm has a bias; false: none has one */
+    enum curve curve; /* default activation of feed-forward blocks, if the metadata have none */
     size_t ends_bytes, layer_bytes;
-    /* Adjust the config that config.c read from the common keys. NULL: no adjustment. Failures
-     * stick in b. */
+    /* Adjust the config that config.c read from the common keys. NULL if no adjustment is needed. b
+     * keeps the first failure. */
     void (*config)(struct config *c, struct binder *b);
     void (*bind_ends)(struct binder *b, void *ends);
     void (*bind)(struct binder *b, void *layer, int il);
-    void (*embed)(struct fwd *f, const void *ends); /* f->x = the embedded tokens of the batch */
-    void (*layer)(struct fwd *f, const void *layer, int il);
-    /* Compute the results that the batch requests, from f->x. */
+    /* Set f->x to the embedded tokens of the batch. */
+    void (*embed)(struct fwd *f, const void *ends);
+    void (*layer)(struct fwd *f, const void *layer);
+    /* Compute the results that the batch requires, from f->x. */
     struct model_out (*output)(struct fwd *f, const void *ends);
 };
 
@@ -233,82 +288,127 @@ struct arch {
 #include "arch/arch.def"
 #undef ARCH
 
-/* ---- binding: names -> weights, shapes checked; the first failure sticks ---- */
+/* ---- binding: names -> weights; checks shapes and keeps the first failure ---- */
 
+/* State of a load. */
 struct binder {
-    struct model *m;
-    const struct checkpoint *checkpoint;
-    const char *prefix;           /* prefix of metadata keys: "llama" */
-    const struct tensor_row *row; /* rows of the architecture, [n_row] */
+    struct model *m;                     /* borrowed: the model that is built */
+    const struct checkpoint *checkpoint; /* borrowed */
+    const char *prefix;                  /* prefix of metadata keys, borrowed: "llama" */
+    const struct tensor_row *row; /* static: rows of the architecture in tensors.def [n_row] */
     int n_row;
-    uint8_t *bound; /* [n_tensor] */
-    uint8_t *read;  /* [n_meta] keys already read */
-    struct err *e;
+    uint8_t *bound;    /* owned by the loader: 1 for each bound tensor [n_tensor] */
+    uint8_t *read;     /* owned by the loader: 1 for each key already read [n_meta] */
+    struct err *e;     /* borrowed: receives the first failure */
+    const float *e4m3; /* values of E4M3 codes, f32 [256] in the arena; NULL: not made yet */
     int rc;
 };
 
-/* Return the value of a key that the architecture declares (KEY_READ) and mark it as read. NULL if
- * the key is absent or not declared. A value may be null (META_NONE). */
+/* Return the value of a key that the architecture declares (KEY_READ), and mark the key as read.
+ * NULL if the key is absent or not declared. The value may be null (META_NONE). */
 const struct meta *config_meta(struct binder *b, const char *key);
-bool config_has(const struct binder *b, const char *key); /* true if declared, even if absent */
-/* Reject with "PATH: config.json: FIELD: ..." or "PATH: metadata ARCH.KEY: ...". Keeps the first
- * failure. */
+/* Return true if the key is declared, even if the file lacks the key. */
+bool config_has(const struct binder *b, const char *key);
+/* Reject a key with the error "PATH: config.json: FIELD: ..." or "PATH: metadata ARCH.KEY: ...".
+ * The first failure is kept. */
 void config_refuse(struct binder *b, const char *key, int rc, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Return the value of a declared key. If the key is absent: the declared default. If there is no
- * default or the value is null: fallback. Integers are checked against [lo, hi]; fallback < lo
- * means required. Reals are finite; otherwise may be NAN. */
+/* Return a value as text, for an error. `out` is used for some kinds. */
+const char *config_value_text(const struct meta *m, char out[80]);
+/* Return the value of a declared key, or the declared default if the key is absent. Return
+ * `fallback` if no default is declared or the value is null. An integer outside [lo, hi] is
+ * rejected. The key is required if fallback < lo. Reals are finite. Only `fallback` may be NAN. */
 int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback);
 double config_real(struct binder *b, const char *key, double fallback);
 bool config_bool(struct binder *b, const char *key, bool fallback);
-/* Check that every key was read, is idle, or has its only accepted value. Rejects other keys, or
- * warns about them (keys.def). */
+/* Check that every key was read, is idle, or has its only accepted value. All other keys are
+ * rejected or logged as warnings (keys.def). */
 void config_check_keys(struct binder *b);
-/* Read the keys common to all decoders, then the architecture's own, then check all keys. */
+/* Read the keys common to all decoders, then the architecture's keys, then check all keys. */
 void config_read(struct binder *b);
 bool config_is_hf(const struct binder *b);
-/* config_window returns "attention.sliding_window", 0: none. config_layer_types applies it to the
- * layers listed in "layer_types"; false if there is no list. */
+/* Return the value of "attention.sliding_window"; 0 if none. config_layer_types sets the window of
+ * the layers listed in "layer_types". It returns false if the metadata have no such list. */
 int config_window(struct binder *b);
 bool config_layer_types(struct binder *b, struct config *c, int window);
+/* Return the value of a soft cap's key, which must be above 0; 0 if the value is null. */
+float config_cap(struct binder *b, const char *key);
 
+/* form/form.c: read and check quantization_config. */
+void form_read(struct binder *b);
+/* Describe a quantized matrix [n_out, k], stored as tensors stem.EXPERT*, and set *type to the
+ * format of its values. Return its first tensor. NULL if it is not quantized, or after a
+ * failure. */
+const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
+                                    const char *stem, int il, const char *expert, int64_t n_out,
+                                    int64_t k);
+/* Return true if no matrix uses a tensor of that name, such as the scales of a quantized cache. */
+bool form_left_out(const struct binder *b, const char *name);
+
+/* Return the tensor `name`, and mark it as bound; NULL if none. */
+const struct tensor_info *bind_find(const struct binder *b, const char *name);
+/* Write `stem` with the layer number il, then `suffix`, to out. */
+void bind_name(char out[160], const char *stem, int il, const char *suffix);
 /* Bind stem.weight, and stem.bias as `bias` defines. `stem` is a name of tensors.def with at most
- * one %d for the layer number. Sizes are the layer's; il is -1 outside layers. */
+ * one %d for the layer number.
+ * The layer's config defines the sizes. il: layer number; -1 outside layers. */
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias);
+/* As bind_linear, for rows [first, first + n) of a matrix that several layers share. */
+void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
+               int64_t first, int64_t n);
+/* Return true if the file has the matrix `fused` instead of matrices such as `part`. Both are names
+ * of tensors.def. If the table has both, and `fused` as OTHER, the file decides. */
+bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il);
+/* Bind the norm stem.weight: RMSNorm, or LayerNorm with stem.bias if arch has layer_norm_eps. A
+ * LayerNorm that is not in the table has no weights. */
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il);
-/* Bind one matrix per expert: stem.weight with three dimensions, or stem.E.weight for each expert
- * E. */
+/* Bind the LayerNorm of n_part parts of a row, such as heads, without a bias. The weights
+ * stem.weight are [n_part, n], or stem.P.weight are [n] for each part P. */
+void bind_part_norm(struct binder *b, struct norm *n, const char *stem, int il, int n_part);
+/* Return true if the file has the tensor stem.weight. */
+bool bind_has(const struct binder *b, const char *stem, int il);
+/* Bind one matrix per expert:
+ * stem.weight with three dimensions, or stem.E.weight for each expert E. */
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il);
-void bind_table(struct binder *b, struct tensor *t, const char *stem); /* an embedding */
-/* l uses the bound tensor t */
+void bind_table(struct binder *b, struct tensor *t, const char *stem); /* bind an embedding */
+/* Make l use the bound tensor t. */
 void bind_tied(struct binder *b, struct linear *l, const struct tensor *t);
-/* Return the f32 [n] values of a tensor that no table describes; NULL if the file has none. */
+/* Return the values, f32 [n], of a tensor that is not in tensors.def.
+ * NULL if the file has no such tensor. */
 const float *bind_extra(struct binder *b, const char *name, int64_t n);
-/* Return the number of scratch buffer `name`, grown to at least this size per row or per logits
- * row. */
+/* Return the number of scratch buffer `name`. Grow the buffer to at least n values per row
+ * (bind_rows) or per logits row (bind_outputs). */
 int bind_rows(struct binder *b, const char *name, int64_t per_row);
 int bind_outputs(struct binder *b, const char *name, int64_t per_out);
-int bind_fixed(struct binder *b, const char *name, int64_t n); /* for a batch of any size */
+/* Return the number of scratch buffer `name`. Grow the buffer to at least n values for a batch of
+ * any size. */
+int bind_fixed(struct binder *b, const char *name, int64_t n);
 /* Bind all parts of the architecture, then check that the file has no unused tensor. */
 void bind_all(struct binder *b);
 
 /* ---- a forward pass ---- */
 
 struct fwd {
-    struct model *m;
-    const struct batch *batch, *on_device; /* counts in both; ops read arrays of on_device */
+    struct model *m; /* borrowed */
+    /* borrowed: batch on the host and on the device; both have counts; ops read arrays of
+     * on_device */
+    const struct batch *batch, *on_device;
     int n_row, il;
-    float *x;     /* f32 [n_row, d]: the residual stream */
-    float *h, *y; /* f32 [n_row, d]: architectures' within a layer; h also holds norm results */
+    float *x; /* residual stream, f32 [n_row, d]; borrowed from the model's scratch, as are h, y */
+    /* borrowed: buffers of the architecture within a layer, f32 [n_row, d];
+     * h also holds results of norms */
+    float *h, *y;
 };
 
 static inline float *fwd_at(const struct fwd *f, int scratch)
 {
+    CHECK(scratch >= 0 && (size_t)scratch < f->m->scratch.n, "scratch %d of %zu", scratch,
+          f->m->scratch.n);
     return f->m->scratch.v[scratch].at;
 }
 
-/* linear.c: the only caller of linear ops. y f32 [n_row, n_out]; _add: y += . The row count is f's,
- * except in fwd_linear. */
+/* linear.c: compute y = l x, f32 [n_row, n_out]. _add functions add l x to y. fwd_linear receives
+ * the number of rows. All other functions compute the rows of f. */
 void fwd_linear(struct fwd *f, float *y, const struct linear *l, const float *x, int n_row);
 void fwd_linears(struct fwd *f, const struct output *out, int n, const struct input *in);
 void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float *x);
@@ -316,61 +416,81 @@ void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x
                  const struct route *r, bool by_entry);
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in);
 
-/* block/plain.c: operations between blocks. All f32 [n_row, n]. */
-void fwd_norm(struct fwd *f, float *y, const float *x, const struct norm *n); /* y may be x   */
-void fwd_add(struct fwd *f, float *x, const float *y);                        /* x += y, d wide */
-void fwd_scale(struct fwd *f, float *x, float by);                            /* x *= by, d wide */
-/* logits only; cap 0: no effect */
+/* block/plain.c: operations between blocks.
+ * All arrays are f32 [n_row, n]. n is d if it is not given. */
+/* Compute y = the norm of x. y may be x. */
+void fwd_norm(struct fwd *f, float *y, const float *x, const struct norm *n);
+void fwd_add(struct fwd *f, float *x, const float *y); /* compute x += y */
+void fwd_scale(struct fwd *f, float *x, float by);     /* compute x *= by */
+/* Clamp x f32 [n_row, n] to [-limit, limit]. */
+void fwd_clamp(struct fwd *f, float *x, int64_t n, float limit);
+/* Cap the logits of the output; cap 0: no cap. */
 void fwd_softcap(struct fwd *f, struct model_out *out, float cap);
-/* Return the norm of x as a block's input. The block computes it on use, fused if the backend
- * supports that. */
+void fwd_scale_logits(struct fwd *f, struct model_out *out, float by);
+/* Return the norm of x as a block's input. The block computes the norm at its first use, fused if
+ * the backend supports that. */
 struct input fwd_normed(struct fwd *f, const float *x, const struct norm *n);
 struct input fwd_plain(const float *x);
-const float *fwd_made(struct fwd *f, struct input in,
-                      int64_t n); /* materialize the input, f32 [n_row, n] */
+/* Return the values of a block's input, computed if necessary, f32 [n_row, n]. */
+const float *fwd_made(struct fwd *f, struct input in, int64_t n);
 
-/* block/attn.c: y = the block of `in`; _add: x += it, in fewer passes. An architecture that inserts
- * its own operations calls the steps below directly. */
+/* block/attn.c: compute y = the attention block of `in`. The _add function adds the result to x, in
+ * fewer passes. An architecture with operations inside the block calls fwd_qkv, fwd_attend and
+ * fwd_attn_out. */
 void bind_attn(struct binder *b, struct attn_block *a, int il);
 void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block *a);
 void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_block *a);
-void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a); /* q, k, v of `in`     */
-void fwd_attend(struct fwd *f, const struct attn_block *a); /* head norms, rope, KV, attention */
-void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a); /* output projection    */
+/* Compute q, k, v of `in`. */
+void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a);
+/* Apply head norms and rope, store k and v in the KV pages, and compute attention. */
+void fwd_attend(struct fwd *f, const struct attn_block *a);
+/* Apply the output projection. */
+void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a);
 
-/* block/ffn.c: y = the block of `in`; _add: x += it, in fewer passes. */
+/* block/ffn.c: compute y = the gated feed-forward block of `in`. The _add function adds the result
+ * to x, in fewer passes. */
 void bind_glu(struct binder *b, struct glu_block *g, int il);
 void fwd_glu(struct fwd *f, float *y, struct input in, const struct glu_block *g);
 void fwd_glu_add(struct fwd *f, float *x, struct input in, const struct glu_block *g);
 
-/* block/moe.c: y = the mixture of `in`; _add: x += it. The layer's config gives the expert
- * counts. */
+/* block/ffn.c: add the feed-forward block of `in` without a gate to x. */
+void bind_mlp(struct binder *b, struct mlp_block *g, int il);
+void fwd_mlp_add(struct fwd *f, float *x, struct input in, const struct mlp_block *g);
+
+/* block/moe.c: compute y = the mixture of experts of `in`. The _add function adds the result to x.
+ * The layer's config defines the expert counts. */
 void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize);
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m);
 void fwd_moe_add(struct fwd *f, float *x, struct input in, const struct moe_block *m);
 
-/* block/ends.c: the ends of most decoders, and their parts. */
+/* block/ends.c: embedding, output norm and head of most decoders, and parts of these. */
 void decoder_bind(struct binder *b, void *ends);
 void decoder_embed(struct fwd *f, const void *ends);
 struct model_out decoder_output(struct fwd *f, const void *ends);
 void fwd_embed(struct fwd *f, float *x, const struct tensor *embd);
-/* Gather the result rows of x into f->h. From then on f's rows are the result rows. */
+/* Gather the result rows of x into f->h. The rows of f are then the result rows. */
 float *fwd_wanted(struct fwd *f);
-/* Compute results from the result rows h: logits rows pass through the head, hidden rows are
- * copied. Both stay on the device until model_forward fetches them. */
+/* Compute results from the result rows h. The head computes logits rows. Hidden rows are copied.
+ * Both kinds of results remain on the device until model_forward fetches them. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e);
 
-/* Report an intermediate in scratch to the trace callback. Ops are not fused while tracing. */
+/* Report an intermediate in scratch to the trace callback.
+ * Ops are not fused if a callback is set. */
 void trace(struct fwd *f, const char *name, const float *x, int64_t n);
 
 /* ---- plan.c, rope.c ---- */
 
-/* Allocate vectors, scratch, rope tables, KV pages. */
+/* Allocate vectors, scratch, rope tables and KV pages. plan_release frees them, also after an
+ * error. ERR_LIMIT if the KV pages exceed the memory or a step has too many rows of experts,
+ * ERR_MEMORY. */
 int plan_memory(struct model *m, const struct model_options *o, struct err *e);
 void plan_release(struct model *m);
 
-/* Rope tables on the device: cos and sin, computed in f64. After rope_reach(pos) they cover
- * positions up to pos. */
+/* Select the divisors of a rope that has two lists of them, for a context of n tokens. */
+void rope_choose(struct model *m, int n);
+/* Allocate rope tables on the device: cos and sin, computed in f64. After rope_reach(pos), the
+ * tables contain the positions up to pos. rope_close frees them, also after an error.
+ * ERR_MEMORY. */
 int rope_open(struct model *m, int pos_max, struct err *e);
 void rope_reach(struct model *m, int pos);
 void rope_close(struct model *m);

@@ -1,7 +1,12 @@
 /* plan.c - all memory of a bound model, allocated before the first step: maximum sequence length,
- * vectors, scratch, rope tables, KV pages. */
+ * vectors, scratch, rope tables, KV pages.
+ *
+ *   max_model_len --> page_stride (pages of a sequence) --> scratch --> rope tables --> pages
+ *
+ * Pages are last, because they receive the memory that the rest leaves (kv_room). */
 #include "model_impl.h"
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/os.h"
 
@@ -9,8 +14,8 @@
 
 /* ---- sizes ---- */
 
-/* Return the longest sequence: as requested, or the model's own, halved until its KV fits into half
- * of the free memory. */
+/* Return the maximum length of a sequence: the requested length, or the model's context length. The
+ * model's length is halved until its KV fits into half of the free memory. */
 static int choose_context(const struct model *m, int n_requested, int64_t token_bytes)
 {
     int n = n_requested > 0 ? n_requested : m->config.context_train;
@@ -19,18 +24,19 @@ static int choose_context(const struct model *m, int n_requested, int64_t token_
     return n;
 }
 
-/* Return the bytes that memory_utilization leaves for pages: of the machine's memory (or the
- * control group's), minus packed weights, activations and the rest of this process. */
+/* Return the number of bytes for pages: the fraction memory_utilization of the memory of the
+ * machine or control group, minus packed weights, adapters, activations and swap space. */
 static int64_t kv_room(const struct model *m, const struct model_options *o)
 {
     double all = (double)os_memory_bytes() * o->memory_utilization;
     double taken =
         (double)m->info.weights.n_byte + (double)m->info.scratch_bytes + (double)o->swap_bytes;
+    if (o->additions) taken += (double)o->additions->n_byte;
     return all > taken ? (int64_t)(all - taken) : 0;
 }
 
-/* Return pages for n_longest sequences of `stride` pages each, limited to half of the free memory,
- * but at least `stride`. */
+/* Return the number of pages for n_longest sequences of `stride` pages each. The pages fill at most
+ * half of the free memory. The result is at least `stride`. */
 static int64_t pages_of_longest(int stride, int n_longest, int64_t page_bytes)
 {
     int64_t n = (int64_t)stride * (n_longest > 1 ? n_longest : 1),
@@ -39,12 +45,13 @@ static int64_t pages_of_longest(int stride, int n_longest, int64_t page_bytes)
     return n > stride ? n : stride;
 }
 
-/* Return the number of pages; slots are numbered in 32 bits. */
+/* Return the number of pages. The number of slots must fit into 32 bits. */
 static int choose_pages(const struct model *m, const struct model_options *o, int stride,
                         int page_rows)
 {
     int64_t bytes = m->info.page_bytes, n = o->n_page, most = INT32_MAX / page_rows;
-    if (n == 0 && bytes == 0) /* no layer has K and V: pages only count tokens */
+    if (n == 0 && bytes == 0) /* without layers with K and V, pages only limit the number of
+                               * tokens */
         n = (int64_t)stride * m->limits.n_seq;
     else if (n == 0 && o->kv_bytes)
         n = o->kv_bytes / bytes;
@@ -55,8 +62,8 @@ static int choose_pages(const struct model *m, const struct model_options *o, in
     return n < 1 ? 1 : n > most ? (int)most : (int)n;
 }
 
-/* Size the copies of a step: one copy on write per sequence, and one sequence's pages swapped out
- * and in. */
+/* Set the maximum number of page copies of a step: one copy on write per sequence, and the pages of
+ * one sequence swapped out and in. */
 static void choose_copies(struct batch_limits *l, bool swap)
 {
     if (l->n_copy == 0) l->n_copy = l->n_seq + (swap ? 2 * l->page_stride : 0);
@@ -64,12 +71,13 @@ static void choose_copies(struct batch_limits *l, bool swap)
 
 /* ---- vectors ---- */
 
+/* Return n rounded up to 16 floats, a cache line. */
 static int64_t round16(int64_t n)
 {
     return (n + 15) / 16 * 16;
 }
 
-/* Copy the vectors that bind.c left into one block of device memory, each aligned to 64 bytes. */
+/* Copy the vectors of bind.c into one block of device memory, each aligned to 64 bytes. */
 static int plan_vectors(struct model *m, struct err *e)
 {
     struct backend *b = m->backend;
@@ -89,8 +97,8 @@ static int plan_vectors(struct model *m, struct err *e)
 
 /* ---- scratch ---- */
 
-/* Lay out all buffers one after another, each aligned to 64 bytes. base NULL: only measure. Returns
- * the total number of floats. */
+/* Lay out all buffers one after another, each aligned to 64 bytes. Only measure if base is NULL.
+ * Return the total number of floats. */
 static int64_t lay_out(struct model *m, float *base)
 {
     int64_t at = 0;
@@ -103,6 +111,8 @@ static int64_t lay_out(struct model *m, float *base)
     return at;
 }
 
+/* Allocate the activations. Scratch per row has n_row rows of the batch, and scratch per output
+ * n_out rows. `host` is the copy of scratch on the host, for devices with their own memory. */
 static int plan_scratch(struct model *m, struct err *e)
 {
     struct backend *b = m->backend;
@@ -114,8 +124,8 @@ static int plan_scratch(struct model *m, struct err *e)
     if (!m->memory || !m->host) return err_memory(e, "activations", n_byte);
     lay_out(m, m->memory);
     m->info.scratch_bytes = (int64_t)n_byte;
-    const int64_t n_entry =
-        (int64_t)l->n_row * m->n_used_max; /* rows of linear layers in a mixture */
+    /* rows of linear layers in a mixture */
+    const int64_t n_entry = (int64_t)l->n_row * m->n_used_max;
     int n_row = l->n_row > l->n_out ? l->n_row : l->n_out;
     if (n_entry > INT32_MAX)
         return err_set(e, ERR_LIMIT, "%d rows of a step with %d experts each are too many",
@@ -131,6 +141,8 @@ static int plan_scratch(struct model *m, struct err *e)
 
 /* ---- pages ---- */
 
+/* Open the KV store. A store that exceeds the machine's memory is rejected here. Pages are not
+ * touched yet, so the system would accept it and end the process later. */
 static int plan_pages(struct model *m, const struct model_options *o, int page_rows, struct err *e)
 {
     struct model_info *i = &m->info;
@@ -142,8 +154,13 @@ static int plan_pages(struct model *m, const struct model_options *o, int page_r
                        "--kv-cache-memory or --num-gpu-blocks-override",
                        (double)i->n_page * (double)i->page_bytes / 1073741824.0,
                        (double)os_memory_bytes() / 1073741824.0);
-    int rc = kv_store_open(&m->kv, m->backend, m->kv_geometry, m->config.n_layer, o->kv_type,
-                           page_rows, i->n_page, e);
+    struct kv_store_options so = {.backend = m->backend,
+                                  .layer = m->kv_geometry,
+                                  .n_layer = m->config.n_layer,
+                                  .type = o->kv_type,
+                                  .page_rows = page_rows,
+                                  .n_page = i->n_page};
+    int rc = kv_store_open(&m->kv, &so, e);
     i->n_host_page = i->page_bytes ? (int)(o->swap_bytes / i->page_bytes) : 0;
     if (rc == 0) rc = kv_store_spill(&m->kv, i->n_host_page, e);
     i->kv_bytes = m->kv.n_byte;
@@ -155,6 +172,7 @@ static int plan_pages(struct model *m, const struct model_options *o, int page_r
 
 int plan_memory(struct model *m, const struct model_options *o, struct err *e)
 {
+    CHECK(!m->memory && !m->vectors, "%lld floats are planned already", (long long)m->n_scratch);
     const struct config *c = &m->config;
     int page_rows = o->page_rows ? o->page_rows : 32;
     m->info.page_bytes = kv_store_bytes_per_page(m->kv_geometry, c->n_layer, o->kv_type, page_rows);
@@ -169,6 +187,8 @@ int plan_memory(struct model *m, const struct model_options *o, struct err *e)
     choose_copies(&m->limits, o->swap_bytes > 0);
     int rc = plan_vectors(m, e);
     if (rc == 0) rc = plan_scratch(m, e);
+    /* not the context that fits: results must not depend on the machine's memory */
+    rope_choose(m, o->context_max > 0 ? o->context_max : c->context_train);
     if (rc == 0) rc = rope_open(m, m->info.context_max, e);
     if (rc == 0) rc = plan_pages(m, o, page_rows, e);
     return rc;

@@ -1,12 +1,16 @@
-/* rope.c - cos and sin tables for every position, made in f64 and rounded to f32. Memory for all
- * positions is reserved at open. A row is computed before the first batch that needs it: one row
- * takes 1 us, the 131,072 rows of a long context take 0.12 s, and most are never used.
+/* rope.c - cos and sin tables for every position, computed in f64 and rounded to f32. Memory for
+ * all positions is reserved at open. A row is computed before the first batch that needs the row.
+ * One row takes 1 us, and the 131,072 rows of a long context take 0.12 s. Most rows are never used.
  *
  *   linear   positions divided by the factor (position interpolation, arXiv 2306.15595)
- *   llama3   low frequencies divided by the factor, high ones kept, a ramp between (Llama 3.1)
- *   yarn     as llama3, with a ramp over rotations (arXiv 2309.00071)
- *   freq_factor: divisors stored in a GGUF file (rope_freqs.weight), in llama3's place; a scaling
- *            comes on top of them
+ *   llama3   low frequencies divided by the factor, high frequencies kept, a ramp between (Llama
+ *   3.1)
+ *   yarn     like llama3, with a ramp over rotations (arXiv 2309.00071)
+ *   long     divisors for short contexts and for long ones (LongRoPE, arXiv 2402.13753). The
+ *            requested context selects one list at open, so bits do not depend on a text's length.
+ *   freq_factor: divisors stored in a GGUF file (rope_freqs.weight), instead of llama3's; a scaling
+ *            is applied in addition
+ *
  * cos and sin are multiplied by a magnitude: YaRN's 0.1 ln(factor) + 1, or the file's value
  * (config.c). */
 #include "model_impl.h"
@@ -15,6 +19,8 @@
 
 #include <math.h>
 
+/* Return the scaled frequency of llama3. The limits are in wavelengths: context / high_freq and
+ * context / low_freq. */
 static double llama3_freq(const struct rope_config *r, double freq)
 {
     double wave = 2 * M_PI / freq, n = r->context_original;
@@ -24,12 +30,15 @@ static double llama3_freq(const struct rope_config *r, double freq)
     return (1 - smooth) * freq / r->factor + smooth * freq;
 }
 
-/* Return the lane whose wave makes `rotations` turns over the original context. */
+/* Return the lane whose angle makes `rotations` turns over the original context. */
 static double yarn_lane(const struct rope_config *r, double rotations)
 {
     return r->d_rot * log(r->context_original / (rotations * 2 * M_PI)) / (2 * log(r->base));
 }
 
+/* Return the scaled frequency of YaRN. i is the lane. The ramp is 0 for fast lanes, whose frequency
+ * stays, and 1 for slow lanes. ramp_whole is the config's `truncate`. ramp_forward is llama.cpp's
+ * guard against an empty ramp. */
 static double yarn_freq(const struct rope_config *r, double freq, int i)
 {
     double low = yarn_lane(r, r->beta_fast), high = yarn_lane(r, r->beta_slow);
@@ -43,6 +52,7 @@ static double yarn_freq(const struct rope_config *r, double freq, int i)
     return freq / r->factor * ramp + freq * (1 - ramp);
 }
 
+/* Return the angle per position of lane i, in radians. */
 static double lane_freq(const struct rope_config *r, int i)
 {
     double freq = pow(r->base, -2.0 * i / r->d_rot);
@@ -59,7 +69,7 @@ static double lane_freq(const struct rope_config *r, int i)
     }
 }
 
-enum { ROPE_ROWS = 64 }; /* rows per write to the device */
+enum { ROPE_ROWS = 64 }; /* number of rows per write to the device */
 
 static size_t table_floats(const struct rope_spec *r)
 {
@@ -86,6 +96,13 @@ static int open_one(struct model *m, int i, int pos_max, struct err *e)
     return 0;
 }
 
+/* n is the context of the options, not a text's length. */
+void rope_choose(struct model *m, int n)
+{
+    struct rope_config *r = &m->config.rope[ROPE_MAIN];
+    if (r->long_factor) r->freq_factor = n > r->context_original ? r->long_factor : r->short_factor;
+}
+
 int rope_open(struct model *m, int pos_max, struct err *e)
 {
     int rc = 0;
@@ -101,7 +118,7 @@ void rope_close(struct model *m)
             b->op->release(b, m->rope_rows[i].table, 2 * table_floats(&m->rope[i]) * sizeof(float));
 }
 
-/* Compute the rows of positions [pos, pos + n). */
+/* Compute the rows of positions [pos, pos + n) of rope i. */
 static void make_rows(struct model *m, int i, int pos, int n)
 {
     struct backend *b = m->backend;

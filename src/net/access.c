@@ -1,7 +1,7 @@
-/* access.c - the access log: one line per answer, as text or JSON, always whole lines whatever a
- * client sent. Lines are written together, at most 0.1 s late, because a write costs as much as the
- * rest of a line; to a terminal they are written at once. A thread writes them (base/writer.h), so
- * a blocked reader loses lines but delays no answer. */
+/* access.c - the access log: one whole line per answer, as text or JSON, for any bytes that a
+ * client sends. Lines are collected for at most 0.1 s, because a write costs as much as all other
+ * work for a line. Lines for a terminal are written immediately. A separate thread writes them
+ * (base/writer.h). So a reader that blocks loses lines but delays no answer. */
 #include "net_impl.h"
 
 #include "base/date.h"
@@ -15,14 +15,19 @@
 
 enum {
     TOGETHER_BYTES = 3072
-}; /* with one more line at most 4096 bytes, which a pipe takes atomically */
+}; /* with one more line at most 4096 bytes, the size that a pipe accepts atomically */
 
+/* Append a member whose value may contain any bytes of a client. log_put_json escapes the value, so
+ * a client cannot forge a line. */
 static void put_text(struct buf *b, const char *name, const char *text)
 {
     buf_addf(b, ",\"%s\":", name);
     log_put_json(b, text);
 }
 
+/* Append an answer as one JSON object, for example
+ *    {"time":"2026-01-31T12:00:00.000Z",...,"method":"POST","path":"/v1/models","status":200,...}
+ * A rejected head may have no method or path. The line then contains "-". */
 static void put_json(struct buf *b, const struct exchange *x, int status, int64_t us)
 {
     buf_add_text(b, "{\"time\":\"");
@@ -39,6 +44,8 @@ static void put_json(struct buf *b, const struct exchange *x, int status, int64_
     buf_add_text(b, "}\n");
 }
 
+/* Append an answer as text: time, peer, key, "method path", status, bytes in, bytes out, time, id.
+ * The fields that contain a client's bytes are the key's name, the path and the id. */
 static void put_plain(struct buf *b, const struct exchange *x, int status, int64_t us)
 {
     date_put_iso(b, time_wall_us());
@@ -59,12 +66,15 @@ void access_line(struct net *n, const struct exchange *x, int status)
     size_t before = b->n;
     int64_t now = time_us();
     int64_t us = now - x->start_us;
+    /* the first pending line determines the time of the write, so no line waits longer than
+     * ACCESS_MS */
     if (before == 0) n->access_due_us = now + ACCESS_MS * 1000;
     if (log_as_json)
         put_json(b, x, status, us);
     else
         put_plain(b, x, status, us);
-    if (b->failed) b->n = before, b->failed = false; /* memory ran out: no partial line */
+    /* discard a partial line after memory ran out */
+    if (b->failed) b->n = before, b->failed = false;
     if (b->n >= TOGETHER_BYTES || n->access_at_once) access_flush(n);
 }
 

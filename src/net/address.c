@@ -1,9 +1,9 @@
 /* address.c - the identity of a client: the number by which limits are shared.
  *
- * A key identifies its holder. Without keys the address does: an IPv4 address, or the /64 of an
- * IPv6 address, because one subscriber gets a /64 and may choose addresses in it. If the sender is
- * a trusted proxy, the address is the last one in X-Forwarded-For that is not a trusted proxy: a
- * client can write anything to the left of it, and nothing to the right.
+ * A key identifies its holder. The holder is an IPv4 address or the /64 of an IPv6 address if there
+ * are no keys. A subscriber has a /64 and may use any address in it. A sender that is a trusted
+ * proxy is not the client. The client is then the last address in X-Forwarded-For that is not a
+ * trusted proxy. A client controls the text to the left of this address, but not to the right.
  *
  * Loop thread, except client_networks_parse (before the server opens). */
 #include "net_impl.h"
@@ -17,10 +17,13 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-enum { V4_BITS = 96, SUBSCRIBER_BYTES = 8 }; /* ::ffff:0:0/96 holds IPv4; /64 is a subscriber's */
+/* ::ffff:0:0/96 contains IPv4; a subscriber has a /64 */
+enum { V4_BITS = 96, SUBSCRIBER_BYTES = 8 };
 
 /* ---- addresses ---- */
 
+/* Set *a to ::ffff:a.b.c.d. A dual-stack socket reports an IPv4 peer in this form, so a client has
+ * one number on all sockets. */
 static void set_v4(struct address *a, const struct in_addr *in)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -36,6 +39,7 @@ static bool is_v4(const struct address *a)
     return a->known && IN6_IS_ADDR_V4MAPPED(&in);
 }
 
+/* A unix socket has no address: `known` remains false, and all its clients share one number. */
 void address_of(struct address *a, const struct sockaddr_storage *from)
 {
     *a = (struct address){0};
@@ -47,12 +51,14 @@ void address_of(struct address *a, const struct sockaddr_storage *from)
     }
 }
 
-/* Parse "1.2.3.4", "1.2.3.4:80", "2001:db8::1" or "[2001:db8::1]:80". Returns false if it is none
- * of these. */
+/* Parse "1.2.3.4", "1.2.3.4:80", "2001:db8::1" or "[2001:db8::1]:80".
+ * Return false for any other text. */
 static bool address_parse(struct address *a, const char *text, size_t n)
 {
     char s[INET6_ADDRSTRLEN];
     struct in_addr v4;
+    /* IPv6 without brackets has at least two colons, so one colon precedes a port. Ports are
+     * ignored. */
     const char *colon = memchr(text, ':', n);
     bool one_colon = colon && !memchr(colon + 1, ':', n - (size_t)(colon + 1 - text));
     if (n > 0 && text[0] == '[') {
@@ -70,6 +76,8 @@ static bool address_parse(struct address *a, const char *text, size_t n)
     return inet_pton(AF_INET6, s, a->byte) == 1;
 }
 
+/* The lowest bit is set, so the number is never 0. The seed 2 separates addresses from names of
+ * keys (seed 0). */
 uint64_t address_id(const struct address *a)
 {
     if (!a->known) return hash_bytes("unix", 4, 2) | 1;
@@ -78,6 +86,9 @@ uint64_t address_id(const struct address *a)
 
 /* ---- trusted proxies ---- */
 
+/* Parse "10.0.0.0/8" or an address, which is a network of one address. Prefixes of IPv4 are stored
+ * as prefixes of ::ffff:0:0/96, so 10.0.0.0/8 has n_bit 104. Return -1 if the text is malformed or
+ * the prefix is longer than the address. */
 static int parse_network(struct network *w, const char *text, size_t n)
 {
     const char *slash = memchr(text, '/', n);
@@ -97,6 +108,8 @@ int client_networks_parse(struct client_networks *w, const char *text, struct er
 {
     *w = (struct client_networks){0};
     if (!text) return 0;
+    /* an item and its separator have at least two bytes,
+     * so the array is large enough for any text */
     w->v = calloc(strlen(text) / 2 + 1, sizeof *w->v);
     if (!w->v) return err_memory(e, "the trusted proxies", strlen(text));
     for (const char *s = text; *s;) {
@@ -128,6 +141,7 @@ void client_networks_deinit(struct client_networks *w)
     *w = (struct client_networks){0};
 }
 
+/* Return true if the first n bits of a and b are equal. n is in [0, 128]. */
 static bool same_bits(const uint8_t *a, const uint8_t *b, int n)
 {
     int whole = n / 8, rest = n % 8;
@@ -135,6 +149,8 @@ static bool same_bits(const uint8_t *a, const uint8_t *b, int n)
     return rest == 0 || (a[whole] ^ b[whole]) >> (8 - rest) == 0;
 }
 
+/* Return true if *a is a proxy whose X-Forwarded-For is believed. The whole list is checked,
+ * because it has a few items. */
 static bool trusted(const struct client_networks *w, const struct address *a)
 {
     if (w->all || (w->local && !a->known)) return true;
@@ -145,8 +161,8 @@ static bool trusted(const struct client_networks *w, const struct address *a)
 
 /* ---- X-Forwarded-For ---- */
 
-/* Go left through the addresses of one header while their senders are trusted. Returns false when
- * the client is found. */
+/* Walk left through the addresses of one header until a sender is not trusted. Return false if the
+ * client is found. */
 static bool walk_left(struct address *a, const struct client_networks *w, const char *text)
 {
     size_t n = strlen(text);
@@ -165,6 +181,8 @@ static bool walk_left(struct address *a, const struct client_networks *w, const 
     return trusted(w, a);
 }
 
+/* Several headers X-Forwarded-For are one list in the order of arrival. The last proxy appends to
+ * the end, so the walk begins with the last header. */
 bool client_forwarded(struct address *a, const struct client_networks *w, const struct head *h)
 {
     struct address before = *a;

@@ -1,5 +1,5 @@
-/* Goal: one client is one number, whatever it writes into its head; the clients of a trusted proxy
- * are distinguished. */
+/* Goal: one client has one number, for any head that it sends. The clients of a trusted proxy have
+ * different numbers. */
 #include "net_impl.h"
 
 #include "../../tests/unit.h"
@@ -40,7 +40,7 @@ TEST(net_clients_by_address)
     EXPECT(id("2001:db8:1:2::1") != id("2001:db8:1:3::1"));
 }
 
-/* Expect `want` as the client of a head from `from` with these X-Forwarded-For. */
+/* Expect the client `want` for a head that `from` sends with these X-Forwarded-For headers. */
 static void expect_client(const char *trusted, const char *from, const char *first,
                           const char *second, const char *want)
 {
@@ -68,7 +68,7 @@ TEST(net_clients_behind_proxies)
     expect_client(proxies, "192.168.1.6", "", "1.2.3.4", "192.168.1.6");
     expect_client(proxies, "fd12::1", "", " [2001:db8::7]:443 ", "2001:db8::7");
     expect_client(proxies, "unix", "", "2001:db8::7", "2001:db8::7");
-    /* the client's own text is to the left */
+    /* the client may have written the addresses to the left */
     expect_client(proxies, "10.0.0.1", "6.6.6.6", "7.7.7.7, 1.2.3.4, 10.9.9.9", "1.2.3.4");
     expect_client(proxies, "10.0.0.1", "6.6.6.6, 1.2.3.4", "10.9.9.9,10.8.8.8", "1.2.3.4");
     expect_client(proxies, "10.0.0.1", "6.6.6.6", "unknown, 10.9.9.9", "10.9.9.9");

@@ -1,5 +1,5 @@
-/* check.c - checks of a request whose head is complete, before its body is read, so that a request
- * that is not permitted costs nothing. A rejection is an error of the route's format. */
+/* check.c - checks of a request after its head. The body of a rejected request is not read. A
+ * rejection is an error of the route's format. */
 #include "net_impl.h"
 
 #include "base/hash.h"
@@ -10,8 +10,10 @@
 #include <string.h>
 #include <strings.h>
 
-const char body_full[] = "the server holds as much of requests as it may; try again later";
+const char body_full[] = "the memory of requests is exhausted; try again later";
 
+/* Reject a request during net_drain, or with a Content-Length above the limit. A chunked body has
+ * no length here. chunks_push applies the limit to it. */
 static bool refuse_limit(const struct conn *c, struct exchange *x)
 {
     const struct net_options *o = &c->net->o;
@@ -29,8 +31,9 @@ static bool refuse_limit(const struct conn *c, struct exchange *x)
     return true;
 }
 
-/* Return true if the holder of x may use the reserve of connections and exchanges: it has no more
- * exchanges than its share of the connections if one more holder of its weight came. */
+/* Return true if the holder of x may use the reserve of connections and exchanges. The holder's
+ * exchanges must not exceed its share of the connections if one more holder of its weight
+ * existed. */
 static bool below_share(const struct net *n, const struct exchange *x)
 {
     double own = x->holder->weight, all = own;
@@ -39,15 +42,15 @@ static bool below_share(const struct net *n, const struct exchange *x)
     return x->holder->n_exchange * all <= n->o.n_conn_max * own;
 }
 
-/* Check for a free place. Quick routes and small holders have a reserve. */
+/* Reject x if no place is free. Quick routes and small holders have a reserve. */
 static bool refuse_place(struct conn *c, struct exchange *x)
 {
     struct net *n = c->net;
     bool full = (size_t)atomic_load(&n->n_exchange) > n->n_exchange_max;
-    x->holder = holder_get(n, x->share_id);
+    x->holder = holder_get(n, x->holder_id);
     if (x->holder) {
         x->holder->n_exchange++;
-        x->holder->weight = exchange_share_weight(x);
+        x->holder->weight = exchange_holder_weight(x);
         if (x->key) conn_claim(c, x->holder);
     }
     bool placed =
@@ -63,6 +66,8 @@ static bool refuse_place(struct conn *c, struct exchange *x)
 
 /* ---- pages of other origins ---- */
 
+/* Reject a request of a web page that may not use the server, or add the headers of CORS. This
+ * check precedes the check of keys, because a browser sends a preflight without a key. */
 static bool refuse_page(const struct conn *c, struct exchange *x)
 {
     const char *host = head_header(&x->head, "host"), *origin = head_header(&x->head, "origin");
@@ -88,7 +93,7 @@ static bool refuse_page(const struct conn *c, struct exchange *x)
     return false;
 }
 
-/* Answer a CORS preflight, which a browser sends before a request that a form could not make. */
+/* Answer a CORS preflight. A browser sends it before a request that a form cannot make. */
 static bool answer_preflight(struct exchange *x)
 {
     const char *headers = head_header(&x->head, "access-control-request-headers");
@@ -97,7 +102,8 @@ static bool answer_preflight(struct exchange *x)
         return false;
     exchange_add_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     exchange_add_header(x, "Access-Control-Allow-Headers",
-                        headers ? headers : "Authorization, Content-Type");
+                        headers && head_is_name_list(headers) ? headers
+                                                              : "Authorization, Content-Type");
     exchange_add_header(x, "Access-Control-Max-Age", "600");
     exchange_reply(x, 204, NULL, "", 0);
     return true;
@@ -105,7 +111,8 @@ static bool answer_preflight(struct exchange *x)
 
 /* ---- keys ---- */
 
-/* Find the key in OpenAI's header, or in Anthropic's if the first has none. */
+/* Return the key of OpenAI's header, or of Anthropic's header if OpenAI's has no key. NULL if the
+ * key is unknown. */
 static struct net_key *key_of(const struct net *n, const struct exchange *x)
 {
     const char *text = head_header(&x->head, "authorization");
@@ -116,16 +123,20 @@ static struct net_key *key_of(const struct net *n, const struct exchange *x)
     return text ? net_keys_find(n->o.keys, text, strlen(text)) : NULL;
 }
 
+/* Reject a request without a valid key, above its key's rate, or without the right to an
+ * administrator's route. An unknown path also requires a key. So a client without a key cannot find
+ * out which routes exist. */
 static bool refuse_key(struct net *n, struct exchange *x)
 {
     if (!n->o.keys || n->o.keys->n == 0 || (x->route && x->route->how & ROUTE_OPEN)) return false;
     x->key = key_of(n, x);
-    if (x->key) x->share_id = hash_bytes(x->key->name, strlen(x->key->name), 0) | 1;
+    /* the key replaces the address as holder, before any check that uses the holder */
+    if (x->key) x->holder_id = hash_bytes(x->key->name, strlen(x->key->name), 0) | 1;
     if (!x->key) {
         exchange_error(x, &(struct net_error){.status = 401},
                        head_header(&x->head, "authorization") || head_header(&x->head, "x-api-key")
-                           ? "this API key is not known here"
-                           : "an API key is needed: Authorization: Bearer KEY");
+                           ? "the API key is unknown"
+                           : "an API key is required: Authorization: Bearer KEY");
         return true;
     }
     int wait = key_wait_s(x->key, time_us());
@@ -142,12 +153,12 @@ static bool refuse_key(struct net *n, struct exchange *x)
     return true;
 }
 
-/* ---- all of it ---- */
+/* ---- checks in order ---- */
 
-/* Use the client's id if it is short and printable, else a unique one. */
+/* Use the client's id if it is short and printable, otherwise a unique id. */
 static void choose_id(struct exchange *x)
 {
-    static uint64_t state; /* loop thread */
+    static uint64_t state; /* used by the loop thread only */
     const char *id = head_header(&x->head, "x-request-id");
     size_t n = id ? strlen(id) : 0, n_good = 0;
     while (n_good < n && (unsigned char)id[n_good] > ' ' && (unsigned char)id[n_good] < 127)
@@ -160,6 +171,8 @@ static void choose_id(struct exchange *x)
                  (unsigned long long)rng_next(&state));
 }
 
+/* Reject a request without a route: 404, or 405 if the path has routes of other methods. A missing
+ * `param` means that memory ran out in route_find. */
 static bool refuse_path(struct exchange *x, const struct buf *allow)
 {
     bool no_memory = allow->failed || (x->route && !x->param && strchr(x->route->path, '{'));
@@ -175,18 +188,18 @@ static bool refuse_path(struct exchange *x, const struct buf *allow)
     return true;
 }
 
-/* Identify the client behind trusted proxies, for limits and logs. */
+/* Identify the client of trusted proxies, for limits and logs. */
 static void name_client(const struct conn *c, struct exchange *x)
 {
     struct address a = c->address;
     if (!client_forwarded(&a, &c->net->proxies, &x->head)) return;
-    x->share_id = address_id(&a);
+    x->holder_id = address_id(&a);
     address_put(x->peer, sizeof x->peer, &a);
 }
 
-/* Reject forms and plain texts: they are no JSON, and a page of another origin may send them
- * without a preflight. application/x-www-form-urlencoded is accepted, because `curl -d` sends it
- * with any JSON. */
+/* Reject forms and plain texts. They are not JSON, and a page of another origin may send them
+ * without a preflight. The type application/x-www-form-urlencoded is accepted because `curl -d`
+ * sends it with any JSON. */
 static bool refuse_type(struct exchange *x, bool has_body)
 {
     const char *type = head_header(&x->head, "content-type");
@@ -198,6 +211,9 @@ static bool refuse_type(struct exchange *x, bool has_body)
     return true;
 }
 
+/* The order matters. An id and a peer come first, because each rejection is logged with them.
+ * Checks that need no holder come next. refuse_place is last, because it creates the holder and
+ * counts the exchange. */
 bool check_head(struct conn *c, struct exchange *x)
 {
     struct net *n = c->net;
@@ -207,7 +223,7 @@ bool check_head(struct conn *c, struct exchange *x)
     name_client(c, x);
     x->route =
         route_find(n->o.route, n->o.n_route, x->head.method, x->head.path, &x->param, &allow);
-    x->close = !x->head.keep_alive || has_body; /* a rejection leaves the body unread */
+    x->close = !x->head.keep_alive || has_body; /* a rejection does not read the body */
     bool refused = refuse_limit(c, x) || refuse_page(c, x) || answer_preflight(x) ||
                    refuse_key(n, x) || refuse_path(x, &allow) || refuse_type(x, has_body) ||
                    refuse_place(c, x);

@@ -1,14 +1,22 @@
 /* chunks.c - decode a chunked request body (RFC 9112, 7.1) as its bytes arrive. Extensions and
- * trailers are read and dropped, within limits. */
+ * trailers are read and dropped, within limits.
+ *
+ *    SIZE --"1a;x=y" CR LF--> DATA --0x1a bytes--> END --CR LF--> SIZE
+ *      \__"0" CR LF--> TRAILER --empty line--> DONE
+ *
+ * n_line counts bytes of the current line in SIZE and TRAILER, and bytes of the CRLF in END. It is
+ * 0 at each change of the state. */
 #include "head.h"
+
+#include "base/text.h"
 
 #include <string.h>
 
 enum { SIZE_LINE_MAX = 256, TRAILER_MAX = 4096 };
 
 /* Return true if b is legal here in a line. A CR is legal only before an LF, and an LF only after a
- * CR: if another parser saw a line's end where this one does not, or the reverse, the two would
- * read different bodies. */
+ * CR. Otherwise two parsers could find the end of a line
+ * at different places and read different bodies. */
 static bool in_line(struct chunks *c, char b)
 {
     bool after_cr = c->cr;
@@ -17,22 +25,20 @@ static bool in_line(struct chunks *c, char b)
     return b == '\r' || b == '\t' || ((unsigned char)b >= ' ' && b != 127);
 }
 
-/* Return the number at the beginning of a size line; -1 if there is none, or if something other
- * than an extension follows it. At most 15 digits. */
+/* Return the number at the beginning of a size line. The number has at most 15 digits. Return -1 if
+ * the number is missing or the text after it is not an extension. 15 hexadecimal digits have 60
+ * bits, so the shift cannot overflow. */
 static int64_t size_of(const char *line, bool whole)
 {
     int64_t v = 0;
     size_t n = strspn(line, "0123456789abcdefABCDEF");
     const char *rest = line + n + strspn(line + n, " \t");
     if (n == 0 || n > 15 || !(*rest == ';' || (whole && !*rest))) return -1;
-    for (size_t i = 0; i < n; i++) {
-        int c = line[i];
-        v = v << 4 | (c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
-    }
+    for (size_t i = 0; i < n; i++) v = v << 4 | hex_digit(line[i]);
     return v;
 }
 
-/* Process one byte of a size line. Returns false if malformed. */
+/* Process one byte of a size line. Return false if malformed. */
 static bool push_size(struct chunks *c, char b)
 {
     if (!in_line(c, b)) return false;
@@ -41,6 +47,8 @@ static bool push_size(struct chunks *c, char b)
         if (c->n_line < sizeof c->line - 1) c->line[c->n_line] = b;
         return ++c->n_line <= SIZE_LINE_MAX;
     }
+    /* a line that does not fit is cut;
+     * its number is complete, because an extension follows the number */
     bool whole = c->n_line < sizeof c->line;
     c->line[whole ? c->n_line : sizeof c->line - 1] = 0;
     int64_t size = size_of(c->line, whole);
@@ -50,7 +58,7 @@ static bool push_size(struct chunks *c, char b)
     return size >= 0;
 }
 
-/* Process one byte of the CRLF after a chunk's data. */
+/* Process one byte of the CRLF after the data of a chunk. */
 static bool push_end(struct chunks *c, char b)
 {
     if (b != "\r\n"[c->n_line]) return false;
@@ -58,7 +66,7 @@ static bool push_end(struct chunks *c, char b)
     return true;
 }
 
-/* Process one byte of the trailer: lines up to an empty one. */
+/* Process one byte of the trailer, which ends with an empty line. */
 static bool push_trailer(struct chunks *c, char b)
 {
     if (++c->n_trailer > TRAILER_MAX || !in_line(c, b)) return false;
@@ -71,6 +79,7 @@ static bool push_trailer(struct chunks *c, char b)
     return true;
 }
 
+/* Append at most the rest of the current chunk. Return the number of bytes used. */
 static size_t push_data(struct chunks *c, const char *s, size_t n, struct buf *body)
 {
     size_t m = n < c->n_left ? n : (size_t)c->n_left;
@@ -93,6 +102,7 @@ ptrdiff_t chunks_push(struct chunks *c, const char *s, size_t n, struct buf *bod
                   : c->state == CHUNK_END ? push_end(c, b)
                                           : push_trailer(c, b);
         if (!ok) return -1;
+        /* reject a chunk that is too large before its bytes arrive */
         if (c->state == CHUNK_DATA && c->n_left > n_max - body->n)
             body->failed = body->limited = true;
         if (body->failed) break;

@@ -4,12 +4,21 @@
  *                  |                        \__refused_____________^  \
  *                  +--refused--------------------------------------^   +--close--> LINGER
  *
- * A hang-up and a half-closed connection look the same: a FIN from the client. To distinguish them,
- * the server sends something harmless: a second "100 Continue" before the answer has begun, or a
- * comment in an event stream. If the client is gone, its system resets the connection at once; a
- * half-closed client keeps reading. (A unix socket reports the difference.) Loop thread. */
+ * (1) A connection has an exchange in BODY and ANSWER only. Each points to the other.
+ * (2) It is in its holder's lists of closable connections (idle) in all states but BODY and ANSWER.
+ * (3) It has a deadline, except in ANSWER if the client reads as fast as the handler writes.
+ * (4) It has TLS if the server has TLS. HANDSHAKE is for TLS only.
+ * (5) net.conns has the connections that are not dead, and net.n_conn counts them. n_conn of a
+ *     holder counts the holder's connections.
+ *
+ * A hang-up and a half-closed connection both appear as a FIN from the client. To distinguish them,
+ * the server sends harmless bytes. These are a second "100 Continue" before the answer begins, or a
+ * comment in an event stream. The client's system immediately resets the connection after a
+ * hang-up. A half-closed client continues to read. A unix socket reports the difference itself.
+ * Loop thread. */
 #include "net_impl.h"
 
+#include "base/check.h"
 #include "base/os.h"
 
 #include <errno.h>
@@ -21,6 +30,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* TURN_BYTES: bytes that one connection may send in a turn, so that it does not delay others.
+ * BODY_BYTES_PER_S: slowest accepted rate of a body, see extend_deadline. */
 enum { TURN_BYTES = 256 * 1024, BODY_BYTES_PER_S = 4096 };
 
 static void set_deadline(struct conn *c, int ms)
@@ -30,7 +41,8 @@ static void set_deadline(struct conn *c, int ms)
 
 /* ---- opening and closing ---- */
 
-/* Set the state, and whether the connection may be closed to make room for another. */
+/* Set the state. In some states the connection may be closed to make room for another
+ * connection. */
 static void set_state(struct conn *c, enum conn_state state)
 {
     c->state = state;
@@ -40,10 +52,10 @@ static void set_state(struct conn *c, enum conn_state state)
         idle_add(c, state == CONN_LINGER);
 }
 
-/* If the table is full, close the oldest connection without a complete head of the holder with most
- * connections. If that holder has none, the reserve is used. A new connection may belong to any
- * holder until its first request names a key, so it is spared for grace_ms unless there are too
- * many of these. */
+/* If the table is full, take the holder with most connections. Close its oldest connection without
+ * a complete head. The reserve is used if it has no such connection. A new connection may belong to
+ * any holder until its first request names a key. So the new connection remains open for grace_ms,
+ * unless there are too many such connections. */
 static void make_place(struct net *n, int64_t now_us)
 {
     int over = atomic_load(&n->n_conn) - n->o.n_conn_max;
@@ -54,12 +66,16 @@ static void make_place(struct net *n, int64_t now_us)
     if (c) conn_kill(c);
 }
 
+/* Take ownership of fd. Send the prepared 503 without TLS and close fd if the connection cannot be
+ * kept. The client of a TLS server gets no answer, because it expects a handshake. */
 void conn_open(struct net *n, int fd, const char *peer, const struct address *address)
 {
     int64_t now_us = time_us();
     make_place(n, now_us);
     int n_conn = atomic_load(&n->n_conn), n_most = n->o.n_conn_max + N_REFUSED_MAX + N_FRESH_MAX;
     struct conn *c = n_conn < n_most ? calloc(1, sizeof *c) : NULL;
+    /* The steps below may fail in any order. The branch after them releases what exists: tls_close
+     * and holder_drop accept NULL. */
     if (c) c->sock.fd = fd;
     if (c) c->tls = n->tls ? tls_accept(n->tls, &c->sock) : NULL;
     if (c) c->holder = holder_get(n, address_id(address));
@@ -88,8 +104,8 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
     atomic_fetch_add(&n->n_accepted, 1);
 }
 
-/* End the loop's part of an exchange. status 499: the client disconnected before the answer's
- * end. */
+/* End the loop's part of an exchange. Status 499 means that the client disconnected before the
+ * answer's end. 503 means that net_drain cut the answer. */
 static void leave_exchange(struct conn *c, int status)
 {
     struct exchange *x = c->x;
@@ -101,25 +117,28 @@ static void leave_exchange(struct conn *c, int status)
     exchange_drop(x);
 }
 
-/* Abandon the exchange of a closed connection and notify its handler, if there is one yet. */
+/* Abandon the exchange of a closed connection. Notify its handler if a handler has begun. */
 static void abandon_exchange(struct conn *c)
 {
     struct exchange *x = c->x;
     if (!x) return;
-    bool handled = c->state == CONN_ANSWER;
+    bool handled = c->state == CONN_ANSWER, cut = atomic_load(&c->net->cut);
     if (handled) {
-        atomic_fetch_add(&c->net->n_hangup, 1);
+        atomic_fetch_add(&c->net->n_hangup, !cut);
         atomic_store(&x->disconnected, true);
         if (lane_remove(c->net, x))
             exchange_drop(x);
         else
             exchange_wake(x);
     } else {
-        exchange_drop(x); /* the reference of the handler side, which never runs */
+        body_release(x);  /* an evicted body needs its connection */
+        exchange_drop(x); /* drop the reference of the handler side, because no handler begins */
     }
-    leave_exchange(c, 499);
+    leave_exchange(c, cut ? 503 : 499);
 }
 
+/* The memory of c remains until the end of the loop's round.
+ * Only `dead` and `next` are valid then. */
 void conn_kill(struct conn *c)
 {
     struct net *n = c->net;
@@ -131,6 +150,7 @@ void conn_kill(struct conn *c)
     c->dead = true;
     if (c->tls && c->state != CONN_HANDSHAKE) tls_goodbye(c->tls);
     tls_close(c->tls);
+    /* closing the descriptor also removes it from epoll */
     close(c->sock.fd);
     buf_deinit(&c->in);
     if (c->prev) c->prev->next = c->next;
@@ -153,7 +173,8 @@ static ssize_t conn_write(struct conn *c, const char *s, size_t n)
     return c->tls ? tls_write(c->tls, s, n) : sock_write(&c->sock, s, n);
 }
 
-/* Read once more onto c->in: bytes, or IO_*. */
+/* Read once more and append to c->in. Return the number of bytes, or IO_*. The scratch buffer is
+ * shared by all connections, so an idle connection has no buffer of its own. */
 static ssize_t fill(struct conn *c)
 {
     ssize_t n = conn_read(c, c->net->scratch, READ_BYTES);
@@ -161,15 +182,19 @@ static ssize_t fill(struct conn *c)
     return c->in.failed ? IO_FAIL : n;
 }
 
+/* Drop the first n bytes of c->in. The rest is a pipelined request or a part of the body. */
 static void drop_in(struct conn *c, size_t n)
 {
+    CHECK(n <= c->in.n, "%zu bytes of %zu", n, c->in.n);
     memmove(c->in.data, c->in.data + n, c->in.n - n);
     c->in.n -= n;
-    if (c->in.n == 0) buf_deinit(&c->in); /* an idle connection keeps no buffer */
+    if (c->in.n == 0) buf_deinit(&c->in); /* an idle connection needs no buffer */
 }
 
 /* ---- the request ---- */
 
+/* Return a new exchange of c; NULL if the table is full or memory ran out. Invariant (1) holds
+ * after the caller has set the state to BODY or ANSWER. */
 static struct exchange *begin_exchange(struct conn *c)
 {
     struct exchange *x = NULL;
@@ -177,12 +202,13 @@ static struct exchange *begin_exchange(struct conn *c)
     if ((size_t)atomic_load(&c->net->n_exchange) < n_max) x = exchange_new(c->net);
     if (!x) return NULL;
     snprintf(x->peer, sizeof x->peer, "%s", c->peer);
-    x->share_id = address_id(&c->address);
+    x->holder_id = address_id(&c->address);
     x->conn = c;
     c->x = x;
     return x;
 }
 
+/* Send a FIN and discard input for LINGER_MS, see CONN_LINGER. */
 static void begin_linger(struct conn *c)
 {
     if (c->tls) tls_goodbye(c->tls);
@@ -191,7 +217,7 @@ static void begin_linger(struct conn *c)
     set_deadline(c, atomic_load(&c->net->draining) ? LINGER_DRAIN_MS : LINGER_MS);
 }
 
-/* Reject without an exchange. */
+/* Reject a request without an exchange. */
 static void refuse_static(struct conn *c)
 {
     (void)!conn_write(c, c->net->no_room.whole, strlen(c->net->no_room.whole));
@@ -199,7 +225,8 @@ static void refuse_static(struct conn *c)
     begin_linger(c);
 }
 
-/* Send an error response, through an exchange made for it if there is none. */
+/* Send an error response through the exchange. Begin a new exchange if the connection has no
+ * exchange. */
 static void refuse(struct conn *c, int status, const char *why)
 {
     struct exchange *x = c->x ? c->x : begin_exchange(c);
@@ -216,8 +243,8 @@ static void refuse(struct conn *c, int status, const char *why)
                    why);
 }
 
-/* Send "100 Continue". A partial one, or one that TLS would have to repeat before anything else,
- * cannot be taken back: a client that reads so slowly is disconnected. */
+/* Send "100 Continue". A partial line, or a line that TLS would have to repeat first, cannot be
+ * cancelled. So the connection of such a slow client is closed. */
 static void send_continue(struct conn *c)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -225,7 +252,7 @@ static void send_continue(struct conn *c)
     if (put < n && (put != IO_AGAIN || c->tls)) conn_kill(c);
 }
 
-/* Test if a client that sent FIN while its answer is being made is still there. */
+/* Check whether a client that sent FIN before the end of its answer is still connected. */
 static void probe(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -239,19 +266,26 @@ static void probe(struct conn *c)
     }
 }
 
+/* Pass a complete request to the handlers. The handler side owns its fields of the exchange after
+ * lane_add. The body is settled before, because a handler may not lose it to an eviction. */
 static void hand_over(struct conn *c)
 {
+    CHECK(c->x && c->x->conn == c && (c->state == CONN_HEAD || c->state == CONN_BODY), "state %d",
+          (int)c->state);
     set_state(c, CONN_ANSWER);
     c->deadline_us = 0;
     c->probed = false;
     c->x->arrival_us = time_us();
-    /* or wakes an answer that has not begun */
+    /* ping_us also wakes the handler of an answer that has not begun */
     c->x->ping_us = c->x->arrival_us + (int64_t)c->net->o.ping_ms * 1000;
     body_settle(c->x);
+    exchange_count(c->x);
     lane_add(c->net, c->x);
     if (!c->dead && c->sock.fin) probe(c);
 }
 
+/* Continue after a head without errors. A client that sent "Expect: 100-continue" and already the
+ * first bytes of the body does not wait, so it gets no interim answer. */
 static void begin_body(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -265,6 +299,9 @@ static void begin_body(struct conn *c)
     if (x->head.expect_continue && c->in.n == 0) send_continue(c);
 }
 
+/* Parse the head of n bytes and remove it from c->in. A rejected head gets an answer, and the
+ * connection is closed after it. Errors of the parser map to 431 (too many headers), 503 (memory)
+ * and 400. */
 static void take_head(struct conn *c, size_t n)
 {
     struct exchange *x = begin_exchange(c);
@@ -281,7 +318,7 @@ static void take_head(struct conn *c, size_t n)
         set_state(c, CONN_ANSWER), c->deadline_us = 0;
 }
 
-/* Process the head. Each step returns true if there may be more to do at once. */
+/* Process the head. Like each step, return true if the next step may run immediately. */
 static bool step_head(struct conn *c)
 {
     size_t n = head_length(c->in.data, c->in.n), n_max = c->net->o.n_head_max;
@@ -295,13 +332,13 @@ static bool step_head(struct conn *c)
     }
     bool first = c->in.n == 0;
     ssize_t got = fill(c);
-    if (got < 0) conn_kill(c); /* nothing, or a partial head: no answer is expected */
+    if (got < 0) conn_kill(c); /* the client expects no answer after no byte or a partial head */
     if (got > 0 && first) set_deadline(c, c->net->o.head_ms);
     return got > 0;
 }
 
-/* Extend the deadline for n bytes of the body, to at most body_ms from now: bytes sent fast do not
- * pay for a long pause. */
+/* Extend the deadline for n bytes of the body, to at most body_ms from now. So a client cannot send
+ * fast and then pause for long. */
 static void extend_deadline(struct conn *c, size_t n)
 {
     int64_t until = c->deadline_us + (int64_t)n * (1000000 / BODY_BYTES_PER_S);
@@ -311,10 +348,11 @@ static void extend_deadline(struct conn *c, size_t n)
 
 void conn_refuse_body(struct conn *c)
 {
+    CHECK(c && c->x && c->state == CONN_BODY, "state %d", c ? (int)c->state : -1);
     refuse(c, 503, body_full);
 }
 
-/* Use the bytes in c->in for the body. Returns false if it was rejected. */
+/* Append the bytes in c->in to the body. Return false if the body was rejected. */
 static bool take_body(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -337,6 +375,8 @@ static bool take_body(struct conn *c)
     return false;
 }
 
+/* Process the bytes that arrived with the head before reading more.
+ * A body may be complete without a read. */
 static bool step_body(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -352,20 +392,24 @@ static bool step_body(struct conn *c)
 
 /* ---- the answer ---- */
 
+/* End an answer whose last byte the socket has accepted. */
 static void complete(struct conn *c)
 {
+    CHECK(c->x && c->state == CONN_ANSWER, "state %d", (int)c->state);
     struct exchange *x = c->x;
     bool close = x->closes || atomic_load(&c->net->draining);
+    exchange_answered(x);
     leave_exchange(c, x->status);
     if (close) {
         begin_linger(c);
         return;
     }
     set_state(c, CONN_HEAD);
+    /* bytes of a pipelined request begin its head, so the time of a head applies to them */
     set_deadline(c, c->in.n ? c->net->o.head_ms : c->net->o.idle_ms);
 }
 
-/* Write s[0..n). Returns the number of bytes, IO_AGAIN or IO_FAIL. Progress resets the write
+/* Write s[0, n). Return the number of bytes, IO_AGAIN or IO_FAIL. Any progress resets the write
  * deadline. */
 static ssize_t put(struct conn *c, const char *s, size_t n)
 {
@@ -379,28 +423,42 @@ static ssize_t put(struct conn *c, const char *s, size_t n)
     return got == IO_EOF ? IO_FAIL : got;
 }
 
-/* Return the number of next bytes of the answer, at *s; 0 if there are none. */
+/* Return the number of the answer's next bytes, and set *s to them; 0 if there are no such
+ * bytes. An answer's bytes are in this order:
+ *    out     head, and the body of a complete answer
+ *    ring    streamed bytes
+ *    spill   last streamed bytes, and those that did not fit
+ *    last    the chunk that ends a chunked body
+ * The last two are for STAGE_COMPLETE only, because the loop owns them from then on. `fixed`, the
+ * prepared answer, replaces all of them. */
 static size_t next_bytes(struct exchange *x, enum stage stage, const char **s)
 {
+    static const char last_chunk[] = "0\r\n\r\n";
     if (x->fixed) return *s = x->fixed + x->out_at, strlen(x->fixed + x->out_at);
     if (x->out_at < x->out.n) return *s = x->out.data + x->out_at, x->out.n - x->out_at;
     size_t n = x->ring.data ? ring_span(&x->ring, s) : 0;
     if (n > 0 || stage != STAGE_COMPLETE) return n;
-    n = x->spill.n - x->spill_at;
-    if (n > 0) *s = x->spill.data + x->spill_at;
-    return n;
+    if (x->spill_at < x->spill.n) return *s = x->spill.data + x->spill_at, x->spill.n - x->spill_at;
+    if (!x->last_chunk) return 0;
+    *s = last_chunk + x->last_at;
+    return sizeof last_chunk - 1 - x->last_at;
 }
 
+/* Consume n bytes of the part that next_bytes returned. The conditions are those of next_bytes. */
 static void advance(struct exchange *x, size_t n)
 {
     if (x->fixed || x->out_at < x->out.n)
         x->out_at += n;
     else if (x->ring.data && ring_used(&x->ring) > 0)
         ring_take(&x->ring, n);
-    else
+    else if (x->spill_at < x->spill.n)
         x->spill_at += n;
+    else
+        x->last_at += n;
 }
 
+/* `stage` is read once, before the bytes. All bytes are visible if it is STAGE_COMPLETE. A later
+ * change causes another message of ring_loop, so no byte is missed. */
 static bool step_answer(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -421,25 +479,29 @@ static bool step_answer(struct conn *c)
     return true;
 }
 
-/* ---- the ends ---- */
+/* ---- linger and close ---- */
 
 static bool step_linger(struct conn *c)
 {
     ssize_t got = recv(c->sock.fd, c->net->scratch, READ_BYTES, 0);
-    if (got > 0) return true; /* read everything: unread input at a close resets the connection */
+    /* read all input, because closing with unread input resets the connection */
+    if (got > 0) return true;
     if (got == 0 || errno != EAGAIN) conn_kill(c);
     return false;
 }
 
+/* A failed handshake gets no answer, because the client could not read it. */
 static bool step_handshake(struct conn *c)
 {
     int rc = tls_handshake(c->tls);
     if (rc == IO_FAIL) conn_kill(c);
-    if (rc == 1) set_state(c, CONN_HEAD);
-    return rc == 1;
+    if (rc != 1) return false;
+    set_state(c, CONN_HEAD);
+    set_deadline(c, c->net->o.head_ms); /* a slow handshake takes no time from the head */
+    return true;
 }
 
-/* Queue c to continue reading in its next turn of the loop. */
+/* Queue c, so that the loop reads more from it in its next turn. */
 static void mark_hot(struct conn *c)
 {
     struct net *n = c->net;
@@ -450,6 +512,9 @@ static void mark_hot(struct conn *c)
     n->hot_last = c;
 }
 
+/* Run steps until one must wait for an event. A connection with more work after its turns is hot:
+ * the loop calls conn_pump again after it has served other connections. Edge-triggered events make
+ * this necessary, because epoll does not report unread bytes again. */
 void conn_pump(struct conn *c)
 {
     bool more = !c->dead;
@@ -481,14 +546,20 @@ void conn_event(struct conn *c, unsigned events)
     if ((events & EPOLLERR) || ((events & EPOLLHUP) && c->state != CONN_LINGER))
         conn_kill(c);
     else if (c->state == CONN_BODY || c->hot)
-        mark_hot(c); /* long bodies are read in turns, a few per round */
+        mark_hot(c); /* a round of the loop has only a few turns of reading bodies */
     else
         conn_pump(c);
     if (!c->dead && c->sock.fin) probe(c);
 }
 
-static void time_out(struct conn *c)
+/* Advance c once more before its deadline counts. The loop may be late: bytes, or room for bytes,
+ * may have arrived in time. A connection that is still overdue is closed, or gets a 408 if its
+ * client began a request. */
+static void time_out(struct conn *c, int64_t now_us)
 {
+    c->sock.drained = false; /* the event of these bytes may not be read yet */
+    conn_pump(c);
+    if (c->dead || !c->deadline_us || now_us < c->deadline_us) return;
     bool began = c->state == CONN_BODY || (c->state == CONN_HEAD && c->in.n > 0);
     if (began) {
         refuse(c, 408, "timed out while receiving the request");
@@ -502,10 +573,58 @@ void conn_sweep(struct conn *c, int64_t now_us)
 {
     struct exchange *x = c->x;
     if (c->deadline_us && now_us >= c->deadline_us) {
-        time_out(c);
+        time_out(c, now_us);
     } else if (c->state == CONN_ANSWER && x->ping_us && now_us >= x->ping_us) {
         x->ping_us = now_us + (int64_t)c->net->o.ping_ms * 1000;
         atomic_store(&x->ping, true);
         exchange_wake(x);
     }
+}
+
+/* ---- invariants ---- */
+
+static const char *check_one(const struct conn *c)
+{
+    bool has_request = c->state == CONN_BODY || c->state == CONN_ANSWER;
+    if (c->dead || !c->holder) return "a closed connection is in the list of open ones";
+    if ((c->x != NULL) != has_request) return "a connection's exchange does not match its state";
+    if (c->x && c->x->conn != c) return "an exchange belongs to another connection";
+    if (c->idle == has_request) return "a connection may be closed, or not, against its state";
+    if (c->deadline_us == 0 && c->state != CONN_ANSWER) return "a connection has no deadline";
+    if ((c->tls != NULL) != (c->net->tls != NULL))
+        return "a connection has TLS, or not, by mistake";
+    if (c->state == CONN_HANDSHAKE && !c->tls) return "a handshake without TLS";
+    if (c->prev ? c->prev->next != c : c->net->conns != c) return "a connection is not linked";
+    return NULL;
+}
+
+/* Return the number of connections in the list; -1
+ * if a link is broken or a connection is not of h. */
+static int n_closable(const struct conn_list *l, const struct holder *h)
+{
+    const struct conn *before = NULL;
+    int n = 0;
+    for (const struct conn *c = l->first; c; before = c, c = c->idle_next, n++)
+        if (!c->idle || c->holder != h || c->idle_prev != before) return -1;
+    return l->last == before ? n : -1;
+}
+
+const char *conn_check(const struct net *n)
+{
+    int n_conn = 0, n_idle = 0;
+    for (const struct conn *c = n->conns; c; c = c->next) {
+        const char *wrong = check_one(c);
+        if (wrong) return wrong;
+        n_conn++;
+        n_idle += c->idle;
+    }
+    if (n_conn != atomic_load(&n->n_conn)) return "connections are not counted right";
+    for (const struct holder *h = n->holders; h; h = h->next) {
+        int idle = n_closable(&h->idle, h), silent = n_closable(&h->silent, h);
+        if (idle < 0 || silent < 0) return "a holder's closable connections are not linked";
+        n_conn -= h->n_conn;
+        n_idle -= idle + silent;
+    }
+    if (n_conn != 0) return "a holder's connections are not counted right";
+    return n_idle == 0 ? NULL : "a closable connection is in no list";
 }

@@ -1,7 +1,7 @@
-/* count.c - counters of answers by route, for monitoring. The loop thread counts each answer when
- * its last byte is sent (or its client has disconnected), when the access log writes its line. Any
- * thread reads. Words are read one by one, so an answer counted meanwhile may be in some of them
- * only. */
+/* count.c - counters of answers by route, for monitoring. The loop thread counts an answer together
+ * with its line of the access log. This is after its last byte is sent, or its client has
+ * disconnected. Any thread may read. Counters are read one by one, so only some of them may include
+ * an answer that is counted during the read. */
 #include "net_impl.h"
 
 #include "base/os.h"
@@ -25,6 +25,7 @@ bool count_open(struct net *n)
     return n->count;
 }
 
+/* Relaxed order is enough: counters do not order other data. */
 static void add(_Atomic int64_t *to, int64_t x)
 {
     atomic_fetch_add_explicit(to, x, memory_order_relaxed);
@@ -45,6 +46,7 @@ void count_answer(struct net *n, const struct exchange *x, int status)
     add(&c->n_time[k], 1);
 }
 
+/* A refusal without an exchange has no route, so the last item counts it. */
 void count_refused(struct net *n)
 {
     add(&n->n_request, 1);
@@ -52,6 +54,7 @@ void count_refused(struct net *n)
     add(&n->count[n->o.n_route].n_status[5], 1);
 }
 
+/* Read one counter. Counters of one answer may be read partly before and partly after its count. */
 static int64_t read_one(const _Atomic int64_t *from)
 {
     return atomic_load_explicit(from, memory_order_relaxed);

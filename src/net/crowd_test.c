@@ -1,6 +1,6 @@
-/* Goal: one client, whatever it sends, does not block others. Method: clients of 127.0.0.1 flood,
- * one of 127.0.0.2 sends requests. Each test exhausts one resource: connections, exchanges, handler
- * threads, memory of bodies. */
+/* Goal: one client cannot block others by any requests. Method: clients of 127.0.0.1 flood, and a
+ * client of 127.0.0.2 sends requests. Each test exhausts one resource: connections, exchanges,
+ * handler threads, memory of bodies. */
 #include "net_impl.h"
 #include "serve_test.h"
 
@@ -8,14 +8,15 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum { SOON = 3000 }; /* ms; only a failing test waits this long */
+enum { SOON = 3000 }; /* milliseconds; only a failing test waits this long */
 static const char hello[] = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n",
                   get_id[] = "GET /who/me HTTP/1.1\r\nHost: localhost\r\n\r\n",
                   block[] = "GET /block HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/* Expect `want` in the answer to a request from that address. */
+/* Expect `want` in the answer to a request from the address. */
 static void check_from(const char *address, const char *request, const char *want, int line)
 {
     struct client c;
@@ -49,7 +50,8 @@ static void until_exchanges(int n)
 
 TEST(net_crowd_of_silent_connections)
 {
-    /* A full table closes the largest client's oldest connection without a complete head. */
+    /* Goal: if the table is full,
+     * the largest client's oldest connection without a complete head is closed. */
     enum { N = 16 };
     NEED(rig_open(&(struct net_options){.n_conn_max = N}));
     struct client c[N], kept;
@@ -70,11 +72,12 @@ TEST(net_crowd_of_silent_connections)
     rig_close();
 }
 
-/* ---- connections that have sent nothing: their holder is unknown before the first request ---- */
+/* ---- connections without a byte: the holder is unknown before the first request ---- */
 
 TEST(net_crowd_keeps_new_connections)
 {
-    /* One address has all connections: none is closed before it had time to identify itself. */
+    /* Goal: no connection is closed before its client had time to send a key, if one address has
+     * all connections. */
     enum { N = 16, CROWD = 200 };
     NEED(rig_open(&(struct net_options){.n_conn_max = N, .grace_ms = 60000}));
     struct client kept, first, c[CROWD];
@@ -95,7 +98,8 @@ TEST(net_crowd_keeps_new_connections)
 
 TEST(net_crowd_keeps_none_for_long)
 {
-    /* A connection that has sent nothing for grace_ms is closed before those that have. */
+    /* Goal: a connection that has sent no byte
+     * for grace_ms is closed before connections with bytes. */
     enum { N = 16 };
     NEED(rig_open(&(struct net_options){.n_conn_max = N, .grace_ms = 1}));
     struct client begun, c[N];
@@ -111,9 +115,30 @@ TEST(net_crowd_keeps_none_for_long)
     rig_close();
 }
 
+TEST(net_crowd_spares_unread_requests)
+{
+    /* Goal: a connection whose bytes the loop has not read yet is not closed as a silent one. */
+    struct net n = {0};
+    struct holder h = {.n_conn = 2, .weight = 1};
+    struct conn c[2] = {{.net = &n, .holder = &h}, {.net = &n, .holder = &h}};
+    int pair[2][2];
+    n.holders = &h;
+    for (int i = 0; i < 2; i++) {
+        NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair[i]) == 0);
+        c[i].sock.fd = pair[i][0];
+        idle_add(&c[i], false);
+    }
+    EXPECT(idle_victim(&n, false, INT64_MAX) == &c[0]);
+    EXPECT(write(pair[0][1], "G", 1) == 1);
+    EXPECT(idle_victim(&n, false, INT64_MAX) == &c[1]);
+    EXPECT(write(pair[1][1], "G", 1) == 1);
+    EXPECT(!idle_victim(&n, false, INT64_MAX));
+    for (int i = 0; i < 2; i++) close(pair[i][0]), close(pair[i][1]);
+}
+
 TEST(net_crowd_spares_a_thousand)
 {
-    /* Above 1,024 of them the oldest one is closed. */
+    /* Goal: the oldest such connection is closed if there are more than 1,024. */
     enum { N = 16, MANY = 1200 };
     struct rlimit files = {0};
     getrlimit(RLIMIT_NOFILE, &files);
@@ -132,8 +157,8 @@ TEST(net_crowd_spares_a_thousand)
 
 TEST(net_crowd_waits_to_be_accepted)
 {
-    /* While the loop is blocked, clients that come and go fill the system's queue. A client that
-     * finds it full retries a second later. */
+    /* Goal: clients that connect and disconnect while the loop is blocked do not fill the system's
+     * queue. A client of a full queue would retry only a second later. */
     enum { WANT = 4096 };
     struct listener l;
     struct err e;
@@ -145,13 +170,15 @@ TEST(net_crowd_waits_to_be_accepted)
     fclose(f);
     NEED_OK(listen_open(&l, &(struct net_options){.host = "127.0.0.1"}, &e), &e);
     EXPECT(getsockopt(l.fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0);
-    EXPECT_INT(info.tcpi_sacked, most < WANT ? most : WANT); /* of a listener: the queue's length */
+    /* length of the queue, if the socket is a listener */
+    EXPECT_INT(info.tcpi_sacked, most < WANT ? most : WANT);
     listen_close(&l);
 }
 
 TEST(net_crowd_of_long_answers)
 {
-    /* All connections have answers in progress: another client and quick routes have a reserve. */
+    /* Goal: another client and quick routes have a reserve if all connections have answers in
+     * progress. */
     enum { N = 8 };
     NEED(rig_open(&(struct net_options){.n_conn_max = N}));
     struct client c[N], silent[200];
@@ -170,9 +197,28 @@ TEST(net_crowd_of_long_answers)
     rig_close();
 }
 
+TEST(net_crowd_counts_no_written_answer)
+{
+    /* An answer is over with its last byte, although its handler runs. */
+    NEED(rig_open(&(struct net_options){.n_handler = 2}));
+    struct client c, wait;
+    open_all(&wait, 1, "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(rig_until(&rig.n_waiting, 1, SOON));
+    EXPECT_INT(net_stats(rig.net).n_answer, 1);
+    open_all(&c, 1, "GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(client_reads(&c, "hello", SOON) && rig_until(&rig.n_blocked, 1, SOON));
+    CHECK_FROM("127.0.0.1", hello, "hello"); /* the loop has seen the end of the answer before */
+    EXPECT_INT(net_stats(rig.net).n_answer, 1);
+    EXPECT(net_stats(rig.net).n_exchange >= 2);
+    rig_release();
+    EXPECT(client_reads(&wait, "at last", SOON));
+    close_all(&c, 1), close_all(&wait, 1);
+    rig_close();
+}
+
 TEST(net_crowd_that_leaves)
 {
-    /* Waiting requests whose clients have disconnected take no place. */
+    /* Goal: waiting requests of disconnected clients occupy no place. */
     enum { BUSY = 4, N = 16 };
     NEED(rig_open(&(struct net_options){.n_conn_max = N, .n_handler = 2}));
     struct client busy[BUSY], c;
@@ -197,8 +243,8 @@ TEST(net_crowd_that_leaves)
 
 TEST(net_crowd_of_long_bodies)
 {
-    /* Long bodies wait for each other. Short ones of the same client, and long ones of another, do
-     * not wait. */
+    /* Goal: long bodies wait for each other. Short bodies of the same client and long bodies of
+     * another client do not wait. */
     enum { N = 6, BYTES = 100 << 10 };
     char head[200], *body = malloc(BYTES);
     memset(body, 'x', BYTES);
@@ -226,7 +272,8 @@ TEST(net_crowd_of_long_bodies)
 
 TEST(net_crowd_takes_turns)
 {
-    /* Two clients have many requests waiting for two threads: a third client's request is next. */
+    /* Goal: a third client's request is handled next if two clients have many requests that wait
+     * for two threads. */
     enum { N = 40 };
     NEED(rig_open(&(struct net_options){.n_handler = 1}));
     struct client c[N], other;
@@ -245,7 +292,7 @@ TEST(net_crowd_takes_turns)
     rig_close();
 }
 
-/* Begin a body of n bytes and send all but its last byte. */
+/* Begin a body of n bytes. Send all of it except the last byte. */
 static void begin_body(struct client *c, const char *address, size_t n, const char *body)
 {
     char head[120];
@@ -258,8 +305,8 @@ static void begin_body(struct client *c, const char *address, size_t n, const ch
 
 TEST(net_crowd_of_unfinished_bodies)
 {
-    /* The largest client's newest unfinished body is rejected; small bodies need no shared
-     * memory. */
+    /* Goal: the largest client's newest unfinished body is rejected.
+     * Small bodies need no shared memory. */
     enum { N = 12, BYTES = 200 << 10 };
     char *body = malloc(BYTES);
     memset(body, 'x', BYTES);
@@ -279,7 +326,7 @@ TEST(net_crowd_of_unfinished_bodies)
     }
     for (int i = 0; i < N; i++) n_after += client_reads(&c[i], "HTTP/1.1 503", 0);
     EXPECT(n_after > n_refused);
-    client_send(&c[0], "x", 1); /* the oldest is kept */
+    client_send(&c[0], "x", 1); /* the oldest body is kept */
     EXPECT(client_reads(&c[0], "HTTP/1.1 200", SOON));
     close_all(c, N), close_all(other, 3), client_close(&small);
     CHECK_FROM("127.0.0.1",
@@ -288,7 +335,7 @@ TEST(net_crowd_of_unfinished_bodies)
     free(body);
 }
 
-/* ---- keys: their weights count here too ---- */
+/* ---- keys with weights ---- */
 
 static const char keyed_waits[] =
     "GET /wait HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
@@ -315,8 +362,8 @@ static void send_as(struct client *c, const char *key, const char *request)
 
 TEST(net_shares_of_keys_weigh_turns)
 {
-    /* Eight threads and more requests of each key than are answered during the test: three of four
-     * answers are the heavy key's. */
+    /* Goal: three of four answers are for the heavy key. Each of two keys has more requests than
+     * eight threads can answer during the test. */
     enum { N = 48, COUNTED = 32 };
     struct net_keys keys;
     read_keys(&keys);
@@ -342,8 +389,8 @@ TEST(net_shares_of_keys_weigh_turns)
 
 TEST(net_shares_of_keys_weigh_connections)
 {
-    /* The light key has more connections for its weight: its oldest one is closed, not the heavy
-     * key's. */
+    /* Goal: the light key's oldest connection is closed, because the key has more connections
+     * relative to its weight. */
     enum { HEAVY = 9, LIGHT = 7 };
     struct net_keys keys;
     read_keys(&keys);
@@ -370,8 +417,8 @@ TEST(net_shares_of_keys_weigh_connections)
 
 TEST(net_shares_of_keys_weigh_exchanges)
 {
-    /* The light key has all places: the heavy one gets its share of the reserve, 3 of 3 + 3 + 1 of
-     * the places. */
+    /* Goal: the heavy key receives its share of the reserve if the light key has all places. The
+     * share is 3 of 3 + 3 + 1 parts of the places. */
     enum { N = 8, SHARE = 3 };
     struct net_keys keys;
     read_keys(&keys);

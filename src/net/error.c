@@ -1,12 +1,17 @@
 /* error.c - rejections and failures as answers. The route gives the format of the body (struct
- * net_errors); this room gives the status, an error code and a message. Errors that must not need
- * memory are prepared when the server opens. */
+ * net_errors). This room gives the status, an error code and a message. net_open prepares the
+ * errors that must not need memory.
+ *
+ *    handler, check.c --exchange_error--> net_error --put of the route--> body --exchange_reply-->
+ *    memory ran out   --exchange_no_memory--> fixed answer of the route (prepared)
+ *    no exchange      --refuse_static (conn.c)--> fixed answer of the server (prepared) */
 #include "net_impl.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Append the message as a line: the format of a server without net_errors. */
 static void put_line(struct buf *out, const struct net_error *e)
 {
     buf_add_text(out, e->text);
@@ -15,13 +20,14 @@ static void put_line(struct buf *out, const struct net_error *e)
 
 static const struct net_errors plain = {.type = "text/plain; charset=utf-8", .put = put_line};
 
-/* Return the error format of a route; r NULL: the format of no route. */
+/* Return the error format of a route; r NULL: the format of requests without a route. */
 static const struct net_errors *form_of(const struct net *n, const struct net_route *r)
 {
     if (r && r->errors) return r->errors;
     return n->o.errors ? n->o.errors : &plain;
 }
 
+/* The format's `put` may fail for lack of memory. The prepared answer then replaces the error. */
 void exchange_error(struct exchange *x, const struct net_error *how, const char *fmt, ...)
 {
     const struct net_errors *form = form_of(x->net, x->route);
@@ -50,6 +56,9 @@ void exchange_error(struct exchange *x, const struct net_error *how, const char 
 
 #define OVERLOADED_HEAD "HTTP/1.1 503 Service Unavailable\r\nContent-Type: %s\r\n"
 
+/* Prepare both forms of a 503. Return false if memory ran out; fixed_close then frees the parts.
+ *    whole   head, Content-Length and body
+ *    head    the same head without a length, for HEAD requests */
 static bool fixed_make(struct fixed *f, const struct net_errors *form, const char *text)
 {
     struct buf body = {0}, whole = {0}, head = {0};
@@ -62,7 +71,7 @@ static bool fixed_make(struct fixed *f, const struct net_errors *form, const cha
     bool made = !body.failed && !head.failed && !whole.failed;
     f->head = buf_detach(&head);
     f->whole = buf_detach(&whole);
-    buf_deinit(&head); /* a failed buf is not detached */
+    buf_deinit(&head); /* buf_detach keeps a failed buf */
     buf_deinit(&whole);
     buf_deinit(&body);
     return made;

@@ -1,6 +1,6 @@
-/* exchange.c - an exchange for handlers: read the request, write the answer, wake up. Output goes
- * to the loop thread through the ring and `out` (the head, and the body of a complete answer),
- * which the loop owns from STAGE_BEGUN on.
+/* exchange.c - an exchange for handlers: read the request, write the answer, wake up. Output is
+ * passed to the loop thread through `out` and the ring. `out` contains the head, and the body of a
+ * complete answer. The loop owns it from STAGE_BEGUN on.
  *
  * One thread at a time runs a handler or its callback:
  *
@@ -10,22 +10,25 @@
  *     +-------------------------|----- the callback ends ----+                        |
  *                               +-------------------------------- the callback ends --+
  *
- * The first run is the route's handler, on a handler thread. The others are on the stream thread,
+ * The first run is the route's handler, on a handler thread. Later runs are on the stream thread,
  * or on handler threads after exchange_move. */
 #include "net_impl.h"
 
 #include "base/cancel.h"
+#include "base/check.h"
 #include "base/date.h"
 #include "base/os.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* bytes that the client has not read: from here on exchange_room returns false */
+/* ROOM_BYTES: exchange_room returns false if the client has this many bytes to read */
 enum { ROOM_BYTES = RING_BYTES / 2 };
 
 /* ---- life ---- */
 
+/* `task` is TASK_RUN from the start. So a wake during the handler is kept as RUN_AGAIN, and the
+ * stream thread cannot run the exchange before the handler has returned. */
 struct exchange *exchange_new(struct net *n)
 {
     struct exchange *x = calloc(1, sizeof *x);
@@ -43,19 +46,41 @@ void exchange_ref(struct exchange *x)
     atomic_fetch_add(&x->n_ref, 1);
 }
 
+/* The thread with the last reference cannot free the exchange, because its holder and its body
+ * belong to the loop. It queues the exchange for exchange_reap. The loop is woken only during
+ * net_drain; otherwise its next round is early enough. */
 void exchange_drop(struct exchange *x)
 {
     struct net *n = x->net;
-    if (atomic_fetch_sub(&x->n_ref, 1) > 1) return;
-    queue_push(n->ended, &x); /* has room for every exchange */
+    int n_ref = atomic_fetch_sub(&x->n_ref, 1);
+    CHECK(n_ref > 0, "%d references", n_ref);
+    if (n_ref > 1) return;
+    bool fits = queue_push(n->ended, &x);
+    CHECK(fits, "no room for %d exchanges", atomic_load(&n->n_exchange));
     if (atomic_load(&n->draining)) net_ring(n);
 }
 
+void exchange_count(struct exchange *x)
+{
+    if (x->route->how & ROUTE_QUICK) return;
+    x->counted = true;
+    atomic_fetch_add(&x->net->n_answer, 1);
+}
+
+void exchange_answered(struct exchange *x)
+{
+    if (x->answered) return;
+    x->answered = true;
+    if (x->counted) atomic_fetch_sub(&x->net->n_answer, 1);
+    if (x->holder) x->holder->n_exchange--;
+}
+
+/* Free an exchange without references. Loop thread. */
 static void exchange_free(struct exchange *x)
 {
     struct net *n = x->net;
     if (x->holder) body_release(x);
-    if (x->holder) x->holder->n_exchange--;
+    exchange_answered(x);
     holder_drop(n, x->holder);
     head_deinit(&x->head);
     buf_deinit(&x->body);
@@ -74,12 +99,15 @@ void exchange_reap(struct net *n)
     while (queue_pop(n->ended, &x, 0)) exchange_free(x);
 }
 
-/* Notify the loop that there is something to write. The queue entry holds a reference. */
+/* Notify the loop that there are bytes to write. The entry in its queue has a reference. in_inbox
+ * prevents a second entry of the same exchange. The loop clears it before it reads the exchange, so
+ * a later change causes a new entry. */
 static void ring_loop(struct exchange *x)
 {
     if (atomic_exchange(&x->in_inbox, true)) return;
     exchange_ref(x);
-    queue_push(x->net->inbox, &x); /* has room for every exchange */
+    bool fits = queue_push(x->net->inbox, &x);
+    CHECK(fits, "no room for %d exchanges", atomic_load(&x->net->n_exchange));
     net_ring(x->net);
 }
 
@@ -100,6 +128,7 @@ int exchange_query(const struct exchange *x, const char *name, struct buf *out)
     return query_value(x->head.query, name, out);
 }
 
+/* Names of headers are stored in lower case. A name of 64 bytes or more is absent. */
 const char *exchange_header(const struct exchange *x, const char *name)
 {
     char lower[64];
@@ -126,12 +155,12 @@ const struct net_key *exchange_key(const struct exchange *x)
     return x->key;
 }
 
-uint64_t exchange_share_id(const struct exchange *x)
+uint64_t exchange_holder(const struct exchange *x)
 {
-    return x->share_id;
+    return x->holder_id;
 }
 
-double exchange_share_weight(const struct exchange *x)
+double exchange_holder_weight(const struct exchange *x)
 {
     return x->key ? x->key->share : 1;
 }
@@ -152,7 +181,7 @@ static const char *reason_of(int status)
 {
     static const struct {
         int status;
-        const char *text;
+        const char *text; /* static */
     } reason[] = {
         {200, "OK"},
         {204, "No Content"},
@@ -177,6 +206,7 @@ static const char *reason_of(int status)
     return "Other";
 }
 
+/* A control character in the value could begin a new header line, so it is dropped. */
 void exchange_add_header(struct exchange *x, const char *name, const char *value)
 {
     buf_addf(&x->header, "%s: ", name);
@@ -185,12 +215,13 @@ void exchange_add_header(struct exchange *x, const char *name, const char *value
     buf_add_text(&x->header, "\r\n");
 }
 
-/* Append everything before the body. n_body < 0: unknown length; chunks or the connection's end
- * delimit the body. */
+/* Append the status line and all headers. n_body < 0: the length is unknown, so chunks or the
+ * connection's end delimit the body. */
 static void put_head(struct exchange *x, int status, const char *type, int64_t n_body)
 {
     struct buf *b = &x->out;
     bool stream = n_body < 0;
+    CHECK(atomic_load(&x->stage) == STAGE_NONE, "the answer has status %d already", x->status);
     x->status = status;
     b->failed = x->header.failed;
     x->chunked = stream && x->head.minor == 1;
@@ -211,12 +242,14 @@ static void put_head(struct exchange *x, int status, const char *type, int64_t n
     buf_add_text(b, "\r\n");
 }
 
+/* Return false for HEAD, whose answer ends after the headers. A head that was not parsed has no
+ * method, and its error has a body. */
 static bool has_body(const struct exchange *x)
 {
     return !x->head.method || strcmp(x->head.method, "HEAD") != 0;
 }
 
-/* Answer without an allocation, so that no client can mistake later bytes for an answer. */
+/* Answer without an allocation. Later bytes cannot appear as an answer to a client. */
 static void set_no_memory(struct exchange *x)
 {
     x->status = 503;
@@ -226,9 +259,10 @@ static void set_no_memory(struct exchange *x)
     atomic_store(&x->lost, true);
 }
 
-/* End the handler's side. */
+/* End the handler's part of the exchange. */
 static void finish(struct exchange *x)
 {
+    CHECK(!x->over, "the answer %d is over", x->status);
     x->over = true;
     if (atomic_load(&x->lost)) x->closes = true;
     atomic_store(&x->stage, STAGE_COMPLETE);
@@ -258,14 +292,15 @@ void exchange_begin(struct exchange *x, int status, const char *type)
 {
     x->sse = strcmp(type, "text/event-stream") == 0;
     if (x->sse) exchange_add_header(x, "Cache-Control", "no-cache");
-    if (x->sse) exchange_add_header(x, "X-Accel-Buffering", "no"); /* proxies do not buffer it */
+    /* disable the buffering of proxies */
+    if (x->sse) exchange_add_header(x, "X-Accel-Buffering", "no");
     put_head(x, status, type, -1);
     if (x->out.failed || !ring_open(&x->ring)) set_no_memory(x);
     atomic_store(&x->stage, STAGE_BEGUN);
     ring_loop(x);
 }
 
-/* Move as much of the spill as fits to the ring. */
+/* Move as many bytes of the spill to the ring as fit. */
 static void spill_flush(struct exchange *x)
 {
     if (!x->ring.data || x->spill_at == x->spill.n) return;
@@ -277,10 +312,15 @@ static void spill_flush(struct exchange *x)
     ring_loop(x);
 }
 
+/* Append to the ring, or to the spill if the ring is full. Bytes after the first spilled byte also
+ * go to the spill, which keeps the order. The last bytes always go to the spill. The loop reads it
+ * at STAGE_COMPLETE, so it never sends them before it may count the answer as ended. */
 static void push_bytes(struct exchange *x, const void *data, size_t n)
 {
-    if (atomic_load(&x->lost)) return; /* bytes after a gap would be read as its content */
-    size_t put = x->ring.data && x->spill.n == 0 ? ring_put(&x->ring, data, n) : 0;
+    /* do not send bytes after a gap, because the client cannot detect the gap */
+    if (atomic_load(&x->lost)) return;
+    bool to_ring = x->ring.data && x->spill.n == 0 && !x->ends;
+    size_t put = to_ring ? ring_put(&x->ring, data, n) : 0;
     if (put < n) buf_add(&x->spill, (const char *)data + put, n - put);
     if (x->spill.failed) atomic_store(&x->lost, true);
 }
@@ -288,14 +328,21 @@ static void push_bytes(struct exchange *x, const void *data, size_t n)
 void exchange_push(struct exchange *x, const void *data, size_t n)
 {
     char size[24];
+    CHECK(atomic_load(&x->stage) != STAGE_NONE && !x->over, "status %d", x->status);
     if (n == 0 || !has_body(x) || atomic_load(&x->disconnected)) return;
     spill_flush(x);
     if (x->chunked) push_bytes(x, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", n));
     push_bytes(x, data, n);
     if (x->chunked) push_bytes(x, "\r\n", 2);
-    /* the loop wakes the exchange when there is room */
-    if (x->spill.n > 0) atomic_store(&x->starved, true);
+    /* the loop wakes the exchange if the ring has room again */
+    if (x->spill.n > 0 && !x->ends) atomic_store(&x->starved, true);
     ring_loop(x);
+}
+
+void exchange_push_last(struct exchange *x, const void *data, size_t n)
+{
+    x->ends = true;
+    exchange_push(x, data, n);
 }
 
 static bool has_room(const struct exchange *x)
@@ -303,11 +350,10 @@ static bool has_room(const struct exchange *x)
     return x->spill.n == 0 && ring_used(&x->ring) < ROOM_BYTES;
 }
 
-bool exchange_room(const struct exchange *cx)
+bool exchange_room(struct exchange *x)
 {
-    struct exchange *x = (struct exchange *)cx;
     if (has_room(x) || atomic_load(&x->disconnected)) return true;
-    /* set starved before the second check; the loop does the reverse */
+    /* set starved before the second check, because the loop checks in the reverse order */
     atomic_store(&x->starved, true);
     spill_flush(x);
     return has_room(x);
@@ -319,15 +365,25 @@ void exchange_end(struct exchange *x)
         exchange_error(x, &(struct net_error){.status = 500}, "the handler returned no answer");
         return;
     }
-    if (x->chunked && has_body(x) && !atomic_load(&x->disconnected)) push_bytes(x, "0\r\n\r\n", 5);
+    x->last_chunk = x->chunked && has_body(x) && !exchange_disconnected(x);
     finish(x);
 }
 
-/* ---- running, and running again ---- */
+/* ---- runs of a handler ---- */
 
 bool exchange_disconnected(const struct exchange *x)
 {
     return atomic_load(&x->disconnected) || atomic_load(&x->lost);
+}
+
+bool exchange_cut(const struct exchange *x)
+{
+    return atomic_load(&x->net->cut);
+}
+
+void exchange_set_status(struct exchange *x, int status)
+{
+    x->status = status;
 }
 
 void exchange_keep(struct exchange *x, net_wake *wake, void *ctx)
@@ -336,6 +392,8 @@ void exchange_keep(struct exchange *x, net_wake *wake, void *ctx)
     x->wake_ctx = ctx;
 }
 
+/* Queue x for the thread that runs `wake`: the stream thread, or through the loop a handler thread.
+ * Only the loop may change a lane. The queue's entry is a reference. */
 static void enqueue(struct exchange *x)
 {
     exchange_ref(x);
@@ -343,7 +401,7 @@ static void enqueue(struct exchange *x)
         atomic_store(&x->needs_lane, true);
         ring_loop(x);
     } else {
-        queue_push(x->net->woken, &x); /* has room for every exchange */
+        queue_push(x->net->woken, &x); /* the queue has room for every exchange */
     }
 }
 
@@ -367,6 +425,7 @@ bool exchange_move(struct exchange *x)
     return true;
 }
 
+/* The only other state is RUN_AGAIN, after a wake during the run. */
 static void run_ends(struct exchange *x)
 {
     enum task was = TASK_RUN;
@@ -383,7 +442,7 @@ void exchange_run(struct exchange *x)
     }
     exchange_ref(x);
     cancel_flag = &x->disconnected;
-    /* else the client disconnected while it waited */
+    /* the client may have disconnected while the exchange waited */
     if (!exchange_disconnected(x)) x->route->handle(x, x->net->o.ctx);
     cancel_flag = NULL;
     if (!x->over && !x->wake) exchange_end(x);
@@ -403,6 +462,8 @@ void exchange_rerun(struct exchange *x)
 {
     atomic_store(&x->task, TASK_RUN);
     if (!x->over) {
+        /* Order: older bytes first, then the ping, then new bytes. A ping between them would be in
+         * the middle of an event. */
         spill_flush(x);
         if (x->spill.n > 0) atomic_store(&x->starved, true);
         push_ping(x);

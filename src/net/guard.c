@@ -1,9 +1,10 @@
-/* guard.c - keep web pages from using a server on this machine without its user's consent.
+/* guard.c - prevent web pages from using a server on this machine without its user's consent.
  *
- * DNS rebinding: a page of evil.example lets that name resolve to 127.0.0.1; its scripts then treat
- * the server as their own origin. The browser sends the name in Host, so a server on loopback only
- * accepts loopback's names. Cross-origin requests carry Origin. Only loopback's origins, the
- * server's own and the listed ones are accepted; others are rejected before any computation. */
+ * In DNS rebinding a page of evil.example lets that name resolve to 127.0.0.1. The browser then
+ * treats the server as the page's own origin. The name is in the header Host, so a server on
+ * loopback accepts only loopback's names. Requests across origins have the header Origin. Only the
+ * origins of loopback, the server's origin and the listed origins are accepted. Other requests are
+ * rejected before any computation. */
 #include "net_impl.h"
 
 #include "base/names.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Put the name of "name:port" or "[name]:port" into out. */
+/* Write the name in "name:port" or "[name]:port" to out. */
 static bool cut_port(char *out, size_t n_out, const char *host)
 {
     size_t n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
@@ -26,13 +27,14 @@ static bool cut_port(char *out, size_t n_out, const char *host)
     return true;
 }
 
-static bool ends_with(const char *s, const char *end)
+/* Return true if a host's name is below the domain, ignoring case. */
+static bool is_below(const char *s, const char *end)
 {
     size_t n = strlen(s), m = strlen(end);
     return n > m && strcasecmp(s + n - m, end) == 0;
 }
 
-/* Return true for [::1] in any spelling, and for 127.0.0.1 as IPv6. */
+/* Return true for any spelling of [::1], and for 127.0.0.1 as IPv6. */
 static bool v6_is_loopback(char *name)
 {
     struct in6_addr a;
@@ -46,11 +48,13 @@ bool name_is_loopback(const char *host)
     char name[256];
     struct in_addr a;
     if (!cut_port(name, sizeof name, host)) return false;
-    if (strcasecmp(name, "localhost") == 0 || ends_with(name, ".localhost")) return true;
+    if (strcasecmp(name, "localhost") == 0 || is_below(name, ".localhost")) return true;
     if (name[0] == '[') return v6_is_loopback(name);
     return inet_pton(AF_INET, name, &a) == 1 && ntohl(a.s_addr) >> 24 == 127;
 }
 
+/* A server on other addresses has names that it cannot know, so it accepts any Host. A request
+ * without Host is HTTP/1.0, which no browser sends. */
 bool guard_host(const struct guard *g, const char *host)
 {
     char name[256];
@@ -61,6 +65,8 @@ bool guard_host(const struct guard *g, const char *host)
     return false;
 }
 
+/* Without Origin the client is no browser, or the request is a GET of the same origin. The origin
+ * "null" of sandboxed pages is rejected unless it is listed. */
 bool guard_origin(const struct guard *g, const char *origin, const char *host)
 {
     if (!origin) return true;

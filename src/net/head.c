@@ -1,10 +1,12 @@
-/* head.c - the head of a request, from bytes to fields; see head.h.
+/* head.c - parse the head of a request into fields; see head.h.
  *
- * Strict, because leniency allows requests to be smuggled past proxies: lines end with CRLF, names
- * are tokens, no header is folded, there is one Host and one Content-Length, and not both that and
- * chunks. Independent of connections, so that all of it can be fuzzed. */
+ * The parser is strict, because lenient parsers permit request smuggling past proxies. Lines end
+ * with CRLF, names are tokens, and no header is folded. There is one Host, and either one
+ * Content-Length or chunks, not both. This file is independent of connections, so a fuzzer can
+ * reach all its code. */
 #include "head.h"
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -13,21 +15,21 @@
 
 /* ---- characters ---- */
 
+/* Return true for a tchar of RFC 9110, 5.6.2. strchr also finds the NUL, so 0 is excluded. */
 static bool is_token(unsigned char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static int hex_digit(char c)
+bool head_is_name_list(const char *text)
 {
-    if (c >= '0' && c <= '9') return c - '0';
-    c |= 32;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    while (is_token((unsigned char)*text) || (*text && strchr(", \t", *text))) text++;
+    return !*text;
 }
 
-/* Decode one byte at s[*i] and move *i to its last character; 0 if the escape is malformed or the
- * byte is NUL. */
+/* Decode one byte at s[*i] and move *i to its last character. Return 0 if the escape is malformed
+ * or the byte is NUL. */
 static char decode_byte(const char *s, size_t n, size_t *i, bool plus)
 {
     if (s[*i] == '+' && plus) return ' ';
@@ -48,6 +50,8 @@ ptrdiff_t percent_decode(char *out, const char *s, size_t n, bool plus)
     return ok ? (ptrdiff_t)m : -1;
 }
 
+/* Only values are decoded.
+ * A name with escapes does not match, because the server's names need none. */
 int query_value(const char *query, const char *name, struct buf *out)
 {
     size_t n_name = strlen(name);
@@ -76,8 +80,8 @@ size_t head_length(const char *s, size_t n)
     return end ? (size_t)(end - s) + 4 : 0;
 }
 
-/* Return the line at *at, cut off at its CRLF; NULL at the end, or if a CR or LF is not part of a
- * CRLF. */
+/* Return the line at *at, without its CRLF.
+ * NULL at the end, or if a CR or LF is not part of a CRLF. */
 static char *next_line(char **at)
 {
     char *line = *at, *end = strchr(line, '\r');
@@ -87,6 +91,8 @@ static char *next_line(char **at)
     return line;
 }
 
+/* Cut the word before the next single space off *at. NULL if there is no space or the word is
+ * empty. Only one space is a separator (RFC 9112, 3). */
 static char *cut_word(char **at)
 {
     char *word = *at, *space = strchr(word, ' ');
@@ -103,8 +109,8 @@ static size_t authority_at(const char *target)
     return strncasecmp(target, "https://", 8) == 0 ? 8 : 0;
 }
 
-/* Return the path in a target: origin form, or absolute form after its scheme and authority. NULL
- * if none. */
+/* Return the path in a target. The target is in origin form, or in absolute form with scheme and
+ * authority. NULL if it has no path. */
 static const char *path_of(const char *target, const char *method)
 {
     if (target[0] == '*' && !target[1] && strcmp(method, "OPTIONS") == 0) return target;
@@ -114,6 +120,8 @@ static const char *path_of(const char *target, const char *method)
     return n_authority ? target + n + n_authority : NULL;
 }
 
+/* Set path (decoded, owned) and query (encoded, in text). A fragment is rejected, because a client
+ * must not send it and a proxy may treat it as part of the path. */
 static int parse_target(struct head *h, struct err *e)
 {
     for (const char *c = h->target; *c; c++)
@@ -122,22 +130,23 @@ static int parse_target(struct head *h, struct err *e)
     const char *path = path_of(h->target, h->method), *mark = path ? strchr(path, '?') : NULL;
     if (!path) return err_set(e, ERR_FORMAT, "the request's target is not a path");
     size_t n = mark ? (size_t)(mark - path) : strlen(path);
-    if (n == 0) path = "/", n = 1; /* http://host?query */
+    if (n == 0) path = "/", n = 1; /* the target is http://host?query */
     h->query = mark ? mark + 1 : "";
     h->path = malloc(n + 1);
     if (!h->path) return err_memory(e, "a path", n);
     if (percent_decode(h->path, path, n, false) >= 0) return 0;
     free(h->path);
-    h->path = NULL; /* not an empty path: the access log prints "-" */
+    h->path = NULL; /* NULL instead of an empty path, so the access log prints "-" */
     return err_set(e, ERR_FORMAT, "the request's path is not percent-encoded UTF-8");
 }
 
+/* Parse "GET /v1/models?x=1 HTTP/1.1". method and target point into text. */
 static int parse_request_line(struct head *h, char *line, struct err *e)
 {
     const char *method = cut_word(&line);
     for (const char *c = method; c && *c; c++)
         if (!is_token((unsigned char)*c)) return err_set(e, ERR_FORMAT, "not an HTTP method");
-    h->method = method; /* a token, so the access log may print it unchanged */
+    h->method = method; /* the method is a token, so the access log may print it unchanged */
     h->target = method ? cut_word(&line) : NULL;
     if (!h->target) return err_set(e, ERR_FORMAT, "not an HTTP request line");
     if (strcmp(line, "HTTP/1.1") != 0 && strcmp(line, "HTTP/1.0") != 0)
@@ -146,6 +155,8 @@ static int parse_request_line(struct head *h, char *line, struct err *e)
     return parse_target(h, e);
 }
 
+/* Parse "Name: value" in place. The name becomes lower case, and the value loses the spaces around
+ * it. A space before the colon is an error, because proxies disagree about it (RFC 9112, 5.1). */
 static int parse_header(struct head *h, char *line, struct err *e)
 {
     char *c = line;
@@ -172,8 +183,9 @@ const char *head_header(const struct head *h, const char *lower_name)
     return NULL;
 }
 
-/* ---- what the headers mean ---- */
+/* ---- the meaning of headers ---- */
 
+/* Return the number of headers of that name, in lower case. */
 static int count_header(const struct head *h, const char *name)
 {
     int n = 0;
@@ -203,6 +215,8 @@ static bool header_has(const struct head *h, const char *name, const char *word)
     return false;
 }
 
+/* 18 digits are less than INT64_MAX, so strtoll cannot overflow. Signs, spaces and lists such as
+ * "5, 5" are rejected. */
 static int parse_length(struct head *h, const char *text, struct err *e)
 {
     size_t n = strspn(text, "0123456789");
@@ -213,6 +227,8 @@ static int parse_length(struct head *h, const char *text, struct err *e)
     return 0;
 }
 
+/* Set how the body's end is found. Two answers to this question are the base of request smuggling,
+ * so any ambiguity is an error and not a preference. */
 static int parse_framing(struct head *h, struct err *e)
 {
     const char *length = head_header(h, "content-length"),
@@ -228,7 +244,7 @@ static int parse_framing(struct head *h, struct err *e)
     return length ? parse_length(h, length, e) : 0;
 }
 
-/* Return false if the target names a host other than Host. */
+/* Return false if the target contains a host other than Host. */
 static bool one_host(const struct head *h)
 {
     size_t at = authority_at(h->target), n = strcspn(h->target + at, "/?");
@@ -236,7 +252,8 @@ static bool one_host(const struct head *h)
     return at == 0 || !host || (strlen(host) == n && strncasecmp(h->target + at, host, n) == 0);
 }
 
-/* Reject duplicates of headers that a proxy may have checked: it may have checked the other one. */
+/* Reject duplicates of headers that a proxy may check. The proxy may check another one of the
+ * duplicates. */
 static int check_once(const struct head *h, struct err *e)
 {
     static const char *const once[] = {"origin", "authorization", "x-api-key"};
@@ -260,6 +277,8 @@ static int parse_meaning(struct head *h, struct err *e)
     return rc ? rc : parse_framing(h, e);
 }
 
+/* The text is copied and cut in place. So all fields are NUL-terminated strings without further
+ * allocations, except the path. */
 int head_parse(struct head *h, const char *s, size_t n, struct err *e)
 {
     while (n >= 2 && s[0] == '\r' && s[1] == '\n') s += 2, n -= 2;
@@ -271,6 +290,7 @@ int head_parse(struct head *h, const char *s, size_t n, struct err *e)
     char *at = h->text, *line = next_line(&at);
     int rc = line ? parse_request_line(h, line, e)
                   : err_set(e, ERR_FORMAT, "a line does not end with CRLF");
+    /* the loop ends at the empty line, which is the last line of a complete head */
     while (rc == 0 && (line = next_line(&at)) && *line) rc = parse_header(h, line, e);
     if (rc == 0 && !line) rc = err_set(e, ERR_FORMAT, "a line does not end with CRLF");
     return rc ? rc : parse_meaning(h, e);

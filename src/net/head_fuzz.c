@@ -1,5 +1,5 @@
-/* head_fuzz.c - goal: mutated heads, chunked bodies and key files are read the same in pieces and
- * at once. */
+/* head_fuzz.c - goal: mutated heads, chunked bodies and key files give the same results in pieces
+ * and as a whole. */
 #include "net_impl.h"
 #include "../../tests/fuzz/fuzz.h"
 
@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Read every text that a parse left, complete or failed: the access log does so after a failure
- * too. */
+/* Read every text of a parsed head. The access log also does this after a failure. */
 static size_t read_texts(const struct head *h)
 {
     const char *const text[] = {h->method, h->target, h->path, h->query};
@@ -42,7 +41,7 @@ FUZZ(http_head)
     head_deinit(&h);
 }
 
-/* Decode in pieces of `step` bytes. Returns the number of bytes used, or -1. */
+/* Decode a chunked body in pieces of `step` bytes. Return the number of bytes used, or -1. */
 static ptrdiff_t decode(const uint8_t *data, size_t n, size_t step, struct buf *body)
 {
     struct chunks c = {0};
@@ -73,7 +72,7 @@ FUZZ(net_keys)
     int rc = net_keys_parse(&k, (const char *)data, n, "keys", &e);
     assert(rc == 0 || e.text[0]);
     if (rc == 0) fuzz_accepted();
-    for (size_t i = 0; i < k.n; i++) { /* keys before a failure too */
+    for (size_t i = 0; i < k.n; i++) { /* check also the keys before a failure */
         assert(net_keys_find(&k, k.v[i].secret, strlen(k.v[i].secret)) == &k.v[i]);
         assert(strlen(k.v[i].name) <= n + 30 && k.v[i].per_minute >= 0);
         assert(k.v[i].share >= 1e-3 && k.v[i].share <= 1e6);

@@ -1,5 +1,5 @@
-/* Goal: heads, chunks, queries and paths are read as the RFCs require, and ambiguous ones are
- * rejected. Method: texts and their expected results. */
+/* Goal: heads, chunks, queries and paths are read as the RFCs require, and ambiguous texts are
+ * rejected. Method: parse texts and compare their results. */
 #include "head.h"
 #include "../../tests/unit.h"
 
@@ -100,9 +100,9 @@ TEST(head_refuses_what_is_ambiguous)
     }
 }
 
-/* Goal: a failed parse leaves no text that the access log could not print. A past bug: the path of
- * "/%00" was the former content of malloc's memory, such as another client's key. Method: such
- * memory full of a secret. */
+/* Goal: the access log can print each text after a failed parse. In a past bug the path of "/%00"
+ * was old content of malloc's memory, such as another client's key.
+ * Method: fill such memory with a secret. */
 TEST(head_leaves_nothing_half_made)
 {
     static const char *const bad[] = {
@@ -123,7 +123,7 @@ TEST(head_leaves_nothing_half_made)
     EXPECT_TEXT(out, "");
     struct head h;
     EXPECT_INT(parse(&h, "G\x1b[31mT / HTTP/1.1\r\nHost: a\r\n\r\n"), ERR_FORMAT);
-    EXPECT(!h.method); /* an escape sequence would reach the operator's terminal */
+    EXPECT(!h.method); /* the method would send an escape sequence to the operator's terminal */
     head_deinit(&h);
 }
 
@@ -144,7 +144,7 @@ TEST(head_counts_headers)
     buf_deinit(&b);
 }
 
-/* Decode text in pieces of `step` bytes. Returns the number of bytes used, -1 if malformed, -2 if
+/* Decode text in pieces of `step` bytes. Return the number of bytes used, -1 if malformed, -2 if
  * too large. */
 static ptrdiff_t decode(const char *text, size_t step, size_t n_max, struct buf *body)
 {
@@ -187,7 +187,7 @@ TEST(chunks_malformed)
         "0\r\n\n",
         "1\r\na\r\r",
         "fffffffffffffffff\r\n",
-        /* other parsers may see a line's end here */
+        /* these bytes end a line in other parsers */
         "5;\rx\r\nhello",
         "5" LONG_EXTENSION "\nhello",
         "5" LONG_EXTENSION "\rx\r\nhello",

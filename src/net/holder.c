@@ -1,13 +1,18 @@
 /* holder.c - clients with connections or exchanges, by key or address, each with its weight.
  *
- * A holder exists while a connection or an exchange refers to it. It lists its waiting exchanges
- * (lane.c), its connections without a complete head, oldest first, and its unfinished bodies,
- * newest first: what can be taken from it when a smaller holder needs room. Loop thread. */
+ * A holder exists while a connection or an exchange refers to it. It has three lists: waiting
+ * exchanges (lane.c), connections without a complete head (oldest first), and unfinished bodies
+ * (newest first). Connections and bodies of these lists may be evicted
+ * for a smaller holder. Loop thread. */
 #include "net_impl.h"
+
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
+/* The numbers are hashes, so a few of their bits are enough. */
 static size_t bucket_of(uint64_t id)
 {
     return (id >> 16 ^ id) % HOLDER_BUCKETS;
@@ -40,7 +45,11 @@ struct holder *holder_get(struct net *n, uint64_t id)
 
 void holder_drop(struct net *n, struct holder *h)
 {
-    if (!h || --h->n_ref > 0) return;
+    if (!h) return;
+    CHECK(h->n_ref > 0, "holder %llx has %d references", (unsigned long long)h->id, h->n_ref);
+    if (--h->n_ref > 0) return;
+    CHECK(h->n_conn == 0 && h->n_exchange == 0, "%d connections, %d exchanges", h->n_conn,
+          h->n_exchange);
     struct holder **at = &n->holder_bucket[bucket_of(h->id)];
     while (*at != h) at = &(*at)->next_in_bucket;
     *at = h->next_in_bucket;
@@ -52,6 +61,8 @@ void holder_drop(struct net *n, struct holder *h)
 
 /* ---- connections that can be closed ---- */
 
+/* The list depends on has_received. So a connection must leave its list before this field
+ * changes. */
 static struct conn_list *list_of(const struct conn *c)
 {
     return c->has_received ? &c->holder->idle : &c->holder->silent;
@@ -77,6 +88,7 @@ void idle_drop(struct conn *c)
     *(c->idle_next ? &c->idle_next->idle_prev : &l->last) = c->idle_prev;
 }
 
+/* A connection that begins to send moves to the end of `idle`, as the youngest connection there. */
 void idle_received(struct conn *c)
 {
     bool idle = c->idle;
@@ -86,11 +98,12 @@ void idle_received(struct conn *c)
     if (idle) idle_add(c, false);
 }
 
-/* The holder of a connection is known after its first request with a key. */
+/* Transfer a connection to the holder of its first request with a key. */
 void conn_claim(struct conn *c, struct holder *h)
 {
     bool idle = c->idle;
     if (c->holder == h) return;
+    CHECK(c->holder->n_conn > 0, "holder %llx", (unsigned long long)c->holder->id);
     idle_drop(c);
     c->holder->n_conn--;
     holder_drop(c->net, c->holder);
@@ -100,10 +113,23 @@ void conn_claim(struct conn *c, struct holder *h)
     if (idle) idle_add(c, false);
 }
 
+/* Return true if the client has sent bytes that the loop has not read. The connection is then
+ * silent only because the loop was late. */
+static bool has_unread(const struct conn *c)
+{
+    char first;
+    return recv(c->sock.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Return the connection of h that is closed first; NULL if none. A few silent connections are
+ * examined, because each costs a system call. */
 static struct conn *closable(const struct holder *h, int64_t silent_us)
 {
+    enum { EXAMINED_MOST = 8 };
     struct conn *c = h->silent.first;
-    return c && c->accepted_us < silent_us ? c : h->idle.first;
+    for (int i = 0; i < EXAMINED_MOST && c && c->accepted_us < silent_us; i++, c = c->idle_next)
+        if (!has_unread(c)) return c;
+    return h->idle.first;
 }
 
 struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us)
@@ -111,6 +137,8 @@ struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us)
     const struct holder *most = NULL;
     for (const struct holder *h = n->holders; h; h = h->next)
         if ((!any || h->idle.first || h->silent.first) &&
+            /* the quotients n_conn / weight are compared by products, because they need no
+             * division */
             (!most || h->n_conn * most->weight > most->n_conn * h->weight))
             most = h;
     return most ? closable(most, silent_us) : NULL;

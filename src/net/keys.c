@@ -1,5 +1,11 @@
-/* keys.c - API keys: the list, its file, lookup in constant time, and the bucket that limits a
- * key's rate. */
+/* keys.c - API keys: the list, its file, lookup in constant time, and the bucket of a key's
+ * rate.
+ *
+ *    SECRET [name=TEXT] [rate=N] [share=X] [role=admin]      a line of the file
+ *    sk-1234 name=team rate=60                               60 requests per minute
+ *
+ * The list does not change after net_open, so its keys may be borrowed. Only the loop thread
+ * changes the level of a key's bucket. */
 #include "net_impl.h"
 
 #include "base/log.h"
@@ -11,10 +17,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* KEY_FILE_MAX: bytes. WAIT_MAX_S: a day, maximum of Retry-After for very low rates. */
 enum { SECRET_MAX = 256, KEY_FILE_MAX = 1 << 20, WAIT_MAX_S = 86400 };
 
-/* Compare all SECRET_MAX bytes, whatever they are. Secrets are padded with zeros and contain
- * none. */
+/* Compare all SECRET_MAX bytes in constant time.
+ * Secrets contain no zero bytes and are padded with zeros. */
 static bool same_secret(const char *a, const char *b)
 {
     unsigned char differ = 0;
@@ -22,6 +29,7 @@ static bool same_secret(const char *a, const char *b)
     return differ == 0;
 }
 
+/* The loop always visits all keys. An early exit would reveal the position of a key. */
 struct net_key *net_keys_find(const struct net_keys *k, const char *secret, size_t n)
 {
     struct net_key *found = NULL;
@@ -90,17 +98,20 @@ static int read_number(double *out, const char *text, const char *what, struct e
     return 0;
 }
 
+/* Parse a weight of the fair share. */
 static int read_share(double *out, const char *text, struct err *e)
 {
     double x;
     int rc = read_number(&x, text, "share", e);
     if (rc) return rc;
-    if (x < 1e-3 || x > 1e6) /* virtual time is divided by it, and remains an integer */
+    if (x < 1e-3 || x > 1e6) /* virtual time is divided by the share, and remains an integer */
         return err_field(e, ERR_FORMAT, "share", ": must be in [0.001, 1000000], got %g", x);
     *out = x;
     return 0;
 }
 
+/* Parse one field after the secret. An unknown field is an error, because a misspelled limit would
+ * otherwise be no limit. */
 static int read_field(struct net_key *key, const char *word, struct err *e)
 {
     if (strncmp(word, "rate=", 5) == 0) return read_number(&key->per_minute, word + 5, "rate", e);
@@ -116,6 +127,7 @@ static int read_field(struct net_key *key, const char *word, struct err *e)
     return 0;
 }
 
+/* Parse "sk-1234 name=team rate=60 share=2 # comment". The first word is the secret. */
 static int read_line(struct net_keys *k, char *line, struct err *e)
 {
     static const char space[] = " \t\r";
@@ -131,10 +143,12 @@ static int read_line(struct net_keys *k, char *line, struct err *e)
     return 0;
 }
 
+/* The list keeps the keys before a malformed line. The caller frees it. */
 int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *path, struct err *e)
 {
     char *copy = strndup(text, n);
     if (!copy) return err_memory(e, path, n);
+    /* a NUL would hide the rest of the file, and with it limits of keys */
     int rc = strlen(copy) == n ? 0
                                : err_set(e, ERR_FORMAT, "%s: cannot read: it contains NUL", path),
         number = 0;
@@ -147,6 +161,7 @@ int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *p
     return rc;
 }
 
+/* Warn if other users of the machine can read the file of the keys. */
 static void warn_if_public(const char *path)
 {
     struct stat st;
@@ -159,6 +174,7 @@ int net_keys_read(struct net_keys *k, const char *path, struct err *e)
     struct buf text = {0};
     int rc = file_read(&text, path, KEY_FILE_MAX, e);
     if (rc == 0) rc = net_keys_parse(k, text.data ? text.data : "", text.n, path, e);
+    /* the buffer's memory may be reused for an answer, so secrets are erased */
     if (text.data) explicit_bzero(text.data, text.n);
     if (rc == 0) warn_if_public(path);
     buf_deinit(&text);
@@ -167,12 +183,13 @@ int net_keys_read(struct net_keys *k, const char *path, struct err *e)
 
 /* ---- the rate ---- */
 
-/* Take one request from a bucket that holds a minute's requests, at least one, and refills with
- * time. */
+/* Take one request from the bucket of a key. Return 0, or the number of seconds to wait. The bucket
+ * has the requests of a minute, at least one, and is refilled at the key's rate. */
 int key_wait_s(struct net_key *key, int64_t now_us)
 {
     if (key->per_minute <= 0) return 0;
     double per_us = key->per_minute / 60e6, most = key->per_minute > 1 ? key->per_minute : 1;
+    /* the first request finds a full bucket: a restarted server does not delay its clients */
     if (!key->token_us)
         key->token = most;
     else

@@ -1,5 +1,5 @@
-/* Goal: keys are found, rejected and counted; foreign hosts and origins are rejected; routes match
- * their paths. Method: fixed texts and clocks. */
+/* Goal: keys are found, rejected and counted. Foreign hosts and origins are rejected, and routes
+ * match their paths. Method: use fixed texts and times. */
 #include "net_impl.h"
 #include "../../tests/unit.h"
 
@@ -52,16 +52,16 @@ TEST(net_keys_have_a_rate)
     struct net_key key = {.per_minute = 60};
     int n = 0;
     for (int i = 0; i < 100; i++) n += key_wait_s(&key, 1000000) == 0;
-    EXPECT_INT(n, 60); /* a minute's worth at once */
+    EXPECT_INT(n, 60); /* all requests of a minute may arrive together */
     EXPECT_INT(key_wait_s(&key, 1000000), 1);
-    EXPECT_INT(key_wait_s(&key, 2000000), 0); /* a second later one more */
+    EXPECT_INT(key_wait_s(&key, 2000000), 0); /* the bucket has one more request after a second */
     EXPECT_INT(key_wait_s(&key, 2000000), 1);
     struct net_key slow = {.per_minute = 0.5};
     EXPECT_INT(key_wait_s(&slow, 1), 0);
     EXPECT_INT(key_wait_s(&slow, 1), 120);
     struct net_key hardly = {.per_minute = 1e-300};
     EXPECT_INT(key_wait_s(&hardly, 1), 0);
-    EXPECT_INT(key_wait_s(&hardly, 1), 86400); /* longer than an int of seconds */
+    EXPECT_INT(key_wait_s(&hardly, 1), 86400); /* the seconds would exceed an int */
     struct net_key any = {0};
     EXPECT_INT(key_wait_s(&any, 1), 0);
 }
@@ -91,7 +91,7 @@ TEST(net_guards_loopback)
                                       "[localhost]"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) EXPECT(guard_host(&g, good[i]));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) EXPECT(!guard_host(&g, bad[i]));
-    EXPECT(guard_host(&g, NULL)); /* HTTP/1.0 has none; browsers always send one */
+    EXPECT(guard_host(&g, NULL)); /* HTTP/1.0 has no Host; browsers always send Host */
     EXPECT(guard_origin(&g, NULL, "localhost"));
     EXPECT(guard_origin(&g, "http://localhost:3000", "localhost:8000"));
     EXPECT(guard_origin(&g, "https://app.example", "localhost:8000"));

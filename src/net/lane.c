@@ -1,21 +1,30 @@
-/* lane.c - which request a handler thread gets next.
+/* lane.c - assign waiting requests to handler threads.
  *
  * A lane is a set of handler threads and the exchanges that wait for them. Short bodies, long
- * bodies and quick routes have a lane each, so that seconds of parsing and tokenizing delay long
- * bodies only. Within a lane holders take turns in proportion to their weights, and none gets all
- * threads: a flood delays its own holder only.
+ * bodies and quick routes have a lane each. So parsing and tokenizing that takes seconds delays
+ * only long bodies. Holders take turns in proportion to their weights. No holder may use all
+ * threads of a lane. So a flood delays only its holder.
  *
- * Turns are due in the lane's clock, which is the due time of the latest turn. A holder's next turn
- * is 1 / weight later. A holder that had nothing waiting, or all threads allowed, is not
- * compensated for that time.
+ * The lane's clock is the due time of the latest turn. A holder's next turn is 1 / weight later. A
+ * holder gets no compensation for time without a waiting exchange, or with all its allowed threads
+ * busy.
  *
  *   hand_over -> WAITS --a thread is idle--> BUSY --handler returns--> lane_reap
  *                  \__disconnect: lane_remove, and the exchange is over
  *
- * Loop thread, except lane_finished (handler threads). A handler rings the loop only if exchanges
- * wait. It checks that after queueing its message; the loop counts a waiting exchange before it
- * checks that queue. */
+ * (1) An exchange with `waits` is in the line of its holder and lane only. The lane's n_waiting
+ *     counts these exchanges.
+ * (2) The ring of turns has exactly the lines with waiting exchanges, by due time, each once.
+ * (3) n_busy of a lane is the sum over its lines, at most n_thread. n_busy of a line is at most
+ *     n_each. So a queue of 2 n_thread exchanges is never full.
+ * (4) No thread is idle if an exchange waits in a line that may use one more thread.
+ *
+ * Loop thread, except lane_finished (handler threads). A handler wakes the loop only if exchanges
+ * wait. The handler queues its message before this check. The loop counts a waiting exchange before
+ * it checks that queue. So no message is missed. */
 #include "net_impl.h"
+
+#include "base/check.h"
 
 #include <stdlib.h>
 
@@ -23,6 +32,8 @@ int lane_open(struct net *n)
 {
     int most = n->o.n_handler;
     struct lane *v = n->lane;
+    /* One thread is enough for quick routes, whose handlers are short. Other lanes have one thread
+     * more than a holder may use, so one thread remains for other holders. */
     v[LANE_QUICK].n_thread = v[LANE_QUICK].n_each = 1;
     v[LANE_SHORT].n_thread = most + 1, v[LANE_SHORT].n_each = most;
     v[LANE_LONG].n_thread = most > 2 ? most : 2, v[LANE_LONG].n_each = v[LANE_LONG].n_thread - 1;
@@ -44,8 +55,8 @@ void lane_close(struct net *n)
 
 /* ---- turns ---- */
 
-/* Insert l into the ring of holders with waiting exchanges, by due time: turn is the first,
- * turn->prev the last. With equal weights it goes to the end, so the walk is short. */
+/* Insert l into the ring of holders with waiting exchanges, by due time. The first line is turn,
+ * the last line turn->prev. The place of l is usually near the end, so the walk is short. */
 static void turn_add(struct lane *lane, struct line *l, double weight)
 {
     struct line *first = lane->turn, *before = first ? first->prev : NULL;
@@ -57,6 +68,7 @@ static void turn_add(struct lane *lane, struct line *l, double weight)
     if (!before) lane->turn = l;
 }
 
+/* Remove l from the ring of turns. Its own neighbours are then invalid. */
 static void turn_drop(struct lane *lane, struct line *l)
 {
     if (lane->turn == l) lane->turn = l->next == l ? NULL : l->next;
@@ -64,6 +76,7 @@ static void turn_drop(struct lane *lane, struct line *l)
     l->next->prev = l->prev;
 }
 
+/* Remove x from its line. A line without exchanges leaves the ring of turns (invariant 2). */
 static void unlink_waiting(struct net *n, struct exchange *x)
 {
     struct lane *lane = &n->lane[x->lane];
@@ -71,11 +84,12 @@ static void unlink_waiting(struct net *n, struct exchange *x)
     *(x->wait_prev ? &x->wait_prev->wait_next : &l->first) = x->wait_next;
     *(x->wait_next ? &x->wait_next->wait_prev : &l->last) = x->wait_prev;
     if (!l->first) turn_drop(lane, l);
+    CHECK(x->waits && atomic_load(&lane->n_waiting) > 0, "waits: %d", x->waits);
     x->waits = false;
     atomic_fetch_sub(&lane->n_waiting, 1);
 }
 
-/* Return the next line that may have one more thread; NULL if none. */
+/* Return the next line that may use one more thread; NULL if none. */
 static struct line *next_line(const struct lane *lane)
 {
     struct line *l = lane->turn;
@@ -83,6 +97,8 @@ static struct line *next_line(const struct lane *lane)
     return l;
 }
 
+/* Give exchanges to idle threads until invariant (4) holds. The clock advances to the due time of
+ * the chosen line and never goes back. */
 static void start_exchanges(struct net *n, struct lane *lane)
 {
     struct line *l;
@@ -93,12 +109,13 @@ static void start_exchanges(struct net *n, struct lane *lane)
         if (l->first) turn_drop(lane, l), turn_add(lane, l, x->holder->weight);
         l->n_busy++;
         lane->n_busy++;
-        queue_push(lane->queue, &x); /* has room for all threads */
+        queue_push(lane->queue, &x); /* the queue has room for all threads */
     }
 }
 
 /* ---- from and to handlers ---- */
 
+/* A moved exchange continues with long work, so it uses the lane of long bodies. */
 static enum lane_kind lane_of(const struct exchange *x)
 {
     if (x->moved) return LANE_LONG;
@@ -106,8 +123,11 @@ static enum lane_kind lane_of(const struct exchange *x)
     return x->body.n > BODY_SMALL_BYTES ? LANE_LONG : LANE_SHORT;
 }
 
+/* lane_reap comes before start_exchanges:
+ * a thread may have finished, but its message is not read. */
 void lane_add(struct net *n, struct exchange *x)
 {
+    CHECK(!x->waits && x->holder, "lane %d", (int)x->lane);
     x->lane = lane_of(x);
     struct lane *lane = &n->lane[x->lane];
     struct line *l = &x->holder->line[x->lane];
@@ -132,7 +152,8 @@ bool lane_remove(struct net *n, struct exchange *x)
 void lane_finished(struct exchange *x, enum lane_kind lane)
 {
     struct net *n = x->net;
-    queue_push(n->finished, &(struct finished){x, lane}); /* has room for all threads */
+    bool fits = queue_push(n->finished, &(struct finished){x, lane});
+    CHECK(fits, "no room for all threads of lane %d", (int)lane);
     if (atomic_load(&n->lane[lane].n_waiting) > 0) net_ring(n);
 }
 
@@ -141,10 +162,67 @@ void lane_reap(struct net *n)
     struct finished f;
     while (queue_pop(n->finished, &f, 0)) {
         struct lane *lane = &n->lane[f.lane];
+        CHECK(lane->n_busy > 0 && f.x->holder->line[f.lane].n_busy > 0, "%d busy threads",
+              lane->n_busy);
         f.x->holder->line[f.lane].n_busy--;
         lane->n_busy--;
-        body_release(f.x); /* the handler has read and freed it */
+        /* memory is released here, because the handler has read and freed the body */
+        body_release(f.x);
         exchange_drop(f.x);
         start_exchanges(n, lane);
     }
+}
+
+/* ---- invariants ---- */
+
+/* Return the number of exchanges that wait in l, the line of h; -1 if they are not linked. */
+static int n_in_line(const struct line *l, const struct holder *h, enum lane_kind kind)
+{
+    const struct exchange *before = NULL;
+    int n = 0;
+    for (const struct exchange *x = l->first; x; before = x, x = x->wait_next, n++)
+        if (!x->waits || x->lane != kind || x->holder != h || x->wait_prev != before) return -1;
+    return l->last == before ? n : -1;
+}
+
+/* Return the number of lines in the ring of turns; -1 if it is broken or not in order. */
+static int n_in_ring(const struct lane *lane)
+{
+    const struct line *l = lane->turn;
+    int n = 0;
+    if (!l) return 0;
+    do {
+        if (!l->first || l->next->prev != l) return -1;
+        if (l->next != lane->turn && l->next->due < l->due) return -1;
+        n++;
+        l = l->next;
+    } while (l != lane->turn);
+    return n;
+}
+
+static const char *check_lane(const struct net *n, enum lane_kind kind)
+{
+    const struct lane *lane = &n->lane[kind];
+    int n_waiting = 0, n_busy = 0, n_line = 0;
+    for (const struct holder *h = n->holders; h; h = h->next) {
+        const struct line *l = &h->line[kind];
+        int n_here = n_in_line(l, h, kind);
+        if (n_here < 0) return "an exchange waits in another line than its own";
+        if (l->n_busy < 0 || l->n_busy > lane->n_each) return "a holder has too many threads";
+        n_waiting += n_here;
+        n_line += n_here > 0;
+        n_busy += l->n_busy;
+    }
+    if (n_waiting != atomic_load(&lane->n_waiting)) return "a lane's exchanges are miscounted";
+    if (n_busy != lane->n_busy || n_busy > lane->n_thread) return "a lane's threads are miscounted";
+    if (n_in_ring(lane) != n_line) return "the turns of a lane are not those of its lines";
+    if (n_busy < lane->n_thread && next_line(lane)) return "a thread is idle, and a line waits";
+    return NULL;
+}
+
+const char *lane_check(const struct net *n)
+{
+    const char *wrong = NULL;
+    for (int i = 0; i < N_LANE && !wrong; i++) wrong = check_lane(n, (enum lane_kind)i);
+    return wrong;
 }

@@ -1,4 +1,4 @@
-/* listen.c - the listening socket: a host and port, a unix socket, or one from systemd. */
+/* listen.c - the listening socket: of a host and port, a unix socket, or one from systemd. */
 #include "net_impl.h"
 
 #include <arpa/inet.h>
@@ -13,8 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* BACKLOG: connections that wait to be accepted, including those whose client has left. Above it a
- * client retries after a second. */
+/* BACKLOG: maximum number of connections that wait for accept. It includes connections of clients
+ * that have disconnected. A client above the maximum retries after a second. */
 enum { BACKLOG = 4096, UNSENT_BYTES = 128 * 1024 };
 
 /* Set port, loopback and URL from the socket's address. */
@@ -37,12 +37,14 @@ static void describe(struct listener *l, bool tls)
         l->port = ntohs(in->sin6_port);
         l->loopback = IN6_IS_ADDR_LOOPBACK(&in->sin6_addr);
         snprintf(l->url, sizeof l->url, "%s://[%s]:%d", scheme, host, l->port);
-    } else { /* no browser reaches a unix socket, so it needs no guard */
+    } else { /* no browser can use a unix socket, so it needs no guard */
         const struct sockaddr_un *un = (struct sockaddr_un *)&a;
         snprintf(l->url, sizeof l->url, "unix:%s", n > sizeof un->sun_family ? un->sun_path : "");
     }
 }
 
+/* Bind a unix socket. connect tests for a live server: ECONNREFUSED means that the file is left
+ * over from an earlier run. Only such a file is removed, and only if it is a socket. */
 static int open_unix(struct listener *l, const char *path, struct err *e)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -53,7 +55,7 @@ static int open_unix(struct listener *l, const char *path, struct err *e)
     memcpy(a.sun_path, path, strlen(path));
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (l->fd < 0) return err_set(e, ERR_IO, "--uds %s: cannot listen: %s", path, strerror(errno));
-    /* Remove a socket left by a dead server, but not one that is in use. */
+    /* Remove a socket of a dead server, but not a socket in use. */
     if (connect(l->fd, (struct sockaddr *)&a, sizeof a) == 0)
         return err_set(e, ERR_IO, "--uds %s: cannot listen: another server uses it", path);
     if (errno == ECONNREFUSED && lstat(path, &s) == 0 && S_ISSOCK(s.st_mode)) unlink(path);
@@ -63,6 +65,8 @@ static int open_unix(struct listener *l, const char *path, struct err *e)
     return 0;
 }
 
+/* Bind one address of the host. Return 0, or an errno. SO_REUSEADDR permits a restart while old
+ * connections are in TIME_WAIT. */
 static int try_address(struct listener *l, const struct addrinfo *a)
 {
     int on = 1;
@@ -76,6 +80,8 @@ static int try_address(struct listener *l, const struct addrinfo *a)
     return why;
 }
 
+/* Bind the first address that works, in the order of the resolver. The error is that of the last
+ * address. */
 static int open_tcp(struct listener *l, const char *host, int port, struct err *e)
 {
     struct addrinfo want = {.ai_family = AF_UNSPEC,
@@ -91,25 +97,24 @@ static int open_tcp(struct listener *l, const char *host, int port, struct err *
     for (const struct addrinfo *a = list; a; a = a->ai_next)
         if ((why = try_address(l, a)) == 0) break;
     freeaddrinfo(list);
-    const char *advice = why == EADDRINUSE
-                             ? "; another server has it: try --port N, or --port 0 for "
-                               "one that is free"
-                         : why == EACCES ? "; ports below 1024 are for root: try --port 8000"
-                                         : "";
+    const char *advice =
+        why == EADDRINUSE ? "; another server uses it: try --port N, or --port 0 for any free port"
+        : why == EACCES   ? "; ports below 1024 are for root: try --port 8000"
+                          : "";
     return why ? err_set(e, ERR_IO, "cannot listen on %s port %d: %s%s", host, port, strerror(why),
                          advice)
                : 0;
 }
 
-/* Set options of all connections: accepted sockets inherit them (tcp(7)), which saves six calls per
- * connection. */
+/* Set options of all connections. Accepted sockets inherit the options (tcp(7)). This saves six
+ * calls per connection. */
 static void tune(int fd)
 {
     int on = 1, idle = 15, interval = 5, count = 3, unsent = UNSENT_BYTES;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    /* otherwise the system buffers megabytes for a client that does not read */
+    /* limits the system's buffer for a client that does not read; the default is megabytes */
     setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    /* clients that vanish without a FIN */
+    /* keepalive detects clients that disappear without a FIN */
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);

@@ -1,15 +1,20 @@
-/* loop.c - the loop thread: waits for sockets, messages of other threads, and deadlines.
+/* loop.c - the loop thread. It waits for sockets, messages of other threads, and deadlines.
  *
- * A round: events of sockets; new connections, after the input of older ones, so that the holders
- * of these are known if the table is full; exchanges whose answer grew; connections with more to
- * read than their turn allowed; deadlines, four times a second while there are connections; the
- * access log. Closed connections are freed at the end of the round, because events may still refer
- * to them.
+ * A round has these parts, in this order:
+ *   events of sockets
+ *   new connections: after the input of older connections, whose holders a full table must know
+ *   exchanges with new bytes of their answers
+ *   connections with more input than their turn allowed
+ *   deadlines: four times a second while there are connections
+ *   the access log
+ *   free memory, which is returned to the system if no request was in flight for a second
+ *   closed connections: freed here, because events may refer to them before
  *
- * The other threads ring by writing to an eventfd. Each write is an edge (EPOLLET), so it need not
- * be read. */
+ * Other threads ring by writing to an eventfd. Each write is an edge (EPOLLET), so the loop need
+ * not read the counter. */
 #include "net_impl.h"
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/os.h"
 
@@ -24,17 +29,23 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SWEEP_MS = 250, ROUND_EVENTS = 256, ACCEPT_MOST = 64 };
-enum { HOT_MOST = 16 }; /* hot connections per round: a few milliseconds */
+/* SWEEP_MS: resolution of deadlines. ACCEPT_MOST: new connections per round, so that a flood of
+ * them does not delay answers. */
+enum { SWEEP_MS = 250, ROUND_EVENTS = 256, ACCEPT_MOST = 64, TRIM_MS = 1000 };
+/* maximum number of hot connections per round, which takes a few milliseconds */
+enum { HOT_MOST = 16 };
 
 void net_ring(struct net *n)
 {
     uint64_t one = 1;
     if (atomic_exchange(&n->rung, true)) return;
     ssize_t put = write(n->event, &one, sizeof one);
-    (void)put; /* cannot fail: the counter, which is never read, overflows after 2^64 rings */
+    /* the write cannot fail: the counter overflows only after 2^64 rings */
+    (void)put;
 }
 
+/* `rung` is cleared before the queue is read. The sender of a later message signals again, so no
+ * message is missed. */
 static void take_ring(struct net *n)
 {
     struct exchange *x;
@@ -42,6 +53,7 @@ static void take_ring(struct net *n)
     if (!atomic_exchange(&n->rung, false)) return;
     while (queue_pop(n->inbox, &x, 0)) {
         atomic_store(&x->in_inbox, false);
+        /* a moved exchange enters its lane here, because only the loop may change lanes */
         if (atomic_exchange(&x->needs_lane, false)) lane_add(n, x);
         if (x->conn) conn_pump(x->conn);
         exchange_drop(x);
@@ -63,6 +75,8 @@ static void describe_peer(char *out, size_t n, const struct sockaddr_storage *a)
         snprintf(out, n, "unix");
 }
 
+/* Add or remove the listening socket in epoll. Its events are level-triggered, so connections
+ * beyond ACCEPT_MOST cause an event in the next round. */
 static void listen_on(struct net *n, bool on)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &n->listener};
@@ -80,7 +94,7 @@ static void accept_some(struct net *n)
         int fd = accept4(n->listener.fd, (struct sockaddr *)&a, &n_a, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
             if (!n->paused) log_warn("no file descriptors left: new connections wait");
-            n->paused = true; /* until the next sweep */
+            n->paused = true; /* the loop accepts again after the next sweep */
             listen_on(n, false);
         }
         if (fd < 0) return;
@@ -93,15 +107,25 @@ static void accept_some(struct net *n)
 
 /* ---- time ---- */
 
-/* Close connections while the server drains: idle ones at once, all others at the end. Accept
- * none. */
+/* Notify the handlers of all answers in flight that the server stops. */
+static void cut_answers(struct net *n)
+{
+    atomic_store(&n->cut, true);
+    for (struct conn *c = n->conns; c; c = c->next)
+        if (c->x && c->state == CONN_ANSWER) exchange_wake(c->x);
+}
+
+/* Close connections of a server that drains, and stop accepting. Close idle connections immediately
+ * and other connections at the end. Close connections with an answer in flight CUT_MS later. */
 static void sweep_draining(struct net *n, int64_t now)
 {
     if (n->listener.fd >= 0) {
         listen_on(n, false);
         listen_close(&n->listener);
     }
-    bool late = now >= atomic_load(&n->drain_until_us);
+    int64_t over_us = now - atomic_load(&n->drain_until_us);
+    if (over_us >= 0 && !atomic_load(&n->cut)) cut_answers(n);
+    bool late = over_us >= CUT_MS * 1000;
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;
         if (c->state == CONN_LINGER && c->deadline_us > now + LINGER_DRAIN_MS * 1000)
@@ -123,6 +147,17 @@ static void sweep(struct net *n, int64_t now)
     }
 }
 
+/* Return the free memory of a burst of requests. Each thread that parsed a request has a separate
+ * arena, whose free pages malloc keeps. */
+static void trim(struct net *n, bool events, int64_t now)
+{
+    if (atomic_load(&n->n_exchange) > 0 || (events && !n->trim_us))
+        n->trim_us = now + TRIM_MS * 1000;
+    if (!n->trim_us || now < n->trim_us) return;
+    n->trim_us = 0;
+    os_trim_memory();
+}
+
 /* ---- the loop ---- */
 
 static void pump_hot(struct net *n)
@@ -135,7 +170,7 @@ static void pump_hot(struct net *n)
     }
 }
 
-/* Free closed connections. One that is still on the hot list waits for the next round. */
+/* Free closed connections. Connections on the hot list wait for the next round. */
 static void free_dead(struct net *n)
 {
     struct conn *c = n->dead;
@@ -149,6 +184,8 @@ static void free_dead(struct net *n)
     }
 }
 
+/* The data of an event is its connection, the listener, or n for a ring. Rings need no work here,
+ * because take_ring runs in every round. */
 static void dispatch(struct net *n, const struct epoll_event *ev, int n_ev)
 {
     bool arrivals = false;
@@ -160,13 +197,28 @@ static void dispatch(struct net *n, const struct epoll_event *ev, int n_ev)
     if (arrivals) accept_some(n);
 }
 
+/* Return the maximum time to wait for an event; -1: no limit. An idle server without connections
+ * does not wake up at all. */
 static int wait_ms(const struct net *n)
 {
     if (n->hot) return 0;
     if (n->access.n > 0) return ACCESS_MS;
-    return n->conns || n->paused || atomic_load(&n->n_exchange) > 0 || atomic_load(&n->draining)
+    return n->conns || n->paused || n->trim_us || atomic_load(&n->n_exchange) > 0 ||
+                   atomic_load(&n->draining)
                ? SWEEP_MS
                : -1;
+}
+
+/* Check the invariants of connections and lanes after a round. For debug builds. Fewer rounds are
+ * checked if there are many connections, because a check visits all of them. */
+static void check_round(const struct net *n, int *n_unchecked)
+{
+    enum { CHECKED_CONNS = 64 };
+    if (!check_steps || ++*n_unchecked < 1 + atomic_load(&n->n_conn) / CHECKED_CONNS) return;
+    *n_unchecked = 0;
+    const char *wrong = conn_check(n);
+    if (!wrong) wrong = lane_check(n);
+    CHECK(!wrong, "%s", wrong);
 }
 
 void *loop_run(void *net)
@@ -174,7 +226,9 @@ void *loop_run(void *net)
     struct net *n = net;
     struct epoll_event ev[ROUND_EVENTS];
     int64_t swept = 0;
+    int n_unchecked = 0;
     listen_on(n, true);
+    /* handlers may still run without a connection, so the loop ends after their exchanges */
     while (!atomic_load(&n->draining) || n->conns || atomic_load(&n->n_exchange) > 0 ||
            n->listener.fd >= 0) {
         int n_ev = epoll_wait(n->epoll, ev, ROUND_EVENTS, wait_ms(n));
@@ -187,8 +241,10 @@ void *loop_run(void *net)
         if (n->access.n > 0 && now >= n->access_due_us) access_flush(n);
         exchange_reap(n);
         free_dead(n);
+        trim(n, n_ev > 0, now);
+        check_round(n, &n_unchecked);
     }
-    while (n->hot) pump_hot(n); /* all are closed: only removed from the list */
+    while (n->hot) pump_hot(n); /* all connections are closed, so this only empties the list */
     free_dead(n);
     access_flush(n);
     return NULL;

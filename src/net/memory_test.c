@@ -1,9 +1,8 @@
-/* Goal: if an allocation fails while a request is answered, plain or over TLS, the result is the
- * usual answer, a 503, or a connection that ends too early; never another answer, and the next
- * client is answered as usual.
- * Method: the rig of serve_test.h. Each allocation of the process except the client's fails once,
- * alone and with all later ones. Over TLS, where a handshake has hundreds, some of them fail, and
- * each under QUOTH_LONG=1. */
+/* Goal: a failed allocation in a request, plain or over TLS, never gives another answer. The result
+ * is the usual answer, a 503, or a connection that ends too early. The next client is answered as
+ * usual. Method: use the server of serve_test.h. Each allocation of the process except the client's
+ * fails once, alone and with all later allocations. A TLS handshake has hundreds of allocations.
+ * Some of these fail here, and each of them with QUOTH_LONG=1. */
 #include "serve_test.h"
 
 #include "../../tests/alloc.h"
@@ -24,8 +23,8 @@ static const char *const questions[] = {
     "GET /stream?n=40&bytes=5000" HEAD "\r\n",
 };
 
-/* Append everything that is received, without the lines that differ from answer to answer. The
- * client uses memory of the test, so its allocations do not fail. */
+/* Append all received bytes, except lines that differ between answers. The client uses memory of
+ * the test, so its allocations do not fail. */
 static void exchange_all(const char *request, struct buf *out)
 {
     struct client c;
@@ -46,8 +45,8 @@ static void exchange_all(const char *request, struct buf *out)
     buf_add(out, "", 0);
 }
 
-/* Return true for a complete 503, or for a prefix of the usual answer: the connection ended too
- * early, which its length reveals. */
+/* Return true for a complete 503, or for a proper prefix of the usual answer. A client detects from
+ * the length of a prefix that the connection ended too early. */
 static bool is_error(const struct buf *got, const struct buf *want)
 {
     static const char head[] = "HTTP/1.1 503 ";

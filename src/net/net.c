@@ -1,4 +1,11 @@
-/* net.c - opening and closing the server, and its handler threads. */
+/* net.c - open and close the server, and run its handler threads.
+ *
+ *    net_open    prepared answers, memory of bodies, log, TLS, queues, socket, then threads
+ *    net_drain   the loop thread ends after its last connection
+ *    net_close   other threads, then everything that they used
+ *
+ * Each step of net_open may fail. net_close then releases a half-built server, so every part
+ * accepts a zeroed state. */
 #include "net_impl.h"
 
 #include "base/log.h"
@@ -36,13 +43,16 @@ static struct net_options with_defaults(const struct net_options *o)
 
 /* ---- the threads of handlers ---- */
 
+/* A handler thread and its lane.
+ * The array is allocated once, because threads keep pointers to items. */
 struct handler {
-    struct net *net;
+    struct net *net; /* borrowed */
     enum lane_kind lane;
     pthread_t thread;
 };
 
-/* Long bodies yield the CPU to other work. On Linux each thread has a priority of its own. */
+/* LONG_NICE: threads of long bodies yield the CPU to other work. On Linux each thread has its own
+ * priority. */
 enum { LONG_NICE = 5 };
 
 static void *handler_run(void *handler)
@@ -58,6 +68,7 @@ static void *handler_run(void *handler)
     return NULL;
 }
 
+/* Run wake callbacks until the NULL of stop_threads. exchange_rerun drops the entry's reference. */
 static void *stream_run(void *net)
 {
     struct net *n = net;
@@ -66,33 +77,32 @@ static void *stream_run(void *net)
     return NULL;
 }
 
+/* Start the threads of all lanes. n_handler_open counts those that have started, so a failure
+ * leaves a state that stop_threads can end. */
 static void start_handlers(struct net *n)
 {
     for (int i = 0; i < N_LANE; i++)
         for (int k = 0; k < n->lane[i].n_thread; k++) {
             struct handler *h = &n->handler[n->n_handler_open];
             *h = (struct handler){.net = n, .lane = (enum lane_kind)i};
-            if (pthread_create(&h->thread, NULL, handler_run, h) != 0) return;
+            if (!os_thread_start(&h->thread, handler_run, h)) return;
             n->n_handler_open++;
         }
 }
 
-/* Start threads with all signals blocked: they are for the program's threads, and SIGPIPE is
- * unwanted. */
+/* Start the threads. They block all signals, also SIGPIPE,
+ * which a write to a closed socket would raise. */
 static int start_threads(struct net *n)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    n->stream_open = pthread_create(&n->stream_thread, NULL, stream_run, n) == 0;
+    n->stream_open = os_thread_start(&n->stream_thread, stream_run, n);
     start_handlers(n);
-    /* last, because requests arrive from here on */
-    n->loop_open = pthread_create(&n->loop_thread, NULL, loop_run, n) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    /* the loop is started last, because its requests need the other threads */
+    n->loop_open = os_thread_start(&n->loop_thread, loop_run, n);
     bool all_open = n->loop_open && n->stream_open && n->n_handler_open == n->n_handler;
     return all_open ? 0 : ERR_MEMORY;
 }
 
+/* The loop thread has ended, so no thread adds work after the NULL items. */
 static void stop_threads(struct net *n)
 {
     struct exchange *none = NULL;
@@ -106,6 +116,8 @@ static void stop_threads(struct net *n)
 
 /* ---- opening ---- */
 
+/* LOG_BYTES: lines that wait for a slow reader of the access log. LOG_END_MS: maximum time for
+ * writing them at the end. */
 enum { LOG_BYTES = 1 << 20, LOG_END_MS = 1000 };
 
 static int open_access_log(struct net *n, struct err *e)
@@ -119,7 +131,7 @@ static int open_access_log(struct net *n, struct err *e)
     if (n->access_fd < 0)
         return err_set(e, ERR_IO, "access log %s: cannot open: %s", path, strerror(errno));
     n->access_at_once = isatty(n->access_fd);
-    /* so that lines of both do not mix */
+    /* use the log's writer, so that lines of the two logs do not mix */
     n->access_to = strcmp(path, "-") == 0 ? log_writer() : NULL;
     if (n->access_to) return 0;
     int rc = writer_open(&n->access_own, n->access_fd, LOG_BYTES, e);
@@ -127,6 +139,8 @@ static int open_access_log(struct net *n, struct err *e)
     return rc;
 }
 
+/* Each queue has room for every exchange once, and for the NULL that ends its thread. So a push
+ * never fails. */
 static int open_parts(struct net *n, struct err *e)
 {
     size_t n_queue = n->n_exchange_max + N_REFUSED_MAX + 1;
@@ -146,7 +160,7 @@ static int open_parts(struct net *n, struct err *e)
     return 0;
 }
 
-/* Raise the limit of open files: one per connection, and some for the rest of the program. */
+/* Raise the limit of open files: one per connection, and some for other parts of the program. */
 static void make_room(const struct net *n)
 {
     int64_t want = (int64_t)n->o.n_conn_max + N_REFUSED_MAX + N_FRESH_MAX + 128,
@@ -174,7 +188,7 @@ int net_open(struct net **out, const struct net_options *o, struct err *e)
     n->o = with_defaults(o);
     n->listener.fd = n->epoll = n->event = n->access_fd = -1;
     make_room(n);
-    /* Exchanges of clients that have left may take a while to end. */
+    /* exchanges of disconnected clients may take time to end */
     n->n_exchange_max = 2 * (size_t)n->o.n_conn_max + N_REFUSED_MAX;
     int rc = fixed_open(n, e);
     if (rc == 0)
@@ -217,6 +231,8 @@ bool net_public(const struct net *n)
 
 /* ---- closing ---- */
 
+/* drain_until_us is set before `draining`, because the loop reads it only after `draining`. A
+ * second call returns immediately. */
 void net_drain(struct net *n, int wait_ms)
 {
     if (!n->loop_open) return;
@@ -254,6 +270,7 @@ void net_close(struct net *n)
 
 /* ---- figures ---- */
 
+/* Return the CPU time of a thread in microseconds; 0 if the system does not report it. */
 static int64_t cpu_us(pthread_t t)
 {
     clockid_t clock;
@@ -266,6 +283,7 @@ struct net_stats net_stats(const struct net *n)
 {
     struct net_stats s = {.n_conn = atomic_load(&n->n_conn),
                           .n_exchange = atomic_load(&n->n_exchange),
+                          .n_answer = atomic_load(&n->n_answer),
                           .n_accepted = atomic_load(&n->n_accepted),
                           .n_request = atomic_load(&n->n_request),
                           .n_hangup = atomic_load(&n->n_hangup),

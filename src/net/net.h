@@ -2,14 +2,14 @@
  *
  *   one loop thread      all sockets (epoll): accept, read, check, write, detect hang-ups
  *   handler threads      call a route's handler once per complete, permitted request; one more
- *                        thread runs the handlers of ROUTE_QUICK, which wait for no others
- *   one stream thread    wake callbacks: continue answers that take their time
+ *                        thread runs the handlers of ROUTE_QUICK independently of other handlers
+ *   one stream thread    wake callbacks: continue long answers
  *
- * A request and its answer are an exchange. It belongs to the loop until the handler is called,
- * then to the handler until exchange_reply, exchange_error or exchange_end. Every exchange must
- * reach one of them, even if its client has disconnected. A handler and its callbacks never run at
- * the same time. The threads share queues and one byte ring per stream, so a slow client fills its
- * own ring and delays no other. */
+ * A request and its answer are an exchange. The loop owns it until the handler is called. Then the
+ * handler owns it until exchange_reply, exchange_error or exchange_end. Every exchange must reach
+ * one of these calls, even if its client has disconnected. A handler and its callbacks never run at
+ * the same time. The threads share queues and one byte ring per stream. So a slow client fills only
+ * its ring and delays no other client. */
 #ifndef QUOTH_NET_H
 #define QUOTH_NET_H
 
@@ -24,96 +24,109 @@ struct exchange; /* a request and its answer, opaque */
 /* ---- keys ---- */
 
 struct net_key {
-    const char *name, *secret; /* owned by the list; name is shown in logs */
+    const char *name, *secret; /* owned by the list; logs contain the name */
     double per_minute;         /* maximum rate of requests; 0: no limit */
-    double share;              /* fair-share weight, [0.001, 1e6]; 1 by default */
-    bool admin;                /* may also use routes of ROUTE_ADMIN */
+    double share;              /* weight of its fair share, [0.001, 1e6] (default 1) */
+    bool admin;                /* true if it may also use routes of ROUTE_ADMIN */
     double token;              /* loop thread: level of the bucket that per_minute fills */
-    int64_t token_us;
+    int64_t token_us;          /* loop thread: time of `token`, as time_us */
 };
 struct net_keys {
-    struct net_key *v; /* owned */
+    struct net_key *v; /* keys, owned */
     size_t n, cap;
 };
 
-/* Validate values of flags (form_fn, base/names.h): a key, without printing it; networks of
- * proxies; the Origin of pages. */
+/* Validate values of flags (form_fn, base/names.h): a key, networks of proxies, the Origin of
+ * pages. The texts are borrowed for the call. ERR_ARG, without the key itself. net_proxies_form
+ * also returns ERR_MEMORY. Any thread. */
 int net_key_form(const char *secret, struct err *e);
 int net_proxies_form(const char *text, struct err *e);
 int net_origin_form(const char *text, struct err *e);
 
-/* Add a key. ERR_ARG if it is empty, longer than 256 bytes or a duplicate. */
+/* Add a key. Copy both texts; name NULL: "key1", "key2" ... ERR_ARG if the secret is a duplicate or
+ * net_key_form rejects it. ERR_MEMORY; the list is then unchanged. */
 int net_keys_add(struct net_keys *k, const char *secret, const char *name, struct err *e);
-/* Add the keys of a file. A line is SECRET [name=TEXT] [rate=N] [share=X] [role=admin], rate in
- * requests per minute; `#` begins a comment. The error gives file and line. Warns if every user can
- * read the file. */
+/* Add the keys of a file. A line is SECRET [name=TEXT] [rate=N] [share=X] [role=admin], with the
+ * rate in requests per minute. `#` begins a comment. net_keys_read logs a warning if every user can
+ * read the file. Errors contain file and line: ERR_FORMAT for a malformed field or a NUL, ERR_ARG
+ * as of net_keys_add, ERR_MEMORY. net_keys_read: also ERR_IO and ERR_LIMIT. The keys before a
+ * malformed line remain in the list. */
 int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *path, struct err *e);
 int net_keys_read(struct net_keys *k, const char *path, struct err *e);
-void net_keys_deinit(struct net_keys *k);
-/* Return the key with that secret, NULL if none. The time does not depend on which bytes differ. */
+void net_keys_deinit(struct net_keys *k); /* accepts a zeroed list */
+/* Return the key with that secret (n bytes), borrowed from the list; NULL if none. The time does
+ * not depend on the bytes that differ. */
 struct net_key *net_keys_find(const struct net_keys *k, const char *secret, size_t n);
 
 /* ---- routes and options ---- */
 
-/* A rejection or failure, as given by the server or a handler. */
+/* A rejection or failure, from the server or a handler. */
 struct net_error {
     int status;
-    const char *code; /* borrowed: error code for programs, in addition to the status; NULL: none */
+    const char *code; /* error code for programs, in addition to the status; borrowed; NULL: none */
     int retry_after;  /* seconds; 0: no such header */
-    const char *text; /* message for people; set by exchange_error */
+    const char *text; /* message for people, borrowed for `put`; set by exchange_error */
 };
-/* Format of error bodies, given by the caller because APIs differ in it. */
+/* Format of error bodies, which differs between APIs. */
 struct net_errors {
-    const char *type;                                        /* "application/json" */
+    const char *type;                                        /* static: "application/json" */
     void (*put)(struct buf *out, const struct net_error *e); /* append the body; any thread */
 };
 
-/* ctx is net_options.ctx. A handler answers at once, or calls exchange_keep and returns. While it
- * runs, its thread's cancel_flag (base/cancel.h) is set if the client disconnects. */
+/* Handle a request. ctx is net_options.ctx. A handler answers before it returns, or calls
+ * exchange_keep. The server sets the cancel_flag (base/cancel.h) of the handler's thread if the
+ * client disconnects. */
 typedef void net_handler(struct exchange *x, void *ctx);
 
+/* A route. Its pointers are borrowed until net_close. */
 struct net_route {
-    const char *method; /* "GET" also answers HEAD */
-    const char *path;   /* "/v1/models/{id}": {} matches one segment, at the end all the rest */
+    const char *method; /* "GET" also matches HEAD */
+    /* path, such as "/v1/models/{id}". {} matches one segment; at the end, all remaining
+     * segments */
+    const char *path;
     net_handler *handle;
-    unsigned how;                    /* ROUTE_* */
-    const struct net_errors *errors; /* borrowed; NULL: net_options.errors */
+    unsigned how; /* ROUTE_* */
+    /* error format of the route, borrowed; NULL: net_options.errors */
+    const struct net_errors *errors;
 };
 enum {
-    ROUTE_OPEN = 1,  /* needs no key */
-    ROUTE_QUICK = 2, /* its handler is short: called without waiting for other handlers */
-    ROUTE_ADMIN = 4, /* if there are keys: administrators' keys only; 403 for others */
+    ROUTE_OPEN = 1,  /* the route requires no key */
+    ROUTE_QUICK = 2, /* the handler is short, and its calls do not wait for other handlers */
+    ROUTE_ADMIN = 4, /* only for administrators' keys if there are keys; 403 for others */
 };
 
+/* Options of net_open. Zero means the default. All pointers are borrowed until net_close. */
 struct net_options {
-    const char *host; /* NULL: 127.0.0.1                                              */
-    int port;         /* 0: any free port, see net_port */
+    const char *host; /* host or address to listen on; NULL: 127.0.0.1 */
+    int port;         /* port; 0: any free port, see net_port */
     const char *uds;  /* path of a unix socket instead of host and port; NULL: none */
     const char *tls_cert,
         *tls_key; /* PEM files; NULL: no TLS                                     */
     /* [n_route], borrowed */
     const struct net_route *route;
     int n_route;
-    /* borrowed: error format of routes without one and of unrouted requests; NULL: plain text */
+    /* error format of routes without `errors` and of requests without a route; borrowed; NULL:
+     * plain text */
     const struct net_errors *errors;
     void *ctx;             /* argument of the handlers */
-    struct net_keys *keys; /* borrowed; NULL or empty: no key is required */
-    /* CORS: [n_origin] allowed web origins in addition to loopback's; "*": all */
+    struct net_keys *keys; /* accepted keys, borrowed; NULL or empty: no key is required */
+    /* web origins that CORS allows in addition to loopback's, [n_origin]; "*": all */
     const char *const *origins;
     int n_origin;
-    /* [n_host] names allowed in Host in addition to loopback's, if only loopback is served */
+    /* names allowed in Host in addition to loopback's, [n_host]; for servers on loopback only */
     const char *const *hosts;
     int n_host;
     /* proxies whose X-Forwarded-For names the client: "10.0.0.0/8,unix"; "*": any; NULL: none */
     const char *proxies;
-    const char *access_log; /* file to append to, "-": standard error; NULL: none */
+    const char *access_log; /* file of the access log, "-": standard error; NULL: no log */
     int n_handler;          /* handler threads; 0: 2 */
-    int n_conn_max;         /* maximum of connections, then 503; 0: 1024 */
+    int n_conn_max;         /* maximum number of connections, above which 503; 0: 1024 */
     size_t n_head_max;      /* maximum bytes of request line and headers, then 431; 0: 32 KiB */
     size_t n_body_max;      /* maximum bytes of a body, then 413; 0: 32 MiB */
     /* maximum bytes of all bodies beyond 64 KiB each, then 503; 0: 256 MiB */
     size_t n_body_total_max;
-    /* time for a connection's first byte before it may be closed for another; 0: 100 ms */
+    /* time without a first byte after
+     * which a connection may be closed for another one; 0: 100 ms */
     int grace_ms;
     int head_ms;  /* time for a complete head, then 408; 0: 15 s */
     int body_ms;  /* maximum delay of a body behind a rate of 4 KiB/s, then 408; 0: 30 s */
@@ -122,23 +135,30 @@ struct net_options {
     int ping_ms;  /* idle time of an event stream before a comment is sent; 0: 15 s */
 };
 
-/* Open the sockets and start the threads. Uses sockets passed by systemd (LISTEN_FDS) instead of
- * host, port and uds. Raises the process's limit of open files as n_conn_max requires. Never raises
- * SIGPIPE. */
+/* Open the sockets and start the threads. Sockets from systemd (LISTEN_FDS) replace host, port and
+ * uds. The process's limit of open files is raised as n_conn_max requires. The server never raises
+ * SIGPIPE. The caller owns *out, which is NULL after an error. The server is then closed. Errors:
+ *   ERR_ARG     malformed `proxies`, unknown host, too long uds, unusable certificate or key,
+ *               only one of tls_cert and tls_key
+ *   ERR_IO      the socket, the access log or epoll cannot be opened
+ *   ERR_MEMORY  also if a thread cannot start */
 int net_open(struct net **out, const struct net_options *o, struct err *e);
-int net_port(const struct net *n); /* 0 for a unix socket */
-/* "http://127.0.0.1:8000", "https://...", "unix:/path"; borrowed */
+int net_port(const struct net *n); /* return the port; 0 for a unix socket */
+/* Return "http://127.0.0.1:8000", "https://..." or "unix:/path"; borrowed until net_close. */
 const char *net_url(const struct net *n);
-bool net_public(const struct net *n); /* true if other machines can reach it */
-/* Refuse new connections, let answers in progress end within wait_ms, then disconnect. Returns when
- * all connections are closed. */
+bool net_public(const struct net *n); /* return true if other machines can connect */
+/* Refuse new connections and complete answers for at most wait_ms. Then cut the remaining answers
+ * (exchange_cut) and disconnect. Return after all connections are closed. */
 void net_drain(struct net *n, int wait_ms);
-void net_close(struct net *n); /* net_drain with 0 ms, then free; NULL is allowed */
+void net_close(struct net *n); /* call net_drain with 0 ms, then free n; NULL is allowed */
 
 /* Counters since net_open. Any thread. */
 struct net_stats {
-    int n_conn, n_exchange; /* current numbers */
-    /* connections accepted, answers, disconnects before the end of an answer */
+    int n_conn, n_exchange; /* current numbers of connections and exchanges */
+    /* current number of answers, except those of ROUTE_QUICK: from the end of a request's body to
+     * the answer's last byte, or to the handler's end if the client disconnected */
+    int n_answer;
+    /* accepted connections, answers, disconnects before the end of an answer */
     int64_t n_accepted, n_request, n_hangup;
     int64_t n_status[6];                    /* answers by status / 100 */
     int64_t loop_us, handler_us, stream_us; /* CPU time of the threads             */
@@ -146,86 +166,111 @@ struct net_stats {
 };
 struct net_stats net_stats(const struct net *n);
 
-/* Read the counters of route i; i = n_route: unrouted requests and rejections before routing.
- * n_status: answers by status / 100, 499 if the client disconnected before the end. Bytes of bodies
- * received and answers sent. Microseconds from a request's head to the answer's last byte: their
- * sum, and counts in (net_time_bound[k - 1], net_time_bound[k]], the last: above all. Any
- * thread. */
+/* Read the counters of route i. i = n_route: requests without a route, and rejections before
+ * routing. Any thread.
+ *   n_status              answers by status / 100, 499 if the client disconnected before the end
+ *   n_byte_in, n_byte_out bytes of bodies received and answers sent
+ *   time_us               sum of the times from a request's head to the answer's last byte
+ *   n_time                number of times in (net_time_bound[k - 1], net_time_bound[k]]; the last
+ *                         one: above all bounds */
 enum { NET_TIMES = 21 };
 extern const int64_t net_time_bound[NET_TIMES];
 struct net_answers {
     int64_t n_status[6], n_byte_in, n_byte_out, time_us, n_time[NET_TIMES + 1];
 };
-void net_answers(const struct net *n, int i, struct net_answers *out);
+void net_answers(const struct net *n, int i, struct net_answers *out); /* sets *out */
 
-/* Send a state to systemd: "READY=1", "STOPPING=1". Does nothing without NOTIFY_SOCKET. */
+/* Send a state to systemd: "READY=1" or "STOPPING=1". Do nothing without NOTIFY_SOCKET. */
 void net_notify(const char *state);
 
-/* ---- an exchange: the request ---- */
+/* ---- an exchange: the request. For the handler or a callback. Returned texts are borrowed until
+ * the exchange ends, if no other time is given. ---- */
 
-const char *exchange_path(const struct exchange *x);  /* decoded */
-const char *exchange_param(const struct exchange *x); /* what {} matched, decoded; NULL if none */
-/* Append the first value of a query parameter, decoded, to *out. Returns 1, 0 if absent, -1 if it
- * is not percent-encoded UTF-8 or memory ran out (out->failed). */
+const char *exchange_path(const struct exchange *x); /* return the decoded path */
+/* Return the text matched by {}, decoded; NULL if the route has no {}. */
+const char *exchange_param(const struct exchange *x);
+/* Append the first value of a query parameter, decoded, to *out. Return 1, or 0 if it is absent.
+ * Return -1 if it is not percent-encoded UTF-8 or memory ran out (out->failed). */
 int exchange_query(const struct exchange *x, const char *name, struct buf *out);
-const char *exchange_header(const struct exchange *x, const char *name); /* NULL if absent */
-/* Return the body: NUL-terminated, never NULL, valid until the handler returns, even if it keeps
- * the exchange. */
+/* Return the value of a header; NULL if absent. */
+const char *exchange_header(const struct exchange *x, const char *name);
+/* Return the body: NUL-terminated, never NULL. It is valid until the handler returns, also after
+ * exchange_keep. */
 const char *exchange_body(const struct exchange *x, size_t *n);
-/* Return the client's X-Request-Id or a generated one. */
+/* Return the client's X-Request-Id or a generated id. */
 const char *exchange_id(const struct exchange *x);
-const struct net_key *exchange_key(const struct exchange *x); /* NULL if none was required */
-/* Return the number of the client by which limits are shared: of its key, else of its address (see
- * net_options.proxies; an IPv6 /64 is one client). Never 0. */
-uint64_t exchange_share_id(const struct exchange *x);
-double exchange_share_weight(const struct exchange *x); /* weight of its key, else 1 */
-/* Return when the head was complete (start) and when the body was (arrival), as time_us
- * (base/os.h). Latencies count from the arrival. */
+/* Return the key of the request, borrowed from net_options.keys;
+ * NULL if the route requires no key. */
+const struct net_key *exchange_key(const struct exchange *x);
+/* Return the number of the client by which limits are shared. The number is never 0. It identifies
+ * the key, or the address if there is no key (see net_options.proxies).
+ * An IPv6 /64 is one client. */
+uint64_t exchange_holder(const struct exchange *x);
+/* return the weight of the exchange's key; 1 if there is no key */
+double exchange_holder_weight(const struct exchange *x);
+/* Return the time (time_us) at which the head (start) or the body (arrival) was complete. Latencies
+ * begin at the arrival. */
 int64_t exchange_start_us(const struct exchange *x);
 int64_t exchange_arrival_us(const struct exchange *x);
 
-/* ---- the answer: by the handler or a callback only ---- */
+/* ---- the answer; for the handler or a callback only ---- */
 
-/* Add a header to the answer, before it begins. Control characters in the value are dropped. */
+/* Add a header to the answer, before it begins. Both texts are copied. Control characters in the
+ * value are dropped. If memory runs out, the answer becomes exchange_no_memory's. */
 void exchange_add_header(struct exchange *x, const char *name, const char *value);
 
-/* Send a complete answer and end the exchange. The body (n bytes) is copied. */
+/* Send a complete answer and end the exchange. type (NULL: none) and the body (n bytes) are copied.
+ * If memory runs out, the answer is exchange_no_memory's. */
 void exchange_reply(struct exchange *x, int status, const char *type, const void *body, size_t n);
 
 /* Send an error in the route's format and end the exchange. fmt is the message; how->text is
- * ignored. */
+ * ignored. *how is borrowed for the call. */
 void exchange_error(struct exchange *x, const struct net_error *how, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Send a 503 for lack of memory, prepared by net_open, and end the exchange. Before the answer
- * begins. */
+/* Send a 503 for lack of memory, prepared by net_open, and end the exchange. Call it only before
+ * the answer begins. */
 void exchange_no_memory(struct exchange *x);
 
-/* Send an answer in pieces: begin, push ..., end. type "text/event-stream" gets pings. Pushes of
- * any size are buffered completely. exchange_room is the backpressure: while it returns false the
- * producer should stop; wake is called when there is room again. */
+/* Send an answer in pieces: begin, push ..., end. The server sends pings in a stream of type
+ * "text/event-stream". Pushes of any size are copied and buffered completely. If memory runs out,
+ * the client is disconnected (exchange_disconnected). exchange_room is the
+ * backpressure: the producer should stop if it returns false. `wake` is called after the ring has
+ * space again. */
 void exchange_begin(struct exchange *x, int status, const char *type);
 void exchange_push(struct exchange *x, const void *data, size_t n);
-bool exchange_room(const struct exchange *x);
-void exchange_end(struct exchange *x); /* end the exchange, also if nothing was begun */
+/* Push the last bytes of an answer. They are sent after exchange_end, which must follow. So a
+ * client that has all bytes is not counted as one with an answer in progress. */
+void exchange_push_last(struct exchange *x, const void *data, size_t n);
+bool exchange_room(struct exchange *x);
+void exchange_end(struct exchange *x); /* end the exchange, also before exchange_begin */
 
-/* ---- answers that take their time ---- */
+/* ---- long answers ---- */
 
-/* Continue an answer. Called after exchange_wake (several may become one call), when there is room
- * again, and within milliseconds of the client's hang-up (see exchange_disconnected). Stream thread; after
- * exchange_move, a handler thread. */
+/* Continue an answer. Called after exchange_wake, after the ring has space again, and within
+ * milliseconds of a hang-up (see exchange_disconnected). Several calls of exchange_wake may cause
+ * one call of `wake`. Stream thread; after exchange_move, a handler thread. */
 typedef void net_wake(struct exchange *x, void *ctx);
 
-/* Continue the exchange in `wake` after the handler returns without an answer. `wake` is never
- * called before it has returned. In the handler only. */
+/* Continue the exchange in `wake` after the handler returns without an answer. The server never
+ * calls `wake` before the handler has returned. ctx is borrowed until the exchange ends. For
+ * handlers only. */
 void exchange_keep(struct exchange *x, net_wake *wake, void *ctx);
-/* Schedule a call of `wake`. Any thread; short, does not allocate, uses no socket. */
+/* Schedule a call of `wake`.
+ * Any thread. The function is short, and neither allocates nor uses a socket. */
 void exchange_wake(struct exchange *x);
-/* Move the exchange to handler threads, before work that would delay other streams. In `wake` only.
- * Returns true if `wake` is called again, from now on by handler threads; false if it already runs
- * on one. */
+/* Move the exchange to handler threads, before work that would delay other streams. For `wake`
+ * only. Return true if a handler thread will call `wake` again. Return false if `wake` already
+ * runs on a handler thread. */
 bool exchange_move(struct exchange *x);
-/* Return true if nothing more reaches the client: it hung up (a half-closed connection does not
- * count), or memory ran out for the answer. Any thread. */
+/* Return true if no more bytes reach the client, because it hung up or memory for the answer ran
+ * out. A half-closed connection is not a hang-up. Any thread. */
 bool exchange_disconnected(const struct exchange *x);
+/* Return true if the time of net_drain is over. The handler must then end the answer with an error.
+ * The server disconnects the client a second later. `wake` is called when the result becomes true.
+ * Any thread. */
+bool exchange_cut(const struct exchange *x);
+/* Log and count the answer with a status that differs from the sent one, for a stream that fails
+ * after its head. Call before exchange_end, in the handler or `wake` only. */
+void exchange_set_status(struct exchange *x, int status);
 
 #endif

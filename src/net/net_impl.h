@@ -1,9 +1,9 @@
-/* net_impl.h - private to net: the server, a connection, an exchange, and which thread owns what.
+/* net_impl.h - private to net: the server, a connection, an exchange, and the owner of each part.
  *
  *   loop thread     struct conn, the sockets, fields of an exchange marked "loop"
- *   handler side    fields marked "handler": the handler thread until the handler returns, then
- *                   the stream thread, or a handler thread after exchange_move; `task`: one at
- *                   a time
+ *   handler side    fields marked "handler". The owner is the handler thread until the handler
+ *                   returns; then the stream thread, or a handler thread after exchange_move.
+ *                   `task` ensures one owner at a time.
  *   both            atomics, queues, and the ring */
 #ifndef QUOTH_NET_IMPL_H
 #define QUOTH_NET_IMPL_H
@@ -28,9 +28,10 @@ struct ring {
 };
 bool ring_open(struct ring *r);
 void ring_close(struct ring *r);
-/* writer: returns how many bytes fitted */
+/* Write s. Return the number of bytes that fitted. For the writer. */
 size_t ring_put(struct ring *r, const char *s, size_t n);
-size_t ring_span(const struct ring *r, const char **s); /* reader: contiguous bytes */
+/* Return the number of contiguous bytes at *s. For the reader. */
+size_t ring_span(const struct ring *r, const char **s);
 void ring_take(struct ring *r, size_t n);
 size_t ring_used(const struct ring *r);
 
@@ -39,47 +40,51 @@ size_t ring_used(const struct ring *r);
 enum lane_kind { LANE_QUICK, LANE_SHORT, LANE_LONG, N_LANE };
 enum { HOLDER_BUCKETS = 1024 };
 struct line {                      /* a holder's queue in a lane */
-    struct exchange *first, *last; /* exchanges that wait */
-    int n_busy;                    /* threads that it uses */
+    struct exchange *first, *last; /* borrowed: exchanges that wait; NULL if none */
+    int n_busy;                    /* number of threads that the holder uses */
     double due;                    /* time of its turn, in the lane's clock */
-    struct line *prev, *next;      /* in the ring of turns, if one waits */
+    struct line *prev, *next;      /* borrowed: neighbours in the ring of turns; NULL if none */
 };
 struct conn_list {
-    struct conn *first, *last;
+    struct conn *first, *last; /* borrowed; NULL if empty */
 };
 struct holder {
     uint64_t id;
-    double weight; /* share= of its key; 1 for an address */
-    struct holder *next_in_bucket, *prev, *next;
-    int n_ref; /* connections and exchanges that refer to it */
-    /* numbers of its key or address; a connection counts for its address before its first request
-     * with a key */
+    double weight;                               /* weight (share=) of its key; 1 for an address */
+    struct holder *next_in_bucket, *prev, *next; /* borrowed: neighbours in the net's lists */
+    int n_ref; /* number of connections and exchanges that refer to the holder */
+    /* numbers of connections and unanswered exchanges of its key or address. A connection belongs
+     * to its address before its first request with a key. */
     int n_conn, n_exchange;
-    /* connections without a complete head, oldest first: that have sent bytes; that have not */
+    /* connections without a complete head, oldest first. Those in `idle` have sent bytes, those in
+     * `silent` none. */
     struct conn_list idle, silent;
     struct line line[N_LANE];
-    struct exchange *body_newest; /* newest of the unfinished ones that have acquired memory */
+    struct exchange *body_newest; /* borrowed: newest unfinished body that has acquired memory */
 };
-/* returns a reference; NULL if memory ran out */
+/* Return a reference; NULL if memory ran out. */
 struct holder *holder_get(struct net *n, uint64_t id);
-struct holder *holder_find(const struct net *n, uint64_t id); /* NULL if none */
-void holder_drop(struct net *n, struct holder *h);            /* NULL is allowed */
-void idle_add(struct conn *c, bool oldest); /* c may be closed for another; listed in c->holder */
-void idle_received(struct conn *c);         /* bytes arrived on c */
+/* Return the holder of id; NULL if none. */
+struct holder *holder_find(const struct net *n, uint64_t id);
+void holder_drop(struct net *n, struct holder *h); /* release a reference; NULL is allowed */
+/* Add c to its holder's lists of connections that may be closed for another one. */
+void idle_add(struct conn *c, bool oldest);
+void idle_received(struct conn *c); /* record that bytes arrived on c */
 void idle_drop(struct conn *c);
 void conn_claim(struct conn *c, struct holder *h); /* transfer c to h */
-/* Return an idle connection of the holder with most connections for its weight, among those that
- * have an idle one if `any`. One that has sent nothing goes first, but only if it was accepted
- * before `silent_us`. NULL if that holder has none that may be closed. */
+/* Return the connection to close for a new connection; NULL if none. Its holder has most
+ * connections relative to its weight. Only holders with a closable connection are compared if
+ * `any`. A connection that has sent no byte comes first, but only if it was accepted before
+ * `silent_us`. */
 struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us);
 
 /* ---- body.c ---- */
 
-/* larger ones use shared memory and the lane for long bodies */
+/* BODY_SMALL_BYTES: larger bodies use shared memory and the lane for long bodies. */
 enum { BODY_SMALL_BYTES = 64 * 1024 };
-/* Return true if a body of n bytes would get its memory now. */
+/* Return true if body_acquire would succeed now for a body of n bytes. */
 bool body_fits(const struct exchange *x, int64_t n);
-/* acquire memory for the bytes so far; false if there is none */
+/* Acquire memory for the bytes received so far. Return false if there is no memory. */
 bool body_acquire(struct exchange *x);
 void body_settle(struct exchange *x); /* mark the body as complete */
 void body_release(struct exchange *x);
@@ -88,103 +93,140 @@ void body_release(struct exchange *x);
 
 struct lane {
     struct queue *queue;  /* owned: struct exchange *, to its threads; NULL ends a thread */
-    int n_thread, n_each; /* threads; maximum for one holder */
+    int n_thread, n_each; /* number of threads; maximum number of threads per holder */
     int n_busy;
     atomic_int n_waiting;
-    struct line *turn; /* next turn; NULL if none waits */
+    struct line *turn; /* borrowed: next turn; NULL if no exchange waits */
     double now;        /* due time of the latest turn */
 };
 struct finished {
-    struct exchange *x; /* a reference */
+    struct exchange *x; /* owned: a reference, which lane_reap drops */
     enum lane_kind lane;
 };
-int lane_open(struct net *n); /* call lane_close in any case */
+/* Open all lanes. ERR_MEMORY; call lane_close also after a failure. */
+int lane_open(struct net *n);
 void lane_close(struct net *n);
 void lane_add(struct net *n, struct exchange *x); /* queue x for a handler thread */
-/* Remove x from its lane. Returns true if no handler has begun x; none will then. */
+/* Remove x from its lane. Return true if no handler has begun x; then no handler will begin it. */
 bool lane_remove(struct net *n, struct exchange *x);
 void lane_reap(struct net *n); /* process handlers that have returned */
-/* Report that the handler has returned; consumes a reference. Handler thread. */
+/* Check the invariants of lane.c for all lanes. Return NULL, or a description of the violation. */
+const char *lane_check(const struct net *n);
+/* Report that the handler has returned. Consume a reference. Handler thread. */
 void lane_finished(struct exchange *x, enum lane_kind lane);
 
 /* ---- error.c: answers for lack of memory or room, prepared at the start ---- */
 
 struct fixed {
-    char *head, *whole; /* owned: without body and Content-Length, and with them */
+    /* owned; head: text without body and Content-Length; whole: text with both */
+    char *head, *whole;
 };
-int fixed_open(struct net *n, struct err *e); /* requires n->o */
-void fixed_close(struct net *n);              /* safe on a zeroed net */
-/* Return the answer for lack of memory, in the format of the exchange's route; borrowed from its
- * net. */
+/* Prepare the answers. n->o must be set. ERR_MEMORY; call fixed_close also after a failure. */
+int fixed_open(struct net *n, struct err *e);
+void fixed_close(struct net *n); /* accepts a zeroed net */
+/* Return the answer for lack of memory in the format of the exchange's route.
+ * Borrowed from its net. */
 const char *fixed_no_memory(const struct exchange *x, bool body);
 
 /* ---- an exchange ---- */
 
 enum stage {
-    STAGE_NONE,     /* nothing to send yet                              */
-    STAGE_BEGUN,    /* `out` is valid, the ring may be */
-    STAGE_COMPLETE, /* and nothing will be added: the loop owns `spill` too */
+    STAGE_NONE,     /* the answer has no bytes yet                              */
+    STAGE_BEGUN,    /* `out` is valid; the ring may be valid */
+    STAGE_COMPLETE, /* no bytes will be added; the loop owns `spill` too */
 };
 enum task { TASK_IDLE, TASK_QUEUED, TASK_RUN, TASK_RUN_AGAIN };
 
+/* Invariants of an exchange. The names in parentheses are the functions that enforce them.
+ *
+ * (1) It is the exchange of at most one connection, and conn->x is x. conn is NULL after the
+ *     connection is closed. (conn_check)
+ * (2) `waits` is true if and only if it is in the line of its holder and lane. (lane_check)
+ * (3) n_ref counts the loop, the handler side, and each queue that contains it. The loop frees it
+ *     after the last reference, never another thread. (CHECK in exchange_drop)
+ * (4) Its stages are NONE, BEGUN, COMPLETE in this order, and an answer begins once. (CHECK in
+ *     put_head)
+ * (5) The handler side ends it exactly once: `over` is then true, and `stage` COMPLETE. (CHECK in
+ *     finish)
+ * (6) At most one thread runs its handler or `wake`: the thread that set `task` to RUN. (the
+ *     transitions in exchange.c)
+ * (7) It is in the queue `inbox` at most once (in_inbox), and in `woken` or a lane's queue at most
+ *     once (QUEUED). So a queue with room for all exchanges is never full. (CHECK in ring_loop) */
 struct exchange {
-    struct net *net;
+    struct net *net;  /* borrowed */
     atomic_int n_ref; /* references: loop, handler side, one per queue that contains it */
 
     /* written by the loop before the handler is called, then read-only */
-    struct head head;
-    struct buf body;
-    const struct net_route *route;
-    char *param; /* owned */
-    struct net_key *key;
+    struct head head;              /* owned */
+    struct buf body;               /* owned; released after the handler has returned */
+    const struct net_route *route; /* borrowed from net_options; NULL before it is found */
+    char *param;                   /* text matched by {}, owned; NULL if none */
+    struct net_key *key;           /* borrowed from net_options.keys; NULL: no key */
     char id[132], peer[80];
-    uint64_t share_id;            /* of the key, else of the client's address; never 0 */
-    int64_t start_us, arrival_us; /* when its head and its body were complete */
-    bool close;                   /* close the connection after this answer */
-    /* true: its wake runs on handler threads; set by the handler side before a message */
+    /* number of the key, or otherwise of the client's address; never 0 */
+    uint64_t holder_id;
+    int64_t start_us, arrival_us; /* times at which its head and its body were complete */
+    bool close;                   /* true: close the connection after this answer */
+    /* true: `wake` runs on handler threads;
+     * the handler side writes `moved` before it sends a message */
     bool moved;
 
-    /* handler */
+    /* fields of the handler side */
     struct buf header; /* lines added to the answer's head */
-    net_wake *wake;
-    void *wake_ctx;
+    net_wake *wake;    /* static; NULL before exchange_keep */
+    void *wake_ctx;    /* borrowed: argument of wake; the handler frees it before the end */
     bool over, chunked, sse;
+    bool ends;       /* true: the bytes pushed now are the answer's last ones */
+    bool last_chunk; /* true: the loop sends the chunk that ends the answer; for STAGE_COMPLETE */
     int status;
     struct buf out, spill; /* spill: pushed bytes that wait for space in the ring */
     size_t spill_at;
-    /* borrowed from the net: answer that replaces out and all that follows; NULL: none */
+    /* answer that replaces out and all later bytes; borrowed from the net; NULL: none */
     const char *fixed;
-    atomic_bool lost; /* memory ran out: later pushes are dropped, the client is disconnected */
+    /* true after memory ran out. Later pushes are dropped, and the client is disconnected. */
+    atomic_bool lost;
 
-    /* between both */
+    /* fields of both sides */
     struct ring ring;
     _Atomic enum stage stage;
     _Atomic enum task task;
     atomic_bool disconnected, ping, starved, in_inbox, needs_lane;
-    bool closes; /* the answer's head has "Connection: close"; valid from STAGE_BEGUN on */
+    bool closes; /* true if the answer's head has "Connection: close"; valid from STAGE_BEGUN on */
 
-    /* loop */
-    struct conn *conn;     /* NULL if the connection is closed */
-    struct holder *holder; /* of share_id; NULL if rejected before it had one */
+    /* fields of the loop */
+    struct conn *conn; /* borrowed: connection of the client; NULL if it is closed */
+    /* owned: a reference to the holder of holder_id; NULL if the exchange was rejected before it
+     * had a holder */
+    struct holder *holder;
     enum lane_kind lane;
-    bool waits;               /* waits for a thread of its lane */
-    bool unfinished, settled; /* body: is in its holder's list; is complete */
-    int64_t n_acquired;       /* bytes of shared memory acquired */
-    struct exchange *body_newer, *body_older;
-    struct exchange *wait_prev, *wait_next; /* list of its holder and lane, oldest first */
-    size_t out_at;
+    bool waits; /* true if the exchange waits for a thread of its lane */
+    /* counted: true if it is one of net.n_answer until it has `answered` */
+    bool counted, answered;
+    /* unfinished: true if its body is in the list of its holder; settled: true if its body is
+     * complete */
+    bool unfinished, settled;
+    int64_t n_acquired; /* bytes of shared memory that the exchange has acquired */
+    struct exchange *body_newer, *body_older; /* borrowed: neighbours in its holder's bodies */
+    /* borrowed: neighbours in the list of its holder and lane, oldest first */
+    struct exchange *wait_prev, *wait_next;
+    size_t out_at, last_at;
     uint64_t n_sent;
     uint64_t n_body;
-    int64_t ping_us; /* when the next ping is due; 0: none */
+    int64_t ping_us; /* time of the next ping; 0: none */
 };
 
 void exchange_reap(struct net *n); /* free finished exchanges; loop thread */
+/* Count x as an answer in progress, if its route is not quick. Loop thread. */
+void exchange_count(struct exchange *x);
+/* Count x as answered in the server and in its holder,
+ * although its handler may still run. Loop thread. */
+void exchange_answered(struct exchange *x);
 struct exchange *exchange_new(struct net *n);
 void exchange_ref(struct exchange *x);
 void exchange_drop(struct exchange *x);
 /* Run the route's handler, or exchange_rerun after exchange_move. Handler thread. */
 void exchange_run(struct exchange *x);
-/* Flush the spill, ping, call wake; drops a reference. */
+/* Flush the spill, send a ping if one is due, and call wake. Drop a reference. */
 void exchange_rerun(struct exchange *x);
 
 /* ---- address.c ---- */
@@ -192,45 +234,46 @@ void exchange_rerun(struct exchange *x);
 struct sockaddr_storage;
 struct address {
     uint8_t byte[16]; /* IPv6; IPv4 as ::ffff:a.b.c.d */
-    bool known;       /* false: a unix socket         */
+    bool known;       /* true if the address is known; false for a unix socket */
 };
 struct network {
     struct address address;
     int n_bit; /* prefix length, [0, 128] */
 };
 struct client_networks { /* networks of trusted proxies */
-    struct network *v;   /* owned */
+    struct network *v;   /* networks, owned */
     size_t n;
-    bool all, local; /* "*", "unix" */
+    bool all, local; /* true if the list contains "*"; true if it contains "unix" */
 };
 void address_of(struct address *a, const struct sockaddr_storage *from);
-/* Return the number that identifies a client without a key; never 0. All of an IPv6 /64 has one
- * number. */
+/* Return the number that identifies a client without a key; never 0. An IPv6 /64 has one number. */
 uint64_t address_id(const struct address *a);
 void address_put(char *out, size_t n, const struct address *a);
-/* Parse "10.0.0.0/8, ::1, unix" or "*"; text NULL: none. Call client_networks_deinit in any
- * case. */
+/* Parse "10.0.0.0/8, ::1, unix" or "*"; text NULL: no networks. Call client_networks_deinit in any
+ * case. ERR_ARG with the malformed item, ERR_MEMORY. */
 int client_networks_parse(struct client_networks *w, const char *text, struct err *e);
 void client_networks_deinit(struct client_networks *w);
-/* Replace *a, the sender of the head, by the client that trusted proxies name. Returns false if the
- * sender is the client. */
+/* Replace *a, the sender of the head, by the client that the trusted proxies report. Return false
+ * if the sender is the client. */
 bool client_forwarded(struct address *a, const struct client_networks *w, const struct head *h);
 
 /* ---- guard.c ---- */
 
 struct guard {
-    bool loopback; /* the server listens on loopback only */
+    bool loopback; /* true if the server listens on loopback only */
+    /* borrowed from net_options: accepted origins and hosts [n_origin], [n_host] */
     const char *const *origin, *const *host;
     int n_origin, n_host;
 };
 bool guard_host(const struct guard *g, const char *host);
 bool guard_origin(const struct guard *g, const char *origin, const char *host);
-bool name_is_loopback(const char *host); /* host: of a Host header, or an address */
+bool name_is_loopback(const char *host); /* return true for a Host or address of loopback */
 
 /* ---- route.c ---- */
 
-/* Return the route for method and decoded path, and in *param what {} matched (allocated). NULL if
- * none: *allow then lists the methods of the path ("" if no route has it). */
+/* Return the route for method and decoded path. *param receives the text matched by {} (allocated).
+ * NULL if no route matches: *allow then lists the methods
+ * of the path ("" if no route has the path). */
 const struct net_route *route_find(const struct net_route *r, int n, const char *method,
                                    const char *path, char **param, struct buf *allow);
 
@@ -242,10 +285,12 @@ int key_wait_s(struct net_key *key, int64_t now_us); /* return 0, or the seconds
 
 struct sock {
     int fd;
-    bool fin;          /* the client sends no more; it may still read */
-    bool drained, eof; /* result of the last read */
+    bool fin; /* true if the client sends no more bytes; it may still read */
+    /* results of the last read: true if no byte is left; true at the end of the input */
+    bool drained, eof;
 };
-enum { IO_AGAIN = 0, IO_EOF = -1, IO_FAIL = -2 }; /* otherwise a number of bytes */
+/* results of reads and writes; other results are numbers of bytes */
+enum { IO_AGAIN = 0, IO_EOF = -1, IO_FAIL = -2 };
 ssize_t sock_read(struct sock *s, char *to, size_t n);
 ssize_t sock_write(struct sock *s, const char *from, size_t n);
 void sock_event(struct sock *s, unsigned events); /* process epoll events, before any read */
@@ -254,12 +299,14 @@ void sock_event(struct sock *s, unsigned events); /* process epoll events, befor
 
 struct tls_server;
 struct tls;
+/* Open a server's TLS from two PEM files. Call tls_server_close in any case. ERR_ARG if a file
+ * cannot be used or the key is not the certificate's, ERR_MEMORY. */
 int tls_server_open(struct tls_server **t, const char *cert, const char *key, struct err *e);
 void tls_server_close(struct tls_server *t);
-/* borrows s; NULL if memory ran out */
+/* Return a TLS connection over s, which is borrowed until tls_close; NULL if memory ran out. */
 struct tls *tls_accept(struct tls_server *t, struct sock *s);
 void tls_close(struct tls *t);
-int tls_handshake(struct tls *t); /* 1: done, IO_AGAIN, IO_FAIL */
+int tls_handshake(struct tls *t); /* advance the handshake; return 1 (done), IO_AGAIN or IO_FAIL */
 ssize_t tls_read(struct tls *t, char *s, size_t n);
 ssize_t tls_write(struct tls *t, const char *s, size_t n);
 void tls_goodbye(struct tls *t);
@@ -269,40 +316,46 @@ void tls_goodbye(struct tls *t);
 struct listener {
     int fd, port; /* port 0: a unix socket */
     bool loopback;
-    char url[160], path[112]; /* path: of a unix socket created here, to be removed */
+    /* path: path of the unix socket if it was created here; needed for its removal */
+    char url[160], path[112];
 };
+/* Open the socket: systemd's, o->uds, or o->host and o->port. Call listen_close in any case.
+ * ERR_ARG for an unknown host or a too long path, ERR_IO if the address is in use or forbidden,
+ * ERR_MEMORY. */
 int listen_open(struct listener *l, const struct net_options *o, struct err *e);
-int listen_passed(void); /* the first socket from systemd, or -1 */
+int listen_passed(void); /* return the first socket from systemd, or -1 */
 void listen_close(struct listener *l);
 
 /* ---- conn.c ---- */
 
 enum conn_state {
     CONN_HANDSHAKE, /* TLS handshake */
-    CONN_HEAD,      /* waiting for a head, or receiving it */
-    CONN_BODY,      /* receiving the body */
-    CONN_ANSWER,    /* the handler runs, or the answer is being written */
-    /* our side is shut down; input is discarded, because the system resets a connection that is
-     * closed with unread input, and the client loses the answer's end */
+    CONN_HEAD,      /* the connection waits for a head or receives it */
+    CONN_BODY,      /* the connection receives the body */
+    CONN_ANSWER,    /* the handler runs, or the answer is written */
+    /* socket that is shut down for writing; input is discarded. The system would reset the
+     * connection if unread input remained at the close.
+     * The client would then lose the answer's end. */
     CONN_LINGER,
 };
 struct conn {
-    struct net *net;
-    struct conn *prev, *next;
-    struct conn *next_hot; /* has more to read than its turn allowed */
+    struct net *net;          /* borrowed */
+    struct conn *prev, *next; /* borrowed: neighbours in net.conns, or next in net.dead */
+    struct conn *next_hot; /* borrowed: next connection with more to read than its turn allowed */
     struct sock sock;
-    struct tls *tls; /* over sock; NULL if none */
+    struct tls *tls; /* owned; TLS over sock; NULL if none */
     enum conn_state state;
-    bool local;  /* a unix socket        */
-    bool refuse; /* above the connection limit: 503 */
+    bool local;  /* true for a unix socket */
+    bool refuse; /* true: reject with 503, because the connection is above the limit */
     bool probed, hot, dead, idle;
-    bool has_received; /* true after its first byte: a key may follow soon */
-    struct holder *holder;
-    struct conn *idle_prev, *idle_next;
-    struct buf in; /* read, not yet processed */
+    bool has_received;                  /* true after its first byte: a key may follow soon */
+    struct holder *holder;              /* owned: a reference, until the connection is dead */
+    struct conn *idle_prev, *idle_next; /* borrowed: neighbours in its holder's list, if idle */
+    struct buf in;                      /* owned: bytes read, but not yet processed */
     struct chunks chunks;
-    struct exchange *x;               /* CONN_BODY, CONN_ANSWER */
-    int64_t accepted_us, deadline_us; /* deadline 0: none */
+    /* owned: a reference to the exchange in progress; NULL except in CONN_BODY and CONN_ANSWER */
+    struct exchange *x;
+    int64_t accepted_us, deadline_us; /* time of the accept; deadline, 0: none */
     struct address address;
     char peer[80];
 };
@@ -310,71 +363,83 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
 void conn_pump(struct conn *c); /* advance the state machine without blocking */
 void conn_event(struct conn *c, unsigned events);
 void conn_sweep(struct conn *c, int64_t now_us); /* check deadlines, send pings */
-void conn_refuse_body(struct conn *c); /* reject with 503: another holder needs the memory */
-void conn_kill(struct conn *c);        /* disconnect; freed at the end of the round */
+/* Reject the body with 503 because another holder needs the memory. */
+void conn_refuse_body(struct conn *c);
+void conn_kill(struct conn *c); /* disconnect; c is freed at the end of the round */
+/* Check the invariants of conn.c for all connections. Return NULL, or a description of the
+ * violation. */
+const char *conn_check(const struct net *n);
 
 /* ---- check.c: checks before a request is handled ---- */
 
-/* Set route, key and headers of an exchange whose head is complete. Returns false if it was
- * rejected and answered. Loop thread. */
+/* Set route, key and headers of an exchange with a complete head. Return false if it was rejected
+ * and answered. Loop thread. */
 bool check_head(struct conn *c, struct exchange *x);
-extern const char body_full[]; /* message of a 503 */
+extern const char body_full[]; /* message of a 503 for lack of memory */
 
 /* ---- access.c, count.c: record finished answers. Loop thread ---- */
 
 void access_line(struct net *n, const struct exchange *x, int status);
-void access_flush(struct net *n); /* at access_due_us */
+void access_flush(struct net *n); /* write pending lines, at access_due_us */
 struct answer_count;              /* [n_route + 1] */
 bool count_open(struct net *n);
 void count_answer(struct net *n, const struct exchange *x, int status);
-void count_refused(struct net *n); /* 503 without an exchange */
+void count_refused(struct net *n); /* count a 503 without an exchange */
 
 /* ---- the server ---- */
 
 struct net {
-    struct net_options o; /* with defaults set */
+    struct net_options o; /* options with defaults set; their pointers are the caller's */
     struct listener listener;
     struct guard guard;
     struct client_networks proxies;
-    struct tls_server *tls; /* NULL: none */
+    struct tls_server *tls; /* owned: TLS of the server; NULL: no TLS */
     int epoll, event, access_fd;
     pthread_t loop_thread, stream_thread;
-    struct handler *handler; /* owned [n_handler] */
+    struct handler *handler; /* handler threads, owned [n_handler] */
     int n_handler, n_handler_open;
-    atomic_bool loop_open; /* read by handlers, which the loop may call immediately */
+    /* atomic, because the loop may immediately call handlers that read it */
+    atomic_bool loop_open;
     bool stream_open;
-    /* of struct exchange *: to loop, to stream thread, to loop */
+    /* owned queues of references, struct exchange *. inbox and ended are for the loop, woken is for
+     * the stream thread */
     struct queue *inbox, *woken, *ended;
-    struct queue *finished; /* of struct finished: from handlers to loop */
+    struct queue *finished; /* owned queue of struct finished, from handlers to the loop */
     size_t n_exchange_max;
-    struct fixed no_room, *no_memory; /* owned; no_memory: [n_route + 1], the last for no route */
+    /* owned; no_memory: [n_route + 1]; the last item is for requests without a route */
+    struct fixed no_room, *no_memory;
 
-    /* loop thread */
-    struct conn *conns, *hot, *hot_last, *dead; /* hot: oldest first */
+    /* fields of the loop thread */
+    /* owned: live and dead connections; hot and hot_last are among the live ones, oldest first */
+    struct conn *conns, *hot, *hot_last, *dead;
+    /* owned: holders, as a list and by number; freed with their last reference */
     struct holder *holders, *holder_bucket[HOLDER_BUCKETS];
     struct lane lane[N_LANE];
-    struct share *bodies; /* owned: bytes */
-    char *scratch;        /* buffer of one read */
-    /* writer of the access log, NULL if none; access_own: owned, NULL if it is the program log's */
+    struct share *bodies; /* owned; shared memory of bodies, in bytes */
+    char *scratch;        /* owned: buffer of one read [READ_BYTES] */
+    /* access_to: writer of the access log, borrowed; NULL if none. access_own: the same writer,
+     * owned; NULL if it is the program log's writer. */
     struct writer *access_to, *access_own;
-    struct buf access;     /* access log lines not yet written */
-    int64_t access_due_us; /* when to write them */
-    bool access_at_once;   /* the log is a terminal: write at once */
-    bool paused;           /* no descriptors left: does not accept */
+    struct buf access;     /* lines of the access log that are not written yet */
+    int64_t access_due_us; /* time at which the pending lines are written */
+    int64_t trim_us; /* time at which free memory is returned if no request is in flight; 0: none */
+    bool access_at_once; /* true if the log is a terminal: write each line immediately */
+    bool paused;         /* true if no descriptors are left, so that the loop does not accept */
     bool listening;
 
-    atomic_bool rung, draining;
+    atomic_bool rung, draining, cut;
     _Atomic int64_t drain_until_us;
-    atomic_int n_conn, n_exchange;
+    atomic_int n_conn, n_exchange, n_answer;
     _Atomic int64_t n_accepted, n_request, n_hangup, n_status[6];
-    struct answer_count *count; /* owned */
+    struct answer_count *count; /* counters of each route, owned */
 };
 void net_ring(struct net *n); /* wake the loop thread; any thread */
 void *loop_run(void *net);
 enum { ACCESS_MS = 100 };
-/* Connections beyond n_conn_max: N_REFUSED_MAX for holders below their share, N_FRESH_MAX more that
- * have sent nothing yet. */
+/* Maximum numbers of connections beyond n_conn_max. N_REFUSED_MAX: for holders below their share.
+ * N_FRESH_MAX: for more connections without a received byte. */
 enum { N_REFUSED_MAX = 128, N_FRESH_MAX = 1024 };
+enum { CUT_MS = 1000 }; /* time that handlers have to end the answers that net_drain cuts */
 enum { READ_BYTES = 64 * 1024, LINGER_MS = 2000, LINGER_DRAIN_MS = 200 };
 
 #endif

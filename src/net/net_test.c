@@ -1,5 +1,5 @@
-/* Goal: the server's behaviour for clients of every kind, seen from the client's side of a real
- * socket. */
+/* Goal: clients of every kind get correct answers. Method: use the server as a client through a
+ * real socket. */
 #include "serve_test.h"
 
 #include "base/json.h"
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SOON = 2000 }; /* ms; only a failing test waits this long */
+enum { SOON = 2000 }; /* milliseconds; only a failing test waits this long */
 static const char wait_request[] = "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /* Send a request on a new connection and expect an answer that contains `want`. */
@@ -55,8 +55,8 @@ TEST(net_answers)
 
 TEST(net_keeps_connections)
 {
-    /* Goal: requests follow each other on a connection, also if pipelined, and HEAD sends no body
-     * that could be taken for the next answer. */
+    /* Goal: a connection serves several requests, also if pipelined. HEAD sends no body that a
+     * client could mistake for the next answer. */
     NEED(rig_open(&(struct net_options){0}));
     struct client c;
     NEED(client_open(&c));
@@ -80,7 +80,7 @@ TEST(net_keeps_connections)
     rig_close();
 }
 
-/* Expect an error object with that status line and code, and a server that still answers. */
+/* Expect an error object with that status line and code. The server still answers afterwards. */
 static void check_rejected(const char *request, const char *status, const char *code)
 {
     struct client c;
@@ -132,14 +132,23 @@ TEST(net_refuses)
     check_answer("OPTIONS /echo HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\n"
                  "Access-Control-Request-Method: POST\r\n\r\n",
                  "Access-Control-Allow-Origin: http://localhost:3000\r\n");
+#define PREFLIGHT                                                                                  \
+    "OPTIONS /echo HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n"                    \
+    "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: "
+    check_answer(PREFLIGHT "x-a, X-B\r\n\r\n", "Access-Control-Allow-Headers: x-a, X-B\r\n");
+    /* the answer repeats no other bytes of the request */
+    check_answer(PREFLIGHT "x-a, \xff\r\n\r\n",
+                 "Access-Control-Allow-Headers: Authorization, Content-Type\r\n");
+    check_answer(PREFLIGHT "x-a: \"b\"\r\n\r\n",
+                 "Access-Control-Allow-Headers: Authorization, Content-Type\r\n");
     check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
     rig_close();
 }
 
 TEST(net_errors_have_the_form_of_a_route)
 {
-    /* Goal: a route determines the format of its errors, also if no handler was called; elsewhere
-     * the server's format is used. */
+    /* Goal: a route determines the format of its errors, also if no handler was called. Other
+     * errors have the server's format. */
     NEED(rig_open(&(struct net_options){.n_body_max = 100}));
     check_answer("GET /query HTTP/1.1\r\nHost: localhost\r\n\r\n",
                  "\r\n\r\nown 400 q is not there");
@@ -152,8 +161,8 @@ TEST(net_errors_have_the_form_of_a_route)
 
 TEST(net_closes_without_a_reset)
 {
-    /* Goal: a client that sent more than was read, and then nothing, gets the rejection and an
-     * orderly close: a reset could lose the rejection. */
+    /* Goal: a client that sent more than the server read receives the rejection and an orderly
+     * close. The client could lose the rejection after a reset. */
     NEED(rig_open(&(struct net_options){.n_head_max = 1000}));
     struct client c;
     char more[1 << 18], piece[256];
@@ -171,7 +180,7 @@ TEST(net_closes_without_a_reset)
 
 TEST(net_bodies_are_held_within_a_limit)
 {
-    /* The first 64 KiB of each are free. */
+    /* Goal: the first 64 KiB of each body need no shared memory. */
     struct net_options o = {.n_body_total_max = 100000};
     NEED(rig_open(&o));
     struct client a, b;
@@ -182,7 +191,7 @@ TEST(net_bodies_are_held_within_a_limit)
                      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 126536\r\n\r\n");
     client_send(&a, part, sizeof part);
     check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n",
-                 "hello"); /* so that it has been read */
+                 "hello"); /* this answer shows that the body has been read */
     client_send_text(&b,
                      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 126000\r\n\r\n");
     EXPECT(client_reads(&b, "HTTP/1.1 503", SOON) && client_reads(&b, "Retry-After: 1", SOON));
@@ -255,7 +264,7 @@ TEST(net_leaves_some_routes_to_administrators)
 
 TEST(net_answers_some_routes_at_once)
 {
-    /* Goal: busy handlers, even all of them, do not delay a quick route. */
+    /* Goal: busy handlers do not delay a quick route, even if all are busy. */
     NEED(rig_open(&(struct net_options){.n_handler = 2}));
     struct client busy[2];
     for (int i = 0; i < 2; i++) {
@@ -275,9 +284,9 @@ TEST(net_answers_some_routes_at_once)
 
 TEST(net_moves_long_work_away_from_streams)
 {
-    /* Goal: an answer that takes long to write, on a handler thread, delays no stream and is
-     * written, also if its client has disconnected meanwhile. */
-    NEED(rig_open(&(struct net_options){.n_handler = 3})); /* 2 of 3 for one client */
+    /* Goal: a long write of an answer on a handler thread delays no stream. The write also ends if
+     * its client disconnects. */
+    NEED(rig_open(&(struct net_options){.n_handler = 3})); /* one client may use 2 of 3 threads */
     struct client busy, early, other;
     NEED(client_open(&busy) && client_open(&early) && client_open(&other));
     client_send_text(&busy, "GET /move HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -295,8 +304,8 @@ TEST(net_moves_long_work_away_from_streams)
 
 TEST(net_waits_for_no_client)
 {
-    /* Goal: a partial request has a deadline, however steadily its bytes arrive, and so has an idle
-     * connection. */
+    /* Goal: an idle connection has a deadline. A partial request also has a deadline, even if its
+     * bytes arrive steadily. */
     struct net_options o = {.head_ms = 300, .body_ms = 300, .idle_ms = 300};
     NEED(rig_open(&o));
     struct client head, body, idle;
@@ -320,9 +329,9 @@ TEST(net_waits_for_no_client)
 
 TEST(net_holds_no_body_that_stops)
 {
-    /* Goal: received bytes of a body do not extend its deadline without limit, or a few clients
-     * could fill the shared memory of bodies and keep it. Method: 40 KiB at once are 10 s at 4
-     * KiB/s. */
+    /* Goal: the deadline of a body is extended at most to a limit. Otherwise a few clients could
+     * fill the shared memory of bodies and keep it. Method: write 40 KiB at once, the bytes of 10 s
+     * at 4 KiB/s. */
     NEED(rig_open(&(struct net_options){.body_ms = 300}));
     struct client c;
     char part[40 << 10];
@@ -362,8 +371,8 @@ TEST(net_has_room_for_so_many)
 
 /* ---- hang-ups ---- */
 
-/* Expect that the server detects in time that a client in /wait hung up, and keeps one that half
- * closed. */
+/* Expect that the server detects the hang-up of a client in /wait in time, but keeps a half-closed
+ * connection. */
 static void hang_up(void)
 {
     struct client c, half;
@@ -411,7 +420,7 @@ TEST(net_over_a_unix_socket)
 
 TEST(net_detects_the_end_of_a_streams_client)
 {
-    /* Goal: a silent stream to a client that has closed ends. */
+    /* Goal: a silent stream ends if its client has closed. */
     NEED(rig_open(&(struct net_options){0}));
     struct client c;
     NEED(client_open(&c));
@@ -427,7 +436,7 @@ TEST(net_detects_the_end_of_a_streams_client)
 
 /* ---- streams ---- */
 
-/* Return the payload bytes of a chunked answer that has ended, all of them 'x'. */
+/* Return the payload bytes of a complete chunked answer. All these bytes are 'x'. */
 static int64_t count_x(const struct buf *b)
 {
     int64_t n = 0;
@@ -438,8 +447,8 @@ static int64_t count_x(const struct buf *b)
 
 TEST(net_streams_as_fast_as_it_is_read)
 {
-    /* Goal: a frame larger than the ring, many small ones, and frames to a client that sleeps
-     * meanwhile arrive complete; nothing is lost between ring and spill. */
+    /* Goal: no byte is lost between ring and spill. Method: send a frame larger than the ring, many
+     * small frames, and frames to a sleeping client. */
     static const struct {
         int n, bytes;
     } c[] = {{3, 200000}, {20000, 17}, {100, 65536}, {1, 1}, {0, 1}};
@@ -462,8 +471,8 @@ TEST(net_streams_as_fast_as_it_is_read)
 
 TEST(net_slow_readers_block_no_others)
 {
-    /* Goal: clients that stop reading are disconnected within write_ms, use bounded memory and do
-     * not delay other clients. */
+    /* Goal: clients that stop reading are disconnected within write_ms. They use bounded memory and
+     * do not delay other clients. */
     enum { N = 8 };
     struct net_options o = {.write_ms = 400};
     NEED(rig_open(&o));
@@ -494,7 +503,7 @@ TEST(net_pings_silent_streams)
     rig_close();
 }
 
-/* ---- the end ---- */
+/* ---- drain ---- */
 
 static void *drain_soon(void *arg)
 {
@@ -506,8 +515,8 @@ static void *drain_soon(void *arg)
 
 TEST(net_drains)
 {
-    /* Goal: when the server is stopped, answers in progress are completed, idle connections are
-     * closed, new ones are refused, and answers that never end are cut off. */
+    /* Goal: a stopping server completes answers in progress and closes idle connections. It refuses
+     * new connections and truncates answers that never end. */
     NEED(rig_open(&(struct net_options){0}));
     struct client busy, idle, late;
     NEED(client_open(&busy) && client_open(&idle));
@@ -583,7 +592,7 @@ bool make_certificate(const char *cert, const char *key)
     return ok;
 }
 
-/* Expect an answer for a client that sends a TLS close with its request and keeps reading. */
+/* Expect an answer for a client that sends a TLS close with its request and continues to read. */
 static void half_close_tls(void)
 {
     struct client c;
@@ -616,12 +625,12 @@ TEST(net_serves_tls)
     EXPECT(net_open(&n, &(struct net_options){.tls_cert = cert}, &e) == ERR_ARG);
 }
 
-/* ---- many ---- */
+/* ---- many connections ---- */
 
 TEST(net_thousand_connections)
 {
-    /* Goal: a thousand idle or slow connections, with healthy ones answered among them, leave no
-     * descriptor or connection. */
+    /* Goal: no descriptor or connection remains after a thousand idle or slow connections. Healthy
+     * connections among them are answered. */
     struct rlimit r;
     int n = 1000;
     getrlimit(RLIMIT_NOFILE, &r);
@@ -649,8 +658,8 @@ TEST(net_thousand_connections)
 
 TEST(net_overhead)
 {
-    /* Goal: CPU time of the server's own threads: <= 0.2 ms per request, <= 20 us per frame of 64
-     * streams. On a shared machine the test fails only above five times that. */
+    /* Goal: the server's own threads use <= 0.2 ms of CPU time per request, and <= 20 us per frame
+     * of 64 streams. The test fails only above five times these values on a shared machine. */
     enum { REQUESTS = 500, STREAMS = 64, TICKS = 100 };
     NEED(rig_open(&(struct net_options){0}));
     struct client c[STREAMS];

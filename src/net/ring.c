@@ -1,13 +1,16 @@
-/* ring.c - a byte ring with one writer and one reader: carries a stream's bytes from the thread
- * that makes them to the one that owns the socket, without a lock, an extra copy or an allocation.
- * head and tail only grow; head - tail bytes are in it. */
+/* ring.c - a byte ring with one writer and one reader. It transfers a stream's bytes from their
+ * producer to the owner of the socket. It needs no lock, extra copy or allocation. The fields head
+ * and tail never decrease. The ring contains head - tail bytes. */
 #include "net_impl.h"
+
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 bool ring_open(struct ring *r)
 {
+    CHECK(!r->data, "the ring has %zu bytes", ring_used(r));
     r->data = malloc(RING_BYTES);
     return r->data != NULL;
 }
@@ -24,9 +27,12 @@ size_t ring_used(const struct ring *r)
     return (size_t)(atomic_load_explicit(&r->head, memory_order_acquire) - tail);
 }
 
+/* The bytes are written before `head` is released, so a reader that sees `head` also sees the
+ * bytes. The second copy is for the part after the end of the ring. */
 size_t ring_put(struct ring *r, const char *s, size_t n)
 {
-    size_t room = RING_BYTES - ring_used(r);
+    size_t used = ring_used(r), room = RING_BYTES - used;
+    CHECK(r->data && used <= RING_BYTES, "%zu bytes in the ring", used);
     if (n > room) n = room;
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
     size_t at = head % RING_BYTES, first = RING_BYTES - at < n ? RING_BYTES - at : n;
@@ -44,7 +50,10 @@ size_t ring_span(const struct ring *r, const char **s)
     return n < RING_BYTES - at ? n : RING_BYTES - at;
 }
 
+/* The writer acquires `tail` before it overwrites the bytes,
+ * so the reader must be done with them. */
 void ring_take(struct ring *r, size_t n)
 {
+    CHECK(n <= ring_used(r), "%zu bytes of %zu", n, ring_used(r));
     atomic_fetch_add_explicit(&r->tail, n, memory_order_release);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return true if the path matches the pattern. *part: what {} matched. */
+/* Return true if the path matches the pattern. Set *part to the text matched by {}. */
 static bool fits(const char *pattern, const char *path, const char **part, size_t *n_part)
 {
     *part = NULL;

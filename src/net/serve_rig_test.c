@@ -1,4 +1,4 @@
-/* The server and the client of serve_test.h. */
+/* serve_rig_test.c - the server and the client of serve_test.h. */
 #include "serve_test.h"
 
 #include "base/json_out.h"
@@ -65,6 +65,13 @@ static void block(struct exchange *x, void *ctx)
     atomic_fetch_add(&rig.n_blocked, 1);
     while (!atomic_load(&rig.release)) usleep(1000);
     hello(x, ctx);
+}
+
+static void late(struct exchange *x, void *ctx)
+{
+    hello(x, ctx);
+    atomic_fetch_add(&rig.n_blocked, 1);
+    while (!atomic_load(&rig.release)) usleep(1000);
 }
 
 static void note_waiting(struct exchange *x)
@@ -169,7 +176,7 @@ static void tick(struct exchange *x, void *ctx)
     note_waiting(x);
 }
 
-/* ---- errors: the server's form, and a route's own ---- */
+/* ---- errors in the server's format and in a route's format ---- */
 
 static void put_error(struct buf *b, const struct net_error *e)
 {
@@ -198,6 +205,7 @@ static const struct net_route routes[] = {
     {.method = "GET", .path = "/query", .handle = query, .errors = &own_form},
     {.method = "GET", .path = "/slow", .handle = slow},
     {.method = "GET", .path = "/block", .handle = block},
+    {.method = "GET", .path = "/late", .handle = late},
     {.method = "POST", .path = "/chew", .handle = block},
     {.method = "GET", .path = "/move", .handle = move},
     {.method = "POST", .path = "/forget", .handle = hello, .how = ROUTE_ADMIN},
@@ -217,7 +225,8 @@ bool rig_open(const struct net_options *o)
     with.errors = o->errors ? o->errors : &errors;
     with.n_route = sizeof routes / sizeof *routes;
     uds = o->uds;
-    signal(SIGPIPE, SIG_IGN); /* for the client; the server's threads block it */
+    /* only the client needs this, because the server's threads block SIGPIPE */
+    signal(SIGPIPE, SIG_IGN);
     tls = o->tls_cert ? SSL_CTX_new(TLS_client_method()) : NULL;
     if (net_open(&rig.net, &with, &e) == 0) return true;
     test_fail(__FILE__, __LINE__, "%s", e.text);
@@ -303,7 +312,7 @@ bool client_send(struct client *c, const char *text, size_t n)
     return true;
 }
 
-/* Read once. Returns 1 if something was read, 0 if nothing came in time, -1 at the end. */
+/* Read once. Return 1 if bytes were read, 0 if no byte arrived in time, -1 at the end. */
 static int read_some(struct client *c, int64_t until)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};

@@ -1,15 +1,16 @@
 /* sock.c - a non-blocking socket, read and written with as few system calls as possible.
  *
- * Events are edge-triggered (EPOLLET), so reading continues until nothing is left. A read that
- * returned less than requested has emptied the socket (epoll(7)); the next read, which would return
- * EAGAIN, is skipped until an event reports more. Half of all reads were of that kind. After a FIN
- * no event comes, so everything is read to the end. */
+ * Events are edge-triggered (EPOLLET), so reading continues until no byte is left. A read that
+ * returned less than requested has emptied the socket (epoll(7)). The next read would return
+ * EAGAIN, so it is skipped until an event reports more bytes. Without this, half of all reads
+ * returned EAGAIN. There is no event after a FIN, so the input is then read to its end. */
 #include "net_impl.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+/* Map the result of a system call to a number of bytes or IO_*. EINTR counts as IO_AGAIN. */
 static ssize_t outcome(ssize_t n)
 {
     if (n > 0) return n;

@@ -1,4 +1,4 @@
-/* systemd.c - two protocols of systemd, without its library: sockets that it passes (LISTEN_FDS,
+/* systemd.c - two protocols of systemd, without its library: passed sockets (LISTEN_FDS,
  * sd_listen_fds(3)) and state notification (sd_notify(3)). */
 #include "net_impl.h"
 
@@ -14,7 +14,7 @@ int listen_passed(void)
 {
     const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
     bool ours = pid && n && strtol(pid, NULL, 10) == getpid() && strtol(n, NULL, 10) > 0;
-    unsetenv("LISTEN_PID"); /* not for child processes */
+    unsetenv("LISTEN_PID"); /* child processes must not use the sockets */
     unsetenv("LISTEN_FDS");
     unsetenv("LISTEN_FDNAMES");
     if (!ours || fcntl(3, F_SETFD, FD_CLOEXEC) != 0) return -1;
@@ -28,11 +28,11 @@ void net_notify(const char *state)
     size_t n = path ? strlen(path) : 0;
     if (n < 2 || n >= sizeof a.sun_path || (path[0] != '/' && path[0] != '@')) return;
     memcpy(a.sun_path, path, n);
-    if (path[0] == '@') a.sun_path[0] = 0; /* an abstract name */
+    if (path[0] == '@') a.sun_path[0] = 0; /* @ begins an abstract name */
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return;
     ssize_t put = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&a,
                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
-    (void)put; /* a failure does not matter: the manager is gone */
+    (void)put; /* a failure is harmless: the manager has ended */
     close(fd);
 }

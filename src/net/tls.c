@@ -1,33 +1,40 @@
 /* tls.c - TLS 1.2 and 1.3 over non-blocking sockets, by OpenSSL.
  *
  * Records are read ahead, as many as one read of the socket returns. By default OpenSSL reads each
- * record's head, then its rest, then checks for more: five reads per request instead of one.
- * SSL_MODE_RELEASE_BUFFERS frees the 33 KiB of an idle connection.
+ * record's head, then its body, then checks for more. This takes five reads per request instead of
+ * one. SSL_MODE_RELEASE_BUFFERS frees the 33 KiB of an idle connection.
  *
- * A client that closes its side of the socket without a TLS close is treated as if it had sent one:
- * HTTP's framing determines the end of a message, so a truncation is always detected. */
+ * A client may close its side of the socket without a TLS close. This has the effect of a TLS
+ * close. HTTP's framing determines the end of a message, so a truncation is always detected. */
 #include "net_impl.h"
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
 
 struct tls_server {
-    SSL_CTX *ctx;       /* owned */
+    SSL_CTX *ctx;       /* context of all connections, owned */
     BIO_METHOD *socket; /* owned; its BIOs have a borrowed struct sock as data */
 };
 struct tls; /* an SSL */
 
+/* Set an error from OpenSSL's queue. Always return ERR_ARG. */
 static int fail(struct err *e, const char *what, const char *path)
 {
-    char why[160];
-    ERR_error_string_n(ERR_peek_last_error(), why, sizeof why);
+    unsigned long code = ERR_peek_error(); /* the first error in the queue is the cause */
+    bool no_pem = ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
+    const char *why = ERR_reason_error_string(code);
     ERR_clear_error();
-    return err_set(e, ERR_ARG, "%s: cannot use as %s: %s", path, what, why);
+    return err_set(e, ERR_ARG, "%s: cannot use as %s: %s", path, what,
+                   no_pem ? "it contains none in PEM form"
+                   : why  ? why
+                          : "unknown reason");
 }
 
-/* ---- the socket, as OpenSSL sees it ---- */
+/* ---- the socket as a BIO ---- */
 
+/* OpenSSL treats a result of 0 or -1 as an error unless the retry flag is set. */
 static int bio_read(BIO *b, char *to, int n)
 {
     ssize_t got = sock_read(BIO_get_data(b), to, (size_t)n);
@@ -48,7 +55,7 @@ static long bio_ctrl(BIO *b, int cmd, long n, void *p)
 {
     (void)n, (void)p;
     if (cmd == BIO_CTRL_EOF) return ((struct sock *)BIO_get_data(b))->eof;
-    return cmd == BIO_CTRL_FLUSH; /* nothing is buffered */
+    return cmd == BIO_CTRL_FLUSH; /* no byte is buffered */
 }
 
 static BIO_METHOD *socket_method(void)
@@ -102,7 +109,7 @@ struct tls *tls_accept(struct tls_server *t, struct sock *sock)
     }
     BIO_set_data(b, sock);
     BIO_set_init(b, 1);
-    SSL_set_bio(s, b, b); /* takes ownership */
+    SSL_set_bio(s, b, b); /* SSL_set_bio takes ownership of b */
     SSL_set_accept_state(s);
     return (struct tls *)s;
 }
@@ -112,7 +119,7 @@ void tls_close(struct tls *t)
     SSL_free((SSL *)t);
 }
 
-/* Return the meaning of a call that returned rc <= 0. */
+/* Return the result of a call that returned rc <= 0: a value of IO_*. */
 static int outcome(SSL *s, int rc)
 {
     int why = SSL_get_error(s, rc);

@@ -1,9 +1,14 @@
-/* alias.c - spellings of other engines' servers: what each becomes here, is harmless, or is rejected with the reason. The
- * list is aliases.def; parse.c calls this for a flag that the command's own options do not have.
+/* alias.c - spellings of other engines' servers. Each spelling becomes an option, has no effect, or
+ * is rejected with the reason. aliases.def lists them. parse.c calls this file for flags that the
+ * command's own options lack.
  *
- *   typed value --alias_value--> a value of quoth's option      (parse.c sets it)
- *                            '-> nothing changes here           (alias_note, one log line by options_notes)
- *                            '-> ERR_ARG: quoth's spelling, the reason, or "not supported yet" */
+ *   typed value --alias_value--> a value of quoth's option   (parse.c sets it)
+ *                            '-> no effect                   (alias_note; options_notes logs it)
+ *                            '-> ERR_ARG: quoth's spelling, the reason, or "not supported yet"
+ *
+ * An alias is one line of aliases.def: spellings, kind of value, accepted values, option, note,
+ * reason. Uses of the current command line are kept in `uses` until options_notes, because a note
+ * is logged only after the log's format is known. */
 #include "option_impl.h"
 
 #include "base/log.h"
@@ -32,7 +37,7 @@ enum { N_ALIAS = sizeof aliases / sizeof aliases[0] };
 
 /* ---- lists of words with blanks between ---- */
 
-/* Return the next word from *at on and its length; NULL after the last. */
+/* Return the next word from *at on, with its length; NULL after the last. */
 static const char *next_word(const char **at, size_t *n)
 {
     while (*at && **at == ' ') (*at)++;
@@ -45,7 +50,7 @@ static const char *next_word(const char **at, size_t *n)
 
 /* ---- spellings ---- */
 
-/* Compare a typed name with one spelling; `*` at its end matches any ending. */
+/* Compare a typed name with one spelling. A `*` at its end matches any ending. */
 static bool fits(const char *name, size_t n, const char *spelling, size_t n_spelling, bool open)
 {
     char text[64];
@@ -57,6 +62,8 @@ static bool fits(const char *name, size_t n, const char *spelling, size_t n_spel
     return n >= n_begin && (star || n == n_begin) && same_name(name, n_begin, text);
 }
 
+/* Return the alias of a typed name. open: search only spellings that end with `*`. Exact spellings
+ * are searched first, because a `*` may match them too. */
 static const struct alias *find(const char *name, size_t n, bool open)
 {
     size_t n_word;
@@ -73,6 +80,8 @@ const struct alias *alias_at(int i)
     return i >= 0 && i < N_ALIAS ? &aliases[i] : NULL;
 }
 
+/* *negated: the name is "no-" before the spelling of a flag without a value. Exact spellings
+ * precede open ones, so a `*` cannot hide them. */
 const struct alias *alias_find(const char *name, size_t n, bool *negated)
 {
     *negated = false;
@@ -85,6 +94,8 @@ const struct alias *alias_find(const char *name, size_t n, bool *negated)
     return a ? a : find(name, n, true);
 }
 
+/* The result is static and valid until the next call. Spellings below 4 characters are no
+ * suggestions, because they are near to almost any short word. */
 const char *alias_nearest(const char *typed)
 {
     static char near[64];
@@ -97,7 +108,7 @@ const char *alias_nearest(const char *typed)
     char *to = copies;
     for (int i = 0; i < N_ALIAS; i++) {
         const char *at = aliases[i].spellings, *values = aliases[i].values;
-        if (!values || strcmp(values, "false") == 0) continue; /* no value may be given */
+        if (!values || strcmp(values, "false") == 0) continue; /* the flag accepts no value */
         for (const char *word; (word = next_word(&at, &n_word));) {
             if (n_word < 4 || word[n_word - 1] == '*' || n_name == 512) continue;
             memcpy(to, word, n_word);
@@ -114,6 +125,7 @@ const char *alias_nearest(const char *typed)
 
 /* ---- values ---- */
 
+/* Return true if the n bytes of a word equal the text, ignoring case. */
 static bool is_word(const char *word, size_t n, const char *text)
 {
     return strlen(text) == n && strncasecmp(word, text, n) == 0;
@@ -128,7 +140,7 @@ bool alias_lists(const struct alias *a, const char *text)
     return false;
 }
 
-/* Append the accepted values for a sentence: "1", "f16, bf16 or q8_0". */
+/* Append the accepted values as part of a sentence: "1", "f16, bf16 or q8_0". */
 static void put_values(struct buf *b, const struct alias *a)
 {
     const char *at = a->values;
@@ -144,6 +156,7 @@ static void put_values(struct buf *b, const struct alias *a)
     }
 }
 
+/* Set the error for a value that an alias does not accept. Always return an error code. */
 static int reject(const struct alias *a, const char *typed, const char *value, struct err *e)
 {
     const char *why = a->reason ? a->reason : "not supported yet";
@@ -157,8 +170,14 @@ static int reject(const struct alias *a, const char *typed, const char *value, s
     return rc;
 }
 
-static VEC(char *) values_kept; /* never freed: options borrow them until the program ends */
+/* never freed, because options borrow the values until the program ends */
+static VEC(char *) values_kept;
 
+/* `values` is a list of words with blanks between them:
+ *    f16=float16   the typed f16 sets the option to float16
+ *    f16           the typed f16 has no effect
+ *    *=*           any value is passed on
+ *    *             any value has no effect */
 int alias_value(const struct alias *a, const char *typed, const char *value, const char **out,
                 struct err *e)
 {
@@ -184,12 +203,15 @@ int alias_value(const struct alias *a, const char *typed, const char *value, con
 
 /* ---- one option, several spellings ---- */
 
-struct use { /* an alias on this command line; texts live as long as the program */
+/* An alias on this command line. `typed` is owned until options_notes. The rest is borrowed and
+ * lives as long as the program. */
+struct use {
     const struct alias *alias;
     const char *typed, *value, *note;
 };
 static VEC(struct use) uses;
 
+/* Record the use of an alias. `typed` is copied, because it may be on the stack. */
 static int keep(const struct alias *a, const char *typed, const char *value, const char *note,
                 struct err *e)
 {
@@ -199,6 +221,7 @@ static int keep(const struct alias *a, const char *typed, const char *value, con
     return err_memory(e, typed, sizeof u);
 }
 
+/* A value of a flag without a value is not part of the note. */
 int alias_note(const struct alias *a, const char *typed, const char *value, struct err *e)
 {
     bool alone =
@@ -206,6 +229,8 @@ int alias_note(const struct alias *a, const char *typed, const char *value, stru
     return keep(a, typed, alone ? NULL : value, a->note, e);
 }
 
+/* Two spellings of one option with different values are an error: neither has precedence, because
+ * they come from different engines. */
 int alias_agree(const struct alias *a, const char *typed, const char *value, struct err *e)
 {
     for (size_t i = 0; i < uses.n; i++) {
@@ -221,7 +246,7 @@ int alias_agree(const struct alias *a, const char *typed, const char *value, str
 void options_notes(void)
 {
     enum log_level level = log_level_max;
-    /* a flag without effect must be reported even if the log level hides it */
+    /* report a flag without effect also if the log level is lower */
     log_level_max = level > LOG_INFO ? level : LOG_INFO;
     for (size_t i = 0; i < uses.n; i++) {
         const struct use *u = &uses.v[i];

@@ -1,5 +1,6 @@
-/* Goal: the table of other engines' spellings is sound, and values are mapped, accepted or rejected as its rows require. Method:
- * each row of aliases.def by itself; single flags through options_parse on a small command. */
+/* Goal: the table of other engines' spellings is consistent. Values are mapped, accepted or
+ * rejected as its rows require. Method: check each row of aliases.def by itself, and parse single
+ * flags with options_parse for a small command. */
 #include "option_impl.h"
 
 #include "base/log.h"
@@ -38,7 +39,7 @@ TEST(alias_rows_are_sound)
     }
 }
 
-/* Parse a command line of words separated by blanks. */
+/* Parse a command line of words with blanks between them. */
 static int parse(char *line, char **arg, int *n, struct err *e)
 {
     *n = 0;
@@ -60,7 +61,7 @@ TEST(alias_flags_on_a_command_line)
     EXPECT_TEXT(arg[1], "hello");
     static const char *const bad[][2] = {
         {"-tp 2", "-tp: must be 1, got \"2\": not supported yet"},
-        {"--enable-lora", "--enable-lora: not supported yet"},
+        {"--enable-lora-bias", "--enable-lora-bias: not supported yet"},
         {"-ctv f16", "-ctv: --ctk has set --kv-cache-dtype to \"int8\" already"},
         {"-npq 1", "unknown flag -npq; quoth try --help lists them"},
         {"-nx", "unknown flag -nx; quoth try --help lists them"},

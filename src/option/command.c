@@ -1,16 +1,17 @@
-/* command.c - finds a command by its words, and reports failures; see option.h. */
+/* command.c - find a command by its words, and report failures; see option.h. */
 #include "option.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* "bench tokenize" -> "tokenize" */
+/* Return the last word of a command's name: "bench tokenize" -> "tokenize". */
 static const char *last_word(const char *name)
 {
     const char *space = strrchr(name, ' ');
     return space ? space + 1 : name;
 }
 
+/* Return the command with that last word; NULL if there is none. */
 static const struct command *find(const struct command *const *list, const char *word)
 {
     for (; *list; list++)
@@ -18,7 +19,7 @@ static const struct command *find(const struct command *const *list, const char 
     return NULL;
 }
 
-/* Return a hint for another program's command; NULL if none. */
+/* Return a hint for another program's command; NULL if the word is no such command. */
 static const char *foreign_command(const char *word)
 {
     static const char *const hint[][2] = {
@@ -35,20 +36,21 @@ static const char *foreign_command(const char *word)
         {"cp", "there is no store of models: MODEL is a .gguf file or a folder"},
         {"show", "quoth inspect MODEL shows a model"},
         {"ps", "quoth top shows a running server"},
-        {"stop", "SIGTERM (Ctrl-C) ends quoth serve when its answers have ended"},
+        {"stop", "SIGTERM (Ctrl-C) ends quoth serve after its responses in flight"},
         {"chat", "quoth run MODEL begins a chat at a terminal"},
         {"complete", "quoth run MODEL PROMPT --raw completes a prompt"},
         {"generate", "quoth run MODEL PROMPT --raw completes a prompt"},
         {"server", "quoth serve MODEL answers over HTTP"},
         {"run-batch", "quoth batch MODEL -i IN.jsonl -o OUT.jsonl answers a file of requests"},
-        {"collect-env", "quoth bench roofline shows what this machine can do"},
+        {"collect-env", "quoth bench roofline shows the limits of this machine"},
     };
     for (size_t i = 0; i < sizeof hint / sizeof hint[0]; i++)
         if (strcmp(hint[i][0], word) == 0) return hint[i][1];
     return NULL;
 }
 
-/* `of`: the command with these sub-commands; NULL: top level. */
+/* Report an unknown word. `of`: the command with these sub-commands; NULL: the list of all
+ * commands. */
 static void report_unknown(const struct command *const *list, const struct command *of,
                            const char *word)
 {
@@ -62,13 +64,16 @@ static void report_unknown(const struct command *const *list, const struct comma
     if (hint)
         fprintf(stderr, "%s\n", hint);
     else if (!of && word[0] == '-')
-        fprintf(stderr, "a command comes first; quoth run -- \"...\" takes any prompt\n");
+        fprintf(stderr,
+                "the first argument must be a command; quoth run -- \"...\" takes any prompt\n");
     else if (near)
         fprintf(stderr, "did you mean \"%s\"?\n", near);
     else
         fprintf(stderr, "quoth help%s%s lists them\n", space, name);
 }
 
+/* Report unknown words on standard error and return NULL. *n_word: words that the command's name
+ * took. A flag after the first word is not a sub-command. */
 const struct command *command_find(const struct command *const *list, int n, char **word,
                                    int *n_word)
 {
@@ -82,6 +87,8 @@ const struct command *command_find(const struct command *const *list, int n, cha
     return sub;
 }
 
+/* Print and free a buffer. ERR_MEMORY if it failed. Standard output is flushed, so that a reader of
+ * a pipe gets each result at once. */
 int print_out(struct buf *take_b, struct err *e)
 {
     int rc = take_b->failed ? err_memory(e, "the output", take_b->n) : 0;
@@ -91,6 +98,7 @@ int print_out(struct buf *take_b, struct err *e)
     return rc;
 }
 
+/* Report a failure and return the exit status 1. */
 int fail(const char *command, const struct err *e)
 {
     fprintf(stderr, "quoth %s: %s\n", command, e->text);

@@ -1,9 +1,15 @@
-/* help.c - --help and the man page, from the tables that parse the command line; see option.h. */
+/* help.c - print --help and the man page, from the tables that parse the command line; see
+ * option.h.
+ *
+ * The table of options is the only source of help, so the help of an option cannot differ from its
+ * parser. A sub-command list replaces the options of its command. */
 #include "option.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* Print one option. A long name puts the help
+ * on the next line. "(default ...)" is part of the help. */
 static void option_line(const struct option *o)
 {
     char left[80];
@@ -15,6 +21,7 @@ static void option_line(const struct option *o)
            o->help);
 }
 
+/* Apply `line` to all options of a table and its groups. */
 static void option_lines(const struct option *o, void (*line)(const struct option *))
 {
     for (; o->kind != OPTION_END; o++) {
@@ -25,6 +32,7 @@ static void option_lines(const struct option *o, void (*line)(const struct optio
     }
 }
 
+/* Print a row for each command. */
 static void command_lines(const struct command *const *c)
 {
     for (; *c; c++) printf("  %-16s %s\n", (*c)->name, (*c)->summary);
@@ -43,7 +51,7 @@ void help_command(const struct command *c)
     printf("\noptions:\n");
     option_lines(c->options, option_line);
     printf("  %-34s%s\n  %-34s%s\n", "    --config FILE",
-           "read options from FILE: lines of \"name: value\"", "-h, --help", "show this");
+           "read options from FILE: lines of \"name: value\"", "-h, --help", "show this help");
 }
 
 void help_all(const struct command *const *list)
@@ -55,7 +63,7 @@ void help_all(const struct command *const *list)
     printf("\nMore: quoth COMMAND --help.\n");
 }
 
-/* Text for troff: a backslash, and a dot or quote at a line's start, are escaped; - is a minus. */
+/* Print text for troff. Escape a backslash, and a dot or quote at the start of a line. */
 static void man_text(const char *text)
 {
     for (const char *p = text; *p; p++) {
@@ -69,6 +77,7 @@ static void man_text(const char *text)
     }
 }
 
+/* Print one option as a tagged paragraph of troff. */
 static void man_option(const struct option *o)
 {
     printf(".TP\n.B ");
@@ -81,6 +90,7 @@ static void man_option(const struct option *o)
     printf("\n");
 }
 
+/* Print the section of one command. */
 static void man_command(const struct command *c)
 {
     printf(".SS quoth %s ", c->name);
@@ -96,7 +106,7 @@ static void man_command(const struct command *c)
     option_lines(c->options, man_option);
 }
 
-/* A command with sub-commands is listed as its sub-commands. */
+/* List the commands. List the sub-commands in place of a command that has them. */
 static void man_commands(const struct command *const *c)
 {
     for (; *c; c++) {
@@ -107,6 +117,7 @@ static void man_commands(const struct command *const *c)
     }
 }
 
+/* The page is one section per command, in the order of `quoth help`. */
 void help_man(const struct command *const *list)
 {
     printf(".TH QUOTH 1 \"\" \"quoth %s\"\n.SH NAME\nquoth \\- run and serve language models\n.SH "
@@ -114,6 +125,6 @@ void help_man(const struct command *const *list)
            QUOTH_VERSION);
     printf(".B quoth\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n");
     man_commands(list);
-    printf(".SH EXIT STATUS\n0: done. 1: it failed, for the reason on standard error. "
+    printf(".SH EXIT STATUS\n0: success. 1: failure, with the reason on standard error. "
            "2: wrong usage.\n");
 }

@@ -1,14 +1,17 @@
-/* model.c - opens a model from the flags that all computing commands share; see option.h. */
+/* model.c - open a model by the flags that all computing commands share; see option.h. */
 #include "option.h"
 
 #include "base/log.h"
 #include "session/session.h"
 
+/* The options of the current command line. */
 struct session_options session_flags = {
 #include "session/defaults.def"
 };
 static bool verbose;
 
+/* Rows of session's .def files become options of the command line. The same rows are keys of the
+ * library (session/options.c). */
 #define SESSION_INT(field, flag, char_, what, low, high, fallback, text)                           \
     INT_OPTION(flag, what, &session_flags.field, low, high, text, .letter = char_),
 #define SESSION_REAL(field, flag, what, low, high, fallback, text)                                 \
@@ -21,6 +24,8 @@ static bool verbose;
     FORM_OPTION(flag, what, &session_flags.field, judge, text),
 #define SESSION_POWER(field, flag, what, low, high, fallback, text)                                \
     INT_OPTION(flag, what, &session_flags.field, low, high, text, .form = session_power_form),
+#define SESSION_WORDS(field, flag, what, judge, text)                                              \
+    WORDS_OPTION(flag, what, &session_flags.field, text, .form = judge),
 #define SESSION_FLAG(field, flag, fallback, text) FLAG_OPTION(flag, &session_flags.field, text),
 
 const struct option load_options[] = {
@@ -56,6 +61,8 @@ const char *chat_system(void)
     return session_flags.system;
 }
 
+/* Return --shape, or the model in this program; NULL with an error if there is neither. typed: the
+ * word that might have been meant as a model. */
 const char *session_bundled(const char *typed, struct err *e)
 {
     if (session_flags.shape) return session_flags.shape;
@@ -82,6 +89,7 @@ const char *session_act_name(void)
     return session_flags.activation_dtype;
 }
 
+/* A shorter form for commands with one size of a batch. */
 int session_open(struct session *s, const char *path, int n_seq, int n_out, int context,
                  struct err *e)
 {
@@ -89,16 +97,18 @@ int session_open(struct session *s, const char *path, int n_seq, int n_out, int 
     return session_open_sized(s, path, &size, e);
 }
 
-/* Show a bar if packing takes a noticeable time. */
+/* Show a bar if packing takes long. */
 static void show_packing(void *what, uint64_t done, uint64_t n_byte)
 {
     enum { BYTES_SHOWN_MIN = 256 << 20 };
     if (n_byte >= BYTES_SHOWN_MIN) progress_bar(what, done, n_byte);
 }
 
+/* The progress of packing weights is shown only for large models, which take seconds. */
 int session_open_sized(struct session *s, const char *path, const struct session_size *size,
                        struct err *e)
 {
+    /* -v also shows the log lines of opening */
     if (verbose) log_level_max = LOG_INFO;
     session_flags.progress = show_packing;
     session_flags.progress_ctx = (void *)"preparing weights";
@@ -107,6 +117,7 @@ int session_open_sized(struct session *s, const char *path, const struct session
     return rc;
 }
 
+/* For measurements without a model. */
 int session_backend(struct session *s, struct err *e)
 {
     return session_open_backend(s, &session_flags, e);

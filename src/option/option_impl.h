@@ -8,7 +8,7 @@
 
 /* Compare n typed bytes with a name; `_` equals `-`. */
 bool same_name(const char *typed, size_t n, const char *name);
-/* Return the table's option of that name; NULL if none. */
+/* Return the table's option of that name; NULL if the table has none. */
 const struct option *find_option(const struct option *table, const char *name, size_t n);
 
 static inline bool is_list(const struct option *o)
@@ -21,39 +21,44 @@ static inline bool is_list(const struct option *o)
 enum alias_takes {
     TAKES_NOTHING, /* --x, --no-x, --x=BOOL          */
     TAKES_VALUE,   /* --x VALUE                      */
-    TAKES_MAYBE,   /* --x, or --x one of `values`    */
+    TAKES_MAYBE,   /* --x, or --x VALUE with one of `values` */
     TAKES_WORDS,   /* --x VALUE..., up to a flag     */
 };
 
+/* A row of aliases.def. All texts are static, or live as long as the program. */
 struct alias {
-    const char *spellings; /* separated by blanks; a final `*` matches any ending           */
+    const char *spellings; /* spellings with blanks between them; a final `*` matches any ending */
     enum alias_takes takes;
-    const char *values; /* "1 auto half=f16 *=*": accepted values; of = becomes option's  */
-    const char *option; /* receives a value with =; NULL if none                         */
-    const char *note;   /* why an accepted value without = has no effect                 */
-    const char *reason; /* why other values are rejected; NULL: not supported yet        */
+    /* accepted values, such as "1 auto half=f16 *=*"; values with = become values of `option` */
+    const char *values;
+    const char *option; /* option that receives a value with =; NULL if none */
+    const char *note;   /* reason why an accepted value without = has no effect */
+    const char *reason; /* reason why other values are rejected; NULL: not supported yet */
 };
 
-/* Places of an option's value: before or after the command's other arguments. */
+/* Position of an option's value: before or after the command's other arguments. */
 #define ALIAS_MODEL  "MODEL"
 #define ALIAS_PROMPT "PROMPT"
 
 /* Return the i-th row; NULL after the last. */
 const struct alias *alias_at(int i);
-/* Return the alias with that spelling, NULL if none. *negated: the name is "no-" followed by a
- * spelling that takes no value. */
+/* Return the alias with that spelling; NULL if no alias has it. Set *negated if the name is "no-"
+ * and a spelling that takes no value. */
 const struct alias *alias_find(const char *name, size_t n, bool *negated);
-/* Return true if the alias lists the word as a value. */
+/* Return true if the alias lists the word among its values. */
 bool alias_lists(const struct alias *a, const char *word);
-/* Set *out to the value for a->option, or NULL if the option keeps its value. `typed`: the
- * spelling, with its dashes. ERR_ARG with the reason if the value is rejected. */
+/* Set *out to the value for a->option, or NULL if the option keeps its value. `typed` is the
+ * spelling with its dashes. ERR_ARG with the reason if the value is rejected. *out is borrowed and
+ * lives as long as the program. ERR_MEMORY. */
 int alias_value(const struct alias *a, const char *typed, const char *value, const char **out,
                 struct err *e);
-/* Keep the note of an accepted value for options_notes. */
+/* Keep the note of an accepted value for options_notes. `value` is borrowed until then.
+ * ERR_MEMORY. */
 int alias_note(const struct alias *a, const char *typed, const char *value, struct err *e);
-/* Reject two spellings that set one option to different values. */
+/* Reject two spellings that set one option to different values. ERR_ARG for such a pair,
+ * ERR_MEMORY. `value` is borrowed until options_notes. */
 int alias_agree(const struct alias *a, const char *typed, const char *value, struct err *e);
-/* Return the spelling nearest to a mistyped one; NULL if none is near. */
+/* Return the spelling that is nearest to a mistyped one; NULL if no spelling is near. */
 const char *alias_nearest(const char *typed);
 
 #endif

@@ -1,4 +1,14 @@
-/* parse.c - parses the command line and config files by one table; see option.h. */
+/* parse.c - parse the command line and config files by one table; see option.h.
+ *
+ *    --name=value  --name value  --no-name      long_option
+ *    -n5  -n 5  -ngl 5                          short_option
+ *    name: value                                config_line
+ *         |
+ *         +--> find_option --> set_value --> the option's target
+ *         +--> alias_find  --> alias_value --> set_value        (flags of other engines)
+ *
+ * Values are not copied. They point into the arguments, into texts of config files, or into kept
+ * copies, all of which live as long as the program. */
 #include "option_impl.h"
 
 #include "base/json.h"
@@ -11,6 +21,8 @@
 
 /* ---- names ---- */
 
+/* '_' in the typed name matches '-', because vLLM's options are Python's names with underscores in
+ * config files. */
 bool same_name(const char *typed, size_t n, const char *name)
 {
     if (strlen(name) != n) return false;
@@ -19,6 +31,7 @@ bool same_name(const char *typed, size_t n, const char *name)
     return true;
 }
 
+/* Search the table and its groups, in order. NULL if there is none. */
 const struct option *find_option(const struct option *o, const char *name, size_t n)
 {
     for (; o->kind != OPTION_END; o++) {
@@ -63,18 +76,22 @@ static int edit_distance(const char *a, const char *b)
     return row[n];
 }
 
+/* Return the name with the fewest edits, at most a third of the typed length plus one. NULL if all
+ * are farther. */
 const char *nearest_name(const char *typed, const char *const *names, size_t n)
 {
     const char *best = NULL;
     int least = 1 + (int)strlen(typed) / 3;
     for (size_t i = 0; i < n; i++) {
         int d = edit_distance(typed, names[i]);
-        if (strncmp(names[i], typed, strlen(typed)) == 0 && d > 1) d = 1; /* an abbreviation */
+        /* names[i] is a completion of the typed name */
+        if (strncmp(names[i], typed, strlen(typed)) == 0 && d > 1) d = 1;
         if (d <= least && (!best || d < least)) best = names[i], least = d;
     }
     return best;
 }
 
+/* Append the names of a table and its groups to names[n, cap). Return the new number. */
 static size_t collect_names(const struct option *o, const char **names, size_t n, size_t cap)
 {
     for (; o->kind != OPTION_END; o++) {
@@ -86,6 +103,7 @@ static size_t collect_names(const struct option *o, const char **names, size_t n
     return n;
 }
 
+/* Return the i-th name of a table with its groups; NULL after the last. For completion. */
 const char *option_name(const struct option *table, int i)
 {
     const char *names[256];
@@ -93,8 +111,8 @@ const char *option_name(const struct option *table, int i)
     return i >= 0 && (size_t)i < n ? names[i] : NULL;
 }
 
-/* Return the name nearest to n bytes of a mistyped one, in the table or (foreign) of other engines;
- * NULL if none is near. */
+/* Return the name nearest to n bytes of a mistyped one; NULL if no name is near. It is a name of
+ * the table. With `foreign` it may also be a name of other engines. */
 static const char *near_flag(const struct option *table, const char *flag, size_t n, bool foreign)
 {
     const char *names[256];
@@ -105,7 +123,7 @@ static const char *near_flag(const struct option *table, const char *flag, size_
     return near || !foreign ? near : alias_nearest(typed);
 }
 
-/* `typed`: with its dashes; its last n bytes are the name. */
+/* Report an unknown flag. `typed` has its dashes; its last n bytes are the name. */
 static int unknown_flag(const struct command *c, const char *typed, const char *name, size_t n,
                         struct err *e)
 {
@@ -121,13 +139,14 @@ static int unknown_flag(const struct command *c, const char *typed, const char *
 
 /* ---- values ---- */
 
+/* Return true if the number is in the option's range. */
 static bool is_legal(const struct option *o, double v)
 {
     return o->range ? range_has(o->range, v) : v >= o->lo && v <= o->hi;
 }
 
-/* Below, `dashes` precedes a flag's name in sentences: "--", or "" if options are set by name
- * alone. */
+/* In the following functions, `dashes` precedes a flag's name in sentences. It is "--", or "" if
+ * options are set by name alone. */
 
 /* Report the legal range of a number. */
 static int number_wrong(const struct option *o, const char *dashes, const char *value,
@@ -141,6 +160,7 @@ static int number_wrong(const struct option *o, const char *dashes, const char *
                    o->lo, o->hi, value);
 }
 
+/* Parse an integer. errno detects a number beyond 64 bits. */
 static int set_int(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     char *end;
@@ -152,6 +172,7 @@ static int set_int(const struct option *o, const char *dashes, const char *value
     return 0;
 }
 
+/* "inf" and "nan" are numbers of strtod. A NaN is in no range, so it is rejected. */
 static int set_real(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     char *end;
@@ -161,6 +182,7 @@ static int set_real(const struct option *o, const char *dashes, const char *valu
     return 0;
 }
 
+/* Parse a boolean. A flag without a value is set to "true" by the caller. */
 static int set_flag(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     bool on =
@@ -174,6 +196,7 @@ static int set_flag(const struct option *o, const char *dashes, const char *valu
     return 0;
 }
 
+/* Check a name, or each name of a list with commas. The target is then the typed text. */
 static int set_name(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     char flag[64], item[64];
@@ -211,12 +234,14 @@ static int set_json_list(const struct option *o, const char *dashes, const char 
     return rc ? err_prefix(e, rc, "%s%s", dashes, o->name) : 0;
 }
 
+/* Check a value by the option's own function. The error begins with the flag. */
 static int check_form(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     int rc = o->form ? o->form(value, e) : 0;
     return rc ? err_prefix(e, rc, "%s%s", dashes, o->name) : 0;
 }
 
+/* Check a value and store it in the option's target. Each use of a list's option appends. */
 static int set_value(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     struct text_list *list = o->target;
@@ -244,8 +269,8 @@ static int set_value(const struct option *o, const char *dashes, const char *val
     }
 }
 
-/* Find the option for NAME or no-NAME, which sets a flag to false and empties a list. NULL if not
- * found. */
+/* Find the option for NAME or no-NAME; NULL if the table has none. no-NAME sets a flag to false and
+ * empties a list. */
 static const struct option *find_negated(const struct option *table, const char *name, size_t n)
 {
     if (n <= 3 || !same_name(name, 3, "no-")) return NULL;
@@ -253,6 +278,7 @@ static const struct option *find_negated(const struct option *table, const char 
     return o && (o->kind == OPTION_FLAG || is_list(o)) ? o : NULL;
 }
 
+/* Set a flag to false, or empty a list that a config file has filled. */
 static int set_negated(const struct option *o)
 {
     if (o->kind == OPTION_FLAG)
@@ -262,10 +288,10 @@ static int set_negated(const struct option *o)
     return 0;
 }
 
-/* Check a value as set_value does, but keep the target's value. */
+/* Check a value like set_value, but do not change the target. */
 static int judge_value(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
-    union {
+    union { /* target of any kind; the text is borrowed, the list's array owned */
         bool flag;
         int64_t whole;
         double real;
@@ -275,10 +301,15 @@ static int judge_value(const struct option *o, const char *dashes, const char *v
     struct option copy = *o;
     copy.target = &unused;
     int rc = set_value(&copy, dashes, value, e);
-    if (is_list(o)) free(unused.list.v);
+    if (!is_list(o)) return rc;
+    const bool owned = o->kind == OPTION_LIST && o->json && value[0] == '['; /* by set_json_list */
+    for (size_t i = 0; owned && i < unused.list.n; i++) free((void *)unused.list.v[i]);
+    free(unused.list.v);
     return rc;
 }
 
+/* Set or only check an option by its name. Of the aliases, only those that pass any value on are
+ * accepted, because no command line exists here. */
 static int set_named(const struct option *table, const char *name, const char *value,
                      bool only_judge, struct err *e)
 {
@@ -312,20 +343,22 @@ int options_judge(const struct option *table, const char *name, const char *valu
 
 /* ---- flags of other engines ---- */
 
+/* State of options_parse. Pointers are borrowed from its caller. */
 struct cursor {
     const struct command *c;
-    int i, n, n_out; /* arg[0] .. arg[n_out - 1] are positional arguments */
+    int i, n, n_out; /* arg[0, n_out) are positional arguments */
     char **arg;
     bool flags_end;
 };
 
-/* Return true for a flag; negative numbers and "- an item" are values. */
+/* Return true for a flag. Negative numbers and "- an item" are values. */
 static bool is_flag(const char *arg)
 {
     return arg[0] == '-' && arg[1] && !isdigit((unsigned char)arg[1]) && !strchr(". \t\n", arg[1]);
 }
 
-/* Insert a positional argument of the command: MODEL before the others, PROMPT after them. */
+/* Insert a positional argument of the command.
+ * MODEL precedes other arguments, PROMPT follows them. */
 static int place_argument(struct cursor *at, const char *place, const char *value, struct err *e)
 {
     if (!strstr(at->c->usage, place))
@@ -341,11 +374,13 @@ static int place_argument(struct cursor *at, const char *place, const char *valu
     return 0;
 }
 
+/* Return true if an alias stands for a positional argument. */
 static bool is_place(const char *option)
 {
     return option && (strcmp(option, ALIAS_MODEL) == 0 || strcmp(option, ALIAS_PROMPT) == 0);
 }
 
+/* Apply one value of an alias. A command without the option reports the alias's note or reason. */
 static int use_alias(struct cursor *at, const struct alias *a, const char *typed, const char *value,
                      struct err *e)
 {
@@ -364,7 +399,7 @@ static int use_alias(struct cursor *at, const struct alias *a, const char *typed
 }
 
 /* Return true if the command recognizes the alias. Commands that open a model recognize the flags
- * of all such commands; others only flags of options that they have. */
+ * of all such commands. Other commands recognize only flags of their own options. */
 static bool has_alias(const struct command *c, const struct alias *a)
 {
     static const char computes[] = "max-model-len";
@@ -373,13 +408,16 @@ static bool has_alias(const struct command *c, const struct alias *a)
     return a->option && find_option(c->options, a->option, strlen(a->option));
 }
 
-/* Return the value of a flag that may have none: the next word if the alias lists it. */
+/* Return the value of a flag with an optional value. The value is the next word if the alias lists
+ * that word. */
 static const char *maybe_value(struct cursor *at, const struct alias *a)
 {
     bool next = at->i + 1 < at->n && alias_lists(a, at->arg[at->i + 1]);
     return next ? at->arg[++at->i] : "true";
 }
 
+/* Return "true" or "false" for a spelling of a boolean; other values unchanged. word[i / 3 * 3] is
+ * the first spelling of its group. */
 static const char *truth_of(const char *value)
 {
     static const char *const word[] = {"true", "1", "yes", "false", "0", "no"};
@@ -388,8 +426,8 @@ static const char *truth_of(const char *value)
     return value;
 }
 
-/* Handle a flag that the table does not have: `typed` with its dashes, n bytes of name from `name`
- * on; `value` NULL: in the following arguments. */
+/* Handle a flag that the table lacks. `typed` has its dashes. The name is the n bytes at `name`.
+ * The value follows in the arguments if `value` is NULL. */
 static int foreign_flag(struct cursor *at, const char *typed, const char *name, size_t n,
                         const char *value, struct err *e)
 {
@@ -412,7 +450,7 @@ static int foreign_flag(struct cursor *at, const char *typed, const char *name, 
     return rc;
 }
 
-/* Handle a config file's name that the table does not have. */
+/* Handle a name of a config file that the table lacks. */
 static int foreign_option(struct cursor *at, const char *name, size_t n, const char *value,
                           struct err *e)
 {
@@ -423,6 +461,7 @@ static int foreign_option(struct cursor *at, const char *name, size_t n, const c
 
 /* ---- config files: lines of "name: value" or "name = value", # begins a comment ---- */
 
+/* Cut blanks and one pair of quotes off both ends, in place. */
 static char *trimmed(char *text)
 {
     while (isspace((unsigned char)*text)) text++;
@@ -436,6 +475,7 @@ static char *trimmed(char *text)
     return text;
 }
 
+/* Parse "name: value". An error names file and line. */
 static int config_line(struct cursor *at, char *line, const char *path, int number, struct err *e)
 {
     char *text = trimmed(line);
@@ -453,8 +493,11 @@ static int config_line(struct cursor *at, char *line, const char *path, int numb
     return rc ? err_prefix(e, rc, "%s:%d", path, number) : 0;
 }
 
-static struct text_list config_texts; /* values point into them: they live until the program ends */
+/* texts of config files, never freed, because values borrow them */
+static struct text_list config_texts;
 
+/* Apply all lines in their order.
+ * A flag after --config overrides the file, because the last value counts. */
 static int config_file(struct cursor *at, const char *path, struct err *e)
 {
     struct buf b = {0};
@@ -473,6 +516,8 @@ static int config_file(struct cursor *at, const char *path, struct err *e)
 
 /* ---- the command line ---- */
 
+/* Set an option to its inline value, to the next argument, or for words to all arguments up to the
+ * next flag. */
 static int take_value(struct cursor *at, const struct option *o, const char *inline_value,
                       struct err *e)
 {
@@ -486,7 +531,7 @@ static int take_value(struct cursor *at, const struct option *o, const char *inl
     return rc;
 }
 
-/* Return the first n bytes of the current flag, for sentences. */
+/* Return the first n bytes of the current flag, for error messages. */
 static const char *typed_flag(const struct cursor *at, size_t n)
 {
     static char typed[80];
@@ -494,6 +539,7 @@ static const char *typed_flag(const struct cursor *at, size_t n)
     return typed;
 }
 
+/* Handle --name. Return 1 after --help, which ends the command. */
 static int long_option(struct cursor *at, struct err *e)
 {
     const char *flag = at->arg[at->i] + 2, *equals = strchr(flag, '=');
@@ -513,7 +559,8 @@ static int long_option(struct cursor *at, struct err *e)
     return take_value(at, o, equals ? equals + 1 : NULL, e);
 }
 
-/* Return true for -n5 and -oFILE: the letter followed by its value; a number must begin as one. */
+/* Return true for -n5 and -oFILE, a letter followed by its value. The value must begin like a
+ * number if the option is a number. */
 static bool is_glued(const struct option *o, const char *value)
 {
     bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
@@ -521,6 +568,8 @@ static bool is_glued(const struct option *o, const char *value)
            (!number || isdigit((unsigned char)*value) || *value == '-' || *value == '.');
 }
 
+/* Handle -n, -n VALUE and -nVALUE. Letters are not grouped: -ngl is a flag of another engine, and
+ * such names are searched first. */
 static int short_option(struct cursor *at, struct err *e)
 {
     const char *flag = at->arg[at->i] + 1;
@@ -538,6 +587,8 @@ static int short_option(struct cursor *at, struct err *e)
     return foreign_flag(at, typed_flag(at, n + 1), flag, n, value, e);
 }
 
+/* Positional arguments move to the beginning of arg, which is safe because n_out never exceeds i.
+ * After "--" every argument is positional. */
 int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e)
 {
     struct cursor at = {.c = c, .n = *n_arg, .arg = arg};

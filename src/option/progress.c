@@ -1,4 +1,7 @@
-/* progress.c - a progress line that is rewritten in place; see option.h. */
+/* progress.c - a progress line, rewritten in place; see option.h.
+ *
+ * Nothing is drawn if standard error is not a terminal, except notes. Drawing is limited to ten
+ * times per second, because a loop may report each of millions of items. */
 #include "option.h"
 
 #include "base/os.h"
@@ -8,9 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Widths in characters. EVERY_US: minimum time between two drawings. */
 enum { BAR = 40, SHORT_BAR = 20, EVERY_US = 100000 };
 
-/* Return true if it is time to draw again. */
+/* Return true if the next drawing is due. */
 static bool is_due(uint64_t done, uint64_t n)
 {
     static int64_t shown_us;
@@ -20,6 +24,8 @@ static bool is_due(uint64_t done, uint64_t n)
     return true;
 }
 
+/* Draw the name, the bar and the percentage. \r returns to the beginning of the line, so the next
+ * drawing replaces this one. */
 static void draw(const char *what, int width, double part)
 {
     static const char full[] = "########################################";
@@ -44,6 +50,7 @@ void progress_rate(const char *what, uint64_t done, uint64_t n, double per_s)
     if (done == n) fputc('\n', stderr);
 }
 
+/* The bar is short, because the text needs the room. */
 void progress_text(const char *what, uint64_t done, uint64_t n, const char *text)
 {
     if (!is_due(done, n)) return;
@@ -54,5 +61,8 @@ void progress_text(const char *what, uint64_t done, uint64_t n, const char *text
 
 void progress_note(const char *what)
 {
-    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K%.76s", what ? what : "");
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K%.76s", what ? what : "");
+    else if (what)
+        fprintf(stderr, "%s\n", what);
 }

@@ -1,5 +1,5 @@
 /* sampling.c - flags of the sampling parameters, generated from their list (sample/params.def). A
- * flag that was not given is NaN or INT64_MIN, which no range contains. */
+ * missing flag has the value NaN or INT64_MIN, which no range contains. */
 #include "option_impl.h"
 
 #include "base/json.h"
@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+/* Values of the flags. The type of a field is that of its parameter. */
 static struct given {
 #define REAL(name, ...)     double name;
 #define INT(name, ...)      int64_t name;
@@ -21,10 +22,10 @@ static struct given {
 };
 
 const struct option sampling_options[] = {
-#define REAL(name_, fallback, range_, flag, key, help_)                                            \
+#define REAL(name_, fallback, range_, flag, key, alias, help_)                                     \
     REAL_OPTION(flag, "X", &given.name_, 0, 0, help_ " (default " #fallback ")",                   \
                 .range = &sample_param[SAMPLE_##name_].range),
-#define INT(name_, fallback, range_, flag, key, help_)                                             \
+#define INT(name_, fallback, range_, flag, key, alias, help_)                                      \
     INT_OPTION(flag, "N", &given.name_, 0, 0, help_ " (default " #fallback ")",                    \
                .range = &sample_param[SAMPLE_##name_].range),
 #include "sample/params.def"
@@ -42,7 +43,7 @@ const struct option sampling_one_options[] = {
 
 typedef void given_fn(void *ctx, enum sample_param_id which, double value);
 
-/* Call fn for each parameter that was given. */
+/* Call fn for each given parameter. */
 static void for_given(given_fn *fn, void *ctx)
 {
 #define REAL(name, ...)                                                                            \
@@ -55,6 +56,7 @@ static void for_given(given_fn *fn, void *ctx)
 #include "sample/params.def"
 }
 
+/* Set one parameter (given_fn). */
 static void read_one(void *params, enum sample_param_id which, double value)
 {
     sample_param_set(params, &sample_param[which], value);
@@ -65,11 +67,13 @@ void sampling_read(struct sample_params *p)
     for_given(read_one, p);
 }
 
+/* Arguments of sampling_put, borrowed for the call. */
 struct members {
     struct buf *b;
     const struct json *except;
 };
 
+/* Append one parameter as a member of JSON (given_fn), unless the object `except` has it. */
 static void put_one(void *members, enum sample_param_id which, double value)
 {
     const struct members *m = members;
@@ -86,6 +90,8 @@ void sampling_put(struct buf *b, const struct json *except)
     for_given(put_one, &(struct members){b, except});
 }
 
+/* The values of p are shown as if they had been given, so that the range of each is printed by the
+ * same table. The flags are restored afterwards. */
 void sampling_show(const struct sample_params *p, const struct option *table, FILE *out)
 {
     const struct given was = given;

@@ -1,7 +1,11 @@
-/* show.c - prints the current values of options; see option.h. */
+/* show.c - print the current values of options; see option.h.
+ *
+ * options_show is for people: every option, with at most 7 digits. options_print writes a file for
+ * --config, which must set equal values again. So it has 15 digits, comments for options that are
+ * not set, and no secrets. */
 #include "option_impl.h"
 
-/* Return false for a number outside its limits or a NULL text: not set. */
+/* Return false if the option is not set. It is then a number outside its limits, or a NULL text. */
 static bool is_set(const struct option *o)
 {
     bool is_real = o->kind == OPTION_REAL, is_int = o->kind == OPTION_INT;
@@ -13,7 +17,7 @@ static bool is_set(const struct option *o)
     return o->range && (is_real || is_int) ? range_has(o->range, v) : v >= o->lo && v <= o->hi;
 }
 
-/* `digits` of a real number: 15 reproduce a double, 7 a float. */
+/* Print a value. `digits`: significant digits of a real number: 15 for a double, 7 for a float. */
 static void show_value(const struct option *o, int digits, FILE *out)
 {
     if (o->kind == OPTION_REAL)

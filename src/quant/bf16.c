@@ -1,8 +1,7 @@
 /* bf16.c - BF16: the upper half of an f32, little-endian.
  *
- * Decoding appends zeros (inline in quant.h); encoding rounds to nearest even, subnormals included.
- * NaN stays NaN and becomes quiet: otherwise rounding its payload up could carry into an
- * infinity. */
+ * Decoding appends zeros (inline in quant.h). Encoding rounds to nearest even, also for subnormals.
+ * A NaN becomes a quiet NaN, because rounding its payload up could give an infinity. */
 #include "quant_impl.h"
 
 uint16_t bf16_of_f32(float x)

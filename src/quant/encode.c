@@ -1,8 +1,8 @@
 /* encode.c - the common part of all block encoders: clean the input, call the format's fit, pack.
  *
  * NaN and infinities become zeros, so that one bad weight does not destroy its block. Numbers are
- * divided by the block's largest magnitude, so a fit sees the same problem at any scale, 1e-40 or
- * 1e38. */
+ * divided by the block's largest magnitude. The fit of a block therefore does not depend on its
+ * scale, such as 1e-40 or 1e38. */
 #include "quant_impl.h"
 
 #define HALF_MAX 65504.0f
@@ -24,7 +24,7 @@ float step_error(const int8_t *q, const float *x, const float *w, int n, float s
     return sum;
 }
 
-/* Write y = x / max|x| with non-finite x as 0. Returns max|x|, or 1 if that is 0. */
+/* Write y = x / max|x| with non-finite x as 0. Returns max|x|, or 1 if the maximum is 0. */
 static float normalize(float *y, const float *x, int n)
 {
     float max = 0.0f;
@@ -37,7 +37,8 @@ static float normalize(float *y, const float *x, int n)
     return max;
 }
 
-/* Write the weights relative to their largest; all 1 if there are none or all are zero. */
+/* Write the weights relative to the largest weight.
+ * All weights are 1 if importance is NULL or all zero. */
 static void weigh(float *w, const float *importance, int n)
 {
     float max = 0.0f;

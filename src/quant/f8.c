@@ -3,10 +3,10 @@
  *     E4M3  [s][exp:4][man:3]  bias 7; max 448, no infinity; NaN is 0x7F and 0xFF only ("FN")
  *     E5M2  [s][exp:5][man:2]  bias 15; infinity 0x7C, NaN above; the upper byte of an f16
  *
- * The scalar conversions overflow as in IEEE rounding: above 464 (the tie to 448, which is even)
- * E4M3 gives NaN; from 61,440 on E5M2 gives infinity. Encoding a tensor saturates instead, as
- * checkpoint writers do: too large values and infinities become the largest finite value; NaN stays
- * NaN. */
+ * The scalar conversions overflow as in IEEE rounding. E4M3 gives NaN above 464 (464 is a tie,
+ * which rounds to the even 448). E5M2 gives infinity from 61,440 on. Encoding a tensor saturates
+ * instead, as in checkpoint writers. Values above the maximum and infinities then become the
+ * largest finite value. A NaN stays a NaN. */
 #include "quant_impl.h"
 
 #define E4M3_NAN   0x7Fu
@@ -47,7 +47,7 @@ uint8_t e5m2_of_f32(float x)
     return (uint8_t)(f32_sign(x) << 7 | m);
 }
 
-/* Clamp the magnitude of a converted number; x shows whether it is a NaN. */
+/* Clamp the magnitude of a converted number. x is the original number and may be a NaN. */
 static uint8_t saturate(uint8_t code, uint8_t max, float x)
 {
     bool is_nan = x != x;

@@ -1,11 +1,15 @@
-/* fit_line.c - encoders for formats with minimums: x ~ step * q - low, q in 0..hi.
+/* fit_line.c - encoders for formats with minimums: x ~ step * q - low, q in [0, hi].
  *
- * The three levels of fit_scale.c, with a line instead of a ray. (1) Per sub-block, a fan of
- * starting lines (the values' span shortened by a factor, at the lower end, the middle or the upper
- * end), each improved by alternating nearest integers and weighted linear regression. (2) d and
- * dmin whose multiples fit those lines. (3) Neighbours of every scale and minimum, tried on the
- * values, and a joint regression for d and dmin. k-quants store minimums without a sign, so low >=
- * 0 for them. */
+ * It has the three levels of fit_scale.c, for lines with an offset.
+ *
+ * (1) Each sub-block tries several starting lines. A line is the values' span, shortened by a
+ * factor, at the lower end, the middle or the upper end. Alternating nearest integers and weighted
+ * linear regression improves the line.
+ *
+ * (2) d and dmin are chosen so that their multiples fit these lines.
+ *
+ * (3) Neighbours of every scale and minimum are tried on the values, with a joint regression for d
+ * and dmin. low >= 0 for k-quants, because they store minimums without a sign. */
 #include "quant_impl.h"
 
 struct line {
@@ -32,8 +36,8 @@ static float line_error(const int8_t *q, const float *x, const float *w, int n, 
     return sum;
 }
 
-/* Weighted regression of x on u and v (both [n]): x ~ a u + b v. Only one of them is used if the
- * other adds nothing. */
+/* Weighted regression of x [n] on u [n] and v [n]: x ~ a u + b v. The result uses only u or v if
+ * the other gives no improvement. */
 struct regression {
     double uu, uv, vv, xu, xv;
 };
@@ -59,7 +63,7 @@ static void regression_solve(const struct regression *r, float *a, float *b)
     }
 }
 
-/* Return the best line for given integers; with low_positive, the best with low >= 0. */
+/* Return the best line for given integers. If low_positive, return the best line with low >= 0. */
 static struct line line_solve(const int8_t *q, const float *x, const float *w, int n,
                               bool low_positive)
 {
@@ -108,8 +112,8 @@ static struct line line_search(const float *x, const float *w, int n, int hi, bo
     }
     if (low_positive) min = fminf(min, 0.0f);
     for (int t = 0; t < N_SPAN * N_PLACE; t++) {
-        /* Fewer levels gain more from clipping: 4 levels use down to half the span, 32 down to
-         * 0.93. */
+        /* Formats with fewer levels gain more from clipping. 4 levels use as little as half of the
+         * span, 32 levels at least 0.93. */
         float part =
             1.0f + 0.4f / (float)hi - 2.0f / (float)(hi + 1) * (float)(t / N_PLACE) / (N_SPAN - 1);
         float left_out = (max - min) * (1.0f - part);
@@ -137,7 +141,7 @@ void fit_line(struct block *b, const struct values *v, const struct format *f)
 /* ---- k-quants ---- */
 
 struct lines {
-    const struct values *v;
+    const struct values *v; /* values of the block, borrowed */
     struct line target[SUB_MAX];
     int n_sub, sub, hi, scale_max;
     struct line unit; /* d and dmin in v's unit */
@@ -149,8 +153,8 @@ static int near_multiple(float x, float unit, int max)
     return (int)lrintf(k < 0.0f ? 0.0f : k > (float)max ? (float)max : k);
 }
 
-/* Choose scale, minimum and integers of sub-block j, among the nearest to its wish and their
- * neighbours. Returns the error. */
+/* Choose scale, minimum and integers of sub-block j. Candidates are the values nearest to its
+ * target, and their neighbours. Returns the error. */
 static float sub_choose(struct block *b, const struct lines *s, int j)
 {
     const float *x = s->v->x + j * s->sub, *w = s->v->w + j * s->sub;
@@ -173,7 +177,7 @@ static float sub_choose(struct block *b, const struct lines *s, int j)
     return least;
 }
 
-/* Round the unit to f16 and choose all sub-blocks for it. Returns the error. */
+/* Round the unit to f16 and choose all sub-blocks for this unit. Returns the error of the block. */
 static float block_choose(struct block *b, struct lines *s)
 {
     float e = 0.0f, unit = s->v->unit;

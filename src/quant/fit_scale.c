@@ -1,11 +1,17 @@
 /* fit_scale.c - encoders for formats without minimums: x ~ d * scale[j] * q.
  *
- * Weighted least squares in three levels. (1) Each sub-block alone: from a fan of starting steps,
- * alternate "nearest integers for this step" and "best step for these integers", and keep the step
- * that explains most. (2) One d whose admissible multiples are close to all those steps, judged by
- * the error's parabola near its minimum. (3) With d rounded to f16, try each scale and its
- * neighbours on the values; then solve d again for the integers found, and repeat. The coder
- * defines the nearest integers (a range, a table, a code book with signs). */
+ * Weighted least squares in three levels:
+ *
+ * (1) For each sub-block alone, try several starting steps. Alternate "nearest integers for this
+ * step" and "best step for these integers". Keep the step with the least error.
+ *
+ * (2) Find one d whose admissible multiples are close to all those steps. Its error is the sum of
+ *     the parabolas of the steps' errors near their minimums.
+ *
+ * (3) With d rounded to f16, try each scale and its neighbours on the values. Then solve d again
+ * for these integers, and repeat.
+ *
+ * The coder defines the admissible integers (a range, a table, a code book with signs). */
 #include "quant_impl.h"
 
 static float clamp(float v, float lo, float hi)
@@ -38,13 +44,13 @@ void level_nearest(const struct coder *c, int8_t *q, const float *x, const float
     }
 }
 
-/* Optimum of a sub-block: `step`; near it, the error grows as curve * (step' - step)^2. */
+/* Optimum of a sub-block. Near the optimum `step`, the error grows as curve * (step' - step)^2. */
 struct target {
     float step, curve;
 };
 
-/* Find the integers for the given step, then the best step for them. Returns how much of sum w x^2
- * they explain. */
+/* Find the integers for the given step, then the best step for them. Return the part of sum w x^2
+ * that the integers explain. */
 static float step_improve(const struct coder *c, struct target *s, const float *x, const float *w,
                           int n)
 {
@@ -98,8 +104,8 @@ static float target_error(const struct coder *c, const struct target *s, int n_s
     return sum;
 }
 
-/* Find a first d: the one that puts the largest step at an end of the scales' range, or up to 32 %
- * past or short of it. */
+/* Find a first d. With it, the scale of the largest step is at an end of the range, or up to 32 %
+ * above or below that end. */
 static float d_search(const struct coder *c, const struct target *s, int n_sub)
 {
     enum { N_TRY = 16 };

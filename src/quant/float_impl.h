@@ -2,9 +2,9 @@
  * float operation.
  *
  * A small float is sign | n_exp exponent bits | n_man mantissa bits with the IEEE bias. These
- * helpers handle magnitudes only; the format defines the meaning of the top exponent (infinity and
- * NaN, or numbers). The thread must be in the canonical rounding mode: nearest even, subnormals
- * kept. */
+ * functions use magnitudes only. The format defines the meaning of the top exponent (infinity and
+ * NaN, or numbers). The thread must be in the canonical rounding mode:
+ * nearest even, subnormals kept. */
 #ifndef QUOTH_QUANT_FLOAT_IMPL_H
 #define QUOTH_QUANT_FLOAT_IMPL_H
 
@@ -25,8 +25,8 @@ static inline uint32_t f32_sign(float x)
     return bits_of_f32(x) >> 31;
 }
 
-/* Convert a code to f32. Read as an f32 with the same fields, it is off by the difference of the
- * biases: one exact multiplication corrects that and normalizes subnormal codes. */
+/* Convert a code to f32. The exponent of an f32 with the fields of the code is wrong by the
+ * difference of the biases. One exact multiplication corrects it and normalizes subnormal codes. */
 static inline float widen(uint32_t code, int n_exp, int n_man)
 {
     int bias = (1 << (n_exp - 1)) - 1;
@@ -34,16 +34,16 @@ static inline float widen(uint32_t code, int n_exp, int n_man)
     return f32_of_bits(code << (23 - n_man)) * rebias;
 }
 
-/* Round |x| to nearest even. Too large a value, or infinity, gives a code past the format's top,
- * which the caller clamps. Not for NaN. */
+/* Round |x| to nearest even. An infinity or a value above the maximum gives a code above the
+ * format's top. The caller clamps this code. x must not be NaN. */
 static inline uint32_t narrow(float x, int n_exp, int n_man)
 {
     int bias = (1 << (n_exp - 1)) - 1;
     int n_cut = 23 - n_man;
     uint32_t a = f32_magnitude(x);
     if (a < (uint32_t)(128 - bias) << 23) {
-        /* Subnormal result: adding a power of two whose last mantissa bit is one step of the target
-         * rounds. */
+        /* The result is subnormal. Round by adding a power of two whose last mantissa bit is one
+         * step of the target. */
         uint32_t anchor = (uint32_t)(128 - bias + n_cut) << 23;
         return bits_of_f32(f32_of_bits(a) + f32_of_bits(anchor)) - anchor;
     }

@@ -1,6 +1,6 @@
-/* float_test.c - goal: every code of the small floats, and rounding, are right. Method: compare
- * with the formats' definition evaluated in double (fields, not bit tricks; nearest by comparing
- * distances to both neighbours) and with the compiler. */
+/* float_test.c - goal: every code of the small floats and all rounding is correct. Method: compare
+ * with the formats' definition, evaluated in double by fields and by distances to both neighbours.
+ * Also compare with the compiler's conversions. */
 #include "quant_impl.h"
 
 #include "../../tests/unit.h"
@@ -42,7 +42,7 @@ static uint32_t narrow_e5m2(float x)
 static const struct small {
     const char *name;
     int n_bit, n_man;
-    uint32_t top; /* magnitude code after the largest finite one: infinity, or E4M3's NaN */
+    uint32_t top; /* magnitude code after the largest finite code: infinity or E4M3's NaN */
     bool top_is_nan;
     float (*widen)(uint32_t);
     uint32_t (*narrow)(float);
@@ -54,8 +54,7 @@ static const struct small {
 };
 enum { N_SMALL = sizeof small / sizeof *small };
 
-/* Return the value of a magnitude code by its fields; codes from `top` on as if the range
- * continued. */
+/* Return the value of a magnitude code by its fields. From `top` on, the range continues. */
 static double value_of(const struct small *s, uint32_t m)
 {
     int bias = (1 << (s->n_bit - s->n_man - 2)) - 1;
@@ -69,7 +68,7 @@ static bool code_is_nan(const struct small *s, uint32_t m)
     return s->top_is_nan ? m == s->top : m > s->top;
 }
 
-/* Return the code of x by the definition of rounding to nearest even. Not for NaN. */
+/* Return the code of x by the definition of rounding to nearest even. x must not be NaN. */
 static uint32_t code_of(const struct small *s, float x)
 {
     uint32_t sign = signbit(x) ? 1u << (s->n_bit - 1) : 0, low = 0, high = s->top;
@@ -125,7 +124,8 @@ TEST(small_floats_round_to_nearest_even)
     for (int k = 0; k < N_SMALL; k++) {
         const struct small *s = &small[k];
         int n_wrong = 0;
-        for (uint32_t m = 0; m < s->top; m++) { /* every tie and its two neighbours, both signs */
+        for (uint32_t m = 0; m < s->top; m++) { /* test every tie and its two neighbours, with both
+                                                 * signs */
             float tie = (float)((value_of(s, m) + value_of(s, m + 1)) / 2);
             for (int sign = -1; sign <= 1; sign += 2) {
                 check_round(s, (float)sign * tie, &n_wrong);
@@ -193,7 +193,8 @@ TEST(float_formats_store_their_scalars)
     for (int k = 0; k < 3; k++) {
         uint8_t bytes[13] = {0};
         float y[3];
-        qtype_info[type[k]].ops->encode(bytes + 1, x, 3, NULL); /* unaligned on purpose */
+        /* unaligned, to test unaligned addresses */
+        qtype_info[type[k]].ops->encode(bytes + 1, x, 3, NULL);
         qtype_info[type[k]].ops->decode(y, bytes + 1, 3);
         for (int i = 0; i < 2; i++) EXPECT(y[i] == x[i]);
         EXPECT(y[2] == (type[k] == QT_bf16 ? 65536.0f : 65504.0f));

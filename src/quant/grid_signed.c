@@ -1,10 +1,11 @@
-/* grid_signed.c - values from a code book of magnitudes, with a sign each: IQ2_* and IQ3_*.
+/* grid_signed.c - values from a code book of magnitudes, each with a sign: IQ2_* and IQ3_*.
  *
- * Signs are stored per eight values. Formats with seven bits for them require an even number of
- * minuses, so with an odd input one value must take the wrong sign. That value and the points are
- * chosen together: the wrong sign of value i at level g costs 4 w step |x_i| g more, and the search
- * takes the point with the least cost including the least surcharge. If eight values are two points
- * of four (IQ3), the wrong sign goes to the point where it costs less. */
+ * Signs are stored per eight values. Formats with seven bits for the signs require an even number
+ * of minuses. If the input has an odd number of minuses, one value must therefore have the wrong
+ * sign. That value and the points are chosen together. The wrong sign of value i at level g has the
+ * additional cost 4 w step |x_i| g. The search finds the point with the least cost, including the
+ * least additional cost. In IQ3, eight values are two points of four. The point with the lower cost
+ * has the wrong sign. */
 #include "quant_impl.h"
 
 #include "base/check.h"
@@ -57,7 +58,7 @@ static void cost_fill(struct grid_cost *c, const struct grid *g, const float *x,
         }
 }
 
-/* Return the index of the value in q [dim] whose wrong sign costs least. */
+/* Return the index of the value in q [dim] whose wrong sign has the lowest cost. */
 static int cheapest_flip(const int8_t *q, const float *x, const float *w, int dim)
 {
     int best = 0;
@@ -72,7 +73,7 @@ static void nearest_8(const struct coder *c, int8_t *q, const float *x, const fl
     const struct grid *g = c->grid;
     struct grid_cost cost;
     int8_t flipped[8];
-    int part = 0; /* first value of the point where the wrong sign costs least */
+    int part = 0; /* first value of the point whose wrong sign has the lowest cost */
     float harm_least = INFINITY;
     unsigned signs = 0;
     for (int i = 0; i < 8; i++) signs |= (unsigned)(x[i] < 0.0f) << i;

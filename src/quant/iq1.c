@@ -1,9 +1,10 @@
 /* iq1.c - shared by IQ1_S and IQ1_M: points of a code book of 2048 in {-1, 0, 1}^8, shifted up or
  * down by 1/8.
  *
- * Times eight, a shifted value is the integer 8 g + 1 or 8 g - 1 (one of -9, -7, -1, 1, 7, 9), and
- * the block's scale is divided by eight: no term for the shift remains, and every product is exact.
- * A kernel may instead sum 8 * (g . a) and add or subtract the sum of a: the integer is equal. */
+ * Times eight, a shifted value is the integer 8 g + 1 or 8 g - 1 (one of -9, -7, -1, 1, 7, 9). The
+ * block's scale is divided by eight. No separate term for the shift remains, and every product is
+ * exact. A kernel may instead sum 8 * (g . a) and add or subtract the sum of a.
+ * The integer is equal. */
 #include "quant_impl.h"
 
 void shift_point(int8_t q[8], int code, bool minus)

@@ -4,8 +4,8 @@
  *     0    2                             66               74
  *     [ d ][ 32 u16: 9-bit code, 7 signs ][ 16 4-bit scales ]     d f16; scale j: bits 4j
  *
- * value = d / 8 * (2 scale + 1) * +-level, levels 8, 25, 43; the signs of 8 values have even
- * parity, the eighth is not stored.
+ * value = d / 8 * (2 scale + 1) * +-level, levels 8, 25, 43. The signs of 8 values have even
+ * parity, so the eighth is not stored.
  * isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d / 8. */
 #include "quant_impl.h"
 

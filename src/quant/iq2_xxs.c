@@ -5,8 +5,8 @@
  *     [ d ][ 8 sub-blocks of 8 bytes ]     d f16
  *     sub-block: [ code ][ code ][ code ][ code ][ u32: 4 x 7 sign bits, 4-bit scale on top ]
  *
- * value = d / 8 * (2 scale + 1) * +-level, levels 8, 25, 43; the signs of 8 values have even
- * parity, the eighth is not stored.
+ * value = d / 8 * (2 scale + 1) * +-level, levels 8, 25, 43. The signs of 8 values have even
+ * parity, so the eighth is not stored.
  * isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d / 8. */
 #include "quant_impl.h"
 

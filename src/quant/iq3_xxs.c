@@ -4,8 +4,8 @@
  *     0    2          66                                            98
  *     [ d ][ 64 codes ][ 8 u32: 4 x 7 sign bits, 4-bit scale on top ]     d f16
  *
- * value = d / 4 * (2 scale + 1) * +-level, levels 4, 12 .. 52, 62; the signs of 8 values have even
- * parity, the eighth is not stored.
+ * value = d / 4 * (2 scale + 1) * +-level, levels 4, 12 .. 52, 62. The signs of 8 values have even
+ * parity, so the eighth is not stored.
  * isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d / 4. */
 #include "quant_impl.h"
 

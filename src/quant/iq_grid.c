@@ -1,13 +1,14 @@
-/* iq_grid.c - the code books of the IQ formats, and the search for the nearest point in one.
+/* iq_grid.c - the code books of the IQ formats, and the search for the nearest point in a code
+ * book.
  *
- * The point lists are part of the formats, published by llama.cpp. They are stored as digits
- * (quant_impl.h, struct grid): 2 bits for each of 8 values or 3 bits for each of 4. They ascend, so
- * encoding finds a point's code by binary search.
+ * The lists of points are part of the formats, published by llama.cpp. They are stored as digits
+ * (quant_impl.h, struct grid): 2 bits for each of 8 values, or 3 bits for each of 4. The points
+ * ascend, so encoding finds the code of a point by binary search.
  *
- * The search sums a cost per value. A key is split into an upper and a lower half of equal width;
- * the sums of all halves are tabulated first (at most 81 or 64 of each are used), and then every
- * point costs two loads and an addition. The search is exhaustive, hence exact; measured 0.7 us for
- * 256 points, 2.3 us for 2048. */
+ * The search adds a cost per value. A key has an upper and a lower half of equal width. First a
+ * table of the sums of all halves is made (at most 81 or 64 of each half are used). Then every
+ * point takes two loads and an addition. The search is exact, because it is exhaustive. It takes
+ * 0.7 us for 256 points and 2.3 us for 2048 points. */
 #include "quant_impl.h"
 
 static const uint16_t key_iq2_xxs[256] = {
@@ -405,7 +406,8 @@ int grid_code(const struct grid *g, const int8_t *q)
 
 /* Sums over the values of half a key, indexed by the half's digits. */
 struct half {
-    float cost[256], extra[256]; /* extra: least surcharge of those values, if flip */
+    /* cost: sum of the values' costs; extra: least additional cost of a wrong sign, if flip */
+    float cost[256], extra[256];
 };
 
 static float least_of(float a, float b)
@@ -419,7 +421,8 @@ static void half_fill(struct half *h, const struct grid *g, const struct grid_co
     h->cost[0] = 0.0f;
     h->extra[0] = INFINITY;
     for (int i = first, size = 1; i < first + g->dim / 2; i++, size <<= g->n_bit)
-        for (int l = g->n_level - 1; l >= 0; l--) { /* level 0 last: it overwrites what it reads */
+        /* level 0 is last, because it overwrites its input */
+        for (int l = g->n_level - 1; l >= 0; l--) {
             for (int k = 0; k < size; k++) h->cost[l * size + k] = h->cost[k] + c->cost[i][l];
             for (int k = 0; flip && k < size; k++)
                 h->extra[l * size + k] = least_of(h->extra[k], c->extra[i][l]);

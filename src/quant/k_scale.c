@@ -1,5 +1,5 @@
 /* k_scale.c - the 12 bytes of scales in Q4_K and Q5_K: eight 6-bit scales and eight 6-bit minimums.
- * For j = 0 .. 3:
+ * For j in [0, 3]:
  *
  *     byte j      bits 0..5 scale j,    bits 6..7 the upper two bits of scale j + 4
  *     byte j + 4  bits 0..5 minimum j,  bits 6..7 the upper two bits of minimum j + 4

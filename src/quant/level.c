@@ -2,7 +2,7 @@
  *
  *     level_iq4    llama.cpp's non-linear 4-bit levels (IQ4_NL, IQ4_XS), denser near zero
  *     level_e2m1   twice the values of FP4 E2M1 (OCP Microscaling formats 1.0: sign, 2 exponent
- *                  bits, 1 mantissa bit), so that all are integers; code 8 is minus zero
+ *                  bits, 1 mantissa bit), so that all values are integers; code 8 is minus zero
  *     ladder_e2m1  the levels of level_e2m1, ascending */
 #include "quant_impl.h"
 

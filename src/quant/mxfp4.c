@@ -7,8 +7,8 @@
  *     codes  byte i: value i low nibble, value i + 16 high nibble
  *
  * value = 2^(e - 128) * level_e2m1[code]; the table is doubled. isum = sum level * a, w_scale =
- * 2^(e - 128), a subnormal for e < 2. e = 255, NaN in the OCP text, is read as 2^127 like any other
- * exponent, as in the engines that publish MXFP4 files. */
+ * 2^(e - 128), a subnormal for e < 2. The OCP text defines e = 255 as NaN. quoth reads it as 2^127,
+ * like any other exponent and like the engines that publish MXFP4 files. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)
@@ -31,8 +31,8 @@ static void pack(uint8_t *y, const struct block *b)
 
 static const struct coder coder = {.nearest = level_nearest, .level = ladder_e2m1};
 
-/* Try the exponents for which the largest value is the outermost level, or somewhat more or
- * less. */
+/* Try the exponents by which the largest value is at the outermost level, or somewhat above or
+ * below that level. */
 static void fit(struct block *b, const struct values *v, const struct format *f)
 {
     int exponent;

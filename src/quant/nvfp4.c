@@ -4,13 +4,13 @@
  *     0          4                  36
  *     [ 4 scales ][ 32 bytes of codes ]
  *
- *     scales  E4M3 without the sign bit; 0x7F counts as 0
+ *     scales  E4M3 without the sign bit; 0x7F is 0
  *     codes   four runs of 8 bytes: byte m: value m low nibble, value m + 8 high nibble
  *
- * value = e4m3(scale) / 2 * level_e2m1[code]; the table is doubled. The scales have no common unit
- * that an integer could hold, so each sub-block counts as a weight block of its own: isum = sum
- * level * a over 16 values, w_scale = e4m3(scale) / 2. The tensor-wide scale of NVFP4 weights is a
- * separate tensor. */
+ * value = e4m3(scale) / 2 * level_e2m1[code]; the table is doubled. The scales have no common unit,
+ * so they are not integers. Each sub-block is therefore a separate weight block: isum = sum level *
+ * a over 16 values, w_scale = e4m3(scale) / 2.
+ * The tensor-wide scale of NVFP4 weights is a separate tensor. */
 #include "quant_impl.h"
 
 enum { SUB = 16, N_SUB = 4 };
@@ -20,7 +20,7 @@ static float step_of(int scale)
     return (scale & 127) == 127 ? 0.0f : f32_of_e4m3((uint8_t)(scale & 127)) * 0.5f;
 }
 
-/* Read a block; b->scale receives the scales' codes. */
+/* Read a block. b->scale receives the scales' codes. */
 static void unpack(struct block *b, const uint8_t *x)
 {
     for (int j = 0; j < N_SUB; j++) b->scale[j] = x[j];
@@ -38,8 +38,8 @@ static void pack(uint8_t *y, const struct block *b)
 
 static const struct coder coder = {.nearest = level_nearest, .level = ladder_e2m1};
 
-/* Try all scales from 0.5 to 1.5 times the one for which the largest value is the outermost level
- * (8 codes are a factor of two). */
+/* Try all scales from 0.5 to 1.5 times the scale by which the largest value is at the outermost
+ * level. A factor of two is 8 codes. */
 static void sub_fit(struct block *b, const struct values *v, const struct coder *c, int j)
 {
     const float *x = v->x + j * SUB, *w = v->w + j * SUB;

@@ -3,8 +3,8 @@
  *     0    2    4                  20
  *     [ d ][ m ][ 16 bytes of codes ]     f16; byte i: value i low nibble, value i + 16 high nibble
  *
- * value = d * code + m. Per block T = fma(isum, d, T), then T = fma(asum, m, T):
- * isum = sum code * a, asum = sum a. (Here m is dmin with the minimum -1.) */
+ * value = d * code + m. Per block T = fma(isum, d, T), then T = fma(asum, m, T): isum = sum code *
+ * a, asum = sum a. In struct block, m is dmin with the minimum -1. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)

@@ -1,7 +1,7 @@
 /* quant.c - the table of number formats, and lookup of a format by id or name.
  *
- * Everything here is generated from types.def: a QTYPE format has `qtype_ops_<id>` in a file of its
- * own; a QPLAIN format has a size but no arithmetic. */
+ * The table is generated from types.def. A QTYPE format has `qtype_ops_<id>` in its own file. A
+ * QPLAIN format has a size but no arithmetic. */
 #include "quant_impl.h"
 
 #include <strings.h>

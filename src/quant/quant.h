@@ -1,9 +1,9 @@
 /* quant.h - number formats: the meaning of their bytes. Pure functions, any thread, no allocation.
  *
- * A tensor row of n values in a block format is n / block consecutive blocks; n is always a
- * multiple of the block. Blocks are little-endian as published and unaligned (use memcpy-style
- * loads). This folder is the specification: plain scalar code, one file per format. src/kern has
- * the fast forms, equal bit for bit. */
+ * A tensor row of n values in a block format is n / block consecutive blocks. n is always a
+ * multiple of the block. Blocks are little-endian as published, and unaligned, so they are read by
+ * memcpy. This folder is the specification, in plain scalar code with one file per format. src/kern
+ * has fast forms with results that are equal bit for bit. */
 #ifndef QUOTH_QUANT_H
 #define QUOTH_QUANT_H
 
@@ -18,15 +18,16 @@ enum qtype {
     QT_COUNT
 };
 
-/* Storage of K and V. KV_Q8: int8 times an f32 scale per token and head, amax / 127. */
+/* Storage of K and V. KV_Q8: int8 times an f32 scale per token and head.
+ * The scale is amax / 127. */
 enum kv_type { KV_F32, KV_F16, KV_BF16, KV_Q8, KV_FP8_E4M3, KV_FP8_E5M2, KV_TYPE_COUNT };
 
 enum { BLOCK_MAX = 256, SUB_MAX = 16 };
 
 /* One block of a block format as integers. Value i, in sub-block j = i / (values per scale), is
  *     d * scale[j] * q[i] - dmin * min[j]
- * The products are exact in f32; only the difference rounds. Exception: in NVFP4, scale[j] is the
- * E4M3 code of sub-block j's step, and d is not used. */
+ * The products are exact in f32. Only the difference is rounded. NVFP4 is an exception: scale[j] is
+ * the E4M3 code of sub-block j's step, and d is not used. */
 struct block {
     float d, dmin; /* dmin and min[] only in formats with minimums */
     int16_t scale[SUB_MAX], min[SUB_MAX];
@@ -37,52 +38,54 @@ struct qtype_ops {
     /* Write the exact values of the n numbers in x to y f32 [n]. Never NULL. */
     void (*decode)(float *y, const void *x, int64_t n);
 
-    /* Encode x f32 [n] to y with the least error found. importance f32 [n]: squared-error weights,
-     * each >= 0, or NULL. Non-finite input is encoded as zero in block formats. NULL: the type
-     * cannot be encoded. */
+    /* Encode x f32 [n] to y with the least error that the search finds. importance f32 [n]:
+     * squared-error weights, each >= 0; NULL: all weights are 1. Non-finite input is encoded as
+     * zero in block formats. NULL: the type cannot be encoded. */
     void (*encode)(void *y, const float *x, int64_t n, const float *importance);
 
     /* Return the integer dot product of docs/design.md 5. w is n values (n <= 256, a multiple of
-     * the block) that start at a multiple of 256 in their row; a is int8 [n]. The result is the
+     * the block) that begin at a multiple of 256 in their row. a is int8 [n]. The result is the
      * group's
      *     T = 0;  per weight block ascending: T = fmaf((float)isum, w_scale, T)
      * Each format file's head defines isum, w_scale and the terms of minimums. NULL for float
      * formats (computed in floating point, see kern.h). */
     float (*dot_group)(const void *w, const int8_t *a, int n);
 
-    /* Read the integers of the block at x. Fills only the fields that the format has. NULL for
-     * float formats. */
+    /* Read the integers of the block at x. Only the fields of the format are set. NULL for float
+     * formats. */
     void (*unpack)(struct block *b, const uint8_t *x);
 };
 
+/* A row of types.def. Pointers are static. */
 struct qtype_info {
-    const char *name; /* upper case, as GGUF tools print it */
+    const char *name; /* name in upper case, as in GGUF tools */
     int block;        /* values per block                   */
     int n_byte;       /* bytes per block                    */
-    int gguf_id;      /* ggml_type of GGUF, -1 if none      */
-    /* NULL for types that are stored but not computed with (F64, I*, U8, BOOL) */
+    int gguf_id;      /* ggml_type of GGUF; -1 if GGUF has no such type      */
+    /* NULL for types without arithmetic (F64, I*, U8, BOOL) */
     const struct qtype_ops *ops;
 };
 extern const struct qtype_info qtype_info[QT_COUNT];
 
-/* Return the type, or -1 if unknown. Names are compared without case. */
+/* Return the type; -1 if unknown. The case of names is ignored. */
 int qtype_of_gguf(uint32_t gguf_id);
 int qtype_of_name(const char *name);
 
-/* Return the bytes of n values; n must be a multiple of the block. */
+/* Return the number of bytes of n values. n must be a multiple of the block. */
 static inline size_t qtype_bytes(enum qtype t, int64_t n)
 {
     return (size_t)(n / qtype_info[t].block) * (size_t)qtype_info[t].n_byte;
 }
 
-/* Return true for block formats: their linear layers take int8 activations by default. */
+/* Return true for block formats, whose linear layers use int8 activations by default. */
 static inline bool qtype_is_block(enum qtype t)
 {
     return qtype_info[t].ops && qtype_info[t].ops->dot_group;
 }
 
-/* Convert a scalar, exactly or rounded to nearest even. NaN stays NaN; infinities stay, but E4M3
- * has none: values that overflow become NaN, 0x7F (f8.c has the saturating form). */
+/* Convert a scalar, exactly or rounded to nearest even. A NaN stays a NaN. Infinities stay, except
+ * in E4M3, which has no infinity. There, values that overflow become NaN (0x7F). f8.c has the
+ * saturating conversion. */
 float f32_of_f16(uint16_t h);
 uint16_t f16_of_f32(float x);
 static inline float f32_of_bf16(uint16_t h)

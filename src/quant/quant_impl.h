@@ -3,9 +3,10 @@
  *     bytes --unpack--> struct block --> decode, dot_group
  *     f32 --format_encode--> struct values --fit--> struct block --pack--> bytes
  *
- * A format file defines how its bytes map to integers (unpack and pack, inverses on an encoder's
- * output) and which fit chooses the integers. BLOCK_OPS makes the qtype_ops from that. The loops
- * are inline with a constant `format`, so the compiler sees all lengths. */
+ * A format file defines the mapping of its bytes to integers and selects the fit that chooses the
+ * integers. unpack and pack are inverses on an encoder's output. BLOCK_OPS makes the qtype_ops from
+ * these functions. The loops are inline with a constant `format`, so the compiler knows all
+ * lengths. */
 #ifndef QUOTH_QUANT_IMPL_H
 #define QUOTH_QUANT_IMPL_H
 
@@ -19,8 +20,9 @@
 #include "types.def"
 #undef QTYPE
 
-/* Input values of a block: finite, and divided by `unit`, their largest magnitude (1 if all are
- * zero), so that no sum below overflows or vanishes. */
+/* Input values of a block. They are finite, and divided by `unit`, their largest magnitude (1 if
+ * all are zero). Sums of them therefore do not overflow or vanish.
+ * x and w are borrowed for the call. */
 struct values {
     const float *x; /* [n], in [-1, 1]                         */
     const float *w; /* [n] squared-error weights, not all zero */
@@ -28,6 +30,7 @@ struct values {
     float unit;
 };
 
+/* Description of a format. All pointers are static. */
 struct format {
     int n, sub; /* values per block and per sub-block; sub divides n */
     int n_byte;
@@ -72,16 +75,17 @@ static inline void half_store(uint8_t *p, float x)
     u16_store(p, f16_of_f32(x));
 }
 
-/* Unpack bit fields in runs of `run` bytes: field k of byte m of a run is the run's value k * run +
- * m. Most formats consist of these runs: nibbles that pair a block's halves (run 16, 4 bits), the
- * 2-bit codes of the k-quants (run 32), plain bit strings (run 1). */
+/* Unpack bit fields in runs of `run` bytes. Field k of byte m is value k * run + m of the run. Most
+ * formats have such runs, for example nibbles of a block's halves (run 16, 4 bits), the 2-bit codes
+ * of the k-quants (run 32), and plain bit strings (run 1). */
 static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, int n_bit)
 {
     const int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
     for (int at = 0; at < n; at += per_byte * run, x += run)
         for (int k = 0; k < per_byte; k++) {
             int m = 0;
-            for (; m + 8 <= run; m += 8) { /* fields stay in their bytes: eight at once */
+            for (; m + 8 <= run; m += 8) { /* process eight bytes together; fields stay in their
+                                            * bytes */
                 uint64_t u;
                 memcpy(&u, x + m, sizeof u);
                 u = u >> (k * n_bit) & 0x0101010101010101u * (uint64_t)mask;
@@ -91,7 +95,7 @@ static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, in
         }
 }
 
-/* Pack bit fields, the inverse of fields_unpack: bits [from, from + n_bit) of each q. */
+/* Pack bits [from, from + n_bit) of each q as bit fields. This is the inverse of fields_unpack. */
 static inline void fields_pack(uint8_t *y, const int8_t *q, int n, int run, int n_bit, int from)
 {
     int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
@@ -113,7 +117,7 @@ static inline void q_add(int8_t *q, int n, int by)
     for (int i = 0; i < n; i++) q[i] = (int8_t)(q[i] + by);
 }
 
-/* Write y = q + by: the codes that pack stores, for formats with a zero point. */
+/* Write y = q + by, the codes that pack stores, for formats with a zero point. */
 static inline void q_shifted(int8_t *y, const int8_t *q, int n, int by)
 {
     for (int i = 0; i < n; i++) y[i] = (int8_t)(q[i] + by);
@@ -196,25 +200,27 @@ float half_near(float x);
 /* Return sum w (x - step q)^2. */
 float step_error(const int8_t *q, const float *x, const float *w, int n, float step);
 
-/* How a sub-block's values become integers for a given step, and which steps fit_scale.c tries. */
+/* Encoding of a sub-block's values as integers, and the steps that fit_scale.c tries. All pointers
+ * are static. */
 struct coder {
-    /* Write to q [n] the admissible integers with the least sum w (x - step q)^2; any if step is
-     * 0. */
+    /* function that writes to q [n] the admissible integers with the least sum w (x - step q)^2, or
+     * any admissible integers if step is 0 */
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
-    /* range of q; steps of both signs are tried unless lo == -hi; fit_line and fit_lines use only
-     * hi and scale.hi */
+    /* Range of q. Positive and negative steps are tried unless lo == -hi. fit_line and fit_lines
+     * use only hi and scale.hi. */
     int lo, hi;
     const int8_t *level;     /* level_nearest: 16 integers, ascending                 */
     const struct grid *grid; /* grid_nearest                                          */
-    bool even;               /* grid_nearest: signs of each 8 values have even parity */
+    bool even;               /* grid_nearest: true if the signs of each 8 values have even parity */
     int run;                 /* shift_nearest: number of values that share a shift    */
     struct {
-        float from, to; /* steps are tried for which max|x| is from .. to times the step */
-        int n;          /* number of steps, evenly spaced in that multiple */
+        float from, to; /* range of max|x| / step for the steps to try */
+        int n;          /* number of steps, evenly spaced in that range */
     } fan;
     struct {
-        int lo, hi, by; /* admissible integer scales; 1, 1, 1: none in the block */
+        /* range and step of admissible integer scales; 1, 1, 1: the block has no such scales */
+        int lo, hi, by;
     } scale;
     int d_factor; /* the block stores d * d_factor as f16 */
 };
@@ -224,16 +230,17 @@ void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const flo
 void level_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
 
-/* Fits choose d, scale[] and q[] (also dmin and min[]) of a zeroed b for the values v. */
+/* Each fit function chooses d,
+ * scale[] and q[] (also dmin and min[]) of a zeroed b for the values v. */
 
-/* Fit a block without minimums; f->sub values share a scale. */
+/* Fit a block without minimums. f->sub values share a scale. */
 void fit_scales(struct block *b, const struct values *v, const struct format *f);
 
-/* Fit one f16 step and one f16 offset for the block: q in 0..hi, scale 1, min -1, dmin the
- * offset. */
+/* Fit one f16 step and one f16 offset for the block: q in [0, hi], scale 1, min -1.
+ * dmin is the offset. */
 void fit_line(struct block *b, const struct values *v, const struct format *f);
 
-/* Fit a k-quant with minimums: q in 0..hi, scale[] and min[] in 0..scale.hi. */
+/* Fit a k-quant with minimums: q in [0, hi], scale[] and min[] in [0, scale.hi]. */
 void fit_lines(struct block *b, const struct values *v, const struct format *f);
 
 /* ---- 16-level code tables ---- */
@@ -247,16 +254,16 @@ static inline void levels_of_codes(int8_t *q, const int8_t level[16], int n)
     for (int i = 0; i < n; i++) q[i] = level[q[i]];
 }
 
-/* Write the first code of each level: the inverse of levels_of_codes. */
+/* Write the first code of each level. This is the inverse of levels_of_codes. */
 void codes_of_levels(int8_t *code, const int8_t *q, const int8_t level[16], int n);
 
 /* ---- code books of the IQ formats (iq_grid.c) ---- */
 
-/* A grid: n points of dim values each. A point is stored as its digits: digit i, n_bit bits from
- * bit i * n_bit up, is the index of value i in `level`. Keys ascend; a point's index is its code in
- * the format. */
+/* A grid: n points of dim values each. A point is stored as its digits. Digit i has n_bit bits,
+ * from bit i * n_bit up, and is the index of value i in `level`. Keys ascend. The code of a point
+ * is its index. */
 struct grid {
-    const uint16_t *key;
+    const uint16_t *key; /* [n] points, static */
     int n, dim, n_bit, n_level;
     int8_t level[8];
 };
@@ -268,38 +275,40 @@ static inline void grid_point(int8_t *q, const struct grid *g, int code)
     for (int i = 0; i < g->dim; i++) q[i] = g->level[(key >> (i * g->n_bit)) & mask];
 }
 
-/* Return the code of the point with these values, which must exist. */
+/* Return the code of the point with these values. The point must exist. */
 int grid_code(const struct grid *g, const int8_t *q);
 
 /* Search costs. cost[i][l]: cost of level l for value i. */
 struct grid_cost {
     float cost[8][8];
-    float extra[8][8]; /* surcharge for the wrong sign of value i at level l */
+    float extra[8][8]; /* additional cost of the wrong sign of value i at level l */
 };
 
-/* Find the point of least cost. Writes its levels to q [dim] and returns its cost. With `flip`,
- * exactly one value takes the wrong sign, the cheapest; its surcharge is included. */
+/* Find the point with the least cost. Writes its levels to q [dim] and returns its cost. If `flip`,
+ * exactly one value has the wrong sign: the value with the least additional cost. The returned cost
+ * includes it. */
 float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q);
 
-/* grid_signed.c: magnitudes from a grid, and a sign per value. */
+/* Find, apply and encode magnitudes from a grid, with a sign per value (grid_signed.c). */
 void grid_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                   float step);
 uint8_t signs_of(const int8_t q[8]);
 void signs_apply(int8_t q[8], unsigned signs);
 int magnitude_code(const struct grid *g, const int8_t *q); /* grid_code of |q| */
 
-/* Return eight signs from seven bits: the eighth makes the number of minuses even. */
+/* Return eight signs from seven bits. The eighth sign makes the number of minuses even. */
 static inline unsigned signs_of_7(unsigned bits)
 {
     bits &= 127;
     return bits | (unsigned)(__builtin_popcount(bits) & 1) << 7;
 }
 
-/* Unpack and pack scales 2 s + 1 with s in consecutive nibbles: IQ2_XS, IQ2_S, IQ3_S. */
+/* Unpack and pack scales 2 s + 1. s are consecutive nibbles. For IQ2_XS, IQ2_S, IQ3_S. */
 void odd_scales_unpack(struct block *b, const uint8_t *x, int n);
 void odd_scales_pack(uint8_t *y, const struct block *b, int n);
 
-/* iq1.c: values 8 g + shift, g from a grid of -1, 0, 1, shift -1 or 1 per c->run values. */
+/* Find, apply and encode values 8 g + shift, with g from a grid of -1, 0, 1 (iq1.c). shift is -1 or
+ * 1 per c->run values. */
 void shift_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
 void shift_point(int8_t q[8], int code, bool minus);

@@ -1,7 +1,7 @@
-/* quant_test.c - goal: properties of every block format: errors within bounds on ordinary and
- * hostile rows, importance respected, no allocation. Method: compare dot_group with decode in
- * double, and with formulas written value by value from the published layouts, independent of the
- * code under test. */
+/* quant_test.c - goal: every block format has errors within bounds on ordinary and hostile rows,
+ * respects importance, and does not allocate. Method: compare dot_group with decode in double, and
+ * with formulas for single values. The formulas follow the published layouts and are independent of
+ * the tested code. */
 #include "quant_impl.h"
 
 #include <stdlib.h>
@@ -69,7 +69,7 @@ TEST(qtypes_are_found_by_name_and_id)
     }
     EXPECT_INT(qtype_of_name("Q4"), -1);
     EXPECT_INT(qtype_of_gguf(UINT32_MAX), -1);
-    EXPECT_INT(qtype_of_gguf(4), -1); /* Q4_2, withdrawn */
+    EXPECT_INT(qtype_of_gguf(4), -1); /* id of Q4_2, a withdrawn format */
     EXPECT_INT(qtype_bytes(QT_q4_k, 4096), 2304);
     EXPECT(qtype_is_block(QT_iq1_m) && !qtype_is_block(QT_f16) && !qtype_is_block(QT_i8));
     EXPECT(!qtype_info[QT_i64].ops && !qtype_info[QT_bool].ops && qtype_info[QT_q2_0].ops);
@@ -77,7 +77,7 @@ TEST(qtypes_are_found_by_name_and_id)
 
 TEST(encoding_normal_numbers_keeps_its_error)
 {
-    /* root-mean-square error over the standard deviation: measured, plus a few % */
+    /* measured root-mean-square error divided by the standard deviation, plus a few percent */
     static const double bound[QT_COUNT] = {
         [QT_q4_0] = 0.0850,    [QT_q4_1] = 0.0720,   [QT_q5_0] = 0.0425,    [QT_q5_1] = 0.0352,
         [QT_q8_0] = 0.0053,    [QT_q2_k] = 0.2690,   [QT_q3_k] = 0.1500,    [QT_q4_k] = 0.0725,
@@ -138,7 +138,8 @@ TEST(encoding_zeros_and_constants)
     }
 }
 
-/* Goal: rows that a format can hold exactly are found, up to the f16 rounding of the scale. */
+/* Goal: the encoder finds rows that a format can represent exactly,
+ * up to the f16 rounding of the scale. */
 TEST(encoding_finds_representable_rows)
 {
     static const struct {
@@ -213,7 +214,7 @@ TEST(encoding_spends_its_bits_where_importance_is)
         if (!(gain < 1.0))
             test_fail(__FILE__, __LINE__, "%s: weighted error %.4f of the plain",
                       qtype_info[t].name, gain);
-        memset(w, 0, sizeof w); /* all weights zero: as without weights */
+        memset(w, 0, sizeof w); /* zero weights have the effect of no weights */
         qtype_info[t].ops->encode(a, x, N, w);
         qtype_info[t].ops->encode(b, x, N, NULL);
         if (memcmp(a, b, qtype_bytes((enum qtype)t, N)))
@@ -236,9 +237,9 @@ TEST(quant_does_not_allocate)
     EXPECT_INT(test_n_malloc() - before, 0);
 }
 
-/* Goal: |dot_group - decode(w) . a| <= n_round * 2^-24 * (sum of the largest possible exact terms):
- * one rounding of isum and one per fma. Formats with minimums have two terms per block, each as
- * large as the block's span times sum |a|, and a decode that rounds too. */
+/* Goal: |dot_group - decode(w) . a| <= n_round * 2^-24 * (sum of the largest possible exact terms).
+ * There is one rounding of isum and one rounding per fma. Formats with minimums have two terms per
+ * block, each as large as the block's span times sum |a|. Decoding these formats also rounds. */
 TEST(dot_group_is_the_dot_product_of_what_decode_gives)
 {
     static float x[256], y[256];
@@ -268,9 +269,9 @@ TEST(dot_group_is_the_dot_product_of_what_decode_gives)
     }
 }
 
-/* Goal: values of formats without minimums are exact multiples of w_scale, as is their dot product
- * in double; T of one block is that number rounded once (while isum is below 2^24). NVFP4 rounds
- * after every 16 values. */
+/* Goal: in formats without minimums, values and their dot product are exact multiples of w_scale. T
+ * of one block is that dot product rounded once (if isum is below 2^24). NVFP4 rounds after every
+ * 16 values. */
 TEST(dot_group_of_one_block_rounds_once)
 {
     static const int type[] = {QT_iq4_nl, QT_mxfp4, QT_iq2_xxs, QT_iq2_xs, QT_iq2_s, QT_iq3_xxs,
@@ -451,8 +452,8 @@ TEST(dot_group_is_bit_for_bit_the_layouts_formula)
     }
 }
 
-/* Goal: any bytes are a valid block: no index leaves its table (checked by sanitizers), and extreme
- * activations do not overflow the integer sums. */
+/* Goal: any bytes are a valid block. Sanitizers check that no index is outside of its table.
+ * Extreme activations do not overflow the integer sums. */
 TEST(dot_group_and_decode_take_any_bytes)
 {
     static uint8_t bytes[1024];

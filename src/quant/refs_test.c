@@ -1,5 +1,5 @@
-/* refs_test.c - comparison with files of other programs: 8 x 256 real weights, their bytes in 27
- * formats as llama.cpp wrote them, and the values of those bytes
+/* refs_test.c - goal: agreement with other programs. Method: compare with a file that has 8 x 256
+ * real weights, their bytes in 27 formats from llama.cpp, and the values of those bytes
  * (shared/data/numeric/ggml_quant_refs.jsonl). */
 #include "quant_impl.h"
 
@@ -9,8 +9,8 @@
 
 enum { N = 8 * 256 };
 
-/* Return a value of the line's JSON object, which has plain strings only: the text after "key":" up
- * to its quote. */
+/* Return a value of the line's JSON object: the text between "key":" and the next quote. The object
+ * contains only plain strings. */
 static const char *field(const char *line, const char *end, const char *key)
 {
     char name[40];
@@ -24,7 +24,7 @@ static bool field_is(const char *at, const char *text)
     return strncmp(at, text, strlen(text)) == 0 && at[strlen(text)] == '"';
 }
 
-/* Read the n bytes of a hex string. Returns false unless there are exactly n. */
+/* Read the n bytes of a hex string. Returns false if it has fewer or more bytes. */
 static bool hex_read(void *y, const char *hex, size_t n)
 {
     for (size_t i = 0; hex && i < n; i++) {
@@ -53,8 +53,8 @@ static double rmse(const float *a, const float *b, int n)
     return sqrt(sum / n);
 }
 
-/* Check one record: decode gives the recorded bits, and our own encoding is as close to the
- * source. */
+/* Check one record. decode must give the recorded bits. quoth's encoding must be as close to the
+ * source as the recorded encoding. */
 static void check_record(const char *line, const char *end, const float *source)
 {
     static uint8_t bytes[N * 4], ours[N * 4];

@@ -4,9 +4,9 @@
  *     [ 32 bytes   ][ 16 bytes  ][ 4 bytes  ][ d ]     d f16
  *       160 values    80 values    16 values
  *
- * A part of m bytes holds values t * m + i (t = 0 .. 4, in the last part 0 .. 3) in byte i as
- * base-3 digits, the first the most significant. The byte is the fraction digits / 3^5 in 256ths,
- * rounded up: multiplied by 3^t modulo 256, and then by 3, it has digit t above bit 8.
+ * Byte i of a part of m bytes contains values t * m + i as base-3 digits, the most significant
+ * digit first. t is in [0, 4], in the last part in [0, 3]. The byte is the fraction digits / 3^5 in
+ * 256ths, rounded up. (byte * 3^t modulo 256) * 3 has digit t from bit 8 up.
  *
  * value = d * (digit - 1). isum = sum (digit - 1) * a, w_scale = d. */
 #include "quant_impl.h"

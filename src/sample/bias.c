@@ -1,13 +1,13 @@
 /* bias.c - restrictions of the tokens that may be picked.
  *
  *   logit_bias  (OpenAI API) logit += bias; -100 forbids
- *   bad_words   (vLLM; Hugging Face's NoBadWordsLogitsProcessor) if the history, prompt included,
- *               ends with all but the last token of a word, that last token is forbidden
+ *   bad_words   (vLLM; Hugging Face's NoBadWordsLogitsProcessor) the last token of a word is
+ *               forbidden if the history, with the prompt, ends with all the others
  *   allowed     (vLLM's allowed_token_ids) all other tokens are forbidden
  *   min_tokens  (vLLM) before that many tokens, end-of-generation and stop tokens are forbidden
  *
- * ignore_eos (vLLM) forbids nothing: an end-of-generation token may come, and the engine continues.
- * All stages edit only the logits of tokens in the samplers' shared lists (lists.c). */
+ * ignore_eos (vLLM) forbids no token. An end-of-generation token may be picked, and the engine
+ * continues. The stages edit only the logits of tokens in the samplers' shared lists (lists.c). */
 #include "sample_impl.h"
 
 /* ---- logit_bias ------------------------------------------------------------------------------ */
@@ -30,7 +30,8 @@ static void logit_bias_apply(void *state, const struct sampler *s, struct sample
     }
 }
 
-const struct stage stage_logit_bias = {.wanted = logit_bias_wanted, .apply = logit_bias_apply};
+const struct stage stage_logit_bias = {
+    .forbids = FORBIDS_BIAS, .wanted = logit_bias_wanted, .apply = logit_bias_apply};
 
 /* ---- bad_words ------------------------------------------------------------------------------- */
 
@@ -39,7 +40,7 @@ static bool bad_words_wanted(const struct sample_params *p)
     return p->n_bad_word > 0;
 }
 
-/* Return the first word whose token before the last one is `before` or greater. */
+/* Return the index of the first word whose second-to-last token is `before` or greater. */
 static int first_word(const struct sample_lists *l, int32_t before)
 {
     int lo = 0, hi = l->n_word;
@@ -71,7 +72,11 @@ static void bad_words_apply(void *state, const struct sampler *s, struct sample_
 }
 
 const struct stage stage_bad_words = {
-    .needs_history = true, .wanted = bad_words_wanted, .apply = bad_words_apply};
+    .needs_history = true,
+    .forbids = FORBIDS_WORDS,
+    .wanted = bad_words_wanted,
+    .apply = bad_words_apply,
+};
 
 /* ---- allowed_token_ids ----------------------------------------------------------------------- */
 
@@ -86,7 +91,8 @@ static void allowed_apply(void *state, const struct sampler *s, struct sample_wo
     w->kern.row_mask(w->edited, w->edited, s->lists->allowed, s->v.n_vocab);
 }
 
-const struct stage stage_allowed = {.wanted = allowed_wanted, .apply = allowed_apply};
+const struct stage stage_allowed = {
+    .forbids = FORBIDS_ALLOWED, .wanted = allowed_wanted, .apply = allowed_apply};
 
 /* ---- min_tokens ------------------------------------------------------------------------------ */
 
@@ -102,4 +108,5 @@ static void min_tokens_apply(void *state, const struct sampler *s, struct sample
     for (int i = 0; i < n; i++) w->edited[s->lists->ending[i]] = -INFINITY;
 }
 
-const struct stage stage_min_tokens = {.wanted = min_tokens_wanted, .apply = min_tokens_apply};
+const struct stage stage_min_tokens = {
+    .forbids = FORBIDS_ENDS, .wanted = min_tokens_wanted, .apply = min_tokens_apply};

@@ -1,5 +1,5 @@
-/* bias_test.c - goal: forbidden tokens are not picked, and nothing else changes. Method: the edited
- * logits compared with edits written by hand on random logits; corner cases by name. */
+/* bias_test.c - goal: forbidden tokens are not picked, and other logits do not change. Method:
+ * compare the edited random logits with edits written by hand. Corner cases have tests by name. */
 #include "sample_test.h"
 
 static bool forbidden(float x)
@@ -7,7 +7,7 @@ static bool forbidden(float x)
     return !(x >= -FLT_MAX);
 }
 
-/* Return whether token id's edited logit is as in `want`; all forbidden values are equal. */
+/* Return true if the edited logits are those in `want`. All forbidden values compare equal. */
 static bool edits_to(const float *got, const float *want, int n)
 {
     for (int i = 0; i < n; i++)
@@ -76,8 +76,8 @@ static int32_t next_pick(struct rig *r, const float *logits, const int32_t *acce
     return out.id;
 }
 
-/* Words {7}, {1 2 9} and {2 9}: 9 is best, but not after "2" nor after "1 2", also when they end
- * the prompt. */
+/* Goal: a bad word is never completed. The bad words are {7}, {1 2 9} and {2 9}. Token 9 has the
+ * highest logit, but is not picked after "2" or "1 2", even if these end the prompt. */
 TEST(sample_bad_words_are_never_completed)
 {
     float logits[10] = {0, 0, 0, 0, 0, 0, 0, 10, 0, 9};
@@ -99,8 +99,8 @@ TEST(sample_bad_words_are_never_completed)
     rig_close(&r);
 }
 
-/* Random words over few tokens, and histories of them: the forbidden tokens are those of a plain
- * check of each word. */
+/* Goal: the forbidden tokens equal the result of a plain check of each word. Method: use random
+ * words over few tokens, and histories of these tokens. */
 TEST(sample_bad_words_match_reference)
 {
     enum { N_WORD = 60, N_VOCAB = 6, N_HISTORY = 12 };
@@ -134,8 +134,8 @@ TEST(sample_bad_words_match_reference)
     }
 }
 
-/* Samplers of one request refer to one copy of its lists, which outlives its creator; min_tokens
- * may be less for one of them. */
+/* Goal: samplers of one request share one copy of its lists. The copy outlives the sampler that
+ * created it. min_tokens may be lower for one of the samplers. */
 TEST(sample_lists_are_shared)
 {
     enum { N = 8, N_WORD = 1000 };
@@ -160,7 +160,7 @@ TEST(sample_lists_are_shared)
     EXPECT(sampler_bytes(alone) >= sample_lists_bytes(lists));
     EXPECT(sample_lists_bytes(lists) >= (int64_t)sizeof token);
     p.lists = lists;
-    p.bad_word = NULL; /* not read any more */
+    p.bad_word = NULL; /* the sampler does not read the list again */
     for (int i = 0; i < N; i++) {
         p.min_tokens = i == 0 ? 0 : 1;
         NEED_OK(sampler_open(&s[i], &p, &v, (uint32_t)i, 100, &e), &e);
@@ -171,15 +171,16 @@ TEST(sample_lists_are_shared)
     NEED_OK(sample_work_open(&r.w, 10, NULL, &e), &e);
     for (int i = 0; i < N; i++) {
         r.s = s[i];
-        EXPECT_INT(next_pick(&r, logits, NULL, 0),
-                   i == 0 ? 4 : 0); /* 9 is a bad word, 4 a stop token */
+        /* 9 is a bad word; 4 is a stop token */
+        EXPECT_INT(next_pick(&r, logits, NULL, 0), i == 0 ? 4 : 0);
         sampler_close(s[i]);
     }
     sampler_close(alone);
     sample_work_close(r.w);
 }
 
-/* Token 3 ends the model's answer, token 4 is the request's stop token. ignore_eos forbids neither. */
+/* Goal: min_tokens forbids token 3, which ends the model's answer, and token 4, the request's stop
+ * token. ignore_eos forbids neither. */
 TEST(sample_min_tokens_and_ignore_eos)
 {
     const float logits[6] = {0, 0, 1, 9, 8, 0};

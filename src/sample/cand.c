@@ -1,11 +1,10 @@
 /* cand.c - the scratch of a pick: a row of logits, then candidates and their weights.
  *
- * A cut usually leaves some dozens of 150 k tokens, so the passes over all tokens determine the
- * speed. The survey takes maxima of blocks of 64 logits (at memory speed). Greedy, and a cut with a
- * floor known beforehand (top-k, min-p), then read the few blocks that reach it. Only a cut that
- * needs the total of the whole distribution (top-p, typical-p, mirostat, or none at all) computes
- * exp of everything, at four times the cost; even then nothing is copied for tokens that no cut
- * leaves.
+ * The passes over all tokens determine the speed, because a cut usually leaves some dozens of 150 k
+ * tokens. The survey computes maxima of blocks of 64 logits, at memory speed. If a cut's floor is
+ * known in advance (greedy, top-k, min-p), only the few blocks that reach it are read. Other cuts
+ * need the total of the whole distribution: top-p, typical-p, mirostat, or no cut. They compute exp
+ * of all logits, at four times the cost. Even then, only the remaining tokens are copied.
  *
  * Written order of the sums: row_exp's (kern.h), over the tokens of the row or of the list. */
 #include "sample_impl.h"
@@ -15,6 +14,15 @@
 #include <limits.h>
 #include <stdlib.h>
 
+int64_t sample_work_bytes(int n_vocab)
+{
+    const struct sample_work *w = NULL;
+    const int64_t token = sizeof *w->edited + sizeof *w->key + sizeof *w->index + sizeof *w->found +
+                          sizeof *w->id + sizeof *w->logit + sizeof *w->weight,
+                  block = sizeof *w->block_max + sizeof *w->block_sum;
+    return sizeof *w + token * ((int64_t)n_vocab + ROW_BLOCK) + block * (n_vocab / ROW_BLOCK + 1);
+}
+
 int sample_work_open(struct sample_work **out, int n_vocab, const char *cpu_level, struct err *e)
 {
     *out = NULL;
@@ -23,7 +31,8 @@ int sample_work_open(struct sample_work **out, int n_vocab, const char *cpu_leve
     struct sample_work *w = calloc(1, sizeof *w);
     if (!w) return err_memory(e, "sampling scratch", sizeof *w);
     int rc = kern_open(&w->kern, cpu_level, e);
-    size_t n = (size_t)n_vocab + ROW_BLOCK, n_block = n / ROW_BLOCK; /* with room for a vector */
+    /* leave room for one additional vector */
+    size_t n = (size_t)n_vocab + ROW_BLOCK, n_block = n / ROW_BLOCK;
     w->n_vocab = n_vocab;
     w->block_max = arena_push(&w->mem, n_block * sizeof *w->block_max, 64);
     w->block_sum = arena_push(&w->mem, n_block * sizeof *w->block_sum, 64);
@@ -36,7 +45,8 @@ int sample_work_open(struct sample_work **out, int n_vocab, const char *cpu_leve
     w->weight = arena_push(&w->mem, n * sizeof *w->weight, 64);
     bool have = w->block_max && w->block_sum && w->edited && w->key && w->index && w->found &&
                 w->id && w->logit && w->weight;
-    if (rc == 0 && !have) rc = err_memory(e, "sampling scratch", 28ull * n);
+    if (rc == 0 && !have)
+        rc = err_memory(e, "sampling scratch", (unsigned long long)sample_work_bytes(n_vocab));
     if (rc != 0) sample_work_close(w);
     if (rc == 0) *out = w;
     return rc;
@@ -52,6 +62,7 @@ void sample_work_close(struct sample_work *w)
 
 bool cand_survey(struct sample_work *w, const float *row, int n)
 {
+    CHECK(n >= 1 && n <= w->n_vocab, "%d logits, room for %d", n, w->n_vocab);
     w->row = row;
     w->n = n;
     w->weighed = false;
@@ -61,19 +72,21 @@ bool cand_survey(struct sample_work *w, const float *row, int n)
 
 int32_t cand_best(struct sample_work *w)
 {
+    CHECK(w->row, "%d candidates are not a whole row", w->n);
     w->kern.row_find(w->id, w->logit, w->row, w->block_max, w->n, w->max, INFINITY);
     return w->id[0];
 }
 
 float cand_floor_of_k(struct sample_work *w, int k)
 {
+    CHECK(w->row && k >= 1, "%d of %d candidates", k, w->n);
     int n_block = (w->n + ROW_BLOCK - 1) / ROW_BLOCK;
     return k < n_block ? rank_cut(w, w->block_max, NULL, n_block, k).floor : -FLT_MAX;
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* Return the lowest f32 that is not below x. */
+/* Return the lowest f32 >= x. */
 static float float_at_least(double x)
 {
     if (!(x > -FLT_MAX)) return -FLT_MAX;
@@ -82,7 +95,7 @@ static float float_at_least(double x)
     return f < x ? nextafterf(f, INFINITY) : f;
 }
 
-/* Keep the list entries with key >= floor; of those equal to it the first n_tie. */
+/* Keep the list entries with key > floor, and the first n_tie entries with key == floor. */
 static void list_keep(struct sample_work *w, const float *key, float floor, int n_tie)
 {
     CHECK(!w->row, "%d candidates are a whole row", w->n);
@@ -128,7 +141,7 @@ void cand_keep_weight(struct sample_work *w, double floor)
 
 void cand_keep_one(struct sample_work *w, int at)
 {
-    CHECK(!w->row, "%d candidates are a whole row", w->n);
+    CHECK(!w->row && at >= 0 && at < w->n, "candidate %d of %d", at, w->n);
     w->id[0] = w->id[at];
     w->logit[0] = w->logit[at];
     w->n = 1;
@@ -137,6 +150,7 @@ void cand_keep_one(struct sample_work *w, int at)
 
 void cand_keep_top(struct sample_work *w, int k)
 {
+    CHECK(k >= 1, "%d of %d candidates", k, w->n);
     if (w->row) cand_gather(w, cand_floor_of_k(w, k));
     if (w->n > k) cand_keep_cut(w, w->logit, rank_cut(w, w->logit, NULL, w->n, k));
 }
@@ -145,6 +159,7 @@ void cand_keep_top(struct sample_work *w, int k)
 
 void cand_weigh(struct sample_work *w, double temperature_inverse)
 {
+    CHECK(w->n >= 1, "%d candidates", w->n);
     float scale = temperature_inverse < FLT_MAX ? (float)temperature_inverse : FLT_MAX;
     if (w->weighed && w->scale == scale) return;
     w->scale = scale;

@@ -1,14 +1,14 @@
 /* chain.c - one pick: edit the logits, gather candidates, cut them, draw.
  *
- * A sampler is made once per sequence, with only the stages that its parameters need: a plain
- * greedy sampler has none, and its pick is one pass over the logits. The stages and their order are
- * in stages.def; a stage is defined in sample_impl.h. Temperature is not a stage: the weights are
- * exp((logit - max) / temperature), so no logit overflows, and stages before the cuts process raw
+ * A sampler is made once per sequence, with only the stages that its parameters need. A plain
+ * greedy sampler has no stages. Its pick is one pass over the logits. stages.def lists the stages
+ * in order. struct stage is in sample_impl.h. Temperature is not a stage. The weights are
+ * exp((logit - max) / temperature). Thus no logit overflows, and stages before the cuts process raw
  * logits.
  *
- * Random numbers: Philox of (seed, choice, position, draw); race.c has the draw of a token. Position
- * is the number of output tokens accepted, so neither other sequences of the batch nor a repeated
- * pick change a token. */
+ * Random numbers are Philox of (seed, choice, position, draw). race.c draws a token. The position
+ * is the number of accepted output tokens. Other sequences of the batch, or a repeated pick,
+ * therefore do not change a token. */
 #include "sample_impl.h"
 
 #include "base/check.h"
@@ -114,6 +114,8 @@ void sampler_accept_prompt(struct sampler *s, const int32_t *ids, int n)
 
 void sampler_accept(struct sampler *s, int32_t id)
 {
+    CHECK(s->n_history == s->n_prompt + s->n_out, "%d tokens, %d of the prompt, %d generated",
+          s->n_history, s->n_prompt, s->n_out);
     history_add(s, id);
     s->n_out++;
     s->key.position++;
@@ -121,14 +123,21 @@ void sampler_accept(struct sampler *s, int32_t id)
 
 /* ---- a pick ---------------------------------------------------------------------------------- */
 
-const float *chain_edit(const struct sampler *s, struct sample_work *w, const float *logits,
+/* Copy the logits to w->edited, with -INFINITY for tokens that the mask forbids. */
+static void copy_masked(const struct sampler *s, struct sample_work *w, const float *logits,
                         const uint32_t *mask)
 {
-    if (!mask && s->n_edit == 0) return logits;
     if (mask)
         w->kern.row_mask(w->edited, logits, mask, s->v.n_vocab);
     else
         memcpy(w->edited, logits, (size_t)s->v.n_vocab * sizeof *logits);
+}
+
+const float *chain_edit(const struct sampler *s, struct sample_work *w, const float *logits,
+                        const uint32_t *mask)
+{
+    if (!mask && s->n_edit == 0) return logits;
+    copy_masked(s, w, logits, mask);
     for (int i = 0; i < s->n_edit; i++) s->edit[i].stage->apply(s->edit[i].state, s, w);
     return w->edited;
 }
@@ -141,6 +150,7 @@ bool chain_candidates(const struct sampler *s, struct sample_work *w, const floa
     return true;
 }
 
+/* No weights are computed, because the result is the largest logit. */
 static int32_t pick_greedy(const struct sampler *s, struct sample_work *w, const float *logits,
                            const uint32_t *mask)
 {
@@ -156,6 +166,24 @@ static int32_t pick_drawn(const struct sampler *s, struct sample_work *w, const 
     for (int i = 0; i < s->n_cut; i++)
         if (s->cut[i].stage->drawn) s->cut[i].stage->drawn(s->cut[i].state, s, w, at);
     return cand_id(w, at);
+}
+
+unsigned sampler_forbidding(const struct sampler *s, struct sample_work *w, const float *logits,
+                            const uint32_t *mask)
+{
+    unsigned found = 0;
+    for (int i = 0; i < s->n_edit; i++) {
+        const struct link *l = &s->edit[i];
+        if (!l->stage->forbids) continue;
+        copy_masked(s, w, logits, mask);
+        l->stage->apply(l->state, s, w);
+        for (int id = 0; id < s->v.n_vocab; id++) {
+            bool permitted = !mask || mask[id / 32] >> id % 32 & 1;
+            if (permitted && logits[id] > -INFINITY && !(w->edited[id] > -INFINITY))
+                found |= l->stage->forbids;
+        }
+    }
+    return found;
 }
 
 void sampler_pick(struct sampler *s, struct sample_work *w, const float *logits,

@@ -1,6 +1,6 @@
-/* chain_test.c - goal: picks repeat for a seed whatever else runs, survive any logits, and
- * allocate nothing (race_test.c: they follow the distribution). Method: interleaved samplers; corner
- * cases by hand. */
+/* chain_test.c - goal: the picks of a seed do not depend on other samplers, any logits are
+ * accepted, and a pick does not allocate. race_test.c tests the distribution of picks. Method:
+ * interleave samplers, and test corner cases. */
 #include "sample_test.h"
 
 #include "base/hash.h"
@@ -50,7 +50,8 @@ static void random_row(float *logits, int row)
     for (int i = 0; i < N_LONE; i++) logits[i] = 6 * rng_float(&rng);
 }
 
-/* Pick the tokens of `choice`, with `n_other` samplers picking in between from the same scratch. */
+/* Pick the tokens of `choice`. Between these picks, `n_other` other samplers pick with the same
+ * scratch. */
 static void pick_among(uint32_t choice, uint64_t seed, int n_other, int32_t *ids)
 {
     static float logits[N_LONE];
@@ -70,7 +71,8 @@ static void pick_among(uint32_t choice, uint64_t seed, int n_other, int32_t *ids
         for (int i = 0; i <= n_other; i++) {
             random_row(logits, i == 0 ? t : 77 * t + i);
             sampler_pick(s[i], w, logits, NULL, &out);
-            if (i == 0 && t % 3 == 0) sampler_pick(s[i], w, logits, NULL, &out); /* again */
+            /* a repeated pick */
+            if (i == 0 && t % 3 == 0) sampler_pick(s[i], w, logits, NULL, &out);
             if (i == 0) ids[t] = out.id;
             sampler_accept(s[i], out.id);
         }
@@ -110,8 +112,8 @@ static uint64_t hash_of_picks(const struct sample_params *p, const char *level)
     return hash;
 }
 
-/* Every bit of the weights and every token equals that of the machine that produced these
- * constants, on every level of kernels. */
+/* Goal: the bits of the weights and the tokens equal these recorded constants, on every machine and
+ * every level of kernels. */
 TEST(sample_gives_the_same_bits_on_every_machine)
 {
     struct sample_params busy = busy_params(), typical = busy, mirostat = busy;
@@ -125,8 +127,8 @@ TEST(sample_gives_the_same_bits_on_every_machine)
     }
 }
 
-/* Pick from `logits` under `mask` with top_k, top_p and the rest on (kind 1), plain (0), greedy
- * (2), mirostat (3). */
+/* Pick from `logits` with `mask`. kind is 0 (plain), 1 (top_k, top_p and the other cuts), 2
+ * (greedy) or 3 (mirostat). */
 static int32_t pick_kind(int kind, const float *logits, const uint32_t *mask, int n)
 {
     struct sample_params p = kind == 1 ? busy_params() : sample_params_default;
@@ -165,7 +167,8 @@ TEST(sample_survives_any_logits)
     }
 }
 
-/* Random bits as logits: every pick is an allowed token, and the same one the second time. */
+/* Goal: for random bits as logits, every pick is a permitted token, and a second pick gives an
+ * equal token. */
 TEST(sample_survives_random_bits)
 {
     float logits[300];
@@ -187,7 +190,7 @@ TEST(sample_survives_random_bits)
     }
 }
 
-/* Extreme but legal parameters on equal logits: something is always left. */
+/* Goal: extreme legal parameters on equal logits leave at least one candidate. */
 TEST(sample_cuts_never_leave_nothing)
 {
     float logits[777];
@@ -240,7 +243,7 @@ TEST(sample_pick_and_accept_allocate_nothing)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-/* Return processor time, which a busy machine does not change. */
+/* Return the processor time in microseconds. It does not depend on other load of the machine. */
 static double cpu_us(void)
 {
     struct timespec t;
@@ -261,7 +264,8 @@ static double us_per_pick(const struct sample_params *p, const float *logits, in
     return us / n_pick;
 }
 
-/* Logits shaped like a language model's: a bulk of deviation 2.5, some hundreds far above it. */
+/* Measure picks on logits like those of a language model. Most logits have a standard deviation of
+ * 2.5. Some hundreds are far higher. */
 static void speed_at(int n)
 {
     float *logits = malloc((size_t)n * sizeof *logits);

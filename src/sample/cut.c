@@ -1,10 +1,10 @@
 /* cut.c - the cuts that keep the best part of the distribution.
  *
- * p is the softmax of logit / temperature over the candidates that earlier cuts left. Each cut
- * keeps at least one; ties go to the lower ids.
+ * p is the softmax of logit / temperature over the candidates of the earlier cuts. Each cut keeps
+ * at least one candidate. Ties go to the lower ids.
  *
- *   top_n_sigma  (Tang et al. 2024) logit >= max - n * sigma; sigma: standard deviation
- *                (population) of the logits that are not forbidden. Temperature cancels.
+ *   top_n_sigma  (Tang et al. 2024) logit >= max - n * sigma; sigma is the standard deviation
+ *                (population) of the logits that are not forbidden. Independent of temperature.
  *   top_k        (Fan et al. 2018) the k most likely
  *   typical_p    (Meister et al. 2022) in ascending order of |-ln p - entropy|, computed in float:
  *                the shortest prefix whose probabilities sum to at least typical_p
@@ -12,8 +12,8 @@
  *                at least top_p
  *   min_p        (Nguyen et al. 2024) p >= min_p * max p
  *
- * None of them sorts: top_k, typical_p and top_p search for their last token (rank.c), the others
- * are a threshold from the start. */
+ * No cut sorts all candidates. top_k, typical_p and top_p search for their last token (rank.c). The
+ * other cuts only compare with a threshold. */
 #include "sample_impl.h"
 #include "sample_math.h"
 
@@ -63,9 +63,9 @@ static bool typical_p_wanted(const struct sample_params *p)
     return p->typical_p < 1;
 }
 
-/* With x = logit / temperature and p = e^x / Z: -ln p - entropy = (ln Z - x) - (ln Z - E[x]) = E[x]
- * - x. So the order needs no logarithm, and no division by the temperature either. In whole blocks
- * (there is room), for SIMD. */
+/* Compute the keys of the order. With x = logit / temperature and p = e^x / Z: -ln p - entropy =
+ * (ln Z - x) - (ln Z - E[x]) = E[x] - x. Thus a key needs neither a logarithm nor a division by the
+ * temperature. The loop processes whole blocks, for SIMD. The arrays have room for whole blocks. */
 static void typical_keys(struct sample_work *w)
 {
     double expected = w->kern.row_product(w->logit, w->max, w->weight, 0, w->n) / w->total;
@@ -93,8 +93,9 @@ static bool top_p_wanted(const struct sample_params *p)
     return p->top_p < 1;
 }
 
-/* Gather the heaviest tokens of the row until they reach the target: those within 4 temperatures of
- * the best (e^-4 of its weight), 8, 16 ... That leaves hundreds of 150 k to search. */
+/* Gather the tokens of the row with the highest weights until they reach the target. First gather
+ * the tokens within 4 temperatures of the best logit (e^-4 of its weight), then within 8, 16 ...
+ * Only hundreds of 150 k tokens must then be searched. */
 static void gather_mass(struct sample_work *w, const struct sampler *s, double target)
 {
     const float *row = w->row;
@@ -125,7 +126,8 @@ static bool min_p_wanted(const struct sample_params *p)
     return p->min_p > 0;
 }
 
-/* p / max p = exp((logit - max logit) / temperature): no weights needed. */
+/* Gather the candidates. No weights are needed, because p / max p = exp((logit - max logit) /
+ * temperature). */
 static void min_p_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
     (void)state;

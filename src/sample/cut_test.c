@@ -1,7 +1,8 @@
-/* cut_test.c - goal: every cut keeps exactly the tokens of its definition. Method: 20-line
- * references in double precision and libm's exp, by sorting, on random logits (10,000 vectors in
- * the long run), each cut alone and all of them together. Weights are f32, within 1e-6 of exact: a
- * prefix that misses its target by less could rightly differ, but among these vectors none does. */
+/* cut_test.c - goal: every cut keeps exactly the tokens of its definition. Method: compare with
+ * short references that sort, in double precision with libm's exp. The vectors are random logits
+ * (10,000 vectors with QUOTH_LONG=1). Each cut is tested alone, then all cuts together. Weights are
+ * f32, within 1e-6 of exact. A prefix that misses its target by less may differ, but these vectors
+ * have no such prefix. */
 #include "sample_test.h"
 
 static void ref_top_n_sigma(struct dist *d, const struct sample_params *p)
@@ -28,7 +29,7 @@ static int typical_order(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* |-ln p - entropy| = |E[logit] - logit| / temperature */
+/* Cut by |-ln p - entropy| = |E[logit] - logit| / temperature. */
 static void ref_typical_p(struct dist *d, const struct sample_params *p)
 {
     double sum = 0;
@@ -156,7 +157,7 @@ TEST(sample_any_cuts_together_match_references)
     }
 }
 
-/* Equal logits: exactly k of them stay, those with the lowest ids. */
+/* Goal: exactly the k lowest ids of equal logits remain. */
 TEST(sample_cut_ties_go_to_the_lower_id)
 {
     static float logits[1000];
@@ -164,7 +165,7 @@ TEST(sample_cut_ties_go_to_the_lower_id)
     for (int cut = 0; cut < 2; cut++) {
         struct rig r = {0};
         p.top_k = cut == 0 ? 7 : -1;
-        p.top_p = cut == 1 ? 0.007f : 1; /* a float a little above 7/1000 */
+        p.top_p = cut == 1 ? 0.007f : 1; /* the float is slightly above 7/1000 */
         if (!rig_open(&r, &p, 1000)) return;
         chain_candidates(r.s, r.w, logits, NULL), cand_gather(r.w, -FLT_MAX);
         EXPECT_INT(r.w->n, cut == 0 ? 7 : 0.007f > 0.007 ? 8 : 7);
@@ -173,7 +174,7 @@ TEST(sample_cut_ties_go_to_the_lower_id)
     }
 }
 
-/* XTC acts with its probability, independently of the token's draw. */
+/* Goal: XTC acts with its probability, independently of the token's draw. */
 TEST(sample_xtc_acts_with_its_probability)
 {
     const float logits[4] = {3, 3, 3, 0};
@@ -188,6 +189,6 @@ TEST(sample_xtc_acts_with_its_probability)
         EXPECT(r.w->n == 2 || r.w->n == 4);
         sampler_accept(r.s, 0);
     }
-    EXPECT(n_acted > 1200 - 130 && n_acted < 1200 + 130); /* 4.5 sigma */
+    EXPECT(n_acted > 1200 - 130 && n_acted < 1200 + 130); /* within 4.5 standard deviations */
     rig_close(&r);
 }

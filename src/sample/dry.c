@@ -1,25 +1,27 @@
 /* dry.c - DRY, "don't repeat yourself": penalize the token that would continue a repetition.
  *
- * After p-e-w (text-generation-webui, pull request 5677), as llama.cpp generalizes it. The window
- * is the last dry_penalty_last_n tokens of the history. Wherever the last L tokens of the window
- * occurred before in it, the token that followed there would lengthen the repetition. With the
- * largest such L >= dry_allowed_length
+ * It follows p-e-w (text-generation-webui, pull request 5677), as generalized in llama.cpp. The
+ * window is the last dry_penalty_last_n tokens of the history. The token after an earlier
+ * occurrence of the last L tokens of the window would lengthen the repetition. If the largest such
+ * L is at least dry_allowed_length:
  *
  *     logit(token) -= multiplier * base^(L - allowed_length)
  *
- * A repetition never extends back across a sequence breaker (default newline, colon, quote, star),
- * and a token that contains a whole breaker is never penalized. Breakers are matched in the bytes
- * of the history as they arrive, so one that is spread over several tokens takes effect after its
- * last one.
+ * A repetition never extends back across a sequence breaker (default newline, colon, quote, star).
+ * A token that contains a whole breaker is never penalized. Breakers are matched in the bytes of
+ * the history as they arrive. A breaker that spans several tokens therefore takes effect after the
+ * last of them.
  *
- * All the L together are the Z-function of the reversed window: linear time for every text. */
+ * All values of L are the Z-function of the reversed window. Its computation takes linear time for
+ * every text. */
 #include "sample_impl.h"
 
+/* State of the stage. The arrays are in the arena of the sampler. */
 struct dry {
     int n_breaker;
-    struct match *breaker; /* [n_breaker], fed with the history's bytes */
+    struct match *breaker; /* [n_breaker], matched with the history's bytes */
     int clear_from;        /* history index after the last token that completed a breaker */
-    int32_t *length;       /* [window_max] the Z-function */
+    int32_t *length;       /* [window_max] Z-function of the reversed window */
     int window_max;
 };
 
@@ -30,7 +32,8 @@ static bool dry_wanted(const struct sample_params *p)
     return p->dry_multiplier > 0 && p->dry_penalty_last_n != 0;
 }
 
-/* Copy the request's breakers: they are shared, but each history has its own match state. */
+/* Copy the match states of the request's breakers. The texts are shared, but each history needs its
+ * own match states. */
 static bool breakers_open(struct dry *d, struct sampler *s)
 {
     const struct sample_lists *l = s->lists;
@@ -59,7 +62,7 @@ static void *dry_open(struct sampler *s)
     return d->length ? d : NULL;
 }
 
-/* Process a token's bytes. Returns true if a breaker was completed. */
+/* Match a token's bytes. Return true if they complete a breaker. */
 static bool breakers_feed(struct match *breaker, int n_breaker, const char *text, size_t n)
 {
     bool found = false;
@@ -95,9 +98,9 @@ static bool holds_breaker(const struct dry *d, const struct sampler *s, int32_t 
     return false;
 }
 
-/* Set length[k] to how many of the last tokens (last[0], last[-1], ...) also occur k tokens
- * earlier. [lo, hi) is the match that extends furthest back so far: inside it, earlier results hold
- * up to its end. */
+/* Set length[k] to the number of last tokens (last[0], last[-1], ...) that also occur k tokens
+ * earlier. [lo, hi) is the match with the largest end so far. Results of earlier positions are
+ * valid inside that match, up to its end. */
 static void repeat_lengths(int32_t *length, const int32_t *last, int n)
 {
     length[0] = n;
@@ -113,7 +116,7 @@ static void repeat_lengths(int32_t *length, const int32_t *last, int n)
     }
 }
 
-/* Return base^exponent by plain multiplications; may be infinite. */
+/* Return base^exponent by plain multiplications. It may be infinite. */
 static double power(double base, int exponent)
 {
     double y = 1;
@@ -131,17 +134,18 @@ static void dry_penalize(const struct dry *d, const struct sampler *s, struct sa
     logit_set(&w->edited[id], logit >= -FLT_MAX ? (float)logit : -FLT_MAX);
 }
 
-/* Return the token that would lengthen the repetition found k tokens back; -1 if it is not in the
- * vocabulary. */
+/* Return the token that would lengthen the repetition found k tokens back; -1 if that token is not
+ * in the vocabulary. */
 static int32_t continuing(const struct sampler *s, int k)
 {
     int32_t id = s->history[s->n_history - k];
     return id >= 0 && id < s->v.n_vocab ? id : -1;
 }
 
-/* Penalize each token that continues a repetition of at least `allowed` tokens, by its longest one.
- * Repetitions longer than `length_max` would cross a breaker and count as that long. longest[id]
- * (uninitialized scratch) is the length plus 1, and 0 once the token is processed. */
+/* Penalize each token that continues a repetition of at least `allowed` tokens, by the length of
+ * its longest repetition. Clamp lengths to `length_max`, because longer repetitions would cross a
+ * breaker. longest[] is uninitialized scratch. longest[id] is the length plus 1, and 0 after the
+ * token is processed. */
 static void penalize_all(const struct dry *d, const struct sampler *s, struct sample_work *w, int n,
                          int length_max)
 {

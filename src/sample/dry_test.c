@@ -1,12 +1,12 @@
-/* dry_test.c - goal: DRY penalizes by its definition. Method: a brute-force search of every earlier
- * position for every token, O(n^2) and more, over histories of few different tokens, where
+/* dry_test.c - goal: DRY's penalties follow its definition. Method: compare with a search of every
+ * earlier position for every token, in O(n^2) or slower. Histories have few different tokens, so
  * repetitions are frequent. */
 #include "sample_test.h"
 
 #include "base/os.h"
 
-/* Tokens 0..5: letters, a breaker, half a breaker (the two halves together break), one that
- * contains one. */
+/* Texts of tokens [0, 5]: two letters, a breaker, the two halves of a breaker, and a token that
+ * contains a breaker. */
 static const char *const words[] = {"a", "b", "\n", "<", ">", "x*y"};
 enum { N_WORD = 6 };
 
@@ -19,13 +19,14 @@ static const char *word_bytes(const void *tokenizer, int32_t id, size_t *n)
 
 static const struct text_span breakers[] = {{"\n", 1}, {"<>", 2}, {"*", 1}};
 
-/* Return whether token i of the history ends a breaker. */
+/* Return true if token i of the history ends a breaker. */
 static bool breaks(const int32_t *history, int i)
 {
     return history[i] == 2 || history[i] == 5 || (history[i] == 4 && i > 0 && history[i - 1] == 3);
 }
 
-/* Return how many tokens before `at` equal the last tokens of the history, back to a breaker. */
+/* Return the number of tokens before `at` that equal the last tokens of the history. Stop at a
+ * breaker. */
 static int ref_length(const int32_t *history, int from, int n, int at)
 {
     int length = 0;
@@ -89,7 +90,8 @@ TEST(sample_dry_matches_brute_force)
     }
 }
 
-/* "aaaa...": the worst case of naive matching stays linear, and an overflowing penalty finite. */
+/* Goal: the worst case of naive matching, "aaaa...", takes linear time. An overflowing penalty is
+ * clamped to a finite number. */
 TEST(sample_dry_is_linear_and_bounded)
 {
     enum { N = 4000 };

@@ -1,13 +1,13 @@
-/* lists.c - the lists of a request, prepared for picks: one copy for all samplers with equal
- * lists.
+/* lists.c - the lists of a request, prepared for picks. All samplers with equal lists share one
+ * copy.
  *
  *   sample_params --sample_lists_open: copied--> lists <--references-- samplers of choices, prompts
  *
  * A body of a megabyte may contain 128 choices or 2,048 prompts. Memory per sampler and time per
- * pick must not grow with the lists. So bad words are sorted by the token before their last one,
- * and a pick reads only those that match the history's last token.
+ * pick must not grow with the lists. Bad words are therefore sorted by their second-to-last token.
+ * A pick reads only the words whose second-to-last token is the history's last token.
  *
- * Immutable after sample_lists_open, so any thread may read them. */
+ * The lists are immutable after sample_lists_open, so any thread may read them. */
 #include "sample_impl.h"
 
 #include <stdlib.h>
@@ -94,9 +94,9 @@ static bool copy_all(struct sample_lists *l, const struct sample_params *p,
            (p->n_dry_breaker <= 0 || copy_breakers(l, p));
 }
 
-/* ---- check that a token is left ---- */
+/* ---- check that a token is permitted ---- */
 
-/* Return 1 if the token was in the set. */
+/* Remove a token from the set. Return 1 if the token was in the set, else 0. */
 static int take_out(uint32_t *set, int32_t id)
 {
     uint32_t bit = (uint32_t)1 << id % 32;
@@ -105,8 +105,8 @@ static int take_out(uint32_t *set, int32_t id)
     return was;
 }
 
-/* Remove what each list forbids, one list after the other. Returns the field that removed the last
- * token, NULL if some are left. */
+/* Remove the tokens that each list forbids, one list after another. Return the name of the field
+ * that removed the last token; NULL if tokens remain. */
 static const char *field_of_last(const struct sample_lists *l, uint32_t *left, int n_left)
 {
     for (int i = 0; i < l->n_bias; i++)
@@ -129,7 +129,8 @@ static int fill(uint32_t *left, const struct sample_lists *l, int n_vocab)
     return n_left;
 }
 
-/* Reject lists that together forbid every token: every answer would fail at its first one. */
+/* Reject lists that together forbid every token,
+ * because every answer would fail at its first token. */
 static int check_some_left(const struct sample_lists *l, int n_vocab, struct err *e)
 {
     if (!l->allowed && l->n_bias + l->n_single + l->n_ending < n_vocab) return 0;

@@ -1,9 +1,9 @@
 /* logprob.c - log probabilities of the model's own distribution.
  *
- * They are the log-softmax of the raw logits, before any stage, mask or temperature (the OpenAI
- * API's logprobs, as vLLM computes them by default). Rank 1 is the most likely token; ties rank by
- * id, so that ranks agree with top[]. Tokens whose logit is -inf or NaN have logprob -inf and never
- * appear in top[]. */
+ * They are the log-softmax of the raw logits, before any stage, mask or temperature. This is the
+ * definition of the OpenAI API and the default of vLLM. Rank 1 is the most likely token. Ties are
+ * ranked by id, so that ranks agree with top[]. Tokens whose logit is -inf or NaN have logprob -inf
+ * and are never in top[]. */
 #include "sample_impl.h"
 
 #include "base/check.h"
@@ -14,8 +14,8 @@ static float clamped(float logit)
     return logit > FLT_MAX ? FLT_MAX : logit;
 }
 
-/* Return 1 + the number of tokens before it: lower ids with at least its logit, higher ids above
- * it. */
+/* Return the rank of a token: 1 + the number of tokens before it. Tokens are ordered by descending
+ * logit. Equal logits are ordered by ascending id. */
 static int32_t rank_in(const struct sample_work *w, const float *logits, int n_vocab, int32_t id)
 {
     int n_lower, n_higher;
@@ -35,7 +35,7 @@ static struct logprob logprob_of(const struct sample_work *w, const float *logit
                             .rank = rank_in(w, logits, n_vocab, id)};
 }
 
-/* Insert the candidates, at most 100, into top[] in order; ties keep their ascending ids. */
+/* Insert the candidates, at most 100, into top[] in order. Ties keep their ascending ids. */
 static int top_sort(const struct sample_work *w, struct logprob *top, double log_total)
 {
     for (int i = 0; i < w->n; i++) {
@@ -52,7 +52,7 @@ static int top_sort(const struct sample_work *w, struct logprob *top, double log
     return w->n;
 }
 
-/* The row is that of the last cand_survey. */
+/* Compute logprobs of the row of the last cand_survey. */
 static void logprobs_of(struct sample_work *w, const uint32_t *mask, int32_t id, int n_logprob,
                         struct pick *out)
 {

@@ -1,5 +1,5 @@
-/* logprob_test.c - goal: logprobs are the log-softmax of the raw logits, ranked. Method: libm on
- * random logits, sorted. */
+/* logprob_test.c - goal: logprobs are the ranked log-softmax of the raw logits. Method: compare
+ * with libm's results on sorted random logits. */
 #include "sample_test.h"
 
 static void expect_logprobs(struct sample_work *w, const float *logits, int n, int32_t id,
@@ -40,8 +40,8 @@ TEST(sample_logprobs_match_reference)
     sample_work_close(w);
 }
 
-/* The probabilities of all sum to 1; the picked one is in the list; the mask and the penalties have
- * no effect. */
+/* Goal: all probabilities sum to 1, and the picked token is in the list. The mask and the penalties
+ * have no effect. */
 TEST(sample_logprobs_are_of_the_raw_distribution)
 {
     enum { N = 90 };

@@ -1,8 +1,8 @@
-/* match.c - the Knuth-Morris-Pratt automaton: finds one string in bytes that arrive one by one.
+/* match.c - the Knuth-Morris-Pratt automaton. It finds one string in bytes that arrive one by one.
  *
- * Used for stop strings (stop.c) and for DRY's sequence breakers (dry.c); both may be spread over
- * any number of tokens. A stop list is short, so one automaton per string is smaller and simpler
- * than a joint one. */
+ * Stop strings (stop.c) and DRY's sequence breakers (dry.c) use it. Both may extend over any number
+ * of tokens. One automaton per string is smaller and simpler than a joint automaton, because a list
+ * of stop strings is short. */
 #include "sample_impl.h"
 
 static void match_advance(struct match *m, char c)

@@ -1,5 +1,5 @@
-/* match_test.c - goal: the automaton reports every occurrence, overlapping ones too. Method: memcmp
- * at every end of random texts over two letters. */
+/* match_test.c - goal: the automaton reports every occurrence, also if occurrences overlap. Method:
+ * compare with memcmp at every position of random texts of two letters. */
 #include "sample_test.h"
 
 TEST(sample_match_finds_every_occurrence)

@@ -1,13 +1,13 @@
 /* mirostat.c - mirostat 2 (Basu et al. 2021, "Mirostat: a neural text decoding algorithm that
  * directly controls perplexity"): keep the surprise (-log2 p) of the picked tokens at tau bits.
  *
- *   cut    candidates whose surprise exceeds mu are dropped; the most likely one always stays
- *   draw   from the rest; s = the picked one's surprise, with p renormalized over the rest (as in
- *          llama.cpp)
+ *   cut    remove candidates with a surprise above mu, except the most likely candidate
+ *   draw   draw from the remaining candidates; s = surprise of the picked token, with p
+ *          renormalized over the remaining candidates (as in llama.cpp)
  *   learn  mu -= eta * (s - tau), from mu = 2 tau
  *
- * It learns when the picked token is accepted, not at the pick: a pick that is repeated, or whose
- * token is replaced by another one, has no effect. */
+ * mu changes when the picked token is accepted, not at the pick. A pick therefore has no effect if
+ * it is repeated, or if another token replaces its token. */
 #include "sample_impl.h"
 #include "sample_math.h"
 
@@ -39,14 +39,14 @@ static int heaviest(const struct sample_work *w)
     return best;
 }
 
-/* Drop candidates with surprise > mu, i.e. p < 2^-mu. mu below 0 (tau under eta's overshoot) leaves
- * only the best. */
+/* Remove candidates with surprise > mu, i.e. p < 2^-mu. Only the best candidate remains if mu is
+ * below 0 (eta is too large for tau). */
 static void mirostat_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
     const struct mirostat *m = state;
     cand_weigh(w, s->temperature_inverse);
     double floor = w->total * (m->mu > 0 ? sample_exp(-m->mu * ln_2) : 1);
-    /* of the row, only tokens that may have that weight, with a margin for rounding */
+    /* gather only the row's tokens that may have that weight, with a margin for rounding */
     cand_gather(w, w->max + (sample_log(floor < 1 ? floor : 1) - 0.01) * s->p.temperature);
     cand_weigh(w, s->temperature_inverse);
     int best = heaviest(w);

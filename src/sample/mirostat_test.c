@@ -1,5 +1,6 @@
-/* mirostat_test.c - goal: the surprise of picked tokens settles at tau. Method: thousands of picks
- * from one fixed Zipf distribution, whose untruncated entropy is well above each tau. */
+/* mirostat_test.c - goal: the surprise of picked tokens converges to tau. Method: make thousands of
+ * picks from one fixed Zipf distribution. The entropy of the untruncated distribution is well above
+ * each tau. */
 #include "sample_test.h"
 
 static double mean_surprise(float tau, int n_pick)
@@ -10,10 +11,10 @@ static double mean_surprise(float tau, int n_pick)
     struct sample_params p = sample_params_default;
     p.mirostat = 2;
     p.mirostat_tau = tau;
-    p.top_k = 1; /* replaced, so without effect */
+    p.top_k = 1; /* top_k has no effect, because mirostat replaces it */
     struct rig r = {0};
     if (!rig_open(&r, &p, N)) return NAN;
-    r.s->context_max = INT32_MAX; /* no stage keeps a history here */
+    r.s->context_max = INT32_MAX; /* no stage of this sampler keeps a history */
     double sum = 0;
     for (int i = 0; i < 2 * n_pick; i++) {
         struct pick out;
@@ -36,7 +37,7 @@ TEST(sample_mirostat_settles_at_tau)
     }
 }
 
-/* A pick that was not accepted, or was replaced by another token, leaves mu unchanged. */
+/* Goal: mu does not change if a pick is not accepted, or if another token replaces it. */
 TEST(sample_mirostat_learns_only_from_accepted_picks)
 {
     const float logits[4] = {3, 2, 1, 0};

@@ -1,6 +1,7 @@
-/* params.c - the table of sampling parameters, and their check.
+/* params.c - the table of sampling parameters, and their validation.
  *
- * Numbers are checked by the ranges of their rows (params.def), lists by a function each. */
+ * The range of a row (params.def) validates a number.
+ * Each list has a function that validates it. */
 #include "sample_impl.h"
 
 #include "base/check.h"
@@ -48,12 +49,12 @@ const struct sample_params sample_params_default = {
 #define AT(name) #name, .at = offsetof(struct sample_params, name)
 
 const struct sample_param sample_param[N_SAMPLE_PARAM] = {
-#define REAL(name_, fallback_, range_, flag, key_, help_)                                          \
+#define REAL(name_, fallback_, range_, flag, key_, alias_, help_)                                  \
     {AT(name_),       .kind = SAMPLE_REAL, .type = "number", .fallback = fallback_,                \
-     .range = range_, .key = key_,         .help = help_},
-#define INT(name_, fallback_, range_, flag, key_, help_)                                           \
+     .range = range_, .key = key_,         .alias = alias_,  .help = help_},
+#define INT(name_, fallback_, range_, flag, key_, alias_, help_)                                   \
     {AT(name_),       .kind = SAMPLE_INT, .type = "integer", .fallback = fallback_,                \
-     .range = range_, .key = key_,        .help = help_},
+     .range = range_, .key = key_,        .alias = alias_,   .help = help_},
 #define ONE_INT(name_, fallback_, range_, flag, help_)                                             \
     {AT(name_),       .kind = SAMPLE_INT, .type = "integer", .fallback = fallback_,                \
      .range = range_, .help = help_},
@@ -101,11 +102,11 @@ static int check_numbers(const struct sample_params *p, struct err *e)
     return 0;
 }
 
-/* Check the lengths of lists, and n_logprob. */
+/* Validate the lengths of the lists, and n_logprob. */
 static int check_counts(const struct sample_params *p, struct err *e)
 {
     const struct {
-        const char *name;
+        const char *name; /* static */
         int n, low, high;
     } count[] = {
         {"dry_sequence_breakers", p->n_dry_breaker, -1, INT32_MAX},
@@ -176,7 +177,7 @@ static int check_breakers(const struct sample_params *p, struct err *e)
 
 int sample_params_check(const struct sample_params *p, int n_vocab, struct err *e)
 {
-    if (p->lists) return 0; /* checked when the lists were made */
+    if (p->lists) return 0; /* sample_lists_open has checked the lists */
     int rc = check_numbers(p, e);
     if (rc == 0) rc = check_counts(p, e);
     if (rc == 0) rc = check_bias(p, n_vocab, e);

@@ -1,5 +1,5 @@
-/* params_test.c - goal: the defaults are legal, and every illegal value is rejected with the
- * field's name. Method: one illegal value per field. */
+/* params_test.c - goal: the defaults are legal. Every illegal value is rejected with the field's
+ * name. Method: one illegal value per field. */
 #include "sample_test.h"
 
 static void expect_refused(const struct sample_params *p, const char *field)
@@ -47,7 +47,7 @@ TEST(sample_params_refuses_scalars_out_of_range)
     REFUSED(min_tokens, -1);
 }
 
-/* A row's default is legal, and its number is accessible by its name. */
+/* Goal: each row's default is legal, and each number is accessible by its name. */
 TEST(sample_params_are_rows)
 {
     for (int i = 0; i < N_SAMPLE_PARAM; i++) {
@@ -112,7 +112,7 @@ TEST(sample_params_refuses_bad_lists)
     expect_refused(&p, "dry_sequence_breakers[0]");
 }
 
-/* sampler_open checks too, so no unchecked value reaches a stage. */
+/* Goal: sampler_open also validates, so no illegal value reaches a stage. */
 TEST(sampler_open_checks_its_parameters)
 {
     struct err e;

@@ -1,28 +1,32 @@
 /* penalty.c - repetition, frequency and presence penalty.
  *
- *   repetition  (Keskar et al. 2019, CTRL, in Hugging Face's and vLLM's form) of a token in the
- *               prompt or the output: a positive logit is divided by the penalty, another one
- *               multiplied
+ *   repetition  (Keskar et al. 2019, CTRL, in Hugging Face's and vLLM's form) for a token in the
+ *               prompt or the output: a positive logit is divided by the penalty, any other logit
+ *               is multiplied by it
  *   frequency   (OpenAI API) logit -= penalty * number of occurrences in the output
- *   presence    (OpenAI API) logit -= penalty, if it occurs in the output
+ *   presence    (OpenAI API) logit -= penalty if the token occurs in the output
  *
- * in this order, each in float. repeat_last_n > 0 counts only in the last n tokens of the
- * history.
+ * The penalties are applied in this order, each in float. Only the last repeat_last_n tokens of the
+ * history are considered if repeat_last_n > 0.
  *
- * Memory: a dense index by token and a list of the tokens in the history, so that a pick touches
- * only these. The index is 4 bytes per token of the vocabulary: 0.6 MB at 152 k, 39 MB for 64
- * sequences with penalties (others need none), next to gigabytes of KV pages. A hash table would
- * need as much from a context of 32 k on. */
+ * Memory is a dense index by token and a list of the tokens in the history. A pick accesses only
+ * the tokens of the list. The index has 4 bytes per token of the vocabulary: 0.6 MB for 152 k
+ * tokens, and 39 MB for 64 sequences with penalties. Sequences without penalties need no index. KV
+ * pages need gigabytes. A hash table would need as much memory for a context of 32 k or more. */
 #include "sample_impl.h"
 
 struct occurrence {
-    int32_t id, n_prompt, n_out; /* occurrences inside the window */
+    /* token id; numbers of its occurrences in the prompt and in the output, within the window */
+    int32_t id, n_prompt, n_out;
 };
 
+/* State of the stage. The arrays are in the arena of the sampler. */
 struct penalty {
     int n_occurrence;
-    struct occurrence *occurrence; /* [n_occurrence], at most min(context_max + 1, n_vocab) */
-    int32_t *entry;                /* [n_vocab] index into occurrence plus 1; 0: none */
+    /* [n_occurrence] tokens in the window, at most min(context_max + 1, n_vocab) */
+    struct occurrence *occurrence;
+    /* [n_vocab] index into occurrence[] plus 1; 0 if the token is not in the window */
+    int32_t *entry;
 };
 
 static bool penalty_wanted(const struct sample_params *p)
@@ -42,7 +46,7 @@ static void *penalty_open(struct sampler *s)
     return p->occurrence && p->entry ? p : NULL;
 }
 
-/* Count a token of the history that enters (1) or leaves (-1) the window. */
+/* Count a token of the history that enters (change 1) or leaves (change -1) the window. */
 static void penalty_count(struct penalty *p, const struct sampler *s, int at, int change)
 {
     int32_t id = s->history[at];

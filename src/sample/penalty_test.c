@@ -1,5 +1,5 @@
-/* penalty_test.c - goal: the three penalties as vLLM defines them, with and without a window.
- * Method: counting the whole history anew at every token, on random histories. */
+/* penalty_test.c - goal: the three penalties equal vLLM's, with and without a window. Method: count
+ * the whole history again at every token of random histories. */
 #include "sample_test.h"
 
 static float ref_penalty(const struct sample_params *p, float logit, const int32_t *history, int n,
@@ -61,8 +61,8 @@ TEST(sample_penalties_match_reference)
     }
 }
 
-/* A penalty of any size makes a token unlikely, never impossible; ids outside the vocabulary have
- * no effect. */
+/* Goal: a penalty of any size makes a token unlikely, never impossible. Ids outside the vocabulary
+ * have no effect. */
 TEST(sample_huge_penalties_forbid_nothing)
 {
     const float logits[3] = {FLT_MAX, -FLT_MAX, -INFINITY};

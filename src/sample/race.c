@@ -1,31 +1,33 @@
 /* race.c - the draw: an exponential race (Daliri, Musco and Suresh 2024, arXiv 2408.07978).
  *
- * Each entrant has a time E / weight, E exponential with mean 1; the lowest time wins, with
- * probability weight / total. Each E is keyed by (seed, choice, position, entrant), so two similar
- * distributions at one position mostly pick the same token: speculation with a seed needs that.
+ * Each entrant has a time E / weight, with E exponential of mean 1. The lowest time wins, with
+ * probability weight / total. Each E depends on (seed, choice, position, entrant). Two similar
+ * distributions at one position therefore usually pick the same token. Speculation with a seed
+ * needs this property.
  *
  *   race of blocks of 64 ids  ->  race of the tokens of the winning block
  *
- * One race of all tokens needs 64 times the random numbers and agrees little more often: 84 instead
- * of 82 % of picks, where 88 % are possible, of two Zipf distributions over 32,000 ids (one uniform
- * number inverted over the ids in their order: 19 %). A block is of ids, not of candidates: what a cut
- * removes elsewhere changes no number.
+ * A single race of all tokens needs 64 times as many random numbers and agrees hardly more often.
+ * For two Zipf distributions over 32,000 ids, 84 instead of 82 % of picks agree. 88 % are possible.
+ * One uniform number inverted over the ids in their order gives 19 %. A block consists of ids, not
+ * of candidates. A cut in another block therefore changes no number.
  *
  * E = -ln(1 - v) for v uniform in [0, 1) with 53 bits. Four neighbors share one call of Philox for
- * the first 32 bits of their v. As E >= v, most entrants lose by these alone; only the others need
- * the remaining bits and a logarithm. */
+ * the first 32 bits of their v. Most entrants lose by these bits alone, because E >= v. Only the
+ * other entrants need the remaining bits and a logarithm. */
 #include "sample_impl.h"
 #include "sample_math.h"
 
 #include "base/check.h"
 
+/* A draw. The key is borrowed for it. */
 struct race {
     const struct rng_key *key;
     uint64_t use;     /* enum random_use << 32 */
-    uint64_t group;   /* the four neighbors that `word` is of */
-    uint32_t word[4]; /* first bits of their v */
-    double time;      /* of the winner so far; infinite if none */
-    int winner;       /* -1 if none */
+    uint64_t group;   /* index of the four neighbors to which `word` belongs */
+    uint32_t word[4]; /* first bits of the four neighbors' v */
+    double time;      /* time of the winner so far; infinite if none */
+    int winner;       /* index of the winner so far; -1 if none */
 };
 
 static struct race race_begin(const struct rng_key *key, enum random_use use)
@@ -37,7 +39,7 @@ static struct race race_begin(const struct rng_key *key, enum random_use use)
                          .winner = -1};
 }
 
-/* Return E of an entrant, given the first 32 bits of its v. */
+/* Return E of an entrant. `high` has the first 32 bits of its v. */
 static double exponential(const struct race *r, uint32_t entrant, double high)
 {
     uint32_t more[4];
@@ -74,7 +76,7 @@ static struct part race_row_blocks(const struct sample_work *w, const struct rng
     return (struct part){from, w->n - from < ROW_BLOCK ? w->n - from : ROW_BLOCK};
 }
 
-/* Return the candidates of a list from `from` on that are in one block of ids. */
+/* Return the candidates of a list that begin at index `from` and are in one block of ids. */
 static struct part list_block(const struct sample_work *w, int from)
 {
     uint32_t end = ((uint32_t)w->id[from] / ROW_BLOCK + 1) * ROW_BLOCK;
@@ -83,7 +85,8 @@ static struct part list_block(const struct sample_work *w, int from)
     return (struct part){from, to - from};
 }
 
-/* In four lanes: one alone waits for each addition. */
+/* Return the sum of a part's weights. It uses four lanes, because a single lane waits for each
+ * addition. */
 static double list_sum(const struct sample_work *w, struct part p)
 {
     const float *weight = w->weight + p.from;
@@ -106,7 +109,7 @@ static struct part race_list_blocks(const struct sample_work *w, const struct rn
     return list_block(w, r.winner);
 }
 
-/* Return the weights of a part; those of a row are computed again. */
+/* Return the weights of a part. Compute the weights of a row again. */
 static const float *part_weights(struct sample_work *w, struct part p)
 {
     float sum;

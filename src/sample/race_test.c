@@ -1,6 +1,6 @@
-/* race_test.c - goal: after every stage of the chain a draw follows the distribution, and similar
- * distributions mostly draw the same token. Method: chi-square of many draws against exp in double;
- * agreement of two Zipf distributions; masks. */
+/* race_test.c - goal: draws have the distribution of the chain's result, and similar distributions
+ * usually draw the same token. Method: compare many draws with exp in double by chi-square. Measure
+ * the agreement of two Zipf distributions. Use masks. */
 #include "sample_test.h"
 
 enum { N_ID = 300 };
@@ -30,7 +30,8 @@ static double chi_square_tail(double x, int k)
     return 0.5 * erfc((cbrt(x / k) - (1 - v)) / sqrt(2 * v));
 }
 
-/* Compare the counts of n draws; what is expected less than 10 times is one class. */
+/* Return the chi-square of the counts of n draws.
+ * All ids with an expected count below 10 are one class. */
 static double chi_square(const int *count, const double *p, int n, int *k)
 {
     double chi2 = 0, rare_p = 0;
@@ -121,8 +122,8 @@ TEST(race_draws_follow_the_distribution_after_every_stage)
 
 enum { N_ZIPF = 32000 };
 
-/* Set a and b to logits of two Zipf distributions of exponent 1.1 over ids in random order; b's are
- * off by a normal deviation of 0.3. */
+/* Set a and b to logits of two Zipf distributions of exponent 1.1, over ids in random order. b is a
+ * plus normally distributed numbers of standard deviation 0.3. */
 static void zipf_pair(float *a, float *b)
 {
     static int rank[N_ZIPF];
@@ -141,7 +142,7 @@ static void zipf_pair(float *a, float *b)
     }
 }
 
-/* Return how often the best of all couplings agrees. */
+/* Return the highest possible agreement of a coupling. */
 static double overlap(const float *a, const float *b)
 {
     double sum_a = 0, sum_b = 0, sum = 0;
@@ -174,9 +175,9 @@ TEST(race_of_similar_distributions_mostly_agrees)
     rig_close(&r);
 }
 
-/* ---- what a draw does not depend on ---------------------------------------------------------- */
+/* ---- independence of a draw ---------------------------------------------------------------- */
 
-/* Pick at a position with a mask; as_list: after a cut that keeps everything. */
+/* Pick at a position with a mask. If as_list, pick after a cut that keeps all tokens. */
 static int32_t pick_at(uint32_t position, const float *logits, const uint32_t *mask, bool as_list)
 {
     struct sample_params p = sample_params_default;
@@ -207,7 +208,8 @@ TEST(race_does_not_depend_on_losing_blocks)
     }
 }
 
-/* The lowest and the highest weights that exp gives, and ids up to the end of a block. */
+/* Goal: draws are correct with the lowest and highest results of exp as weights, and with ids up to
+ * the end of a block. */
 TEST(race_survives_extreme_weights)
 {
     float logits[N_ID];

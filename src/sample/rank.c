@@ -1,26 +1,27 @@
-/* rank.c - where to cut a distribution, without sorting it.
+/* rank.c - find the end of a distribution's best part without sorting.
  *
- * Top-k, top-p and typical-p all need the shortest prefix, best first, whose weights reach a
- * target. The weight of all keys above a floor (row_mass: one pass in vectors) never grows with the
- * floor. So the floor is found by bisection, until few enough keys to sort are between a floor that
- * reaches the target and one that does not:
+ * Top-k, top-p and typical-p need the shortest prefix, best first, whose weights reach a target.
+ * The weight of all keys above a floor (row_mass: one pass in vectors) never grows with the floor.
+ * Bisection therefore finds the floor. It ends if the keys between a floor that reaches the target
+ * and a floor that does not are few enough to sort:
  *
  *      top ....... hi ....... lo ....... lowest
  *      |- above -->|  few    |
  *         falls short         |  keys >= lo reach the target
  *
- * Cuts leave some dozens of candidates and start from some hundreds: 3 or 4 passes over these. */
+ * Cuts start from some hundreds of candidates and leave some dozens. They make 3 or 4 passes. */
 #include "sample_impl.h"
 
 enum { FEW = 32, BY_VALUE_STEPS = 48 };
 
+/* State of rank_cut. key and weight are borrowed for the call. */
 struct search {
     const float *key, *weight;
     int n;
     double target;
-    float top;      /* the highest key */
-    float lo, hi;   /* keys >= lo reach the target, keys >= hi do not */
-    int n_lo, n_hi; /* number of those keys */
+    float top;      /* highest key */
+    float lo, hi;   /* bounds of the floor: keys >= lo reach the target, keys >= hi do not */
+    int n_lo, n_hi; /* numbers of keys >= lo and of keys >= hi */
     double above;   /* weight of the keys >= hi */
     int step;
 };
@@ -41,9 +42,10 @@ static float value_of_rank(uint32_t rank)
     return x;
 }
 
-/* Return the next floor to try: below the top at doubling distance while only the whole is known to
- * reach the target; then the middle, by value; if that does not end, the middle of the
- * representable floats, which ends in 32 steps. lo if there is no float between. */
+/* Return the next floor to try; lo if no float is between lo and hi. While only the sum of all
+ * weights is known to reach the target, floors are below the top, at doubling distance. The next
+ * floors are the middle by value. If the search still does not end, the middle of the representable
+ * floats ends it in 32 steps. */
 static float search_floor(const struct search *s)
 {
     float floor = s->lo;
@@ -74,12 +76,12 @@ static void search_narrow(struct search *s, const struct kern *k)
 {
     for (; s->n_lo - s->n_hi > FEW; s->step++) {
         float floor = search_floor(s);
-        if (!(floor > s->lo && floor < s->hi)) return; /* all keys between are equal */
+        if (!(floor > s->lo && floor < s->hi)) return; /* all keys between lo and hi are equal */
         search_try(s, k, floor);
     }
 }
 
-/* Sort by insertion: highest first, ties keep their order. */
+/* Sort by insertion, highest key first. Equal keys keep their order. */
 static void sort_few(int32_t *index, const float *key, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -90,7 +92,7 @@ static void sort_few(int32_t *index, const float *key, int n)
     }
 }
 
-/* Add the keys between hi and lo until the target is reached. */
+/* Add the keys between hi and lo until they reach the target. Return the cut. */
 static struct cut search_end(const struct search *s, const int32_t *index, int n)
 {
     struct cut cut = {.floor = s->hi};

@@ -1,6 +1,6 @@
 /* rank_test.c - goal: rank_cut finds the end of the shortest prefix that reaches a target, for all
- * kinds of keys. Method: against a sort, with weights that are whole numbers, so that every order
- * of sums is exact; keys of all magnitudes, with many ties, and the whole range of floats. */
+ * kinds of keys. Method: compare with a sort. Weights are whole numbers, so that sums in any order
+ * are exact. Keys have all magnitudes, many ties, and the whole range of floats. */
 #include "sample_test.h"
 
 enum { N_MAX = 3000 };
@@ -21,13 +21,13 @@ static float random_key(uint64_t kind, uint64_t *rng)
 {
     switch (kind) {
     case 0:
-        return 1.5f; /* all equal         */
+        return 1.5f; /* equal keys */
     case 1:
-        return (float)rng_below(rng, 5) - 2; /* few values        */
+        return (float)rng_below(rng, 5) - 2; /* keys with few values */
     case 2:
-        return 10 * rng_float(rng) - 20; /* like logits       */
+        return 10 * rng_float(rng) - 20; /* keys like logits */
     case 3:
-        return -1e-3f * rng_float(rng); /* like distances    */
+        return -1e-3f * rng_float(rng); /* keys like distances */
     case 4:
         return ldexpf(rng_float(rng) - 0.5f, (int)rng_below(rng, 270) - 145);
     default:
@@ -35,7 +35,7 @@ static float random_key(uint64_t kind, uint64_t *rng)
     }
 }
 
-/* Return how many of the sorted keys the prefix has. */
+/* Return the number of sorted keys in the shortest prefix that reaches the target. */
 static int prefix_of(const struct keyed *sorted, const float *weight, int n, double target)
 {
     double sum = 0;

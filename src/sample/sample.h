@@ -1,14 +1,14 @@
 /* sample.h - logits -> the next token: one sampler per sequence.
  *
  * A chain of stages, in this order (each a file, listed in stages.def):
- *     logit_bias, bad_words, allowed_token_ids, min_tokens               (which may be picked)
+ *     logit_bias, bad_words, allowed_token_ids, min_tokens               (permitted tokens)
  *     repetition, frequency, presence penalty, DRY                       (from the history)
  *     temperature; top-n-sigma, top-k, typical-p, top-p, min-p, XTC      (cut the distribution)
- *     mirostat 2 (replaces the cuts), then the draw, or greedy if temperature is 0
- * The random numbers are functions of (seed, choice, position, token id) only, so the tokens do not
- * depend on other sequences. Position is the number of output tokens accepted so far; a pick changes
- * no state, accepting does. Everything here is deterministic: float operations in one written order
- * (kern.h), ties go to the lower id. */
+ *     mirostat 2 (in place of the cuts), then the draw, or greedy if temperature is 0
+ * Random numbers depend only on (seed, choice, position, token id), so tokens do not depend on
+ * other sequences. The position is the number of accepted output tokens. A pick changes no state.
+ * Accepting a token does. All results are deterministic: float operations have one defined order
+ * (kern.h), and ties go to the lower id. */
 #ifndef QUOTH_SAMPLE_H
 #define QUOTH_SAMPLE_H
 
@@ -21,14 +21,15 @@ struct token_bias {
     int32_t id;
     float bias;
 };
+/* Some bytes, borrowed. */
 struct text_span {
     const char *text;
     size_t n;
 };
 
-/* Sampling parameters of a request; plain data, pointers borrowed from the request. A zeroed one is
- * NOT the default: start from sample_params_default. The numbers are rows of params.def, with their
- * ranges. */
+/* Sampling parameters of a request. The struct is plain data, and its pointers are borrowed from
+ * the request. A zeroed struct is NOT the default: start from sample_params_default. The numbers
+ * are rows of params.def, with their ranges. */
 struct sample_params {
 #define REAL(name, ...)     float name;
 #define INT(name, ...)      int32_t name;
@@ -36,35 +37,39 @@ struct sample_params {
 #define ONE_FLAG(name, ...) bool name;
 #include "sample/params.def"
     const struct text_span *dry_breaker; /* sequence breakers of DRY [n_dry_breaker] */
-    int n_dry_breaker;                   /* -1: the usual four: \n : " * */
-    const struct token_bias *bias;       /* in [-100, 100]; -100 forbids (becomes -inf) */
+    int n_dry_breaker;                   /* -1: the default breakers \n : " * */
+    /* values in [-100, 100]; -100 forbids the token (logit -inf) */
+    const struct token_bias *bias;
     int n_bias;
-    const int32_t *allowed; /* only these are picked; n_allowed 0: all */
+    const int32_t *allowed; /* only these tokens are permitted; n_allowed 0: all */
     int n_allowed;
-    const struct ids *bad_word; /* token sequences that are never completed */
+    const struct ids *bad_word; /* token sequences that an answer never completes */
     int n_bad_word;
-    const int32_t *stop_id; /* stop tokens besides the model's own */
+    const int32_t *stop_id; /* stop tokens in addition to the model's own */
     int n_stop_id;
     uint64_t seed;
     bool seeded; /* false: the engine chooses a seed */
-    /* -1: none; else the picked token's and the top N (<= 20 by the API, <= 100 here) */
+    /* number of logprobs in addition to the picked token's, at most 20 in the API and 100 here; -1:
+     * no logprobs */
     int32_t n_logprob;
-    /* borrowed. If not NULL, everything here was checked and the lists above (bias to bad_word,
-     * stop_id, dry_breaker) are in it and not read any more. */
+    /* Prepared lists, borrowed; NULL if none. If it is not NULL, all parameters are valid. It then
+     * contains the lists from bias to bad_word, stop_id and dry_breaker, and samplers do not read
+     * these fields. */
     struct sample_lists *lists;
 };
 
 extern const struct sample_params sample_params_default;
 
-/* A row of params.def. */
+/* A row of params.def. All texts are static. */
 struct sample_param {
     const char *name;
     enum sample_kind { SAMPLE_REAL, SAMPLE_INT, SAMPLE_FLAG, SAMPLE_OTHER } kind;
     const char *type;   /* JSON Schema type */
     size_t at;          /* offset in struct sample_params; OTHER: 0 */
-    double fallback;    /* the default */
-    struct range range; /* REAL and INT only */
-    const char *key;    /* of the model's metadata; NULL: none */
+    double fallback;    /* default value */
+    struct range range; /* legal values; for REAL and INT only */
+    const char *key;    /* key in the model's metadata; NULL if none */
+    const char *alias;  /* another name of the field of a body; NULL if none */
     const char *help;
 };
 enum sample_param_id {
@@ -78,55 +83,61 @@ enum sample_param_id {
 };
 extern const struct sample_param sample_param[N_SAMPLE_PARAM];
 
-/* Get or set the value of a REAL, INT or FLAG. A value that a float cannot hold becomes an
+/* Get or set the value of a REAL, INT or FLAG. A value that a float cannot represent becomes an
  * infinity, which no range contains. */
 double sample_param_get(const struct sample_params *p, const struct sample_param *which);
 void sample_param_set(struct sample_params *p, const struct sample_param *which, double value);
 
-/* Check p. Returns 0, or ERR_ARG with the field, its range and its value. engine_submit checks each
- * request once; with p->lists there is nothing left to check. Any thread. */
+/* Validate p. Return 0, or ERR_ARG with the field, its range and its value. engine_submit validates
+ * each request once. The parameters are already valid if p->lists is set. Any thread. */
 int sample_params_check(const struct sample_params *p, int n_vocab, struct err *e);
 
-struct sampler;      /* one per sequence; opaque; owned by the engine */
-struct sample_lists; /* the lists of a request, prepared; opaque; immutable, any thread */
+struct sampler;      /* sampler of one sequence; opaque; owned by the engine */
+struct sample_lists; /* prepared lists of a request; opaque; immutable, any thread */
 
-/* The sampler's view of the vocabulary, made once per model. */
+/* Data of the vocabulary for samplers, created once per model. All pointers are borrowed until the
+ * last sampler is closed. */
 struct sample_vocab {
     int n_vocab;
     const int32_t *eog;
-    int n_eog;             /* the model's end-of-generation ids */
-    const void *tokenizer; /* passed to bytes() */
-    /* for DRY's breakers; may be NULL */
+    int n_eog;             /* number of the model's end-of-generation ids */
+    const void *tokenizer; /* argument of bytes() */
+    /* bytes of a token, for DRY's breakers; NULL if none */
     const char *(*bytes)(const void *tokenizer, int32_t id, size_t *n);
 };
 
-/* Memory of a sampler is allocated at open (scratch for n_vocab candidates is shared through
- * `work`), none later. Nothing of `p` is read afterwards; what `v` points to is borrowed for the
- * sampler's life. Without p->lists, p is checked (ERR_ARG). context_max: the longest sequence,
- * prompt and output. */
-struct sample_work; /* scratch for one thread, sized for n_vocab */
-/* cpu_level: as for kern_open, NULL: the best; it never changes a token. */
+struct sample_work; /* scratch of one thread for n_vocab tokens; opaque */
+/* Open scratch. cpu_level is a level of kern_open; NULL: the best level. The level never changes a
+ * token. ERR_ARG if n_vocab < 1 or the level is unknown, ERR_MEMORY. */
 int sample_work_open(struct sample_work **out, int n_vocab, const char *cpu_level, struct err *e);
+int64_t sample_work_bytes(int n_vocab);
 void sample_work_close(struct sample_work *w);
 
-/* Copy the lists of p, which sample_params_check has accepted, once for all samplers that use them.
- * ERR_ARG: they leave no token to pick. min_tokens may be lower for some samplers, but 0 if it is 0
- * here. sample_lists_close releases a reference returned by this or by sample_lists_ref; NULL is
- * allowed. */
+/* Copy the lists of p once for all samplers that use them. p must have passed sample_params_check.
+ * ERR_ARG if the lists permit no token, ERR_MEMORY. Samplers may have a lower min_tokens than p,
+ * but it must be 0 if it is 0 in p. sample_lists_close releases a reference returned by
+ * sample_lists_open or sample_lists_ref; NULL is allowed. */
 int sample_lists_open(struct sample_lists **out, const struct sample_params *p,
                       const struct sample_vocab *v, struct err *e);
 struct sample_lists *sample_lists_ref(struct sample_lists *l);
 void sample_lists_close(struct sample_lists *l);
-int64_t sample_lists_bytes(const struct sample_lists *l); /* bytes; l may be NULL */
-/* Return whether bias, bad words or allowed ids forbid a token whatever its logit. */
+/* Return the number of bytes of l; l may be NULL. */
+int64_t sample_lists_bytes(const struct sample_lists *l);
+/* Return true if bias, bad words or allowed ids forbid a token independently of its logit. */
 bool sample_lists_forbid(const struct sample_lists *l);
 
+/* Open a sampler and allocate all its memory. `work` is scratch for n_vocab candidates. `p` is not
+ * used afterwards. The data of `v` is borrowed until the sampler is closed. ERR_ARG if p->lists is
+ * NULL and p is invalid, ERR_MEMORY. context_max is the maximum number of tokens of the sequence,
+ * prompt and output. */
 int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,
                  uint32_t choice, int context_max, struct err *e);
-void sampler_close(struct sampler *s);          /* s may be NULL */
-int64_t sampler_bytes(const struct sampler *s); /* bytes, without borrowed lists */
+void sampler_close(struct sampler *s); /* Close s; s may be NULL. */
+/* Return the number of bytes of s, without borrowed lists. */
+int64_t sampler_bytes(const struct sampler *s);
 
-/* Add to the history: tokens of the prompt (before the first pick), then every accepted token. */
+/* Add tokens to the history:
+ * the tokens of the prompt before the first pick, then every accepted token. */
 void sampler_accept_prompt(struct sampler *s, const int32_t *ids, int n);
 void sampler_accept(struct sampler *s, int32_t id);
 
@@ -134,42 +145,57 @@ struct logprob {
     int32_t id;
     float logprob;
     int32_t rank;
-}; /* rank 1: most likely */
+}; /* token, its log probability and its rank; rank 1 is the most likely token */
 
 struct pick {
-    int32_t id; /* the token; -1 if every token is forbidden */
-    /* from the model's own distribution: log-softmax of the raw logits, before any stage; id only
-     * if n_logprob is -1; -inf and rank 0 if id is -1 */
+    int32_t id; /* picked token; -1 if every token is forbidden */
+    /* Logprob of the picked token: the log-softmax of the raw logits, before any stage. Only the id
+     * is set if n_logprob is -1. The logprob is -inf and the rank 0 if id is -1. */
     struct logprob chosen;
-    /* entries of top[]: n_logprob (fewer only if fewer logits are finite), descending, ties to the
-     * lower id */
+    /* Number of entries in top[]: n_logprob, or fewer if fewer logits are finite. The entries are
+     * in descending order. Ties are in ascending order of ids. */
     int n_top;
     struct logprob top[100];
 };
 
-/* Pick from logits f32 [n_vocab] (read only). mask: bit i set = token i allowed, [ceil(n_vocab /
- * 32)]; NULL: no mask. No allocation. Engine thread, or any thread with its own `work`. */
+/* Pick a token from logits f32 [n_vocab] (read only). mask [ceil(n_vocab / 32)] has bit i set if
+ * token i is permitted; NULL: no mask.
+ * Does not allocate. Engine thread, or any thread with its own `work`. */
 void sampler_pick(struct sampler *s, struct sample_work *w, const float *logits,
                   const uint32_t *mask, struct pick *out);
 
-/* Compute the log-softmax of the raw logits for `id` and the top n_logprob, without sampling
- * (prompt logprobs, beams). mask as for sampler_pick; the top are of the allowed tokens. */
+/* Fields that forbid tokens, as bits. */
+enum {
+    FORBIDS_BIAS = 1,    /* logit_bias */
+    FORBIDS_WORDS = 2,   /* bad_words */
+    FORBIDS_ALLOWED = 4, /* allowed_token_ids */
+    FORBIDS_ENDS = 8,    /* min_tokens */
+};
+/* Return the fields of s that forbid a token with a logit that the mask permits: bits FORBIDS_*.
+ * Arguments and threads: as sampler_pick. */
+unsigned sampler_forbidding(const struct sampler *s, struct sample_work *w, const float *logits,
+                            const uint32_t *mask);
+
+/* Compute the log-softmax of the raw logits for `id` and the top n_logprob tokens, without sampling
+ * (prompt logprobs, beams). mask: as for sampler_pick. The top tokens are permitted tokens. */
 void sample_logprobs(struct sample_work *w, const float *logits, int n_vocab, const uint32_t *mask,
                      int32_t id, int n_logprob, struct pick *out);
 
-/* Stop strings: text is withheld while it could be the beginning of one. */
+/* A search for stop strings in a text. Text that may be the beginning of a stop string stays
+ * pending. */
 struct stop_match; /* opaque */
-/* Copy the strings. ERR_ARG: one is empty; ERR_LIMIT: more than 1 MiB in total. */
+/* Copy the stop strings. ERR_ARG if a string is empty, ERR_LIMIT if all together exceed 1 MiB,
+ * ERR_MEMORY. */
 int stop_match_open(struct stop_match **out, const struct text_span *stop, int n_stop,
                     struct err *e);
 void stop_match_close(struct stop_match *m);
-/* Process new text and append to `out` what is safe to show now. Returns the index of the completed
- * stop string, or -1. The earliest completed one wins, then the longest; its own text is included
- * only if `include`. After that no more text comes out and every push returns that index. Allocates
- * in `out` only. */
+/* Process new text and append to `out` the part that cannot belong to a stop string. Return the
+ * index of the completed stop string; -1 if none. The string that is completed first is used. If
+ * several are completed together, the longest is used. Its text is emitted only if `include`. Later
+ * pushes emit no text and return the same index. Allocates only in `out`. */
 int stop_match_push(struct stop_match *m, const char *text, size_t n, bool include,
                     struct buf *out);
-/* Release the withheld text when generation ended otherwise. */
+/* Emit the pending text. For a generation that did not end at a stop string. */
 void stop_match_flush(struct stop_match *m, struct buf *out);
 
 #endif

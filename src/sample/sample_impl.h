@@ -6,14 +6,14 @@
  *
  * (1) At first every token of the row is a candidate, and nothing is copied. The first cut gathers
  *     the tokens that reach its floor into a list. The list stays in ascending id order, and later
- *     cuts filter it in that order. So every sum has one written order, and ties go to the lower id
- *     without sorting.
- * (2) Forbidden means -inf (or NaN); such a token has weight 0 and never enters the list. An edit
- *     that lowers a token never forbids it: it stops at -FLT_MAX.
- * (3) A pick changes nothing that the next pick uses. Only accepting a token does.
+ *     cuts filter it in that order. Every sum therefore has one defined order, and ties go to the
+ *     lower id without sorting.
+ * (2) A forbidden token has the logit -inf (or NaN). Its weight is 0, and it is never in the list.
+ *     An edit that lowers a logit never forbids the token: the minimum is -FLT_MAX.
+ * (3) A pick changes no state that the next pick uses. Only accepting a token changes it.
  *
- * All passes over the vocabulary are kernels (kern.h): f32, one written order, the same bits on
- * every level. */
+ * All passes over the vocabulary are kernels (kern.h) in f32, with one defined order and equal bits
+ * on every level. */
 #ifndef QUOTH_SAMPLE_IMPL_H
 #define QUOTH_SAMPLE_IMPL_H
 
@@ -29,60 +29,65 @@
 
 /* ---- scratch and candidates: cand.c ---------------------------------------------------------- */
 
+/* Scratch of one thread. The arrays are in the arena `mem`. */
 struct sample_work {
     struct kern kern;
     int n_vocab;
     struct arena mem;
-    float *block_max; /* [ceil(n_vocab / ROW_BLOCK)] of the row, by cand_survey */
-    float *block_sum; /* [ceil(n_vocab / ROW_BLOCK)] of the weights, by cand_weigh */
-    float *edited;    /* [n_vocab] the logits after the edits, if there are any */
-    float *key;       /* [n_vocab] scratch of one stage: its cut key */
+    float *block_max; /* [ceil(n_vocab / ROW_BLOCK)] maxima of the row's blocks, by cand_survey */
+    float *block_sum; /* [ceil(n_vocab / ROW_BLOCK)] sums of the blocks' weights, by cand_weigh */
+    float *edited;    /* [n_vocab] logits after the edits; unused without edits */
+    float *key;       /* [n_vocab] scratch of one stage: keys of its cut */
     int32_t *index;   /* [n_vocab] scratch of one stage or search */
     float *found;     /* [n_vocab] scratch of one search */
-    /* The candidates: all of row[n], forbidden ones included, or a list if row is NULL. */
+    /* The candidates: all tokens of row[n], also forbidden tokens; a list if row is NULL. row is
+     * borrowed for the pick: the caller's logits, or `edited`. */
     const float *row;
     int n;
-    int32_t *id;   /* [n] of the list, ascending */
-    float *logit;  /* [n] of the list: finite, before temperature */
-    float *weight; /* [n] of the list: exp((logit - max) / temperature), valid if `weighed` */
+    int32_t *id;  /* [n] ids of the list, ascending */
+    float *logit; /* [n] logits of the list: finite, before temperature */
+    /* [n] weights of the list: exp((logit - max) / temperature); valid if `weighed` */
+    float *weight;
     bool weighed;
     float scale;  /* 1 / temperature of the last cand_weigh */
     double total; /* sum of the weights of the last cand_weigh */
     float max;    /* highest logit of the row */
 };
 
-/* Make the row the candidates. Returns false if no token may be picked. */
+/* Make all tokens of the row candidates. Return false if every token is forbidden. */
 bool cand_survey(struct sample_work *w, const float *row, int n);
-/* Make the whole row the candidates again, after cand_survey of it. */
+/* Make all tokens of the row candidates again, after cand_survey of the row. */
 static inline void cand_restart(struct sample_work *w, const float *row, int n)
 {
     w->weighed = w->weighed && w->row == row;
     w->row = row;
     w->n = n;
 }
-/* Return the id of the row's highest logit, ties to the lower id. Only while the candidates are the
- * whole row. */
+/* Return the id of the row's highest logit; the lowest id of equal logits. The candidates must be
+ * the whole row. */
 int32_t cand_best(struct sample_work *w);
 /* Keep the candidates with logit >= floor, in a list. */
 void cand_gather(struct sample_work *w, double floor);
-/* Return a floor that at least k tokens of the row reach, from the block maxima alone: each of the
- * k highest blocks has one. */
+/* Return a floor that at least k tokens of the row reach. It depends only on the block maxima,
+ * because each of the k highest blocks contains such a token. */
 float cand_floor_of_k(struct sample_work *w, int k);
-/* Compute the sums of the weights, and of a list the weights. */
+/* Compute the sums of the weights, and the weights if the candidates are a list. */
 void cand_weigh(struct sample_work *w, double temperature_inverse);
 static inline int32_t cand_id(const struct sample_work *w, int at)
 {
     return w->row ? at : w->id[at];
 }
-/* Keep the k highest candidates, ties to the lower id. */
+/* Keep the k highest candidates. Ties go to the lower id. */
 void cand_keep_top(struct sample_work *w, int k);
 /* Keep part of a list: by key, by weight, or one candidate. */
 struct cut;
 void cand_keep_cut(struct sample_work *w, const float *key, struct cut cut);
-void cand_keep_weight(struct sample_work *w, double floor); /* weight >= floor */
+/* Keep the candidates with weight >= floor. */
+void cand_keep_weight(struct sample_work *w, double floor);
 void cand_keep_one(struct sample_work *w, int at);
 
-/* Write an edited logit back: a forbidden token stays forbidden, an allowed one stays finite. */
+/* Store an edited logit. A forbidden token remains forbidden. The logit of a permitted token
+ * remains finite. */
 static inline void logit_set(float *logit, float edited)
 {
     if (!(*logit >= -FLT_MAX)) return;
@@ -90,40 +95,42 @@ static inline void logit_set(float *logit, float edited)
     *logit = edited >= -FLT_MAX ? edited : -FLT_MAX;
 }
 
-/* ---- where to cut: rank.c -------------------------------------------------------------------- */
+/* ---- positions of cuts: rank.c -------------------------------------------------------------- */
 
-/* A cut keeps candidates with a key above `floor`, and the first n_tie of those with an equal
- * key. */
+/* Position of a cut. The cut keeps candidates with a key above `floor`, and the first n_tie
+ * candidates with a key equal to it. */
 struct cut {
     float floor;
     int n_tie;
 };
 
-/* Find the shortest prefix of key f32 [n], highest first and ties to the lower index, whose weights
- * (f32 [n]; NULL: 1 each) sum to at least target > 0. If the sum of all is below target (by
- * rounding), find the shortest with that sum. Overwrites w->block_sum, w->index and w->found. key
- * may be w->block_max; only finite keys count. */
+/* Find the shortest prefix of key f32 [n] whose weights (f32 [n]; NULL: 1 each) sum to at least
+ * target > 0. The order is highest first, ties by ascending index. If rounding makes the sum of all
+ * weights less than target, find the shortest prefix with that sum. Overwrites w->block_sum,
+ * w->index and w->found. key may be w->block_max. Only finite keys are considered. */
 struct cut rank_cut(struct sample_work *w, const float *key, const float *weight, int n,
                     double target);
 
 /* ---- the chain: chain.c ---------------------------------------------------------------------- */
 
 enum stage_kind {
-    STAGE_EDIT,  /* changes w->edited[n_vocab] in place */
-    STAGE_CUT,   /* removes candidates, never all */
-    STAGE_STEER, /* a cut that replaces the others and learns from the picked tokens */
+    STAGE_EDIT,  /* edits w->edited[n_vocab] in place */
+    STAGE_CUT,   /* removes candidates, but never all of them */
+    STAGE_STEER, /* replaces the cuts and adapts to the picked tokens */
 };
 
 struct stage {
     enum stage_kind kind;
     bool needs_history;
+    unsigned forbids; /* bit FORBIDS_* of a stage that forbids tokens; 0: the stage forbids none */
     bool (*wanted)(const struct sample_params *p);
-    /* Allocate the state in s->mem; NULL: no memory. NULL for a stage without state. */
+    /* Return the stage's state, allocated in s->mem; NULL if memory is exhausted. `open` is NULL
+     * for a stage without state. */
     void *(*open)(struct sampler *s);
-    /* Token id was added to the history as number s->n_history - 1. */
+    /* Update the state for the accepted token id, which is history[s->n_history - 1]. */
     void (*accept)(void *state, const struct sampler *s, int32_t id);
     void (*apply)(void *state, const struct sampler *s, struct sample_work *w);
-    /* Candidate `at` was drawn. */
+    /* Update the state for the drawn candidate `at`. */
     void (*drawn)(void *state, const struct sampler *s, const struct sample_work *w, int at);
 };
 
@@ -140,79 +147,87 @@ enum {
 
 /* ---- random numbers and the draw: race.c ----------------------------------------------------- */
 
-/* What a random number of a position is for: the upper 32 bits of its draw number (rng.h). Each
- * stage that draws has its own. */
+/* Uses of random numbers at a position: the upper 32 bits of the draw number (rng.h). Each stage
+ * that draws random numbers has a separate use. */
 enum random_use {
     RANDOM_BLOCK, /* lower bits: a block of 64 ids, / 4 */
     RANDOM_TOKEN, /* lower bits: an id, / 4 */
-    RANDOM_FINE,  /* added to these two: the further bits of one block or id */
+    RANDOM_FINE,  /* added to RANDOM_BLOCK or RANDOM_TOKEN: further bits of one block or id */
     RANDOM_XTC = 4,
 };
 
-/* Draw a candidate by weight; needs cand_weigh. Overwrites w->weight if the candidates are the row.
- * The result depends on the key and on the candidates' ids and weights alone. */
+/* Draw a candidate by weight, after cand_weigh. Return its index. Overwrites w->weight if the
+ * candidates are the row. The result depends only on the key and on the ids and weights of the
+ * candidates. */
 int race_draw(struct sample_work *w, const struct rng_key *key);
 
 /* Lists shared by samplers: lists.c. */
 struct bad_word {
-    int32_t before; /* the token before the last one */
-    int n;          /* >= 2 */
-    const int32_t *v;
+    int32_t before;   /* second-to-last token */
+    int n;            /* number of tokens, >= 2 */
+    const int32_t *v; /* [n] tokens, in the arena of the lists */
 };
 struct match;
+/* Prepared lists of a request. The arrays are in the arena `mem`, NULL if the list is empty.
+ * Immutable; the last sample_lists_close frees them. */
 struct sample_lists {
     atomic_int n_ref;
     struct arena mem;
     struct token_bias *bias; /* [n_bias] */
     int32_t *single;         /* [n_single] bad words of one token */
     struct bad_word *word;   /* [n_word] all other bad words, ascending by `before` */
-    uint32_t *allowed;       /* [ceil(n_vocab / 32)] a bit each */
-    int32_t *ending;         /* [n_ending] the model's own and the request's stop tokens */
-    struct match *breaker;   /* [n_breaker] of DRY, in their start state */
+    uint32_t *allowed;       /* [ceil(n_vocab / 32)] one bit per token */
+    int32_t *ending;         /* [n_ending] stop tokens of the model and of the request */
+    struct match *breaker;   /* [n_breaker] automata of DRY's breakers, in their start state */
     int n_bias, n_single, n_word, n_ending, n_breaker;
 };
 
 struct sampler {
-    struct sample_params p;     /* its lists are not read: see `lists` */
-    struct sample_lists *lists; /* a reference */
+    struct sample_params p;     /* parameters; their lists are not read, because `lists` has them */
+    struct sample_lists *lists; /* owned reference */
     bool own_lists;
     struct sample_vocab v;
-    struct arena mem; /* for the stages and the history */
+    struct arena mem; /* memory of the stages and the history */
     double temperature_inverse;
-    struct rng_key key; /* position: tokens of output accepted so far */
-    struct link {
+    /* key of random numbers; its position is the number of accepted output tokens */
+    struct rng_key key;
+    struct link { /* a stage, static, and its state, in the arena `mem`; NULL: no state */
         const struct stage *stage;
         void *state;
     } edit[N_STAGE], cut[N_STAGE];
     int n_edit, n_cut;
     int context_max;
-    int32_t *history; /* [n_history] prompt, then output; NULL if no stage needs it */
+    /* [n_history] tokens of the prompt, then of the output, in the arena `mem`; NULL if no stage
+     * needs them */
+    int32_t *history;
     int n_history, n_prompt, n_out;
 };
 
-/* Run all stages before the draw: w holds the candidates, a list or still the whole row. Returns
- * false if there are none. */
+/* Run all stages before the draw. w then has the candidates, as a list or as the whole row. Return
+ * false if no candidate is left. */
 bool chain_candidates(const struct sampler *s, struct sample_work *w, const float *logits,
                       const uint32_t *mask);
-/* Apply the edit stages and the mask. Returns the edited logits, or `logits` itself if there is no
- * edit. */
+/* Apply the edit stages and the mask. Return the edited logits, or `logits` itself if there is
+ * nothing to edit. */
 const float *chain_edit(const struct sampler *s, struct sample_work *w, const float *logits,
                         const uint32_t *mask);
 
-/* Compute logprobs of the surveyed row, all of which are candidates: logprob.c. */
+/* Compute logprobs of the surveyed row. All tokens of the row must be candidates (logprob.c). */
 void logprobs_of_row(struct sample_work *w, int32_t id, int n_logprob, struct pick *out);
 
 /* ---- one string in a stream of bytes: match.c (Knuth, Morris, Pratt) ------------------------- */
 
+/* State of the search for one string. The arrays are in the arena of match_init. */
 struct match {
-    const char *text; /* [n] a copy */
+    const char *text; /* [n] copy of the string */
     int32_t *border;  /* [n] length of the longest proper border of text[0..i] */
     int n;
-    int at; /* length of the longest prefix of `text` that the stream ends with */
+    int at; /* length of the longest prefix of `text` that is a suffix of the stream */
 };
 
-/* false: no memory */
+/* Copy the text and compute its borders. Return false if memory is exhausted. */
 bool match_init(struct match *m, struct arena *mem, const char *text, size_t n);
-bool match_step(struct match *m, char c); /* true: complete */
+/* Process a byte. Return true if it completes the text. */
+bool match_step(struct match *m, char c);
 
 #endif

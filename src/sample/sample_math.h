@@ -1,9 +1,10 @@
-/* sample_math.h - exp and log in double with one written order of + - * and /, equal on every
+/* sample_math.h - exp and log in double with one defined order of + - * and /, equal on every
  * machine.
  *
- * For the few values of a pick that are not weights: thresholds and the logarithm of the total.
- * (Weights use exp_f32, in the kernels.) libm results differ between versions and processors by an
- * ulp, which is enough to pick another token. Relative error: exp 3e-10, log 1e-13. */
+ * They compute the few values of a pick that are not weights: thresholds and the logarithm of the
+ * total. Weights use exp_f32, in the kernels. Results of libm differ between versions and
+ * processors by an ulp. Such a difference can change the picked token. Relative error: exp 3e-10,
+ * log 1e-13. */
 #ifndef QUOTH_SAMPLE_MATH_H
 #define QUOTH_SAMPLE_MATH_H
 
@@ -12,13 +13,13 @@
 #include <math.h>
 #include <stdint.h>
 
-/* ln 2 in two parts. The high one has 33 bits, so n * SAMPLE_LN2_HI is exact for |n| < 2^20. */
+/* ln 2 in two parts. The high part has 33 bits, so n * SAMPLE_LN2_HI is exact for |n| < 2^20. */
 #define SAMPLE_LN2_HI 0x1.62e42feep-1
 #define SAMPLE_LN2_LO 0x1.a39ef35793c76p-33
 
 /* Return e^x for x <= 709; 0 for x <= -708 and for NaN. exp(0) is exactly 1. x = n ln2 + r with |r|
- * <= ln2 / 2; e^r by its series to r^8. Adding 1.5 * 2^52 rounds to the integer n and leaves it in
- * the low bits, from which a shift moves it into the exponent. */
+ * <= ln2 / 2. e^r is its series to r^8. Adding 1.5 * 2^52 rounds to the integer n and puts n in the
+ * low bits. A shift then moves n to the exponent. */
 static inline double sample_exp(double x)
 {
     if (!(x > -708)) return 0;
@@ -37,8 +38,8 @@ static inline double sample_exp(double x)
     return f64_of_bits(bits_of_f64(p) + (bits_of_f64(t) << 52));
 }
 
-/* Return ln x for a normal x > 0; ln 0 = -inf. x = 2^e m with m in [1/sqrt 2, sqrt 2); ln m = 2
- * atanh s, s = (m - 1) / (m + 1), by its series to s^17. */
+/* Return ln x for a normal x > 0; ln 0 = -inf. x = 2^e m with m in [1/sqrt 2, sqrt 2). ln m = 2
+ * atanh s with s = (m - 1) / (m + 1), by its series to s^17. */
 static inline double sample_log(double x)
 {
     if (x <= 0) return -INFINITY;

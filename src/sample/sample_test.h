@@ -1,5 +1,5 @@
-/* sample_test.h - shared by the tests of src/sample: a sampler with its scratch, random logits, and
- * the distribution as a plain sorted list, which the references use. */
+/* sample_test.h - helpers of the tests of src/sample: a sampler with its scratch, random logits,
+ * and a distribution as a sorted list for the references. */
 #ifndef QUOTH_SAMPLE_TEST_H
 #define QUOTH_SAMPLE_TEST_H
 
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 
 struct rig {
-    const char *level; /* level of the kernels; NULL: the best */
+    const char *level; /* level of the kernels; NULL: the best level */
     struct sample_vocab v;
     struct sample_work *w;
     struct sampler *s;
 };
 
-/* Open a sampler for n_vocab tokens; v has only n_vocab. Returns false (and fails the test) if it
- * does not open. */
+/* Open a sampler for n_vocab tokens. Only n_vocab is set in v. Return false and fail the test if
+ * the sampler cannot be opened. */
 static inline bool rig_open(struct rig *r, const struct sample_params *p, int n_vocab)
 {
     struct err e = {0};
@@ -33,8 +33,9 @@ static inline void rig_close(struct rig *r)
     sample_work_close(r->w);
 }
 
-/* Set about normal logits (sum of four uniforms) of a random scale; one vector of four is coarse,
- * so that many are equal; one of four has forbidden and broken entries (never all of them). */
+/* Set approximately normal logits of a random scale (sums of four uniform numbers). A quarter of
+ * the vectors are coarse, so that many logits are equal. A quarter have forbidden and NaN entries,
+ * but never only such entries. */
 static inline void random_logits(float *x, int n, uint64_t *rng)
 {
     float scale = 0.1f + 10 * rng_float(rng);
@@ -47,7 +48,7 @@ static inline void random_logits(float *x, int n, uint64_t *rng)
     }
 }
 
-/* The distribution, best first: logits descending, ids ascending among equals. */
+/* A distribution, best first: logits descend, and the ids of equal logits ascend. */
 struct dist {
     int n;
     struct entry {
@@ -81,7 +82,7 @@ static inline struct dist dist_of(const float *logits, int n, double temperature
     return d;
 }
 
-/* Return whether the candidates in `w` are exactly the tokens of `d`. */
+/* Return true if the candidates in `w` are exactly the tokens of `d`. */
 static inline bool same_tokens(const struct sample_work *w, const struct dist *d)
 {
     if (w->n != d->n) return false;

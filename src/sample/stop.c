@@ -1,21 +1,23 @@
-/* stop.c - stop strings in text that arrives in arbitrary pieces.
+/* stop.c - search for stop strings in text that arrives in arbitrary pieces.
  *
- * One automaton per string (match.c). After each byte, the longest prefix of any stop string that
- * the text ends with is withheld, and nothing more. It is a prefix of that string, so the
- * automaton's own copy is the buffer. The string completed by the earliest byte wins; of several
- * completed by the same byte the longest (ties: the first): it began earliest, so none of it may
- * have been shown. */
+ * There is one automaton per string (match.c). After each byte, only the longest end of the text
+ * that is a prefix of a stop string is pending. The automaton's copy of that string is the buffer.
+ * The string that is completed first is used. If a byte completes several strings, the longest is
+ * used. Of equal strings, the first is used. The longest string began earliest, so none of its
+ * bytes have been emitted. */
 #include "sample_impl.h"
+
+#include "base/check.h"
 
 #include <stdlib.h>
 
-enum { STOP_BYTES_MAX = 1 << 20 }; /* of all strings together */
+enum { STOP_BYTES_MAX = 1 << 20 }; /* maximum bytes of all strings together */
 
 struct stop_match {
     struct arena mem;
-    struct match *stop; /* [n_stop] */
+    struct match *stop; /* [n_stop] automata of the strings, in the arena */
     int n_stop;
-    int completed; /* index of the completed string; -1: none yet */
+    int completed; /* index of the completed string; -1 if none */
 };
 
 static int stop_check(const struct text_span *stop, int n_stop, struct err *e)
@@ -42,7 +44,8 @@ int stop_match_open(struct stop_match **out, const struct text_span *stop, int n
     if (!m) return err_memory(e, "stop strings", sizeof *m);
     m->completed = -1;
     if (n_stop > 0) m->stop = arena_push0(&m->mem, (size_t)n_stop, sizeof *m->stop);
-    bool ok = m->stop || n_stop == 0; /* usually there are none, and every answer has this */
+    /* most answers have no stop string, but every answer has a struct stop_match */
+    bool ok = m->stop || n_stop == 0;
     for (; ok && m->n_stop < n_stop; m->n_stop++)
         ok = match_init(&m->stop[m->n_stop], &m->mem, stop[m->n_stop].text, stop[m->n_stop].n);
     if (!ok) {
@@ -59,7 +62,7 @@ void stop_match_close(struct stop_match *m)
     free(m);
 }
 
-/* Return the withheld text. */
+/* Return the pending text. */
 static struct text_span held(const struct stop_match *m)
 {
     struct text_span longest = {"", 0};
@@ -69,7 +72,8 @@ static struct text_span held(const struct stop_match *m)
     return longest;
 }
 
-/* Advance all automata. Returns the longest string that this byte completes, or -1. */
+/* Advance all automata by a byte. Return the index of the longest string that the byte completes;
+ * -1 if none. */
 static int step_all(struct stop_match *m, char c)
 {
     int done = -1;
@@ -84,6 +88,7 @@ static void push_byte(struct stop_match *m, char c, bool include, struct buf *ou
     m->completed = step_all(m, c);
     bool done = m->completed >= 0;
     size_t n_keep = done && !include ? (size_t)m->stop[m->completed].n : done ? 0 : held(m).n;
+    CHECK(n_keep <= before.n + 1, "%zu bytes kept of %zu", n_keep, before.n + 1);
     size_t n_show = before.n + 1 - n_keep;
     buf_add(out, before.text, n_show < before.n ? n_show : before.n);
     if (n_show > before.n) buf_add_char(out, c);

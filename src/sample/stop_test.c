@@ -1,10 +1,10 @@
-/* stop_test.c - goal: shown text never contains any part of a stop string, and lacks nothing else.
- * Method: a search in the whole text, against random splits of texts over two letters with
- * overlapping and nested stop strings. */
+/* stop_test.c - goal: emitted text never contains a part of a stop string, and is otherwise
+ * complete. Method: compare with a search in the whole text. Texts have two letters and random
+ * splits. Stop strings overlap and are nested. */
 #include "sample_test.h"
 
-/* Return the stop string completed first, ending at *end; of several the longest, then the first.
- * -1: none. */
+/* Return the stop string that is completed first, and set *end to its end; -1 if none. Return the
+ * longest of several, and the first of equally long strings. */
 static int ref_stop(const char *text, size_t n, const struct text_span *stop, int n_stop,
                     size_t *end)
 {
@@ -21,7 +21,7 @@ static int ref_stop(const char *text, size_t n, const struct text_span *stop, in
     return -1;
 }
 
-/* Return the longest end of text[0..n) that begins a stop string. */
+/* Return the length of the longest end of text[0..n) that begins a stop string. */
 static size_t ref_held(const char *text, size_t n, const struct text_span *stop, int n_stop)
 {
     size_t held = 0;

@@ -1,7 +1,8 @@
-/* xtc.c - XTC, "exclude top choices" (p-e-w, text-generation-webui pull request 6335). With
- * probability xtc_probability, only the least likely of all candidates with p >= xtc_threshold
- * stays (ties: the highest id, the last in order), so that a good but less usual token is picked. A
- * lone one stays. Above 0.5 there cannot be two such tokens, so the stage is off. */
+/* xtc.c - XTC, "exclude top choices" (p-e-w, text-generation-webui pull request 6335). The stage
+ * acts with probability xtc_probability. It then removes the candidates with p >= xtc_threshold,
+ * except the least likely of these. It thus favors a good but less usual token. It keeps the
+ * highest id of equal candidates, which is the last in order. A single such candidate is kept. The
+ * stage is off if the threshold is above 0.5, because there cannot be two such candidates. */
 #include "sample_impl.h"
 
 static bool xtc_wanted(const struct sample_params *p)
@@ -9,8 +10,8 @@ static bool xtc_wanted(const struct sample_params *p)
     return p->xtc_probability > 0 && p->xtc_threshold <= 0.5f;
 }
 
-/* Return the last candidate, by descending weight and ascending id, that reaches `floor`; -1 if
- * none. */
+/* Return the last candidate, by descending weight and ascending id,
+ * that reaches `floor`; -1 if none. */
 static int least_choice(const struct sample_work *w, double floor)
 {
     int least = -1;

@@ -1,4 +1,9 @@
-/* chat.c - a session's template for conversations, and its variables besides the messages. */
+/* chat.c - a session's template for conversations, and its variables besides the messages.
+ *
+ *    --chat-template, or the model's tokenizer.chat_template --template_open--> chat.t
+ *    --tool-call-parser, --reasoning-parser, or those that fit the template ----> names of parsers
+ *
+ * A chat without a template has t NULL. It then has only the parsers of the options. */
 #include "session.h"
 
 #include "base/os.h"
@@ -10,6 +15,7 @@ enum { TEMPLATE_BYTE_MAX = 1 << 20 };
 
 static const char key_default[] = "tokenizer.chat_template";
 
+/* Validate a value of the option `now` by reading it. */
 int session_date_form(const char *text, struct err *e)
 {
     int64_t now;
@@ -44,6 +50,8 @@ int chat_template_file(struct template **t, const char *path, struct err *e)
     return rc;
 }
 
+/* Report an unknown --chat-template with the names of the model's templates. Their keys are
+ * tokenizer.chat_template.NAME. */
 static int unknown_template(const struct checkpoint *c, const char *name, struct err *e)
 {
     struct buf names = {0};
@@ -55,12 +63,15 @@ static int unknown_template(const struct checkpoint *c, const char *name, struct
             buf_addf(&names, "%s%s", names.n ? ", " : "", key + sizeof key_default);
     }
     int rc = err_set(e, ERR_ARG,
-                     "--chat-template: file \"%s\" not found; available: the model's templates %s",
+                     "--chat-template: file \"%s\" not found; available: the model's templates %s; "
+                     "llama.cpp's names are not supported, give a Jinja file",
                      name, names.n ? names.data : "none");
     buf_deinit(&names);
     return rc;
 }
 
+/* Open a template: a file, or the model's own (name NULL or "default"), or a named one of the
+ * model. *t is NULL if the model has none and no name is given. */
 int chat_template(struct template **t, const struct checkpoint *c, const char *name, struct err *e)
 {
     char key[256];
@@ -78,8 +89,9 @@ int chat_template(struct template **t, const struct checkpoint *c, const char *n
     return rc ? err_prefix(e, rc, "%s", key) : 0;
 }
 
-/* ---- special tokens ---- */
+/* ---- texts of special tokens ---- */
 
+/* Copy a token's text to out. NULL if the tokenizer has no such token. */
 static const char *special_text(char *out, size_t n_out, const struct tokenizer *t, int32_t id)
 {
     size_t n = 0;
@@ -102,6 +114,8 @@ static bool is_none(const char *name)
     return name && strcmp(name, "none") == 0;
 }
 
+/* Names are checked by opening a parser. "none" disables parsing; an absent name is derived from
+ * the template. */
 int chat_parsers(struct chat *c, const struct session_options *o, struct err *e)
 {
     const char *tools = o->tool_call_parser, *reasoning = o->reasoning_parser;
@@ -124,7 +138,7 @@ int chat_parsers(struct chat *c, const struct session_options *o, struct err *e)
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- opening a chat ---- */
 
 int chat_open(struct chat *c, const struct session *s, const struct session_options *o,
               struct err *e)

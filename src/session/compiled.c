@@ -1,12 +1,21 @@
 /* compiled.c - the cache of compiled grammars; see compiled.h.
  *
  *   PENDING --compiled--> READY, in the cache until it is the least recently used
- *      '----rejected----> FAILED, not in the cache; requests that waited get the same error
+ *      '----rejected----> FAILED, not in the cache; waiting requests get the same error
  *
- * The lock protects the list and the stages. It is released while a grammar is compiled. */
+ * The cache counts the memory of a grammar while it is compiled and while it runs. It evicts
+ * grammars without a user if all grammars together exceed byte_max. The largest grammar of the
+ * holder with the most bytes fails if the total is still too large. So a holder that uses at most
+ * its share keeps its grammars. A single grammar has only the limits of its options.
+ *
+ * Grammars are freed without the lock, on the thread of a request. A thread of low priority frees a
+ * grammar if its last user is the engine.
+ *
+ * The lock protects the lists and the stages. It is released while a grammar is compiled. */
 #include "compiled.h"
 
 #include "base/cancel.h"
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/os.h"
 
@@ -20,13 +29,113 @@ static const int64_t BYTES_LEAST = 256ll << 20, BYTES_MOST = 2048ll << 20, SHARE
 
 struct compiled_cache {
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* signals a change of an entry's stage */
-    struct compiled **entry; /* owned [n_max]; the most recently used first */
+    pthread_cond_t changed;  /* signalled after an entry's stage has changed */
+    pthread_cond_t dropped;  /* signalled if `grave` has an entry or quit is set */
+    struct compiled **entry; /* owned [n_max]; most recently used entry first */
     int n, n_max;
+    struct compiled *live;  /* borrowed; list of the grammars with a user, linked by next */
+    struct compiled *grave; /* owned; list of the grammars without a user, linked by next */
+    pthread_t freer;
+    bool started, quit;
     int64_t byte_max;
     atomic_llong n_byte; /* memory of all grammars, in bytes */
     int64_t n_hit, n_miss;
 };
+
+/* ---- grammars without a user ---- */
+
+static void destroy(struct compiled *g)
+{
+    atomic_fetch_sub(&g->cache->n_byte, atomic_load(&g->n_byte));
+    grammar_close(g->g);
+    free(g->mask);
+    free(g->key.text);
+    free((char *)g->key.o.start);
+    free((char *)g->key.o.white_space);
+    free(g);
+}
+
+/* Free the grammars in `grave`.
+ * The caller holds the lock, which the function releases while it frees. */
+static void free_graves(struct compiled_cache *c)
+{
+    struct compiled *g = c->grave, *next;
+    c->grave = NULL;
+    pthread_mutex_unlock(&c->lock);
+    for (; g; g = next) {
+        next = g->next;
+        destroy(g);
+    }
+    pthread_mutex_lock(&c->lock);
+}
+
+static void *freer_main(void *arg)
+{
+    struct compiled_cache *c = arg;
+    os_thread_background();
+    pthread_mutex_lock(&c->lock);
+    while (!c->quit)
+        if (c->grave)
+            free_graves(c);
+        else
+            pthread_cond_wait(&c->dropped, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* Drop a use of g. Move g to `grave` if it was the last use. The caller holds the lock. */
+static void drop(struct compiled_cache *c, struct compiled *g)
+{
+    int n_user = atomic_fetch_sub(&g->n_user, 1);
+    CHECK(n_user > 0, "a grammar of %zu bytes has %d users", g->key.n, n_user);
+    if (n_user > 1) return;
+    struct compiled **at = &c->live;
+    while (*at != g) at = &(*at)->next;
+    *at = g->next;
+    g->next = c->grave;
+    c->grave = g;
+}
+
+/* Wake the thread that frees grammars. Free them here if there is no such thread. The caller holds
+ * the lock. */
+static void wake_freer(struct compiled_cache *c)
+{
+    if (!c->grave) return;
+    if (!c->started) c->started = pthread_create(&c->freer, NULL, freer_main, c) == 0;
+    if (c->started)
+        pthread_cond_signal(&c->dropped);
+    else
+        free_graves(c);
+}
+
+void compiled_drop(struct compiled *g)
+{
+    if (!g) return;
+    struct compiled_cache *c = g->cache;
+    pthread_mutex_lock(&c->lock);
+    drop(c, g);
+    wake_freer(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+struct compiled *compiled_share(struct compiled *g)
+{
+    int n_user = atomic_fetch_add(&g->n_user, 1);
+    CHECK(n_user > 0, "a grammar of %zu bytes has %d users", g->key.n, n_user);
+    return g;
+}
+
+/* ---- the cache ---- */
+
+/* Make a condition whose timeouts do not depend on the wall clock. */
+static void cond_open(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &attr);
+    pthread_condattr_destroy(&attr);
+}
 
 struct compiled_cache *compiled_cache_open(int n_max, int64_t byte_max)
 {
@@ -40,15 +149,25 @@ struct compiled_cache *compiled_cache_open(int n_max, int64_t byte_max)
     c->entry = calloc((size_t)n_max, sizeof(struct compiled *));
     if (!c->entry) return free(c), NULL;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, NULL);
+    cond_open(&c->changed);
+    cond_open(&c->dropped);
     return c;
 }
 
 void compiled_cache_close(struct compiled_cache *c)
 {
     if (!c) return;
-    for (int i = 0; i < c->n; i++) compiled_drop(c->entry[i]);
+    pthread_mutex_lock(&c->lock);
+    c->quit = true;
+    pthread_cond_signal(&c->dropped);
+    pthread_mutex_unlock(&c->lock);
+    if (c->started) pthread_join(c->freer, NULL);
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < c->n; i++) drop(c, c->entry[i]);
+    free_graves(c);
+    pthread_mutex_unlock(&c->lock);
     pthread_cond_destroy(&c->changed);
+    pthread_cond_destroy(&c->dropped);
     pthread_mutex_destroy(&c->lock);
     free(c->entry);
     free(c);
@@ -62,16 +181,16 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Return true if the options are equal. Options with `import` never are. */
+/* Return true if the options are equal. Options with `import` are never equal. */
 static bool same_options(const struct grammar_options *a, const struct grammar_options *b)
 {
     const struct grammar_limits *l = &a->limits, *k = &b->limits;
     return a->any_order == b->any_order && a->no_white_space == b->no_white_space &&
            a->no_additional == b->no_additional && a->plain == b->plain && a->vocab == b->vocab &&
-           same_text(a->start, b->start) && !a->import && !b->import &&
-           l->n_text_max == k->n_text_max && l->n_byte_max == k->n_byte_max &&
-           l->n_state_max == k->n_state_max && l->us_max == k->us_max &&
-           l->n_work_max == k->n_work_max;
+           same_text(a->start, b->start) && same_text(a->white_space, b->white_space) &&
+           !a->import && !b->import && l->n_text_max == k->n_text_max &&
+           l->n_byte_max == k->n_byte_max && l->n_state_max == k->n_state_max &&
+           l->us_max == k->us_max && l->n_work_max == k->n_work_max;
 }
 
 static bool same_key(const struct compiled_key *a, const struct compiled_key *b)
@@ -88,57 +207,34 @@ static bool is_for(const struct compiled *g, const struct compiled_key *k)
 
 /* ---- entries ---- */
 
-static void destroy(struct compiled *g)
-{
-    atomic_fetch_sub(&g->cache->n_byte, atomic_load(&g->n_byte));
-    grammar_close(g->g);
-    free(g->mask);
-    free(g->key.text);
-    free((char *)g->key.o.start);
-    free(g);
-}
-
-void compiled_drop(struct compiled *g)
-{
-    if (g && atomic_fetch_sub(&g->n_user, 1) == 1) destroy(g);
-}
-
-struct compiled *compiled_share(struct compiled *g)
-{
-    atomic_fetch_add(&g->n_user, 1);
-    return g;
-}
-
-void compiled_count(struct compiled *g)
-{
-    if (grammar_worn(g->g)) atomic_store(&g->worn, true);
-    long long now = (long long)(sizeof *g + g->key.n + g->n_mask / 8 + grammar_bytes(g->g));
-    atomic_fetch_add(&g->cache->n_byte, now - atomic_exchange(&g->n_byte, now));
-}
-
 /* Return a pending entry with copies of the key's texts, and one user. NULL if memory is
- * exhausted. */
-static struct compiled *entry_new(struct compiled_cache *c, const struct compiled_key *k,
-                                  int n_mask)
+ * exhausted. The caller holds the lock. */
+static struct compiled *entry_new(struct compiled_cache *c, uint64_t holder,
+                                  const struct compiled_key *k, int n_mask)
 {
     struct compiled *g = calloc(1, sizeof *g);
     if (!g) return NULL;
     g->cache = c;
     g->key = *k;
+    g->holder = holder;
     g->n_mask = (size_t)n_mask;
     g->key.text = malloc(k->n + 1);
     g->key.o.start = k->o.start ? strdup(k->o.start) : NULL;
+    g->key.o.white_space = k->o.white_space ? strdup(k->o.white_space) : NULL;
     g->mask = calloc((size_t)n_mask / 64 + 1, sizeof *g->mask);
     atomic_store(&g->n_user, 1);
-    if (g->key.text && g->mask && (g->key.o.start || !k->o.start)) {
+    bool texts = (g->key.o.start || !k->o.start) && (g->key.o.white_space || !k->o.white_space);
+    if (g->key.text && g->mask && texts) {
         if (k->n) memcpy(g->key.text, k->text, k->n);
+        g->next = c->live;
+        c->live = g;
         return g;
     }
     destroy(g);
     return NULL;
 }
 
-/* ---- the list; the caller holds the lock ---- */
+/* ---- the list of entries; the caller holds the lock ---- */
 
 static void to_front(struct compiled_cache *c, int i)
 {
@@ -147,7 +243,7 @@ static void to_front(struct compiled_cache *c, int i)
     c->entry[0] = g;
 }
 
-/* Remove entry i from the list. Return it, with the cache's use of it. */
+/* Remove entry i from the list and return it. The caller then owns the cache's use of it. */
 static struct compiled *take_out(struct compiled_cache *c, int i)
 {
     struct compiled *g = c->entry[i];
@@ -155,7 +251,7 @@ static struct compiled *take_out(struct compiled_cache *c, int i)
     return g;
 }
 
-/* Return the index of an entry for k; c->n if there is none. */
+/* Return the index of an entry for k; c->n if not found. */
 static int find(const struct compiled_cache *c, const struct compiled_key *k)
 {
     int i = 0;
@@ -163,20 +259,20 @@ static int find(const struct compiled_cache *c, const struct compiled_key *k)
     return i;
 }
 
-/* Drop the least recently used entry that is not pending. idle: only an entry without other
- * users. Return false if there is none. */
+/* Drop the least recently used entry that is not pending. idle: drop only an entry without other
+ * users. Return false if no entry can be dropped. */
 static bool evict(struct compiled_cache *c, bool idle)
 {
     for (int i = c->n - 1; i >= 0; i--) {
         struct compiled *g = c->entry[i];
         if (g->stage == COMPILED_PENDING || (idle && atomic_load(&g->n_user) > 1)) continue;
-        compiled_drop(take_out(c, i));
+        drop(c, take_out(c, i));
         return true;
     }
     return false;
 }
 
-/* Add an entry to the front. It stays out of the cache if all entries are pending. */
+/* Add an entry to the front. Leave the entry out of the cache if all others are pending. */
 static void insert(struct compiled_cache *c, struct compiled *g)
 {
     if (c->n == c->n_max && !evict(c, true) && !evict(c, false)) return;
@@ -184,14 +280,14 @@ static void insert(struct compiled_cache *c, struct compiled *g)
     to_front(c, c->n - 1);
 }
 
-/* Wait until g is compiled; the lock is released meanwhile. Return false if the client of this
- * thread has disconnected. */
+/* Wait until g is compiled. The lock is released during the wait. Return false if the client of
+ * this thread has disconnected. */
 static bool wait_for(struct compiled_cache *c, const struct compiled *g)
 {
     while (g->stage == COMPILED_PENDING) {
         struct timespec until;
         if (cancelled()) return false;
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += WAIT_NS;
         if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
         pthread_cond_timedwait(&c->changed, &c->lock, &until);
@@ -199,22 +295,130 @@ static bool wait_for(struct compiled_cache *c, const struct compiled *g)
     return true;
 }
 
+/* ---- memory ---- */
+
+/* Return the number of bytes of the live grammars that have not failed. holder NULL: count those of
+ * all holders. Set *n to the number of these grammars. */
+static int64_t staying(const struct compiled_cache *c, const uint64_t *holder, int *n)
+{
+    int64_t sum = 0;
+    *n = 0;
+    for (const struct compiled *g = c->live; g; g = g->next)
+        if (!atomic_load(&g->over) && (!holder || g->holder == *holder))
+            sum += atomic_load(&g->n_byte), ++*n;
+    return sum;
+}
+
+/* Return the largest grammar of the holder with the most bytes; NULL if all have failed. Set *held
+ * to the number of bytes of that holder. */
+static struct compiled *largest(const struct compiled_cache *c, int64_t *held)
+{
+    struct compiled *best = NULL;
+    int n;
+    *held = -1;
+    for (struct compiled *g = c->live; g; g = g->next) {
+        if (atomic_load(&g->over)) continue;
+        int64_t sum = best && g->holder == best->holder ? *held : staying(c, &g->holder, &n);
+        bool same = best && g->holder == best->holder;
+        if (sum > *held || (same && atomic_load(&g->n_byte) > atomic_load(&best->n_byte)))
+            best = g, *held = sum;
+    }
+    return best;
+}
+
+/* Mark a grammar as failed. Its users see the failure at their next mask. `worn` keeps it from new
+ * requests. */
+static void fail(struct compiled *g)
+{
+    atomic_store(&g->over, true);
+    atomic_store(&g->worn, true);
+}
+
+/* Release memory for a new grammar of `holder`. First evict grammars without a user until the total
+ * fits. Then fail grammars of holders with more bytes than `holder`. Return false if the total
+ * still does not fit. */
+static bool make_room(struct compiled_cache *c, uint64_t holder)
+{
+    int n;
+    int64_t most, held = staying(c, &holder, &n);
+    while (staying(c, NULL, &n) > c->byte_max) {
+        if (evict(c, true)) continue;
+        struct compiled *g = largest(c, &most);
+        if (most <= held) return false;
+        fail(g);
+    }
+    return true;
+}
+
+/* Evict or fail grammars until the others fit in byte_max. Keep at least one grammar. A holder's
+ * compilation fails before its grammars in use. */
+static void shrink(struct compiled_cache *c, struct compiled *grown)
+{
+    int n;
+    int64_t most;
+    while (staying(c, NULL, &n) > c->byte_max && n > 1) {
+        if (evict(c, true)) continue;
+        struct compiled *g = largest(c, &most);
+        bool new = grown->stage == COMPILED_PENDING && grown->holder == g->holder;
+        fail(new && !atomic_load(&grown->over) ? grown : g);
+    }
+}
+
+/* Add the growth of g to the total. Return false if g has failed. */
+static bool grown_to(struct compiled *g, long long now)
+{
+    struct compiled_cache *c = g->cache;
+    long long more = now - atomic_exchange(&g->n_byte, now);
+    if (atomic_fetch_add(&c->n_byte, more) + more > c->byte_max && more > 0) {
+        pthread_mutex_lock(&c->lock);
+        shrink(c, g);
+        wake_freer(c);
+        pthread_mutex_unlock(&c->lock);
+    }
+    return !atomic_load(&g->over);
+}
+
+/* Count n bytes of a grammar at work (grammar_limits.grow). */
+static bool grow(void *arg, size_t n)
+{
+    struct compiled *g = arg;
+    long long now = (long long)(sizeof *g + g->key.n + g->n_mask / 8 + n);
+    return now > atomic_load(&g->n_byte) ? grown_to(g, now) : !atomic_load(&g->over);
+}
+
+void compiled_count(struct compiled *g)
+{
+    if (grammar_worn(g->g)) atomic_store(&g->worn, true);
+    grown_to(g, (long long)(sizeof *g + g->key.n + g->n_mask / 8 + grammar_bytes(g->g)));
+}
+
 /* ---- compiling ---- */
+
+static const char CROWDED[] = "the grammars in use hold more than %lld MiB; retry later";
+
+static long long mib(const struct compiled_cache *c)
+{
+    return c->byte_max >> 20;
+}
 
 /* Compile a grammar, and cache its first mask if it has a vocabulary. */
 static int compile(struct compiled *g, struct err *e)
 {
-    int rc = grammar_open(&g->g, g->key.kind, g->key.text, g->key.n, &g->key.o, e);
+    struct grammar_options o = g->key.o;
+    o.limits.grow = grow;
+    o.limits.grow_arg = g;
+    int rc = grammar_open(&g->g, g->key.kind, g->key.text, g->key.n, &o, e);
     if (rc != 0) return rc;
     g->first = grammar_begin(g->g);
     if (g->key.o.vocab && grammar_failure(g->g, NULL) == 0) grammar_mask(g->g, g->first, g->mask);
-    rc = grammar_failure(g->g, e); /* its first state or mask may exceed a limit */
+    rc = grammar_failure(g->g, e); /* the grammar's first state or mask may exceed a limit */
     compiled_count(g);
+    if (rc == 0 && compiled_over(g)) rc = err_set(e, ERR_BUSY, CROWDED, mib(g->cache));
     return rc;
 }
 
-/* Compile the new entry g. The caller holds the lock, which is released meanwhile. A failed
- * entry is removed from the cache. */
+/* Compile the new entry g. The caller holds the lock, which is released during the compilation.
+ * Remove a failed entry from the cache. */
 static int compile_unlocked(struct compiled_cache *c, struct compiled *g, struct err *e)
 {
     struct err why = {0};
@@ -225,33 +429,30 @@ static int compile_unlocked(struct compiled_cache *c, struct compiled *g, struct
     g->rc = rc;
     g->why = why;
     for (int i = 0; rc && i < c->n; i++)
-        if (c->entry[i] == g) compiled_drop(take_out(c, i));
+        if (c->entry[i] == g) drop(c, take_out(c, i));
     pthread_cond_broadcast(&c->changed);
     return rc ? err_set(e, rc, "%s", why.text) : 0;
 }
 
-/* Make an entry for k and compile it. ERR_BUSY if the grammars in use exceed the memory. *out:
- * one user. */
-static int make(struct compiled **out, struct compiled_cache *c, const struct compiled_key *k,
-                int n_mask, struct err *e)
+/* Make an entry for k and compile it. Set *out to the entry, with one use. ERR_BUSY if the grammars
+ * in use exceed byte_max. */
+static int make(struct compiled **out, struct compiled_cache *c, uint64_t holder,
+                const struct compiled_key *k, int n_mask, struct err *e)
 {
-    while (atomic_load(&c->n_byte) > c->byte_max && evict(c, true)) continue;
-    if (atomic_load(&c->n_byte) > c->byte_max)
-        return err_set(e, ERR_BUSY, "the grammars in use hold more than %lld MiB; retry later",
-                       (long long)c->byte_max >> 20);
-    struct compiled *g = entry_new(c, k, n_mask);
+    if (!make_room(c, holder)) return err_set(e, ERR_BUSY, CROWDED, mib(c));
+    struct compiled *g = entry_new(c, holder, k, n_mask);
     if (!g) return err_memory(e, "a grammar", k->n);
     c->n_miss++;
     if (!k->o.import) insert(c, g);
     int rc = compile_unlocked(c, g, e);
     if (rc == 0) *out = g;
-    if (rc != 0) compiled_drop(g);
+    if (rc != 0) drop(c, g);
     return rc;
 }
 
-/* Wait for entry i and share it: *out on success, else the error in *rc. Return false if the
- * entry failed with ERR_BUSY or ERR_MEMORY. This is a failure of the request that compiled it,
- * so the caller tries again. */
+/* Wait for entry i and share it. Set *out on success, or *rc on an error. Return false if the entry
+ * failed with ERR_BUSY or ERR_MEMORY. Such a failure belongs to the request that compiled the
+ * entry, so the caller tries again. */
 static bool share(struct compiled **out, struct compiled_cache *c, int i, int *rc, struct err *e)
 {
     struct compiled *g = compiled_share(c->entry[i]);
@@ -261,24 +462,29 @@ static bool share(struct compiled **out, struct compiled_cache *c, int i, int *r
     bool same = own || (*rc != ERR_BUSY && *rc != ERR_MEMORY);
     if (!own && same) err_set(e, *rc, "%s", g->why.text);
     if (*rc == 0) *out = g, c->n_hit++;
-    if (*rc != 0) compiled_drop(g);
+    if (*rc != 0) drop(c, g);
     return same;
 }
 
-int compiled_get(struct compiled **out, struct compiled_cache *c, enum grammar_kind kind,
-                 const char *text, size_t n, const struct grammar_options *o, int n_mask,
+int compiled_get(struct compiled **out, struct compiled_cache *c, const struct compiled_want *want,
                  struct err *e)
 {
-    struct compiled_key k = {.kind = kind, .o = *o, .text = (char *)text, .n = text ? n : 0};
+    CHECK(want->n_mask >= 0 && want->o, "a mask of %d bits", want->n_mask);
+    struct compiled_key k = {.kind = want->kind,
+                             .o = *want->o,
+                             .text = (char *)want->text,
+                             .n = want->text ? want->n : 0};
     bool done = false;
     int rc = 0;
-    k.hash = hash_bytes(text, k.n, (uint64_t)kind);
+    k.hash = hash_bytes(want->text, k.n, (uint64_t)want->kind);
     *out = NULL;
     pthread_mutex_lock(&c->lock);
     while (!done) {
         int i = find(c, &k);
-        done = i < c->n ? share(out, c, i, &rc, e) : (rc = make(out, c, &k, n_mask, e), true);
+        done = i < c->n ? share(out, c, i, &rc, e)
+                        : (rc = make(out, c, want->holder, &k, want->n_mask, e), true);
     }
+    free_graves(c);
     pthread_mutex_unlock(&c->lock);
     return rc;
 }

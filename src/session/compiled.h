@@ -1,12 +1,19 @@
-/* compiled.h - private to session: compiled grammars, shared by all requests with an equal constraint.
+/* compiled.h - private to session: compiled grammars, shared by all requests with an equal
+ * constraint.
  *
- *   text, kind, options --compiled_get--> an entry of the cache, or a new one: compiled once, however many requests wait for it
+ *   text, kind, options --compiled_get--> an entry of the cache, or a new one, compiled once for
+ *                                         all requests that wait for it
  *
- * A grammar keeps the states and masks that it computed, so an entry makes the masks of later requests look-ups. The cache
- * holds a limited number of entries and of bytes. The least recently used entry without a user is
- * dropped first. Entries are compared in full: equal hashes are not enough.
+ * A grammar keeps the states and masks that it computed. So later requests find most of their masks
+ * in the grammar. The numbers of entries and of bytes in the cache are limited. It first evicts the
+ * least recently used entry without a user. The cache compares the full keys of entries, because
+ * different keys may have equal hashes.
  *
- * A client cannot read another client's grammar. It can detect by time that one has been compiled. */
+ * byte_max is the limit of all grammars together, including those being compiled or in use.
+ * compiled.c divides it among holders.
+ *
+ * A client cannot read another client's grammar. It can detect from the response time that an equal
+ * grammar has been compiled. */
 #ifndef QUOTH_SESSION_COMPILED_H
 #define QUOTH_SESSION_COMPILED_H
 
@@ -18,48 +25,71 @@ struct compiled_cache;
 
 struct compiled {
     struct grammar *g; /* owned; used by one thread at a time (constraint.shared) */
-    uint32_t first;    /* the state before the text */
-    uint64_t *mask; /* owned scratch [ceil(n / 64)], n: the tokenizer's vocabulary or the model's */
-    int64_t owed;   /* held.c: work of steps that was more than their share */
+    uint32_t first;    /* state of the grammar before the text */
+    /* owned scratch [ceil(n / 64)]; n: size of the tokenizer's vocabulary or the model's */
+    uint64_t *mask;
+    int64_t owed; /* work in steps of the engine beyond PAID_WORK per call (grammar_constraint.c) */
     /* private to compiled.c */
-    struct compiled_cache *cache;
-    size_t n_mask; /* bits of mask */
+    struct compiled_cache *cache; /* borrowed */
+    size_t n_mask;                /* number of bits of mask */
     struct compiled_key {
         enum grammar_kind kind;
-        struct grammar_options o; /* start: owned */
-        char *text;               /* owned [n] */
+        struct grammar_options o; /* options; their `start` is owned */
+        char *text;               /* owned [n]; text of the constraint */
         size_t n;
         uint64_t hash;
     } key;
-    enum { COMPILED_PENDING, COMPILED_READY, COMPILED_FAILED } stage; /* under the lock */
-    int rc;                                                           /* of FAILED */
+    /* stage, protected by the cache's lock */
+    enum { COMPILED_PENDING, COMPILED_READY, COMPILED_FAILED } stage;
+    /* error code, valid in stage FAILED */
+    int rc;
     struct err why;
-    atomic_int n_user; /* constraints, requests that wait, and the cache */
+    atomic_int n_user; /* number of users: constraints, waiting requests and the cache */
     atomic_llong n_byte;
-    atomic_bool worn; /* grammar_worn: not for further requests */
+    atomic_bool worn; /* true: not used for further requests (grammar_worn) */
+    atomic_bool over; /* true: the grammar failed because all grammars together exceeded byte_max */
+    uint64_t holder;  /* holder for which the grammar was compiled */
+    struct compiled *next; /* borrowed: next grammar of the cache's list `live` or `grave` */
 };
 
-/* Open a cache of at most n_max entries. byte_max: maximum memory of all grammars, also of those
- * that are not in the cache any more; 0: a share of this machine's memory. NULL if there is no memory. */
+/* Open a cache of at most n_max entries. byte_max: maximum bytes of all grammars, also of those
+ * that are no longer in the cache; 0: a share of this machine's memory. Return NULL if memory is
+ * exhausted. */
 struct compiled_cache *compiled_cache_open(int n_max, int64_t byte_max);
 void compiled_cache_close(
-    struct compiled_cache *c); /* NULL is allowed; not while grammars are in use */
+    struct compiled_cache *c); /* c may be NULL; no grammar of the cache may be in use */
 
-/* Get the compiled grammar of a constraint, as grammar_open's arguments describe it, for its user, which
- * calls compiled_drop. n_mask: bits of its scratch. Waits while another thread compiles it. Options with `import` are
- * not shared. Errors: as grammar_open; ERR_BUSY if all grammars in use take the memory. Any
- * thread. */
-int compiled_get(struct compiled **out, struct compiled_cache *c, enum grammar_kind kind,
-                 const char *text, size_t n, const struct grammar_options *o, int n_mask,
+/* A constraint, described by grammar_open's arguments; all borrowed. */
+struct compiled_want {
+    enum grammar_kind kind;
+    const char *text; /* text of the constraint [n]; NULL if the kind has none */
+    size_t n;
+    const struct grammar_options *o;
+    int n_mask; /* number of bits of the mask scratch */
+    /* account that a new grammar is charged to (base/share.h); 0: none */
+    uint64_t holder;
+};
+/* Set *out to the compiled grammar of a constraint. The caller becomes a user of the grammar and
+ * calls compiled_drop. Wait if another thread is compiling the grammar. Options with `import` are
+ * not shared. Errors: those of grammar_open;
+ * ERR_BUSY if the grammars in use exceed byte_max. Any thread. */
+int compiled_get(struct compiled **out, struct compiled_cache *c, const struct compiled_want *want,
                  struct err *e);
-struct compiled *compiled_share(struct compiled *g); /* Return g, with one user more. */
+struct compiled *compiled_share(struct compiled *g); /* Return g with one more user. */
+/* Drop a use of g; NULL is allowed. Any thread. Another thread frees g. */
 void compiled_drop(struct compiled *g);
-/* Count the memory that g holds now. Thread: the one that uses g. */
+/* Update the count of the memory that g holds. Thread: the user of g. */
 void compiled_count(struct compiled *g);
+/* Return true if g has failed because all grammars together exceeded byte_max. */
+static inline bool compiled_over(const struct compiled *g)
+{
+    return atomic_load_explicit(&g->over, memory_order_relaxed);
+}
 
 struct compiled_counts {
-    int64_t n_hit, n_miss; /* calls of compiled_get */
-    int64_t n_byte;        /* memory of all grammars */
+    /* numbers of calls of compiled_get that found the grammar, and that did not */
+    int64_t n_hit, n_miss;
+    int64_t n_byte; /* memory of all grammars, in bytes */
     int n_kept;
 };
 struct compiled_counts compiled_counts(struct compiled_cache *c);

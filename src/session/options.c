@@ -1,4 +1,8 @@
-/* options.c - the options of a session: their defaults, and setting one by its name. */
+/* options.c - the options of a session: their defaults, and setting one by its name.
+ *
+ * Options are fields of struct session_options. The .def files give for each field its name, type,
+ * range or list of names, default and help. The same rows make the options of the command line, the
+ * defaults, and the table of keys of this file, which the library uses (quoth.h). */
 #include "session.h"
 
 #include "base/names.h"
@@ -16,7 +20,7 @@ const char *session_cpu_names(int i)
     return kern_levels()[i];
 }
 
-/* llama.cpp's "none" and vLLM's "auto" select the first. */
+/* llama.cpp's "none" and vLLM's "auto" are aliases of the first name. */
 const char *session_device_names(int i)
 {
     static const char *const other[] = {"auto", "none"};
@@ -73,7 +77,7 @@ const char *session_quant_names(int i)
     return dummy_quants(i);
 }
 
-/* Accept a text that is not a number: the reader of the number rejects it. */
+/* A text that is not a number is accepted here, because the reader of the number rejects it. */
 int session_power_form(const char *text, struct err *e)
 {
     char *end;
@@ -90,12 +94,12 @@ const struct session_options session_defaults = {
 
 enum key_kind { KEY_INT, KEY_REAL, KEY_TEXT, KEY_FLAG };
 static const struct key {
-    const char *name;
+    const char *name; /* static */
     enum key_kind kind;
     size_t at;
     double lo, hi;
-    name_fn *names; /* legal values of a TEXT; NULL: any */
-    form_fn *form;  /* what else a value must be; NULL: anything */
+    name_fn *names; /* list of the legal values of a TEXT; NULL: any value */
+    form_fn *form;  /* further check of a value; NULL if none */
 } keys[] = {
 #define AT(field) offsetof(struct session_options, field)
 #define SESSION_INT(field, name, letter, arg, lo, hi, fallback, help)                              \
@@ -111,6 +115,7 @@ static const struct key {
     {name, KEY_TEXT, AT(field), 0, 0, NULL, form},
 #define SESSION_POWER(field, name, arg, lo, hi, fallback, help)                                    \
     {name, KEY_INT, AT(field), lo, hi, NULL, session_power_form},
+#define SESSION_WORDS(field, name, arg, form, help)
 #include "chat.def"
 #include "load.def"
 #include "model.def"
@@ -122,10 +127,13 @@ static const struct key {
 #undef SESSION_NAME
 #undef SESSION_FORM
 #undef SESSION_POWER
+#undef SESSION_WORDS
 #undef AT
 };
 enum { N_KEY = sizeof keys / sizeof keys[0] };
 
+/* Return true if the names are equal. '_' in the typed name matches '-', as in Python's
+ * keywords. */
 static bool same_name(const char *typed, const char *name)
 {
     for (; *typed && *name; typed++, name++)
@@ -133,6 +141,8 @@ static bool same_name(const char *typed, const char *name)
     return *typed == *name;
 }
 
+/* Return the row of a key; NULL if there is none.
+ * A linear search is enough for a few dozen keys. */
 static const struct key *find_key(const char *name)
 {
     for (int i = 0; i < N_KEY; i++)
@@ -140,6 +150,7 @@ static const struct key *find_key(const char *name)
     return NULL;
 }
 
+/* errno detects a number beyond the type, x != x a NaN. */
 static int set_number(char *field, const struct key *k, const char *value, struct err *e)
 {
     char *end;
@@ -159,6 +170,7 @@ static int set_number(char *field, const struct key *k, const char *value, struc
     return 0;
 }
 
+/* Accept true, false, 1 and 0. */
 static int set_flag(bool *field, const struct key *k, const char *value, struct err *e)
 {
     bool on = strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0,
@@ -169,6 +181,8 @@ static int set_flag(bool *field, const struct key *k, const char *value, struct 
     return 0;
 }
 
+/* A text is borrowed: value must outlive the options. The form of an option is checked first, so
+ * that its message names the option. */
 int session_option_set(struct session_options *o, const char *key, const char *value, struct err *e)
 {
     const struct key *k = find_key(key);

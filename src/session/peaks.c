@@ -1,23 +1,24 @@
 /* peaks.c - the machine's peak compute and read rates, for utilization in /metrics.
  *
- *   the cache folder has a file --------------------------------------------> measured
- *   none: the engine is idle --rounds of slices--> all rounds complete -----> measured, and kept in a file
+ *   the cache folder has a file ------------------------------------------> measured
+ *   none: the engine is idle --rounds of slices--> all rounds complete ---> measured, file written
  *                 ^__________ a step began meanwhile _|
  *
- * A slice takes some milliseconds and uses all cores: a request that arrives during it waits for one
- * slice at most. The best round counts, because other programs can only reduce the result. The file's
- * name contains everything the figures depend on: processor, level of the kernels, number of threads.
- * Its text has a hash, so a file truncated by a power failure is measured again. */
+ * A slice takes some milliseconds and uses all cores. A request that arrives during a slice waits
+ * for that slice only. The result is that of the fastest round, because other programs can only
+ * reduce it. The file's name contains the processor, the level of the kernels and the number of
+ * threads, because the rates depend on them. The file contains a hash of its text. So the peaks are
+ * measured again if a power failure truncated the file. */
 #include "session.h"
 
 #include "base/cpu.h"
 #include "base/filecache.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "base/pool.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ enum {
     N_ROUND = 5,
     OPS_US = 4000,
     READ_US = 10000,
-    LOOK_US = 250 * 1000, /* interval of checks of the engine, and minimum idle time */
+    /* interval of checks of the engine, and minimum idle time, in microseconds */
+    LOOK_US = 250 * 1000,
     PIECE_BYTES = 1 << 20,
     PIECES_SLICE = 16,
 };
@@ -40,12 +42,12 @@ struct peaks {
     int n_thread;
     pthread_t thread;
     bool started;
-    struct queue *stop; /* owned: a byte is pushed to stop the thread */
+    struct queue *stop; /* owned; a pushed byte stops the thread */
     struct machine_peaks measured;
-    atomic_bool known; /* `measured` is final */
+    atomic_bool known; /* true: `measured` will not change */
 };
 
-/* ---- which arithmetic ---- */
+/* ---- choice of the arithmetic ---- */
 
 enum arith session_arith(const struct session_options *o, enum qtype t)
 {
@@ -68,7 +70,7 @@ enum arith session_arith_most(const struct session_options *o, const struct chec
 
 /* ---- the file ---- */
 
-/* Return false if there is no place for a file. */
+/* Set the path of the file with the peaks. Return false if there is no folder for the file. */
 static bool name_file(struct peaks *p)
 {
     char dir[4096], text[256], name[32];
@@ -80,6 +82,7 @@ static bool name_file(struct peaks *p)
            path_join(p->path, sizeof p->path, dir, name);
 }
 
+/* Write the rates with all digits, so that a reader gets equal bits. */
 static int put_figures(char *out, size_t n_out, const struct machine_peaks *m)
 {
     return snprintf(out, n_out, "%.17g %.17g %.17g %.17g", m->read_bytes, m->ops[ARITH_INT8],
@@ -91,6 +94,7 @@ static bool is_sane(double x)
     return x >= 0 && x < 1e18;
 }
 
+/* Read the rates. Return false if there is no file or its hash or values are wrong. */
 static bool load_file(const struct peaks *p, struct machine_peaks *m)
 {
     struct buf text = {0};
@@ -108,6 +112,7 @@ static bool load_file(const struct peaks *p, struct machine_peaks *m)
            is_sane(ops[ARITH_INT8]) && is_sane(ops[ARITH_BF16]) && is_sane(ops[ARITH_F32]);
 }
 
+/* A failure is only logged: the rates are then measured again at the next start. */
 static void save_file(const struct peaks *p)
 {
     char dir[4096], text[200];
@@ -124,20 +129,22 @@ static void save_file(const struct peaks *p)
 /* ---- measuring ---- */
 
 struct job {
-    struct peaks *p;
+    struct peaks *p;   /* borrowed */
     struct pool *pool; /* owned */
-    uint8_t *data;     /* owned [n_byte]; NULL: too little memory */
+    uint8_t *data;     /* owned [n_byte]; NULL if there is too little memory */
     size_t n_byte;
     int64_t n_step; /* the engine's step count when it became idle */
 };
 
+/* Wait for the stop byte for at most wait_us. Return true if it arrived. */
 static bool stopped(struct peaks *p, int64_t wait_us)
 {
     char byte;
     return queue_pop(p->stop, &byte, wait_us);
 }
 
-/* Return true if the engine has been idle since, and the thread should continue. */
+/* Return true if the engine is idle, has made no step since j->n_step,
+ * and the thread need not stop. */
 static bool is_idle(const struct job *j)
 {
     struct stats_view v;
@@ -146,7 +153,7 @@ static bool is_idle(const struct job *j)
            v.value[STAT_running] + v.value[STAT_waiting] == 0;
 }
 
-/* Wait until the engine has been idle long enough; return false if the thread must end. */
+/* Wait until the engine has been idle for LOOK_US. Return false if the thread must stop. */
 static bool wait_idle(struct job *j)
 {
     for (;;) {
@@ -158,14 +165,9 @@ static bool wait_idle(struct job *j)
     }
 }
 
-static void touch_piece(void *ctx, int chunk, int worker)
-{
-    (void)worker;
-    memset((uint8_t *)ctx + (size_t)chunk * PIECE_BYTES, 1, PIECE_BYTES);
-}
-
-/* Allocate memory to read from: eight times the caches, or an eighth of the free memory if that is
- * at least twice the caches. NULL if there is too little. */
+/* Allocate the memory that a round reads: eight times the size of the caches. Allocate an eighth of
+ * the free memory instead if that is less.
+ * Set j->data to NULL if the result is below twice the caches. */
 static bool open_data(struct job *j)
 {
     size_t cache = os_cache_bytes(), most = os_memory_free() / 8, want = 8 * cache;
@@ -178,7 +180,7 @@ static bool open_data(struct job *j)
     j->n_byte = want;
     for (size_t at = 0; j->data && at < want; at += (size_t)PIECES_SLICE * PIECE_BYTES) {
         if (!is_idle(j)) return false;
-        pool_run(j->pool, touch_piece, j->data + at, PIECES_SLICE);
+        peak_touch(j->pool, j->data + at, (size_t)PIECES_SLICE * PIECE_BYTES);
     }
     return true;
 }
@@ -194,7 +196,7 @@ static void keep_best(double *best, double x)
     if (x > *best) *best = x;
 }
 
-/* Return false if a step began. */
+/* Measure one round. Return false if the engine began a step. */
 static bool measure_round(struct job *j, struct machine_peaks *m)
 {
     for (enum arith k = 0; k < N_ARITH; k++) {
@@ -207,7 +209,8 @@ static bool measure_round(struct job *j, struct machine_peaks *m)
     return is_idle(j);
 }
 
-/* Run all rounds on separate threads; return false if a step began, or out of memory. */
+/* Run all rounds on threads of their own. Return false if the engine began a step or memory is
+ * exhausted. */
 static bool measure(struct job *j, struct machine_peaks *m)
 {
     struct err e;
@@ -219,6 +222,7 @@ static bool measure(struct job *j, struct machine_peaks *m)
     return ok;
 }
 
+/* `known` is stored after `measured`, so peaks_get never reads a partial result. */
 static void *run(void *peaks)
 {
     struct peaks *p = peaks;
@@ -236,17 +240,13 @@ static void *run(void *peaks)
     return NULL;
 }
 
-/* ---- the door ---- */
+/* ---- start and close ---- */
 
 static int start(struct peaks *p, struct err *e)
 {
-    sigset_t all, before;
     p->stop = queue_open(1, 1);
     if (!p->stop) return err_memory(e, "a queue", 1);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are handled by the program's threads */
-    p->started = pthread_create(&p->thread, NULL, run, p) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    p->started = os_thread_start(&p->thread, run, p);
     return p->started ? 0 : err_set(e, ERR_MEMORY, "cannot start a thread");
 }
 

@@ -1,6 +1,17 @@
-/* session.c - opens a model from options, in the order in which its parts depend on each other. */
+/* session.c - open a model by its options, each part after the parts that it needs.
+ *
+ *    checkpoint -> tokenizer -> adapters -> backend -> model -> constraints      session_open_as
+ *                                                         '--> engine            session_start
+ *
+ * A part borrows the parts before it, so session_close closes them in the reverse order. Any part
+ * may be NULL, because opening may have failed.
+ *
+ * --memory-limit is enforced in two steps. begin_limit reserves the weights at their size in the
+ * file, so that the plan of the model divides the rest. end_limit then counts what the model really
+ * uses, and fails if less than a sixteenth of the limit remains for requests. */
 #include "session.h"
 
+#include "adapter/adapter.h"
 #include "base/check.h"
 #include "base/filecache.h"
 #include "base/log.h"
@@ -12,8 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* sizes for many concurrent requests: a server, a batch, the library */
 const struct session_size session_many = {.n_seq = 64, .n_out = 128, .n_longest = 64};
 
+/* Set *act by a name of --activation-dtype. The order of the names is that of enum act_choice. */
 static int choose_act(enum act_choice *act, const char *name, struct err *e)
 {
     for (int i = 0; session_act_names(i); i++)
@@ -36,7 +49,7 @@ int session_n_thread(const struct session *s)
     return pool_n_thread(s->backend->pool);
 }
 
-/* Return the bytes of the weights in the file's format; 0 if c is NULL. */
+/* Return the number of bytes of the weights in the file's format; 0 if c is NULL. */
 static int64_t weight_bytes(const struct checkpoint *c)
 {
     int64_t n = 0;
@@ -48,6 +61,7 @@ static int64_t weight_bytes(const struct checkpoint *c)
 int session_open_backend(struct session *s, const struct session_options *o, struct err *e)
 {
     struct backend_options bo = {.n_thread = (int)o->threads, .cpu_level = o->cpu};
+    /* the backend chooses its number of threads also by the size of the weights */
     bo.weight_bytes = weight_bytes(s->checkpoint);
     int rc = choose_act(&bo.act, o->activation_dtype, e);
     if (rc == 0) rc = backend_open(&s->backend, session_device_name(o), &bo, e);
@@ -57,8 +71,8 @@ int session_open_backend(struct session *s, const struct session_options *o, str
     return rc;
 }
 
-/* Return the number of bytes in vLLM's notation: capital suffixes are powers of 1024, small ones
- * powers of 1000. Returns -1 if the text is invalid. */
+/* Parse a number of bytes in vLLM's notation. Capital suffixes are powers of 1024, small ones
+ * powers of 1000. Return -1 if the text is invalid. */
 static int64_t bytes_of(const char *text)
 {
     static const char small[] = "kmgt", large[] = "KMGT";
@@ -78,7 +92,8 @@ int session_bytes_form(const char *text, struct err *e)
     return bytes_of(text) < 0 ? form_wrong(e, "a number of bytes (8G, 512M)", text) : 0;
 }
 
-/* Return 0 for one sequence: it is never preempted. */
+/* Return the number of bytes of the swap space; 0 if n_seq is 1, because a single sequence is never
+ * preempted. */
 static int64_t swap_bytes(const struct session_options *o, int n_seq)
 {
     double want = o->swap_space * 1073741824.0,
@@ -86,8 +101,8 @@ static int64_t swap_bytes(const struct session_options *o, int n_seq)
     return n_seq > 1 ? (int64_t)(want < most ? want : most) : 0;
 }
 
-/* Begin --memory-limit: plan as on a machine with that much memory, counting the weights at their
- * size in the file. *limit is 0 if there is none. */
+/* Begin --memory-limit. Limit the plan's memory to the option's value, and count the weights at
+ * their size in the file. Set *limit to 0 if there is no limit. */
 static int begin_limit(int64_t *limit, const struct session *s, const struct session_options *o,
                        struct err *e)
 {
@@ -103,12 +118,14 @@ static int begin_limit(int64_t *limit, const struct session *s, const struct ses
     return 0;
 }
 
-/* Check, after the model is open, the memory that its plan takes and must leave for requests. */
+/* Check the memory that the open model's plan uses and the memory that it must leave for
+ * requests. */
 static int end_limit(int64_t limit, int64_t own, const struct session *s, struct err *e)
 {
     const struct model_info *i = s->info;
     struct executor x = executor_of_model(s->model);
     int64_t rest = i->scratch_bytes + engine_bytes(&x, 0) + (own > 0 ? own : 0);
+    rest += s->additions.n_byte;
     int64_t taken = i->weights.n_byte + i->kv_bytes + i->swap_bytes + rest;
     const double mib = 1.0 / 1048576;
     if (limit == 0) return 0;
@@ -124,6 +141,8 @@ static int end_limit(int64_t limit, int64_t own, const struct session *s, struct
     return 0;
 }
 
+/* Open backend and model by the options. An option of 0 means the size that the command
+ * requests. */
 static int open_model(struct session *s, const struct session_options *o,
                       const struct session_size *size, struct err *e)
 {
@@ -149,23 +168,24 @@ static int open_model(struct session *s, const struct session_options *o,
         .batch = {.n_row = n_row < size->n_row_min ? size->n_row_min : n_row,
                   .n_seq = n_seq,
                   .n_out = size->n_out < n_seq ? n_seq : size->n_out,
-                  .n_copy = size->n_copy},
+                  .n_copy = size->n_copy,
+                  .n_adapter = s->additions.n_set - 1},
+        .additions = &s->additions,
     };
     if (rc == 0) rc = model_open(&s->model, s->checkpoint, &mo, e);
     if (rc == 0) s->info = model_info(s->model);
     return rc ? rc : end_limit(limit, own, s, e);
 }
 
-/* Warn of options with a surprising effect: one line each. */
+/* Log one warning for each option with a surprising effect. */
 static void warn_of_options(const struct session *s, const struct session_options *o)
 {
     const struct model_info *i = s->info;
     int n = 0, n_float = 0;
     if (o->max_model_len > i->context_train)
-        log_warn(
-            "--max-model-len %lld: the model was trained on %d tokens; answers after those may "
-            "be nonsense",
-            (long long)o->max_model_len, i->context_train);
+        log_warn("--max-model-len %lld: the model was trained on %d tokens; longer answers may be "
+                 "meaningless",
+                 (long long)o->max_model_len, i->context_train);
     for (int t = 0; t < checkpoint_n_tensor(s->checkpoint); t++) {
         const struct tensor_info *w = checkpoint_tensor_at(s->checkpoint, t);
         if (w->n_dim < 2) continue;
@@ -178,6 +198,11 @@ static void warn_of_options(const struct session *s, const struct session_option
                  n_float, n);
 }
 
+int session_open_adapters(struct session *s, const struct session_options *o, struct err *e)
+{
+    return adapters_open(&s->additions, o->lora, &o->lora_modules, e);
+}
+
 int session_open_as(struct session *s, const char *path, const struct session_options *o,
                     const struct session_size *size, struct err *e)
 {
@@ -185,8 +210,11 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     int64_t start = time_us();
     int rc = session_checkpoint(&s->checkpoint, path, o, false, e);
     if (rc == 0) rc = session_tokenizer(&s->tokenizer, s->checkpoint, e);
+    if (rc == 0) rc = session_open_adapters(s, o, e);
     if (rc == 0) rc = open_model(s, o, size, e);
-    if (rc == 0) rc = words_open(&s->words, s->tokenizer, s->info->n_vocab, e);
+    if (rc == 0) rc = adapters_bind(&s->additions, s->model, s->backend, e);
+    if (rc == 0) rc = constraint_vocab_open(&s->vocab, s->tokenizer, s->info->n_vocab, e);
+    /* the model has its weights in memory, so the files may change or disappear */
     if (rc == 0 && !o->mmap) rc = checkpoint_detach(s->checkpoint, e);
     if (rc == 0) warn_of_options(s, o);
     if (rc != 0) session_close(s);
@@ -194,11 +222,12 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     return rc;
 }
 
-/* Default inter-token target: 100 tokens per second are ten times faster than people read. */
+/* Default inter-token target, in milliseconds. 100 tokens per second are ten times faster than
+ * people read. ITL_MOST: maximum multiple of a step without prompts. */
 enum { ITL_UNNOTICED_MS = 10, ITL_MOST = 4 };
 
-/* Parse an inter-token target: "120" is milliseconds; "4x" sets *times, a multiple of a step
- * without prompts. Returns 0 if the text is neither. */
+/* Parse an inter-token target. "120" is in milliseconds. "4x" is a multiple of a step without
+ * prompts and sets *times. Return 0 if the text has neither form. */
 static double target_of(const char *text, bool *times)
 {
     char *end;
@@ -215,7 +244,7 @@ int session_itl_form(const char *text, struct err *e)
         e, "milliseconds (120), a multiple of the step without prompts (2x), none or auto", text);
 }
 
-/* "none": prompts use a whole step. */
+/* Set the inter-token target. If it is "none", prompts may use a whole step. */
 static void set_itl_target(struct engine_options *eo, const struct session_options *o)
 {
     const char *text = o->itl_target_ms;
@@ -249,10 +278,12 @@ void session_engine_options(struct engine_options *eo, const struct session *s,
     set_itl_target(eo, o);
 }
 
+/* Return the memory that requests may use in total:
+ * an eighth of the free memory, at least 1 GiB. */
 int64_t session_request_bytes(void)
 {
     int64_t free = (int64_t)os_memory_free(), least = 1 << 30;
-    if (os_memory_limited()) return free / 2; /* what the plan left */
+    if (os_memory_limited()) return free / 2; /* use half of the memory that the plan left */
     return free / 8 > least ? free / 8 : least;
 }
 
@@ -270,12 +301,21 @@ int session_start(struct session *s, const struct session_options *o, int queue_
 void session_close(struct session *s)
 {
     engine_close(s->engine);
-    words_close(s->words);
+    constraint_vocab_close(s->vocab);
     model_close(s->model);
+    adapters_close(&s->additions);
     backend_close(s->backend);
     tokenizer_close(s->tokenizer);
     checkpoint_close(s->checkpoint);
     *s = (struct session){0};
+}
+
+/* Return the number of an adapter; 0 for any other name, which is the model itself. */
+int session_adapter(const struct session *s, const char *name)
+{
+    for (int i = 1; i < s->additions.n_set; i++)
+        if (strcmp(s->additions.set[i].name, name) == 0) return i;
+    return 0;
 }
 
 const char *session_device(const struct session *s)
@@ -288,6 +328,7 @@ const char *session_kv_name(const struct session *s)
     return kv_type_name(s->info->kv_type);
 }
 
+/* Return this program's path if a model is packed into it; NULL otherwise. */
 const char *session_packed(void)
 {
     return checkpoint_packed(os_self_path()) ? os_self_path() : NULL;
@@ -304,7 +345,7 @@ static enum pooling own_pooling(const struct session *s)
 }
 
 static const struct {
-    const char *name;
+    const char *name; /* static */
     enum pooling pooling;
 } poolings[] = {{"auto", POOLING_NONE},
                 {"mean", POOLING_MEAN},
@@ -327,6 +368,8 @@ int session_pooling(enum pooling *out, const struct session *s, const char *name
     return err_set(e, ERR_ARG, "--pooling: must be auto, mean, last or first, got \"%.40s\"", name);
 }
 
+/* Values of the model's generation_config replace those of params.def. The temperature is a default
+ * of the caller. */
 struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature)
 {
     struct sample_params p = sample_params_default;

@@ -1,16 +1,19 @@
 /* session.h - an open model: from a path and options to a running engine.
  *
- *   options (flags of a command, keys of quoth_open) --session_open_as--> checkpoint, tokenizer, backend, model
- *                                                    --session_start----> engine on its thread
- *                                                    --chat_open--------> the template for conversations
+ *   options: flags of a command, keys of quoth_open
+ *      --session_open_as--> checkpoint, tokenizer, backend, model
+ *      --session_start----> engine on its thread
+ *      --chat_open--------> the template for conversations
  *
- * Commands, the library and the server open their models with it. Open and close on one thread. */
+ * Commands, the library and the server open their models with this interface. One thread opens and
+ * closes a session. */
 #ifndef QUOTH_SESSION_H
 #define QUOTH_SESSION_H
 
+#include "base/names.h"
 #include "chat/chat.h"
 #include "engine/engine.h"
-#include "held.h"
+#include "grammar_constraint.h"
 #include "kern/kern.h"
 
 /* ---- options ---- */
@@ -24,6 +27,7 @@ struct session_options {
 #define SESSION_NAME(field, ...)  const char *field;
 #define SESSION_FORM(field, ...)  const char *field;
 #define SESSION_POWER(field, ...) int64_t field;
+#define SESSION_WORDS(field, ...) struct text_list field;
 #include "chat.def"
 #include "load.def"
 #include "model.def"
@@ -36,75 +40,85 @@ struct session_options {
 #undef SESSION_NAME
 #undef SESSION_FORM
 #undef SESSION_POWER
-    bool offline;          /* no inter-token target by default: no client waits for single tokens */
-    progress_fn *progress; /* called with the progress of packing weights; NULL: none */
-    void *progress_ctx;
+#undef SESSION_WORDS
+    /* true: no inter-token target by default, because no client waits for single tokens */
+    bool offline;
+    progress_fn *progress; /* callback for the progress of packing weights; NULL if none */
+    void *progress_ctx;    /* borrowed; argument of `progress` */
 };
 extern const struct session_options session_defaults;
 
-/* Legal values of options, for the .def files (i = 0, 1, ...; NULL after the last). */
+/* Return legal value i = 0, 1, ... of an option, for the .def files; NULL after the last value. */
 const char *session_device_names(int i);
 const char *session_cpu_names(int i);
 const char *session_act_names(int i);
 const char *session_kv_names(int i);
 const char *session_scheduler_names(int i);
 const char *session_load_names(int i);
-const char *session_pooling_names(int i); /* for serve's --pooling */
+const char *session_pooling_names(int i); /* values of serve's --pooling */
 const char *session_tool_parser_names(int i);
 const char *session_reasoning_parser_names(int i);
 const char *session_shape_names(int i);
 const char *session_quant_names(int i);
-/* Checks of values, for the same files. */
+/* Check an option's value, for the rows of the .def files. ERR_ARG if the text has another form. */
 int session_bytes_form(const char *text, struct err *e);
 int session_itl_form(const char *text, struct err *e);
 int session_date_form(const char *text, struct err *e);
 int session_power_form(const char *text, struct err *e);
 
 /* Set the option named `key` ("max-model-len", "max_model_len") from a text, as on the command
- * line; the value is borrowed. ERR_ARG names the key. */
+ * line. The value is borrowed. An ERR_ARG error contains the key. */
 int session_option_set(struct session_options *o, const char *key, const char *value,
                        struct err *e);
 
 /* ---- opening ---- */
 
 struct session {
-    struct checkpoint *checkpoint;
-    struct tokenizer *tokenizer;
-    struct backend *backend;
-    struct model *model;
-    struct engine *engine;
-    struct words *words;           /* owned: for constraints */
-    const struct model_info *info; /* borrowed from model, valid while it is open */
-    int64_t open_us;               /* time that opening took */
+    struct checkpoint *checkpoint;  /* owned */
+    struct tokenizer *tokenizer;    /* owned */
+    struct backend *backend;        /* owned */
+    struct model *model;            /* owned; borrows the checkpoint and the backend */
+    struct engine *engine;          /* owned; NULL before session_start */
+    struct constraint_vocab *vocab; /* owned; data of the tokenizer for constraints */
+    const struct model_info *info;  /* borrowed from model, valid while it is open */
+    struct additions additions;     /* adapters of the model */
+    int64_t open_us;                /* duration of opening, in microseconds */
 };
 
-/* What the caller needs per step and in memory, unless an option overrides it. */
+/* Sizes that the caller needs, per step and in memory, unless an option overrides them. */
 struct session_size {
     int n_seq, n_out; /* maximum sequences and outputs of a step                          */
-    int context;      /* upper limit of the context (0: none)                             */
-    int n_row_min;    /* minimum rows of a step, overrides a smaller max_num_batched_tokens */
-    int n_page;       /* KV pages; 0: enough for n_longest of the longest sequences,      */
+    int context;      /* upper limit of the context, in tokens; 0: no limit */
+    int n_row_min;    /* minimum rows of a step; overrides a smaller max_num_batched_tokens */
+    int n_page;       /* number of KV pages; 0: enough for n_longest of the longest sequences, */
     int n_longest;    /* limited to half of the free memory; 0: 1                         */
     int n_copy;       /* maximum page copies of a step; 0: one per sequence               */
 };
 
-/* Size for many concurrent requests: batch files, the library, a server. */
+/* Sizes for many concurrent requests: batch files, the library, a server. */
 extern const struct session_size session_many;
 
-/* Open everything except the engine. On failure nothing remains open. */
+/* Open everything except the engine. No part remains open after a failure. path, o and size are
+ * borrowed for the call. Errors: those of checkpoint_open, session_tokenizer, session_open_backend,
+ * session_open_adapters and model_open. */
 int session_open_as(struct session *s, const char *path, const struct session_options *o,
                     const struct session_size *size, struct err *e);
-/* Return a byte_max for an engine with untrusted clients: a request's memory is reserved when it is
- * submitted, and it may contain many long sequences. */
+/* Return a byte_max for an engine with untrusted clients. A request may contain many long
+ * sequences, and engine_submit reserves its memory. */
 int64_t session_request_bytes(void);
 
-/* Start the engine on its own thread. queue_max: maximum waiting requests (0: the engine's
- * default). */
+/* Start the engine on its own thread. queue_max: maximum number of waiting requests; 0: the
+ * engine's default. ERR_ARG for a wrong option, ERR_LIMIT if the pages or states exceed the memory
+ * limit, ERR_IO if the trace file cannot be written, ERR_MEMORY. The caller closes the session
+ * after a failure. */
 int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e);
-/* Set *eo to the options that session_start uses, for callers that open an engine with changes. */
+/* Set *eo to the engine options of session_start, for callers that change some of them. */
 void session_engine_options(struct engine_options *eo, const struct session *s,
                             const struct session_options *o);
 void session_close(struct session *s); /* safe on a zeroed session */
+
+/* Return the number of the adapter of that name, for request.adapter; 0 if none. Any thread. */
+int session_adapter(const struct session *s, const char *name);
 
 /* Print the model's properties and the memory plan to standard error. */
 void session_report(const struct session *s);
@@ -113,32 +127,41 @@ const char *session_kv_name(const struct session *s); /* name of the KV type: "f
 /* Return the path of this program if a model is packed into it; else NULL. */
 const char *session_packed(void);
 
-/* Open parts of a session. The checkpoint may be opened without the data of random weights, the
- * backend without a model (s->checkpoint gives the number of bytes that it will read; may be
- * NULL). */
+/* Open parts of a session. The checkpoint may be opened without the data of random weights. The
+ * backend may be opened without a model; s->checkpoint (NULL: none) then gives the number of bytes
+ * to read. The caller owns *out. session_checkpoint has the errors of checkpoint_open and
+ * checkpoint_open_dummy. */
 int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
                        bool no_data, struct err *e);
-/* Open the checkpoint's tokenizer; for random weights in the shape of a folder, the folder's. */
+/* Open the checkpoint's tokenizer. Use the folder's tokenizer if the weights are random and a
+ * folder gives their shape. The caller owns *out. ERR_MISSING if there is none, ERR_FORMAT for a
+ * damaged one, ERR_UNSUPPORTED for an unknown kind, ERR_IO, ERR_LIMIT, ERR_MEMORY. */
 int session_tokenizer(struct tokenizer **out, const struct checkpoint *c, struct err *e);
-const char *session_device_name(const struct session_options *o); /* as --device names it: "cpu" */
+const char *session_device_name(const struct session_options *o); /* a value of --device: "cpu" */
+/* Open s->backend. ERR_ARG for a wrong --cpu, --device or number of threads, ERR_UNSUPPORTED if the
+ * machine lacks the device or the instructions, ERR_MEMORY. */
 int session_open_backend(struct session *s, const struct session_options *o, struct err *e);
+/* Read the configurations of the adapters and open their files. ERR_ARG for a name without a path
+ * or with two; otherwise the errors of checkpoint_open, with the adapter's name. */
+int session_open_adapters(struct session *s, const struct session_options *o, struct err *e);
+/* Set *t to the type that --kv-cache-dtype names. ERR_ARG for another name. */
 int session_kv_type(enum kv_type *t, const struct session_options *o, struct err *e);
-int session_n_thread(const struct session *s); /* threads that run; may be fewer than requested */
+/* number of running threads; may be less than requested */
+int session_n_thread(const struct session *s);
 
-/* Return where packed weights are kept; *cache is the caller's memory and must outlive the
- * result. */
+/* Return the place of packed weights. *cache is the caller's memory and must outlive the result. */
 struct weights_options session_weights(const struct session_options *o, struct filecache *cache);
-const char *pack_cache_dir(void); /* NULL if there is no place for it */
+const char *pack_cache_dir(void); /* path of the cache folder; NULL if none */
 
-/* Set *out to the pooling of embeddings: "mean", "last", "first" (or "cls"), or "auto" (the
- * model's own, else last). */
+/* Set *out to the pooling of embeddings by its name: "mean", "last", "first" or "cls". "auto" is
+ * the model's own pooling, or "last" if the model has none. ERR_ARG for another name. */
 int session_pooling(enum pooling *out, const struct session *s, const char *name, struct err *e);
 
 /* Return quoth's defaults, overridden by the recommendations of the model's authors
  * (generation_config). */
 struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature);
 
-/* ---- peaks.c: what the machine can do at most ---- */
+/* ---- peaks.c: the machine's peak rates ---- */
 
 /* Return the arithmetic that multiplies activations of a layer of type t, or of the type of most
  * weights. */
@@ -147,56 +170,70 @@ enum arith session_arith_most(const struct session_options *o, const struct chec
 
 /* Peak rates of all threads together, per second. */
 struct machine_peaks {
-    double ops[N_ARITH]; /* 0: the kernel level has no instructions for it */
-    double read_bytes;   /* 0: too little memory to read beyond the caches */
-    enum arith arith;    /* of the session's model */
-    const char *arith_name;
+    /* arithmetic operations per second; 0: no instructions at this kernel level */
+    double ops[N_ARITH];
+    /* bytes read per second; 0: too little memory to read beyond the caches */
+    double read_bytes;
+    enum arith arith;       /* arithmetic of the session's model */
+    const char *arith_name; /* static; name of `arith` */
 };
 
-/* A thread that measures the peaks once, while the engine is idle, and keeps them in the cache
- * folder for later starts with the same processor, level and number of threads. The session and its
- * engine must outlive it. */
+/* Thread that measures the peaks once, while the engine is idle. It stores them in the cache folder
+ * for later starts with equal processor, level and number of threads. The session and its engine
+ * are borrowed and must outlive it. The caller owns *out. ERR_MEMORY; a damaged or unwritable cache
+ * is no error. */
 struct peaks;
 int peaks_open(struct peaks **out, const struct session *s, const struct session_options *o,
                struct err *e);
-void peaks_close(struct peaks *p); /* takes about 20 ms; p may be NULL */
-/* Return false if not measured yet, or if p is NULL. Any thread. */
+void peaks_close(struct peaks *p); /* blocks for about 20 ms; p may be NULL */
+/* Set *out to the peaks. Return false if they are not measured yet, or if p is NULL. Any thread. */
 bool peaks_get(const struct peaks *p, struct machine_peaks *out);
 
 /* ---- conversations ---- */
 
-/* bos_token and eos_token in the form that templates use; NULL if the tokenizer has none (t may be
- * NULL). */
+/* bos_token and eos_token in the form that templates use; NULL if the tokenizer lacks the token. t
+ * may be NULL. */
 struct chat_special {
     char bos_text[64], eos_text[64];
-    const char *bos, *eos;
+    const char *bos, *eos; /* borrowed from the arrays above */
 };
 void chat_special(struct chat_special *c, const struct tokenizer *t);
 
-/* How conversations become prompts: the template and its variables besides messages. */
+/* Conversion of conversations to prompts: the template and its variables besides messages. */
 struct chat {
-    struct template *t;  /* owned; NULL: the model has none            */
-    struct json *kwargs; /* owned; the template's variables, or NULL   */
+    struct template *t;  /* owned; NULL if the model has no template */
+    struct json *kwargs; /* owned; the template's variables; NULL if none */
     struct chat_special special;
-    int64_t now; /* the template's clock; 0: the real one      */
-    /* Parsers of answers; NULL: none. Static or borrowed from the options. */
+    int64_t now; /* time of the template's clock; 0: the system's time */
+    /* Names of the parsers of answers; NULL if none. Static or borrowed from the options. */
     const char *tool_parser, *reasoning_parser;
-    bool calls_as_content; /* --tool-call-parser none: calls are deliberately content */
-    const char *system;    /* borrowed; for conversations without a system message; NULL if none */
+    bool calls_as_content; /* true: tool calls are content (--tool-call-parser none) */
+    /* borrowed; text for conversations without a system message; NULL if none */
+    const char *system;
 };
+/* Open the template and its variables by the options. o->system and the parsers' names are borrowed
+ * until chat_close. Errors: those of chat_template, chat_kwargs, chat_now and chat_parsers. No part
+ * remains open after a failure. */
 int chat_open(struct chat *c, const struct session *s, const struct session_options *o,
               struct err *e);
-void chat_close(struct chat *c); /* safe on a zeroed one */
+void chat_close(struct chat *c); /* safe on a zeroed chat */
 
-/* Open the template named `name`: a file, or one of the checkpoint's by name (NULL: its default).
- * *t is NULL if there is none. c NULL: no checkpoint. */
+/* Open the template `name`: a file, or the name of a template of the checkpoint; NULL: the
+ * checkpoint's default template. Set *t to NULL if there is no template. c may be NULL: no
+ * checkpoint. The caller owns *t. ERR_ARG if neither a file nor a template has the name, ERR_FORMAT
+ * for a syntax error, with its line, ERR_IO, ERR_LIMIT, ERR_MEMORY. */
 int chat_template(struct template **t, const struct checkpoint *c, const char *name, struct err *e);
-/* Read a template from a file; "-": standard input. */
+/* Read a template from a file. "-" is standard input. The caller owns *t. Errors: those of
+ * chat_template. */
 int chat_template_file(struct template **t, const char *path, struct err *e);
-/* Read the variables of default_chat_template_kwargs (owned; NULL: none) and the clock of `now`. */
+/* Set *kwargs to the variables of default_chat_template_kwargs, owned by the caller; NULL if none.
+ * ERR_ARG or ERR_FORMAT if the option is no JSON object, ERR_LIMIT, ERR_MEMORY. */
 int chat_kwargs(struct json **kwargs, const struct session_options *o, struct err *e);
+/* Set *now to the time of the option `now`, in seconds since 1970; 0 if none. ERR_ARG for a text
+ * that is no date. */
 int chat_now(int64_t *now, const struct session_options *o, struct err *e);
-/* Set the parsers' names from the options or c->t (may be NULL). ERR_ARG: an unknown name. */
+/* Set the names of the parsers from the options or c->t, which may be NULL. ERR_ARG if a name is
+ * unknown. */
 int chat_parsers(struct chat *c, const struct session_options *o, struct err *e);
 
 #endif

@@ -1,5 +1,10 @@
-/* weights.c - a session's weights: a model's own or random ones (--load-format dummy: for measuring,
- * and for tests that do not depend on the model's output), and where the packed form is kept. */
+/* weights.c - a session's weights, and the place of their packed form.
+ *
+ * They come from a model's files, or are random (--load-format dummy). Random weights are for
+ * measurements and for tests that do not depend on the model's output.
+ *
+ * The packed form is kept in a folder of the cache, so that the next start maps it and need not
+ * pack. --no-pack-cache disables this. */
 #include "session.h"
 
 #include "base/filecache.h"
@@ -7,7 +12,8 @@
 
 #include <string.h>
 
-/* Packing less than that is too fast to be noticeable, and most such models are tests. */
+/* Minimum number of bytes of weights that are kept packed. Smaller weights are packed in a few
+ * milliseconds, and most such models are tests. */
 enum { PACKED_BYTES_MIN = 16 << 20 };
 
 static int check(const struct session_options *o, const char *path, bool *dummy, struct err *e)
@@ -22,7 +28,7 @@ static int check(const struct session_options *o, const char *path, bool *dummy,
     return 0;
 }
 
-/* Reject a model of another kind than --load-format gguf or safetensors. */
+/* Reject a model if its format differs from --load-format gguf or safetensors. */
 static int check_kind(const struct checkpoint *c, const char *format, struct err *e)
 {
     bool gguf = strcmp(format, "gguf") == 0, hf = strcmp(format, "safetensors") == 0;

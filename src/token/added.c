@@ -1,19 +1,20 @@
 /* added.c - tokens that are matched as a whole in the text: <|im_end|>, [MASK], runs of spaces.
  *
- * The longest match at the leftmost position wins. A table of first bytes skips ordinary text at
- * some hundred MB/s; a trie decides at each candidate. Strip flags extend a match over adjacent
- * white space. A "single word" token matches only between characters that are neither letters nor
- * digits, as Hugging Face defines them. */
+ * The longest match at the leftmost position is used. A table of first bytes skips ordinary text at
+ * some hundred MB/s. A trie checks each candidate. Strip flags extend a match over adjacent white
+ * space. A "single word" token matches only if no letter or digit is next to it, as Hugging Face
+ * defines letters and digits. */
 #include "token_impl.h"
 
 #include <stdlib.h>
 
-/* Return whether this token may match, with or without special tokens. */
+/* Return true if token p may match under the flag ENCODE_PARSE_SPECIAL. */
 static bool allowed(const struct encoder *en, const struct piece *p)
 {
     return !p->special || (en->flags & ENCODE_PARSE_SPECIAL);
 }
 
+/* Return true if neither neighbor of [begin, end) is a letter or digit. */
 static bool is_separate(const char *p, size_t n, size_t begin, size_t end)
 {
     uint32_t cp;
@@ -22,7 +23,8 @@ static bool is_separate(const char *p, size_t n, size_t begin, size_t end)
     return true;
 }
 
-/* Find the longest allowed token at p[at..n). */
+/* Find the longest permitted token at p[at..n). Return the length of its match; 0 if no token
+ * matches. */
 static size_t match_at(const struct encoder *en, const struct added *a, const char *p, size_t n,
                        size_t at, int32_t *id)
 {
@@ -39,6 +41,7 @@ static size_t match_at(const struct encoder *en, const struct added *a, const ch
     return longest;
 }
 
+/* Return the beginning of the white space that ends at `at`, not before `from`. */
 static size_t space_before(const char *p, size_t from, size_t at)
 {
     uint32_t cp;
@@ -50,6 +53,7 @@ static size_t space_before(const char *p, size_t from, size_t at)
     return at;
 }
 
+/* Return the end of the white space at `at`. */
 static size_t space_after(const char *p, size_t n, size_t at)
 {
     uint32_t cp;
@@ -61,6 +65,8 @@ static size_t space_after(const char *p, size_t n, size_t at)
     return at;
 }
 
+/* Text between matches goes to `text`, also if it is empty before the first match. White space that
+ * a match has consumed (rstrip) is not text. */
 bool added_split(struct encoder *en, const struct added *a, struct span s, text_fn *text)
 {
     size_t done = 0;
@@ -83,7 +89,8 @@ bool added_split(struct encoder *en, const struct added *a, struct span s, text_
     return text(en, (struct span){s.p + done, s.n - done, s.first && done == 0});
 }
 
-/* Append to key[*n_key] unless the text is empty or too long. Returns false if out of memory. */
+/* Append a key to key[*n_key], unless the text is empty or too long. Return false if memory is
+ * exhausted. */
 static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, size_t *n_key,
                     const char *text, size_t n, size_t id)
 {
@@ -95,7 +102,8 @@ static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, 
     return true;
 }
 
-/* Return whether a token looks like markup: it begins and ends with no letter or digit. */
+/* Return true if a token is markup:
+ * its first and last characters are neither letters nor digits. */
 static bool is_markup(const struct piece *p)
 {
     uint32_t first, last;
@@ -105,9 +113,9 @@ static bool is_markup(const struct piece *p)
     return !uni_word(first) && !uni_word(last);
 }
 
-/* Build a matcher. Tokens matched after normalization are normalized first. Special markup also
- * matches as it is spelled: only "▁</s>", which llama 2's file requests, would miss the </s> in the
- * middle of a chat. A special word matches only after Prepend's mark, as in tokenizers. */
+/* Build a matcher. Normalize the tokens that are matched after normalization. Special markup also
+ * matches in its unnormalized spelling. Llama 2's file requests only "▁</s>", which does not match
+ * the </s> inside a chat. A special word matches only after Prepend's mark, as in tokenizers. */
 static bool build(struct tokenizer *t, struct added *a, uint8_t match)
 {
     size_t n = 0;

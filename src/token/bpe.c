@@ -1,21 +1,23 @@
 /* bpe.c - byte-level BPE: GPT-2 and its many descendants, and tiktoken.
  *
- * A word's bytes are the first symbols; merge.c joins them by the pair table. Pieces are converted
- * from GPT-2's alphabet to bytes at open, so a call never spells text in it. If the family allows
- * it (llama-3, tiktoken), a word that is itself a piece is taken whole. Otherwise merging decides,
- * and the result is cached per piece: most words of most texts are pieces, and looking one up takes
- * a tenth of the time of merging it. */
+ * The first symbols of a word are its bytes. merge.c joins them by the pair table. Pieces are
+ * converted from GPT-2's alphabet to bytes at open, so encoding never uses the alphabet. In some
+ * families (llama-3, tiktoken) a word that is itself a piece is not merged. In the other families
+ * such a word is merged once. `whole` then records whether the result was that piece. Most words of
+ * most texts are pieces. A look-up takes a tenth of the time of merging. */
 #include "token_impl.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Tables of the kind. All memory is owned; keys of `word` are in the tokenizer's arena. */
 struct bpe {
     struct merges merges;
     struct strmap word;  /* bytes -> id */
-    uint32_t first[256]; /* symbol of a byte; SYM_NONE: no piece */
-    atomic_bool *whole;  /* [n_piece] merging its bytes gives the piece; set by any thread */
+    uint32_t first[256]; /* symbol of each byte; SYM_NONE if no piece is that byte */
+    /* [n_piece] true if merging the piece's bytes gives the piece; set by any thread */
+    atomic_bool *whole;
 };
 
 static void bpe_close(struct tokenizer *t)
@@ -29,13 +31,14 @@ static void bpe_close(struct tokenizer *t)
     t->model = NULL;
 }
 
-/* Return whether a piece may be part of a word. Added tokens are matched in the text before, but
- * one that the vocabulary contains may also be part of a word. */
+/* Return true if a piece may be part of a word. Added tokens are matched before words, but an added
+ * token of the vocabulary may also be part of a word. */
 static bool is_part(const struct piece *p)
 {
     return p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED || (p->listed && !p->special);
 }
 
+/* Enter the bytes of all pieces. If two pieces have the same bytes, the later id is found. */
 static bool index_words(struct bpe *b, const struct tokenizer *t)
 {
     if (!strmap_reserve(&b->word, t->n_piece)) return false;
@@ -46,6 +49,8 @@ static bool index_words(struct bpe *b, const struct tokenizer *t)
     return true;
 }
 
+/* Enter all merges. tiktoken has no list of merges. Each division of a token into two tokens is a
+ * merge of its rank. */
 static bool fill_merges(struct bpe *b, const struct tokenizer *t)
 {
     if (!t->opt.merges_by_rank) return merges_put_list(&b->merges, t, &t->find);
@@ -70,12 +75,16 @@ static int bpe_build(struct tokenizer *t, struct err *e)
     return 0;
 }
 
+/* Return true if a word that is a piece needs no merging. Relaxed order is enough: a thread that
+ * misses the mark only merges once more. */
 static bool is_whole(const struct encoder *en, uint32_t id)
 {
     const struct bpe *b = en->t->model;
     return en->t->opt.ignore_merges || atomic_load_explicit(&b->whole[id], memory_order_relaxed);
 }
 
+/* Encode one word of n bytes. Bytes without a piece are unknown. They give UNK, or nothing if there
+ * is none. */
 static bool bpe_encode(struct encoder *en, const char *p, size_t n)
 {
     const struct bpe *b = en->t->model;

@@ -1,17 +1,21 @@
 /* charsmap.c - SentencePiece's "precompiled_charsmap": text rules compiled to a double array.
  *
- * Layout of the blob: u32 bytes of the array; the array, one u32 unit per node (darts-clone); then
- * the replacements, each ended by a NUL. A unit has its edge's label in bits 0-7 (bit 31 set in a
- * value unit), "a key ends here" in bit 8, and the offset to its children in bits 10-30, shifted
- * left by 8 if bit 9 is set. Every index is checked: the blob comes from a file. */
+ * Layout of the blob: u32 size of the array in bytes; the array, one u32 unit per node
+ * (darts-clone); the replacements, each with a final NUL. Bits of a unit:
+ *   0-7    label of its edge; bit 31 is set in a value unit
+ *   8      a key ends here
+ *   9      the offset is shifted left by 8
+ *   10-30  offset to its children
+ * Every index is validated, because the blob comes from a file. */
 #include "token_impl.h"
 
 #include <string.h>
 
+/* All memory is in the arena of charsmap_open. */
 struct charsmap {
-    const uint32_t *unit;
+    const uint32_t *unit; /* double array [n_unit] */
     size_t n_unit;
-    const char *to; /* replacements; the last byte is NUL */
+    const char *to; /* replacements; their last byte is NUL */
     size_t n_to;
 };
 
@@ -43,13 +47,14 @@ int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob
     return 0;
 }
 
+/* Return the offset of a unit's children, which is added by exclusive or. */
 static uint32_t children_of(uint32_t unit)
 {
     return (unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* Find the first, or the longest, key that is a prefix of p[0..n). Returns its length, *value its
- * value. */
+/* Find the shortest or the longest key that is a prefix of p[0..n). Return the key's length and set
+ * *value to its value. */
 static size_t walk(const struct charsmap *m, const char *p, size_t n, bool longest, uint32_t *value)
 {
     size_t found = 0;

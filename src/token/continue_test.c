@@ -1,6 +1,6 @@
-/* continue_test.c - goal: text encoded part by part, each part continuing the previous one, decodes
- * to the whole text. Method: a text cut at every position, its parts encoded with ENCODE_CONTINUE
- * and decoded together, with every kind of tokenizer. */
+/* continue_test.c - goal: a text encoded in parts decodes to the whole text. Method: cut a text at
+ * every position, encode its parts with ENCODE_CONTINUE and decode them together, with every kind
+ * of tokenizer. */
 #include "../../tests/unit.h"
 
 #include "token.h"

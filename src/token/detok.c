@@ -1,15 +1,16 @@
-/* detok.c - ids back to bytes, whole or as a stream.
+/* detok.c - conversion of ids to bytes, at once or as a stream.
  *
- * A token's bytes are fixed at open (token.c), so decoding is concatenation; only a leading space
- * of the first token may be dropped. The stream holds back at most three bytes that may still
- * become a character. */
+ * The bytes of a token are constant after open (token.c), so decoding is concatenation. Only a
+ * leading space of the first token may be omitted. The stream keeps at most three bytes pending,
+ * which may still become a character. */
 #include "token_impl.h"
+#include "base/check.h"
 #include "base/utf8.h"
 
 #include <string.h>
 
-/* Return the bytes that a token adds after the previous tokens; NULL if none. *joined: insert a
- * space before them. */
+/* Return the bytes that a token adds after the previous tokens; NULL if none. Set *joined to true
+ * if a space must precede them. */
 static const char *shown(const struct tokenizer *t, int32_t id, unsigned flags, bool *started,
                          bool *joined, size_t *n)
 {
@@ -31,15 +32,17 @@ void detok_init(struct detok *d, const struct tokenizer *t, unsigned flags)
     *d = (struct detok){.t = t, .flags = flags};
 }
 
+/* Remove the first n pending bytes and their bits of `spelled`. */
 static void drop_pending(struct detok *d, int n)
 {
+    CHECK(n > 0 && n <= d->n_pending, "%d bytes of %d", n, d->n_pending);
     d->n_pending = (uint8_t)(d->n_pending - n);
     d->spelled = (uint8_t)(d->spelled >> n);
     memmove(d->pending, d->pending + n, d->n_pending);
 }
 
-/* Emit the front of the pending bytes, which cannot become a character: a spelled byte as its
- * character, other bytes up to the next spelled one as U+FFFD. */
+/* Emit the first pending bytes, which cannot become a character. A spelled byte becomes its
+ * character. Other bytes up to the next spelled byte become U+FFFD. */
 static void settle_bad(struct detok *d, struct buf *out)
 {
     int len = utf8_bad_len(d->pending, d->n_pending);
@@ -57,8 +60,8 @@ static void settle_bad(struct detok *d, struct buf *out)
     drop_pending(d, len);
 }
 
-/* Emit the decided part of the pending bytes: characters, and U+FFFD for bytes that cannot become
- * one. */
+/* Emit the decided part of the pending bytes: characters, and U+FFFD for bytes that cannot become a
+ * character. */
 static void settle(struct detok *d, struct buf *out)
 {
     while (d->n_pending) {
@@ -74,6 +77,7 @@ static void settle(struct detok *d, struct buf *out)
     }
 }
 
+/* Text that is complete goes to `out` at once. Bytes of an incomplete character stay pending. */
 bool detok_push(struct detok *d, int32_t id, struct buf *out)
 {
     size_t n;
@@ -95,7 +99,8 @@ bool detok_push(struct detok *d, int32_t id, struct buf *out)
     return !out->failed;
 }
 
-/* Pending bytes are a prefix of one sequence: one U+FFFD, unless some of them are spelled. */
+/* End the stream. Pending bytes are a prefix of one UTF-8 sequence. They become a single U+FFFD
+ * unless some of them are spelled. */
 bool detok_flush(struct detok *d, struct buf *out)
 {
     while (d->n_pending && (d->spelled || d->raw)) settle_bad(d, out);
@@ -104,7 +109,7 @@ bool detok_flush(struct detok *d, struct buf *out)
     return !out->failed;
 }
 
-/* Without spelled pieces, the bytes of a token do not depend on its neighbors. */
+/* Decode ids. If no piece is spelled, the bytes of a token do not depend on its neighbors. */
 bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, unsigned flags,
                       struct buf *out)
 {

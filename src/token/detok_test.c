@@ -1,12 +1,12 @@
-/* detok_test.c - decoding, whole and as a stream: a vocabulary of all 256 bytes makes every split
- * possible. */
+/* detok_test.c - goal: decoding is correct, at once and as a stream. Method: a vocabulary of all
+ * 256 bytes, which permits every split. */
 #include "token_impl.h"
 #include "base/utf8.h"
 #include "../../tests/unit.h"
 
 #include <stdlib.h>
 
-/* A byte-level vocabulary: ids 0 .. 255 are the bytes, 256 is "<end>", a control token. */
+/* Open a byte-level vocabulary: ids [0, 255] are the bytes, 256 is "<end>", a control token. */
 static struct tokenizer *open_bytes(void)
 {
     struct tokenizer *t = tokenizer_new();
@@ -50,8 +50,8 @@ static void stream(const struct tokenizer *t, const char *p, size_t n, struct bu
     EXPECT(detok_flush(&d, out));
 }
 
-/* Goal: the output never contains a broken sequence, and equals the whole text with bad bytes
- * replaced. Method: every file of UTF-8 tests, byte by byte, from every starting point. */
+/* Goal: the output never contains an invalid sequence. It equals the text with invalid bytes
+ * replaced. Method: decode every file of UTF-8 tests byte by byte, from every start. */
 TEST(stream_is_always_valid_utf8)
 {
     static const char *const file[] = {"text/unicode/utf8tests/utf8tests.bin",

@@ -1,8 +1,9 @@
 /* encode.c - tokenizer_encode: the stages in order.
  *
- *   text -> added tokens -> normalize -> added tokens again -> valid UTF-8 runs -> words (pretok) -> kind -> ids
+ *   text -> added tokens -> normalize -> added tokens again -> valid UTF-8 runs -> words (pretok)
+ *        -> kind -> ids
  *
- * All scratch lives in the call's struct encoder, so a tokenizer is shared without locks. */
+ * Threads share a tokenizer without locks, because all scratch is in the call's struct encoder. */
 #include "token_impl.h"
 #include "base/cancel.h"
 #include "base/utf8.h"
@@ -10,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Append an id. Return false if memory is exhausted. */
 bool encoder_emit(struct encoder *en, int32_t id)
 {
     en->after_unk = false;
     return vec_push(en->out, id);
 }
 
+/* Emit the pieces of single bytes. All of them exist. */
 static bool emit_bytes(struct encoder *en, const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -23,6 +26,7 @@ static bool emit_bytes(struct encoder *en, const char *p, size_t n)
     return true;
 }
 
+/* Emit a character without a piece: its bytes, otherwise UNK, once for neighbors with fuse_unk. */
 bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n)
 {
     const struct tokenizer *t = en->t;
@@ -35,8 +39,8 @@ bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n)
     return true;
 }
 
-/* Encode valid UTF-8 runs with the patterns, which require it. A run of other bytes is a word of
- * its own. */
+/* Encode valid UTF-8 runs with the patterns. A run of other bytes is a separate word, because
+ * patterns require valid UTF-8. */
 static bool encode_valid_runs(struct encoder *en, struct span s)
 {
     for (size_t i = 0; i < s.n;) {
@@ -50,6 +54,8 @@ static bool encode_valid_runs(struct encoder *en, struct span s)
     return true;
 }
 
+/* Encode the text between two added tokens. en->seam is true if the text continues an earlier text,
+ * so that no space is put before it. */
 static bool encode_text(struct encoder *en, struct span s)
 {
     const struct tokenizer *t = en->t;
@@ -72,7 +78,7 @@ static bool add_ids(struct ids *out, const int32_t *id, int n)
     return true;
 }
 
-/* Drop the added BOS if the text already begins with one (a chat template may write it). */
+/* Remove the added BOS if the text already begins with a BOS, for example from a chat template. */
 static void drop_double_bos(const struct tokenizer *t, struct ids *out, size_t body)
 {
     if (t->n_prefix == 0 || body == out->n) return;
@@ -91,6 +97,7 @@ static void encoder_deinit(struct encoder *en)
     free(en->lattice);
 }
 
+/* out keeps its former ids, and is unchanged after an error. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags,
                      struct ids *out, struct err *e)
 {
@@ -113,8 +120,10 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsi
 
 /* ---- bounds that need no text ---- */
 
-enum { NFC_SHRINK = 4 }; /* a composition takes at most this many times its own bytes */
+/* maximum length of a composition's source, as a multiple of the composition's length */
+enum { NFC_SHRINK = 4 };
 
+/* Return true if the step never makes a text shorter. */
 static bool only_grows(const struct norm_step *s)
 {
     if (s->run == norm_sentencepiece) return !(s->flags & SP_TRIM) && !s->charsmap;
@@ -122,7 +131,7 @@ static bool only_grows(const struct norm_step *s)
     return s->run == norm_prepend;
 }
 
-/* Return the largest factor by which normalization may shrink a text; 0: unlimited. */
+/* Return the largest factor by which normalization may reduce the length of a text; 0: no limit. */
 static size_t shrinks(const struct tokenizer *t)
 {
     size_t most = 1;
@@ -134,8 +143,7 @@ static size_t shrinks(const struct tokenizer *t)
     return most;
 }
 
-/* Return whether every byte of a normalized text ends up in a token of its own or in one of its
- * neighbors' bytes. */
+/* Return true if a token contains every byte of a normalized text, alone or with adjacent bytes. */
 static bool keeps_bytes(const struct tokenizer *t)
 {
     for (int i = 0; i < 256; i++)
@@ -148,6 +156,8 @@ static bool keeps_bytes(const struct tokenizer *t)
     return t->opt.byte_level || t->opt.raw_bytes || t->opt.byte_fallback;
 }
 
+/* A token covers at most `longest` bytes of normalized text, and normalization shrinks by at most
+ * `shrink`. */
 size_t tokenizer_n_least(const struct tokenizer *t, size_t n)
 {
     size_t longest = 1, shrink = shrinks(t);

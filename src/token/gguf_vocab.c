@@ -1,8 +1,8 @@
 /* gguf_vocab.c - the tokenizer in GGUF metadata (tokenizer.ggml.*).
  *
- *   model    kind       spelled as
- *   llama    spm        "▁" for spaces, merges by score (by list if all scores are equal: some converters
- *                       write zeros and the list)
+ *   model    kind       spelling and merges
+ *   llama    spm        "▁" for spaces, merges by score; by list if all scores are equal, because
+ *                       some converters write zeros instead of scores
  *   gpt2     bpe        GPT-2's alphabet, pre-tokenizer family in tokenizer.ggml.pre
  *   gemma4   spm        "▁" for spaces, merges by list
  *   bert     wordpiece  "▁" marks pieces that begin a word
@@ -12,11 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* State of gguf_vocab_read. Pointers are borrowed for the call. */
 struct vocab_file {
     struct tokenizer *t;
     const struct checkpoint *c;
-    const char *pre;
-    bool add_bos, add_eos, add_space;
+    const char *pre;                  /* tokenizer.ggml.pre; NULL if absent */
+    bool add_bos, add_eos, add_space; /* defaults of the kind */
     struct err *e;
 };
 
@@ -27,6 +28,7 @@ static const struct meta *field(const struct vocab_file *f, const char *name)
     return checkpoint_meta(f->c, key);
 }
 
+/* Return the id of a field, or `fallback` if the field is absent. -1 if the id has no piece. */
 static int32_t id_field(const struct vocab_file *f, const char *name, int64_t fallback)
 {
     int64_t id = meta_int(field(f, name), fallback);
@@ -35,6 +37,8 @@ static int32_t id_field(const struct vocab_file *f, const char *name, int64_t fa
 
 /* ---- tables ---- */
 
+/* Read the pieces. Lists of scores and types are optional.
+ * A type out of range makes the piece unused. */
 static int read_pieces(struct vocab_file *f)
 {
     const struct meta *tokens = field(f, "tokens"), *score = field(f, "scores"),
@@ -61,6 +65,7 @@ static int read_pieces(struct vocab_file *f)
     return 0;
 }
 
+/* Read the merges. Each item is "left right". The index of an item is its rank. */
 static int read_merges(struct vocab_file *f)
 {
     const struct meta *list = field(f, "merges");
@@ -74,6 +79,8 @@ static int read_merges(struct vocab_file *f)
     return 0;
 }
 
+/* Read the ids of special tokens. bos, eos, unk: ids of files without the keys. All end tokens of
+ * the file are marked. */
 static void read_ids(struct vocab_file *f, int bos, int eos, int unk)
 {
     struct tokenizer *t = f->t;
@@ -86,6 +93,7 @@ static void read_ids(struct vocab_file *f, int bos, int eos, int unk)
     for (size_t i = 0; i < meta_count(list); i++) tokenizer_mark_eog(t, meta_item_int(list, i, -1));
 }
 
+/* Set the ids before and after each text. The keys override the defaults of the kind. */
 static void read_affixes(struct vocab_file *f)
 {
     struct tokenizer *t = f->t;
@@ -95,6 +103,7 @@ static void read_affixes(struct vocab_file *f)
         t->suffix[t->n_suffix++] = t->eos;
 }
 
+/* Append a step with static texts a and b. */
 static int add_text_step(struct vocab_file *f, norm_fn *run, const char *a, const char *b)
 {
     struct norm_step *s = tokenizer_add_norm(f->t, run);
@@ -108,6 +117,7 @@ static int add_text_step(struct vocab_file *f, norm_fn *run, const char *a, cons
 
 /* ---- the kinds ---- */
 
+/* Return true if scores cannot order the merges. */
 static bool all_scores_equal(const struct tokenizer *t)
 {
     for (size_t id = 1; id < t->n_piece; id++)
@@ -115,6 +125,8 @@ static bool all_scores_equal(const struct tokenizer *t)
     return true;
 }
 
+/* Read the options of the model "llama". SentencePiece's BPE, as in Llama 1 and 2. bos, eos and unk
+ * are its usual ids. */
 static int read_llama(struct vocab_file *f)
 {
     struct tokenizer *t = f->t;
@@ -129,6 +141,8 @@ static int read_llama(struct vocab_file *f)
     return rc;
 }
 
+/* Read the options of the model "gpt2". A family may be BPE over characters with "▁" (Gemma 4),
+ * which is the kind spm. */
 static int read_gpt2(struct vocab_file *f)
 {
     struct tokenizer *t = f->t;
@@ -146,12 +160,14 @@ static int read_gpt2(struct vocab_file *f)
     return rc == 0 ? read_merges(f) : rc;
 }
 
+/* Read the options of the model "gemma4". The name of the model also selects the pre-tokenizer. */
 static int read_gemma4(struct vocab_file *f)
 {
     f->pre = "gemma4";
     return read_gpt2(f);
 }
 
+/* Read the options of the model "bert". "seperator" is the spelling of the key in GGUF. */
 static int read_bert(struct vocab_file *f)
 {
     struct tokenizer *t = f->t;
@@ -170,6 +186,7 @@ static int read_bert(struct vocab_file *f)
     return tokenizer_add_bert_words(t, f->e);
 }
 
+/* Read the precompiled charsmap. The map is a list of bytes, stored as numbers. */
 static int read_charsmap(struct vocab_file *f, const struct charsmap **map)
 {
     const struct meta *list = field(f, "precompiled_charsmap");
@@ -182,6 +199,7 @@ static int read_charsmap(struct vocab_file *f, const struct charsmap **map)
     return rc;
 }
 
+/* Read the options of the model "t5". The ids are T5's: no BOS, EOS 1, unknown 2. */
 static int read_t5(struct vocab_file *f)
 {
     struct tokenizer *t = f->t;
@@ -199,6 +217,7 @@ static int read_t5(struct vocab_file *f)
     return 0;
 }
 
+/* Readers by tokenizer.ggml.model. All pointers are static. */
 static const struct gguf_model {
     const char *name;
     const struct token_kind *kind;
@@ -209,6 +228,7 @@ static const struct gguf_model {
     {"t5", &token_kind_unigram, read_t5},
 };
 
+/* Pieces are read before the kind's function, which needs their number and scores. */
 int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err *e)
 {
     struct vocab_file f = {.t = t, .c = c, .e = e};

@@ -1,9 +1,9 @@
 /* hf_json.c - Hugging Face's tokenizer.json, with tokenizer_config.json and generation_config.json
- * in the same folder.
+ * of the same folder.
  *
- * The file names a model (BPE, Unigram, WordPiece) and the steps around it (hf_steps.c). BPE over
- * GPT-2's alphabet is kind bpe; BPE over characters, as converted from SentencePiece, is kind
- * spm. */
+ * The file contains a model (BPE, Unigram, WordPiece) and steps before and after it (hf_steps.c).
+ * BPE over GPT-2's alphabet is kind bpe. BPE over characters, as converted from SentencePiece, is
+ * kind spm. */
 #include "token_impl.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum { JSON_BYTES_MAX = 256 << 20, CONFIG_BYTES_MAX = 64 << 20 };
 
 /* ---- vocabularies ---- */
 
-/* {"piece": id, ...} */
+/* Read {"piece": id, ...}. */
 static int read_vocab_object(struct tokenizer *t, const struct json *vocab, struct err *e)
 {
     if (json_kind(vocab) != JK_OBJECT || json_count(vocab) == 0)
@@ -32,7 +32,7 @@ static int read_vocab_object(struct tokenizer *t, const struct json *vocab, stru
     return 0;
 }
 
-/* [["piece", score], ...] */
+/* Read [["piece", score], ...]. */
 static int read_vocab_list(struct tokenizer *t, const struct json *vocab, struct err *e)
 {
     if (json_kind(vocab) != JK_LIST || json_count(vocab) == 0)
@@ -49,7 +49,7 @@ static int read_vocab_list(struct tokenizer *t, const struct json *vocab, struct
     return 0;
 }
 
-/* "left right" or ["left", "right"] */
+/* Read a list of "left right" or ["left", "right"]. */
 static int read_merges(struct tokenizer *t, const struct json *list, struct err *e)
 {
     for (size_t i = 0; i < json_count(list); i++) {
@@ -70,6 +70,8 @@ static int read_merges(struct tokenizer *t, const struct json *list, struct err 
 
 /* ---- models ---- */
 
+/* Read a BPE model. byte_level is already known from the pre-tokenizer or the decoder, and selects
+ * the kind. */
 static int read_bpe(struct tokenizer *t, const struct json *m, struct err *e)
 {
     size_t n = 0, k = 0;
@@ -90,6 +92,7 @@ static int read_bpe(struct tokenizer *t, const struct json *m, struct err *e)
     return rc;
 }
 
+/* Read a Unigram model. Scores are natural logarithms of probabilities. */
 static int read_unigram(struct tokenizer *t, const struct json *m, struct err *e)
 {
     t->opt.fuse_unk = t->opt.match_all = true;
@@ -100,6 +103,7 @@ static int read_unigram(struct tokenizer *t, const struct json *m, struct err *e
     return read_vocab_list(t, json_field(m, "vocab"), e);
 }
 
+/* Read a WordPiece model. Defaults are those of WordPiece in Hugging Face's tokenizers. */
 static int read_wordpiece(struct tokenizer *t, const struct json *m, struct err *e)
 {
     size_t n = 0;
@@ -116,6 +120,8 @@ static int read_wordpiece(struct tokenizer *t, const struct json *m, struct err 
     return rc;
 }
 
+/* Read the model by its type.
+ * Old files have no type. Fields that only one model has identify it then. */
 static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
 {
     const char *type = hf_type(m);
@@ -130,6 +136,8 @@ static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
 
 /* ---- added tokens ---- */
 
+/* Make a piece an added token with its rules of matching. `listed` is true if the vocabulary has
+ * the same text at this id. Merging can then produce it too. */
 static int add_token(struct tokenizer *t, int64_t id, const struct json *j, struct err *e)
 {
     size_t n;
@@ -165,6 +173,7 @@ static int read_added(struct tokenizer *t, const struct json *list, struct err *
 
 /* ---- post-processor ---- */
 
+/* Append an id before or after each text. More than AFFIX_MAX ids are ignored. */
 static void add_affix(struct tokenizer *t, bool before, int64_t id)
 {
     int *n = before ? &t->n_prefix : &t->n_suffix;
@@ -172,6 +181,8 @@ static void add_affix(struct tokenizer *t, bool before, int64_t id)
     (before ? t->prefix : t->suffix)[(*n)++] = (int32_t)id;
 }
 
+/* Read a TemplateProcessing. The item Sequence divides the ids of "single" into those before and
+ * after the text. */
 static void read_template(struct tokenizer *t, const struct json *j)
 {
     const struct json *single = json_field(j, "single"), *special = json_field(j, "special_tokens");
@@ -187,8 +198,8 @@ static void read_template(struct tokenizer *t, const struct json *j)
     }
 }
 
-/* Read the ids to add; each post-processor type has its own fields, and a sequence contains
- * several. */
+/* Read the ids that the post-processor adds. Each type of post-processor has different fields. The
+ * type Sequence contains several post-processors. */
 static void read_post(struct tokenizer *t, const struct json *j)
 {
     const char *type = hf_type(j);
@@ -205,7 +216,7 @@ static void read_post(struct tokenizer *t, const struct json *j)
 
 /* ---- the configuration files ---- */
 
-/* Return the id of "text" or {"content": "text"}, -1 if absent. */
+/* Return the id of "text" or {"content": "text"}; -1 if absent. */
 static int32_t token_field(const struct tokenizer *t, const struct json *j, const char *key)
 {
     const struct json *v = json_field(j, key);
@@ -213,8 +224,9 @@ static int32_t token_field(const struct tokenizer *t, const struct json *j, cons
     return text ? tokenizer_scan(t, text) : -1;
 }
 
-/* Return whether add_bos_token overrides the post-processor of a tokenizer.json. Only these classes
- * read the key; PreTrainedTokenizerFast and the others use the file unchanged. */
+/* Return true if add_bos_token overrides the post-processor of a tokenizer.json. Only the classes
+ * in this list read the key. PreTrainedTokenizerFast and all other classes use the file
+ * unchanged. */
 static bool class_adds(const struct tokenizer *t, const struct json *config)
 {
     static const char *const classes[] = {"LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer",
@@ -229,7 +241,7 @@ static bool class_adds(const struct tokenizer *t, const struct json *config)
     return false;
 }
 
-/* Override the post-processor by class and configuration: BOS first, or no BOS. */
+/* Override the post-processor by class and configuration: add a first BOS, or add no BOS. */
 static void settle_bos(struct tokenizer *t, const struct json *config)
 {
     const struct json *add = json_field(config, "add_bos_token");
@@ -244,12 +256,16 @@ static void settle_bos(struct tokenizer *t, const struct json *config)
     }
 }
 
+/* Append EOS if the configuration requires it.
+ * add_eos_token appends EOS if the post-processor does not. */
 static void settle_eos(struct tokenizer *t, const struct json *config)
 {
     if (t->eos < 0 || !json_bool(json_field(config, "add_eos_token"), false)) return;
     if (t->n_suffix == 0 || t->suffix[t->n_suffix - 1] != t->eos) add_affix(t, false, t->eos);
 }
 
+/* Read tokenizer_config.json. Entries of added_tokens_decoder are used only if tokenizer.json lacks
+ * them. Its keys are ids as texts, such as "32000". */
 static int read_config(struct tokenizer *t, const struct json *config, struct err *e)
 {
     const struct json *added = json_field(config, "added_tokens_decoder");
@@ -275,6 +291,8 @@ static int read_config(struct tokenizer *t, const struct json *config, struct er
     return 0;
 }
 
+/* Read generation_config.json. eos_token_id is an integer or a list; all its ids end a generation.
+ * The first is EOS if no other file gives one. */
 static void read_generation(struct tokenizer *t, const struct json *config)
 {
     const struct json *eos = json_field(config, "eos_token_id");
@@ -288,8 +306,8 @@ static void read_generation(struct tokenizer *t, const struct json *config)
     if (t->eos < 0 && first >= 0 && first < PIECES_MAX) t->eos = (int32_t)first;
 }
 
-/* Derive BOS and EOS of a lone tokenizer.json from the ids that it adds. CLS and SEP do not
- * count. */
+/* Derive BOS and EOS from the ids that a tokenizer.json without a configuration adds. Ignore CLS
+ * and SEP. */
 static void guess_ends(struct tokenizer *t)
 {
     if (t->kind == &token_kind_wordpiece) return;
@@ -297,7 +315,7 @@ static void guess_ends(struct tokenizer *t)
     if (t->eos < 0 && t->n_suffix == 1) t->eos = t->suffix[0];
 }
 
-/* Read an optional configuration file. A missing file is no error, an unreadable one is. */
+/* Read an optional configuration file. An unreadable file is an error, a missing file is not. */
 static int read_sibling(struct json **out, const char *dir, const char *name, struct err *e)
 {
     char path[4096];
@@ -322,6 +340,7 @@ int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
     return rc;
 }
 
+/* The steps are read before the model, because read_model needs byte_level. */
 int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
 {
     struct json *j;
@@ -337,8 +356,8 @@ int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
     if (rc == 0) rc = read_added(t, json_field(j, "added_tokens"), e);
     if (rc == 0) read_post(t, json_field(j, "post_processor"));
     if (rc == 0 && t->kind == &token_kind_spm) t->opt.byte_level = false;
-    /* Without a decoder, pieces are joined by spaces, as in tokenizers, unless the pieces spell
-     * spaces or mark their joints. */
+    /* If there is no decoder, spaces join the pieces, as in tokenizers. There is an exception if
+     * the pieces spell spaces or mark their boundaries. */
     if (rc == 0 && json_kind(json_field(j, "decoder")) != JK_OBJECT)
         t->opt.join_pieces =
             !t->opt.byte_level && !t->opt.space_mark && t->kind != &token_kind_wordpiece;

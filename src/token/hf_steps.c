@@ -1,8 +1,14 @@
 /* hf_steps.c - the "normalizer", "pre_tokenizer" and "decoder" of a tokenizer.json.
  *
- * Sequences are flattened into the tokenizer's lists of steps. A decoder becomes options: quoth
- * decodes token by token, and the decoders in use only define how a piece spells its bytes and
- * whether a leading space is dropped. */
+ * Sequences are flattened into the tokenizer's lists of steps. A decoder is converted to options,
+ * because quoth decodes token by token. The usual decoders only define the bytes of a piece and the
+ * removal of a leading space.
+ *
+ *   text --normalizer steps--> text --pre-tokenizer steps--> words --model--> ids
+ *                                                            ids --options of the decoder--> bytes
+ *
+ * An unknown normalizer or pre-tokenizer is an error, because it would change ids. An unknown
+ * decoder is ignored. Defaults of absent fields are those of Hugging Face's tokenizers library. */
 #include "token_impl.h"
 
 #include "base/base64.h"
@@ -12,18 +18,20 @@
 
 enum { PRETOK_STEPS_MAX = 32 };
 
+/* Return "" if the object has no type. */
 const char *hf_type(const struct json *j)
 {
     const char *type = json_text(json_field(j, "type"), NULL);
     return type ? type : "";
 }
 
+/* Return a bool of j; `fallback` if it is absent. */
 static bool flag(const struct json *j, const char *key, bool fallback)
 {
     return json_bool(json_field(j, key), fallback);
 }
 
-/* Copy a text field, which must exist. */
+/* Copy a required text field. */
 static int text_field(const char **out, size_t *n, struct tokenizer *t, const struct json *j,
                       const char *key, struct err *e)
 {
@@ -45,7 +53,7 @@ static void quote_pattern(struct buf *out, const char *p, size_t n)
     }
 }
 
-/* Read {"Regex": ...} or {"String": ...} as a pattern; false if neither. */
+/* Read {"Regex": ...} or {"String": ...} as a pattern. Return false if j has neither form. */
 static bool read_pattern(const struct json *j, struct buf *out, bool *literal)
 {
     size_t n;
@@ -59,6 +67,7 @@ static bool read_pattern(const struct json *j, struct buf *out, bool *literal)
 
 /* ---- normalizer ---- */
 
+/* A String pattern is searched as text, without the regex engine. A Regex is compiled. */
 static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct json *j,
                         struct err *e)
 {
@@ -77,6 +86,7 @@ static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct j
     return rc;
 }
 
+/* SentencePiece's precompiled map, in base64. The decoded bytes are copied to the arena. */
 static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct json *j,
                          struct err *e)
 {
@@ -95,6 +105,8 @@ static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct 
     return rc;
 }
 
+/* Read the fields of one step. Steps without fields, such as NFC, need none. BERT strips accents if
+ * it lowers the case, unless strip_accents is set. */
 static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struct json *j,
                            struct err *e)
 {
@@ -118,6 +130,7 @@ static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struc
     return 0;
 }
 
+/* Append the step, or the steps of a Sequence. ByteLevel as a normalizer only sets the alphabet. */
 int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
 {
     const char *type = hf_type(j);
@@ -143,6 +156,7 @@ int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
 
 /* ---- pre-tokenizer ---- */
 
+/* The order of the names is that of enum split_how. */
 static int read_behaviour(const struct json *j, enum split_how *how, struct err *e)
 {
     static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
@@ -163,6 +177,8 @@ static int add_split_text(struct tokenizer *t, const char *pattern, enum split_h
     return tokenizer_add_split(t, pattern, strlen(pattern), how, e);
 }
 
+/* An empty pattern is legal.
+ * The pattern is not literal for the splitter: read_pattern quotes a String. */
 static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e)
 {
     struct buf pattern = {0};
@@ -178,6 +194,7 @@ static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e
     return rc;
 }
 
+/* use_regex selects GPT-2's pattern. Newer files set it to false and put a Split before it. */
 static int pretok_bytelevel(struct tokenizer *t, const struct json *j, struct err *e)
 {
     if (flag(j, "add_prefix_space", true) && !tokenizer_add_pretok(t, PRETOK_SPACE))
@@ -186,6 +203,8 @@ static int pretok_bytelevel(struct tokenizer *t, const struct json *j, struct er
     return flag(j, "use_regex", true) ? tokenizer_add_family(t, "gpt-2", e) : 0;
 }
 
+/* Older files have add_prefix_space, newer files prepend_scheme: always, first (only the first word
+ * of the text) or never. */
 static int pretok_metaspace(struct tokenizer *t, const struct json *j, struct err *e)
 {
     const char *mark = json_text(json_field(j, "replacement"), NULL);
@@ -203,7 +222,7 @@ static int pretok_metaspace(struct tokenizer *t, const struct json *j, struct er
     return 0;
 }
 
-/* Category P as in Hugging Face's tokenizers (unicode_lag.def), and ASCII symbols. */
+/* Pattern of category P as in Hugging Face's tokenizers (unicode_lag.def), and of ASCII symbols. */
 #define RANGE_MARK(first, last)
 #define RANGE_NONSPACING(first, last)
 #define RANGE_PUNCT(first, last) "\\x{" #first "}-\\x{" #last "}"
@@ -234,6 +253,7 @@ static int pretok_punctuation(struct tokenizer *t, const struct json *j, struct 
     return rc == 0 ? add_split_text(t, punctuation, how, e) : rc;
 }
 
+/* The words are the matches, so the step removes everything else (invert). */
 static int pretok_whitespace(struct tokenizer *t, const struct json *j, struct err *e)
 {
     (void)j;
@@ -269,10 +289,11 @@ static int pretok_sequence(struct tokenizer *t, const struct json *j, struct err
     return rc;
 }
 
+/* Steps after ByteLevel see the text in GPT-2's alphabet, as in Hugging Face's code (mapped). */
 int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
 {
     static const struct {
-        const char *name;
+        const char *name; /* static */
         int (*read)(struct tokenizer *t, const struct json *j, struct err *e);
     } table[] = {
         {"Sequence", pretok_sequence},       {"Split", pretok_split},
@@ -286,7 +307,7 @@ int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
         return err_set(e, ERR_LIMIT, "more than %d pre-tokenizer steps", PRETOK_STEPS_MAX);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (strcmp(table[i].name, hf_type(j)) != 0) continue;
-        bool mapped = t->opt.byte_level; /* after ByteLevel the text is in its alphabet */
+        bool mapped = t->opt.byte_level; /* text is in the byte alphabet after ByteLevel */
         size_t from = t->pretok.n;
         int rc = table[i].read(t, j, e);
         for (size_t k = from; i > 0 && mapped && k < t->pretok.n; k++) t->pretok.v[k].mapped = true;
@@ -297,6 +318,7 @@ int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
 
 /* ---- decoder ---- */
 
+/* Steps that do not change the bytes of a token, such as Fuse, have no branch here. */
 void hf_steps_decoder(struct tokenizer *t, const struct json *j)
 {
     const char *type = hf_type(j);

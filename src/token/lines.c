@@ -1,4 +1,4 @@
-/* lines.c - text files with one entry per line: merges.txt, vocab.txt, rank files. */
+/* lines.c - read text files with one entry per line: merges.txt, vocab.txt, rank files. */
 #include "token_impl.h"
 
 #include <string.h>

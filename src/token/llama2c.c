@@ -1,8 +1,9 @@
-/* llama2c.c - llama2.c's tokenizer.bin: i32 longest piece, then per piece f32 score, i32 length,
- * bytes, to the end.
+/* llama2c.c - llama2.c's tokenizer.bin: i32 longest piece; then per piece f32 score, i32 length,
+ * bytes.
  *
- * It was exported from a SentencePiece BPE model: 0 is unknown, 1 BOS, 2 EOS (spelled "\n<s>\n"), 3
- * to 258 are bytes, and "▁" is written as a space, which this reader reverses. */
+ * It was exported from a SentencePiece BPE model. Id 0 is unknown, 1 BOS, and 2 EOS (spelled
+ * "\n<s>\n"). 3 to 258 are bytes. The file contains a space for each "▁".
+ * This reader restores the "▁". */
 #include "token_impl.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@ static uint32_t read_u32(const char *p)
     return v;
 }
 
+/* Return the kind of a piece. Kinds follow from the ids, because the file does not have them. */
 static enum piece_kind kind_of(size_t id)
 {
     if (id == 0) return PIECE_UNKNOWN;
@@ -23,6 +25,7 @@ static enum piece_kind kind_of(size_t id)
     return id < FIRST_BYTE + N_BYTE ? PIECE_BYTE : PIECE_NORMAL;
 }
 
+/* Add a piece. The spellings of ids 0 to 2 are replaced by the usual ones. */
 static int put_piece(struct tokenizer *t, const char *p, size_t n, float score, struct buf *text,
                      struct err *e)
 {
@@ -45,6 +48,7 @@ static int put_piece(struct tokenizer *t, const char *p, size_t n, float score, 
     return rc;
 }
 
+/* Read all pieces. The pieces have no count: they end at the end of the file. */
 static int read_pieces(struct tokenizer *t, const struct buf *file, struct err *e)
 {
     struct buf text = {0};

@@ -1,10 +1,10 @@
-/* merge.c - byte-pair merging: the lowest-ranked pair first, the leftmost of equal ones.
+/* merge.c - byte-pair merging: the pair with the lowest rank first, the leftmost of equal pairs.
  *
- * Words are short (a median of 5 symbols), so the usual case scans an array of ranks: no
- * allocation, all in the first cache. A long word (one repeated character, text without spaces)
- * uses a linked list and a heap of (rank, position) keys in one 64-bit word each, O(n log n). A key
- * is stale if the pair at its position now has another rank. Comparing ranks is enough, because
- * equal rank means the same merge. */
+ * Words are short (a median of 5 symbols). A short word is merged by scans of an array of ranks,
+ * without allocation and inside the first-level cache. A long word is one repeated character, or
+ * text without spaces. It is merged by a linked list and a heap, in O(n log n). A heap key is
+ * (rank, position) in one 64-bit word. A key is stale if the pair at its position now has another
+ * rank. Comparing ranks is sufficient, because equal ranks denote the same merge. */
 #include "token_impl.h"
 
 #include "base/cancel.h"
@@ -13,20 +13,23 @@
 #include <string.h>
 
 enum { CANCEL_EACH = 4096 };
-enum { SCAN_MAX = 64 }; /* up to this length the scan is faster than the heap */
+enum { SCAN_MAX = 64 }; /* maximum length at which the scan is faster than the heap */
 #define RANK_NONE UINT32_MAX
 
 struct merge_node {
-    uint32_t prev, next; /* UINT32_MAX: none */
-    uint32_t rank, made; /* rank of the pair (this, next), and its merged symbol */
+    uint32_t prev, next; /* neighbors in the list; UINT32_MAX if none */
+    uint32_t rank, made; /* rank of the pair (this, next); merged symbol of the pair */
 };
 
+/* Return the first slot for a pair. The multiplier is 2^64 / golden ratio. Two shifts are combined,
+ * because the low bits of the product depend on few bits of the pair. */
 static size_t slot_index(uint32_t left, uint32_t right, size_t cap)
 {
     uint64_t h = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
     return (h >> 32 ^ h >> 15) & (cap - 1);
 }
 
+/* Return the slot of a pair, or the empty slot for it. left of an empty slot is UINT32_MAX. */
 static struct merge_slot *slot_of(const struct merges *m, uint32_t left, uint32_t right)
 {
     size_t i = slot_index(left, right, m->cap);
@@ -35,6 +38,7 @@ static struct merge_slot *slot_of(const struct merges *m, uint32_t left, uint32_
     return &m->slot[i];
 }
 
+/* Double the table. At most half of the slots are used, so probes stay short. */
 static bool merges_grow(struct merges *m)
 {
     struct merges grown = {.n = m->n, .cap = m->cap ? m->cap * 2 : 1024};
@@ -49,6 +53,7 @@ static bool merges_grow(struct merges *m)
     return true;
 }
 
+/* The first rank of a pair stays, because lists are ordered by rank. */
 bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank, uint32_t id)
 {
     if ((m->n + 1) * 2 > m->cap && !merges_grow(m)) return false;
@@ -72,6 +77,7 @@ void merges_deinit(struct merges *m)
     *m = (struct merges){0};
 }
 
+/* Set *rank to RANK_NONE if the pair cannot merge. */
 static void look_up(const struct merges *m, uint32_t left, uint32_t right, uint32_t *rank,
                     uint32_t *made)
 {
@@ -80,6 +86,7 @@ static void look_up(const struct merges *m, uint32_t left, uint32_t right, uint3
     *made = s ? s->id : 0;
 }
 
+/* Return the leftmost of the lowest ranks. n is at least 1. */
 static size_t lowest(const uint32_t *rank, size_t n)
 {
     size_t best = 0;
@@ -88,6 +95,8 @@ static size_t lowest(const uint32_t *rank, size_t n)
     return best;
 }
 
+/* Merge a short word. Invariant: rank[i] and made[i] describe the pair (sym[i], sym[i + 1]) for i <
+ * n - 1. A merge therefore recomputes two pairs. Return the number of symbols left in sym. */
 static size_t merge_by_scan(const struct merges *m, uint32_t *sym, size_t n)
 {
     uint32_t rank[SCAN_MAX], made[SCAN_MAX];
@@ -108,9 +117,11 @@ static size_t merge_by_scan(const struct merges *m, uint32_t *sym, size_t n)
     return n;
 }
 
-/* 8-ary heap: the children of a node fill one cache line, and a million keys are 7 levels deep. */
+/* Arity of the heap. The children of a node fill one cache line.
+ * A heap of a million keys has 7 levels. */
 enum { HEAP_ARY = 8 };
 
+/* Return the index of the least of the children, whose first is `first`. */
 static size_t least_child(const uint64_t *h, size_t n, size_t first)
 {
     size_t end = first + HEAP_ARY < n ? first + HEAP_ARY : n, least = first;
@@ -119,6 +130,7 @@ static size_t least_child(const uint64_t *h, size_t n, size_t first)
     return least;
 }
 
+/* Move the key at i down to its place. */
 static void heap_down(uint64_t *h, size_t n, size_t i)
 {
     uint64_t key = h[i];
@@ -138,6 +150,7 @@ static void heap_push(uint64_t *h, size_t *n, uint64_t key)
     h[i] = key;
 }
 
+/* Remove and return the least key. The heap is not empty. */
 static uint64_t heap_pop(uint64_t *h, size_t *n)
 {
     uint64_t top = h[0];
@@ -146,7 +159,7 @@ static uint64_t heap_pop(uint64_t *h, size_t *n)
     return top;
 }
 
-/* Link the symbols and push every pair that can merge. */
+/* Link the symbols, and push every pair that can merge. */
 static size_t heap_fill(const struct merges *m, struct merge_work *w, size_t n)
 {
     size_t n_heap = 0;
@@ -164,6 +177,7 @@ static size_t heap_fill(const struct merges *m, struct merge_work *w, size_t n)
     return n_heap;
 }
 
+/* Recompute the pair of node i, and push its key if it can merge. */
 static void refresh(const struct merges *m, struct merge_work *w, uint32_t i, size_t *n_heap)
 {
     struct merge_node *a = &w->node[i];
@@ -175,11 +189,13 @@ static void refresh(const struct merges *m, struct merge_work *w, uint32_t i, si
     if (a->rank != RANK_NONE) heap_push(w->heap, n_heap, (uint64_t)a->rank << 32 | i);
 }
 
+/* Merge a long word. Nodes keep their index: a merge keeps the left node, and unlinks the right
+ * one. At the end the list is copied to the beginning of sym. */
 static size_t merge_by_heap(const struct merges *m, struct merge_work *w, size_t n)
 {
     size_t n_heap = heap_fill(m, w, n);
     for (unsigned n_pop = 1; n_heap; n_pop++) {
-        if (n_pop % CANCEL_EACH == 0 && cancelled()) break; /* gives ERR_BUSY */
+        if (n_pop % CANCEL_EACH == 0 && cancelled()) break; /* the caller returns ERR_BUSY */
         uint64_t key = heap_pop(w->heap, &n_heap);
         uint32_t i = (uint32_t)key;
         struct merge_node *a = &w->node[i];
@@ -187,7 +203,7 @@ static size_t merge_by_heap(const struct merges *m, struct merge_work *w, size_t
         struct merge_node *b = &w->node[a->next];
         w->sym[i] = a->made;
         a->next = b->next;
-        b->rank = RANK_NONE; /* makes its keys in the heap stale */
+        b->rank = RANK_NONE; /* make its keys in the heap stale */
         if (a->next != UINT32_MAX) w->node[a->next].prev = i;
         refresh(m, w, i, &n_heap);
         if (a->prev != UINT32_MAX) refresh(m, w, a->prev, &n_heap);
@@ -204,7 +220,7 @@ bool merge_run(const struct merges *m, struct merge_work *w, size_t *n)
         *n = merge_by_scan(m, w->sym, *n);
         return true;
     }
-    /* Each of the at most n - 1 merges pushes two keys, on top of n - 1 at the start. */
+    /* at most n - 1 merges push two keys each, and there are n - 1 keys at the start */
     if (!vec_room((void **)&w->node, &w->node_cap, *n, sizeof *w->node) ||
         !vec_room((void **)&w->heap, &w->heap_cap, 3 * *n, sizeof *w->heap))
         return false;

@@ -1,14 +1,14 @@
 /* merge_build.c - the table of merging pairs, from a vocabulary's list or from its pieces.
  *
- * tiktoken and SentencePiece store no pairs: two neighbours merge if their joined text is a piece,
- * the lowest id or the highest score first. Trying every cut of every piece once, at open, gives a
- * table of pairs, so encoding compares no text. */
+ * tiktoken and SentencePiece store no pairs. Two neighbors merge if their joined text is a piece.
+ * The pair with the lowest id or the highest score merges first. A table of pairs is made once, at
+ * open, by trying every cut of every piece. Encoding then compares no text. */
 #include "token_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Add the pairs that make `made` (text p[0..n)), with this rank. */
+/* Add the pairs that make the symbol `made`, whose text is p[0..n), with rank `rank`. */
 bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n,
                      uint32_t made, uint32_t rank)
 {
@@ -22,7 +22,8 @@ bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, 
     return true;
 }
 
-/* Add the pairs of t->merge, ranked in order. Pairs with a text that is no symbol are skipped. */
+/* Add the pairs of t->merge, ranked in order.
+ * A pair is skipped if one of its texts is not a symbol. */
 bool merges_put_list(struct merges *m, const struct tokenizer *t, const struct strmap *sym)
 {
     struct buf joined = {0};
@@ -44,7 +45,7 @@ bool merges_put_list(struct merges *m, const struct tokenizer *t, const struct s
 }
 
 struct scored {
-    double score;
+    double score; /* of the piece */
     uint32_t id;
 };
 
@@ -55,8 +56,8 @@ static int by_score(const void *pa, const void *pb)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Return rank[id], the position of its score among all scores, highest first; equal scores share a
- * rank. NULL if out of memory. */
+/* Return an array of ranks by id. The rank of an id is the position of its score among all scores,
+ * highest first. Equal scores have equal ranks. NULL if memory is exhausted. */
 uint32_t *score_ranks(const struct tokenizer *t)
 {
     struct scored *s = malloc((t->n_piece + 1) * sizeof *s);

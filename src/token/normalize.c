@@ -1,15 +1,22 @@
-/* normalize.c - normalization of the text between added tokens, before it is cut into words.
+/* normalize.c - normalization of the text between added tokens, before it is split into words.
  *
- * A tokenizer has a list of steps (norms.def); each appends its result to an empty buf. Text may
- * hold bytes that are not UTF-8: a step copies them; only SentencePiece's normalizer replaces them,
- * as the original does. */
+ * A tokenizer has a list of steps (norms.def). Each step appends its result to an empty buf. Text
+ * may contain bytes that are not UTF-8. A step copies them. Only SentencePiece's normalizer
+ * replaces them, like the original implementation.
+ *
+ *   text --step 1--> buf --step 2--> spare --step 3--> buf ...     two bufs, swapped (normalize)
+ *
+ * Steps cannot fail on their input: false means that memory is exhausted. */
 #include "token_impl.h"
+
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
+/* The pointer is valid until the next step is added. NULL also if there are too many steps. */
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run)
 {
     struct norm_step s = {.run = run};
@@ -17,7 +24,8 @@ struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run)
     return &t->norm.v[t->norm.n - 1];
 }
 
-/* Iterate over the characters of p[0..n): bytes and code point (UNI_BAD for a stray byte). */
+/* Iterate over the characters of p[0..n). Set len and cp to the character's length and code point.
+ * cp is UNI_BAD for an invalid byte. */
 #define EACH_CHAR(p, n, i, len, cp)                                                                \
     for (size_t i = 0, len = 0; i < (n) && (len = (size_t)uni_next((p) + i, (n)-i, &cp)) > 0;      \
          i += len)
@@ -48,6 +56,8 @@ static bool norm_nfkd(const struct norm_step *s, const char *p, size_t n, struct
     return uni_normalize(out, p, n, UNI_NFKD);
 }
 
+/* Lower case by character,
+ * without the context rules of Unicode (final sigma), as in Hugging Face. */
 static bool norm_lowercase(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -62,6 +72,7 @@ static bool norm_lowercase(const struct norm_step *s, const char *p, size_t n, s
     return !out->failed;
 }
 
+/* Remove all marks. A text is usually decomposed by an earlier step (NFD). */
 static bool norm_strip_accents(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -73,6 +84,7 @@ static bool norm_strip_accents(const struct norm_step *s, const char *p, size_t 
     return !out->failed;
 }
 
+/* Remove blanks at the ends that the flags select. */
 static bool norm_strip(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -87,6 +99,8 @@ static bool norm_strip(const struct norm_step *s, const char *p, size_t n, struc
 
 /* ---- replacing ---- */
 
+/* Replace the matches in valid UTF-8. After an empty match the search continues one character
+ * later, so that it ends. */
 static void replace_in_valid(const struct norm_step *s, struct regex_work *w, const char *p,
                              size_t n, struct buf *out)
 {
@@ -101,6 +115,8 @@ static void replace_in_valid(const struct norm_step *s, struct regex_work *w, co
     buf_add(out, p + done, n - done);
 }
 
+/* Replace the matches of a pattern. The regex engine requires valid UTF-8, so invalid bytes between
+ * valid runs are copied. */
 static bool replace_matches(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     struct regex_work *w = regex_work_open();
@@ -118,6 +134,7 @@ static bool replace_matches(const struct norm_step *s, const char *p, size_t n, 
     return !out->failed;
 }
 
+/* A text is searched by bytes_find. Matches do not overlap. */
 bool norm_replace(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     if (s->regex) return replace_matches(s, p, n, out);
@@ -133,6 +150,7 @@ bool norm_replace(const struct norm_step *s, const char *p, size_t n, struct buf
     return !out->failed;
 }
 
+/* An empty text stays empty, as in Hugging Face's code. */
 bool norm_prepend(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     if (n) buf_add(out, s->a, s->n_a);
@@ -142,12 +160,15 @@ bool norm_prepend(const struct norm_step *s, const char *p, size_t n, struct buf
 
 /* ---- BERT ---- */
 
+/* Return true for control characters, except tab and line breaks, which become blanks. */
 static bool bert_removes(uint32_t cp)
 {
     if (cp == '\t' || cp == '\n' || cp == '\r') return false;
     return cp == 0 || cp == 0xFFFD || cp == UNI_BAD || uni_other(cp);
 }
 
+/* Clean a text by the flags.
+ * Chinese characters get blanks around them, so that each becomes a word. */
 static void bert_clean(unsigned flags, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -164,6 +185,8 @@ static void bert_clean(unsigned flags, const char *p, size_t n, struct buf *out)
     }
 }
 
+/* Remove accents. Decompose, then remove accents. The result stays decomposed, as in BERT's
+ * reference code. */
 static bool bert_strip(const char *p, size_t n, struct buf *out)
 {
     struct buf nfd = {0};
@@ -177,6 +200,7 @@ static bool bert_strip(const char *p, size_t n, struct buf *out)
     return ok && !out->failed;
 }
 
+/* The order is that of BERT's reference code: clean, strip, lower. */
 bool norm_bert(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     struct buf clean = {0}, bare = {0};
@@ -198,7 +222,7 @@ bool norm_bert(const struct norm_step *s, const char *p, size_t n, struct buf *o
 
 /* ---- SentencePiece ---- */
 
-/* Drop control characters; replace separators and invisible characters by spaces. */
+/* Remove control characters. Replace separators and invisible characters by spaces. */
 static bool norm_nmt(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -219,7 +243,7 @@ static bool norm_nmt(const struct norm_step *s, const char *p, size_t n, struct 
     return !out->failed;
 }
 
-/* Apply the rules to a whole grapheme cluster if it is short, else to its characters, as Hugging
+/* Apply the rules to a short grapheme cluster, or to each character of a long cluster, as Hugging
  * Face does. */
 static void precompiled_cluster(const struct charsmap *m, const char *p, size_t n, struct buf *out)
 {
@@ -239,6 +263,7 @@ static void precompiled_cluster(const struct charsmap *m, const char *p, size_t 
     }
 }
 
+/* Apply the map to grapheme clusters. `state` is utf8proc's memory of emoji sequences and flags. */
 static bool norm_precompiled(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp, former = UNI_BAD;
@@ -260,8 +285,8 @@ static bool norm_precompiled(const struct norm_step *s, const char *p, size_t n,
     return !out->failed;
 }
 
-/* Find the next unit of text under SentencePiece's rules. Returns the bytes consumed and its
- * replacement. */
+/* Find the next unit of text under SentencePiece's rules. Return the number of consumed bytes. Set
+ * *to to the unit's replacement. */
 static size_t sp_unit(const struct norm_step *s, const char *p, size_t n, const char **to,
                       size_t *n_to)
 {
@@ -279,6 +304,7 @@ static size_t sp_unit(const struct norm_step *s, const char *p, size_t n, const 
     return len;
 }
 
+/* Append a text, with "▁" for each blank if SP_ESCAPE is set. */
 static void sp_add(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     for (size_t i = 0; i < n; i++) {
@@ -289,13 +315,16 @@ static void sp_add(const struct norm_step *s, const char *p, size_t n, struct bu
     }
 }
 
+/* Remove blanks at the end of the result, in their final spelling. */
 static void sp_trim_end(const struct norm_step *s, struct buf *out)
 {
     const char *space = s->flags & SP_ESCAPE ? SPACE_MARK : " ";
     size_t len = strlen(space);
-    while (out->n >= len && memcmp(out->data + out->n - len, space, len) == 0) out->n -= len;
+    while (text_n_ends_with(out->data, out->n, space)) out->n -= len;
 }
 
+/* With SP_TRIM, leading blanks are removed, runs of blanks become one, and trailing blanks are
+ * removed. A replacement may itself be a blank, so its text is examined, not the source. */
 bool norm_sentencepiece(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     const char *to;
@@ -318,10 +347,11 @@ bool norm_sentencepiece(const struct norm_step *s, const char *p, size_t n, stru
 
 /* ---- the list ---- */
 
+/* Return the step of norms.def with this name; NULL if none. */
 norm_fn *norm_find(const char *name)
 {
     static const struct {
-        const char *name;
+        const char *name; /* static */
         norm_fn *run;
     } table[] = {
 #define NORM(id, fn) {id, fn},
@@ -333,6 +363,7 @@ norm_fn *norm_find(const char *name)
     return NULL;
 }
 
+/* seam: the text continues an earlier text, so steps that put a blank before it do not. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare)
 {

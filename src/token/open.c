@@ -1,22 +1,19 @@
-/* open.c - choose the reader for a checkpoint's tokenizer, or for a file.
+/* open.c - choose the reader for a checkpoint's tokenizer or for a file.
  *
  *   GGUF                    its metadata
- *   Hugging Face directory  the first of: tokenizer.json, tokenizer.model, vocab.json + merges.txt, encoder.json +
- *                           merges.txt, vocab.txt, *.tiktoken, tokenizer.bin
+ *   Hugging Face directory  the first of: tokenizer.json, tokenizer.model, vocab.json + merges.txt,
+ *                           encoder.json + merges.txt, vocab.txt, *.tiktoken, tokenizer.bin
  *   llama2.c .bin           tokenizer.bin or tok512.bin next to it */
 #include "token_impl.h"
+
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), k = strlen(end);
-    return n >= k && strcmp(path + n - k, end) == 0;
-}
-
-/* Read a .model: SentencePiece's, or a rank file under that name (llama 3), which is all text. */
+/* Read a .model: SentencePiece's, or a rank file with that extension (llama 3). A rank file
+ * contains only text. */
 static int read_model_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     struct file_map map;
@@ -31,6 +28,8 @@ static int read_model_file(struct tokenizer *t, const char *path, const char *hi
 
 static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, struct err *e);
 
+/* Read the tokenizer of a model file.
+ * The checkpoint is open only during the reading. Pieces are copied. */
 static int read_model_of(struct tokenizer *t, const char *path, struct err *e)
 {
     struct checkpoint *c;
@@ -41,28 +40,32 @@ static int read_model_of(struct tokenizer *t, const char *path, struct err *e)
     return rc;
 }
 
-/* Read a tokenizer.bin, or the one next to a llama2.c checkpoint. */
+/* Read a tokenizer.bin. If path is a llama2.c checkpoint, read the tokenizer.bin next to it. */
 static int read_bin_file(struct tokenizer *t, const char *path, struct err *e)
 {
     struct err quiet;
     return read_model_of(t, path, &quiet) == 0 ? 0 : llama2c_read(t, path, e);
 }
 
+/* Read a JSON file. Two kinds of vocabulary have the extension .json.
+ * Their names distinguish them. */
 static int read_json_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
-    if (ends_with(path, "vocab.json") || ends_with(path, "encoder.json"))
+    if (text_ends_with(path, "vocab.json") || text_ends_with(path, "encoder.json"))
         return plain_vocab_read(t, path, hint, e);
     return hf_json_read(t, path, e);
 }
 
+/* Read a file by its extension. The extension selects the reader, because rank files and lists have
+ * no magic number. */
 static int read_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
-    if (ends_with(path, ".gguf")) return read_model_of(t, path, e);
-    if (ends_with(path, ".json")) return read_json_file(t, path, hint, e);
-    if (ends_with(path, ".model")) return read_model_file(t, path, hint, e);
-    if (ends_with(path, ".tiktoken")) return tiktoken_read(t, path, hint, e);
-    if (ends_with(path, ".txt")) return plain_vocab_read(t, path, hint, e);
-    if (ends_with(path, ".bin")) return read_bin_file(t, path, e);
+    if (text_ends_with(path, ".gguf")) return read_model_of(t, path, e);
+    if (text_ends_with(path, ".json")) return read_json_file(t, path, hint, e);
+    if (text_ends_with(path, ".model")) return read_model_file(t, path, hint, e);
+    if (text_ends_with(path, ".tiktoken")) return tiktoken_read(t, path, hint, e);
+    if (text_ends_with(path, ".txt")) return plain_vocab_read(t, path, hint, e);
+    if (text_ends_with(path, ".bin")) return read_bin_file(t, path, e);
     if (checkpoint_packed(path)) return read_model_of(t, path, e);
     return err_set(e, ERR_UNSUPPORTED,
                    "%s: not the name of a tokenizer file (tokenizer.json, .model, .tiktoken, "
@@ -70,7 +73,7 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
                    path);
 }
 
-/* Find the first *.tiktoken in a folder. */
+/* Find the first *.tiktoken in a folder. Return false if there is no such file. */
 static bool find_rank_file(const char *dir, char *path, size_t n)
 {
     struct buf names = {0};
@@ -80,13 +83,14 @@ static bool find_rank_file(const char *dir, char *path, size_t n)
         end = strchrnul(name, '\n');
         bool last = *end == 0;
         *end = 0;
-        found = ends_with(name, ".tiktoken") && path_join(path, n, dir, name);
+        found = text_ends_with(name, ".tiktoken") && path_join(path, n, dir, name);
         if (last) break;
     }
     buf_deinit(&names);
     return found;
 }
 
+/* Read the tokenizer of a folder. The first existing file decides, also if it cannot be read. */
 static int read_dir(struct tokenizer *t, const char *dir, const char *hint, struct err *e)
 {
     static const char *const name[] = {"tokenizer.json", "tokenizer.model", "spiece.model",
@@ -116,6 +120,7 @@ static int read_llama2c(struct tokenizer *t, const struct checkpoint *c, struct 
                    checkpoint_path(c));
 }
 
+/* End tokens of a folder's configuration are marked in addition to those of its tokenizer. */
 static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, struct err *e)
 {
     switch (checkpoint_kind(c)) {
@@ -133,7 +138,7 @@ static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, stru
     return rc;
 }
 
-/* Finish a tokenizer after its reader, or close it on failure. */
+/* Finish a tokenizer after its reader. Close the tokenizer on failure. */
 static int settle(struct tokenizer **out, struct tokenizer *t, int rc, struct err *e)
 {
     if (rc == 0) rc = tokenizer_finish(t, e);
@@ -152,13 +157,13 @@ int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct er
     return settle(out, t, read_checkpoint(t, c, e), e);
 }
 
-/* A tokenizer.json given alone also uses the configuration files next to it. */
+/* Read a file or folder. A single tokenizer.json also uses the configuration files next to it. */
 static int read_path(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     if (dir_exists(path)) return read_dir(t, path, hint, e);
     int rc = read_file(t, path, hint, e);
     const char *slash = strrchr(path, '/');
-    if (rc != 0 || !ends_with(path, ".json")) return rc;
+    if (rc != 0 || !text_ends_with(path, ".json")) return rc;
     char dir[4096];
     snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     return hf_config_read(t, dir, e);

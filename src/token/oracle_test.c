@@ -1,6 +1,6 @@
-/* oracle_test.c - ids against tiktoken, sentencepiece and Hugging Face tokenizers, by hash:
- * tests/token_oracle.py computed tests/golden/token_oracle.json with the original implementations;
- * the test itself needs no Python. */
+/* oracle_test.c - goal: ids equal those of tiktoken, sentencepiece and Hugging Face tokenizers.
+ * Method: compare hashes of the ids with tests/golden/token_oracle.json. tests/token_oracle.py
+ * computed that file with the original implementations. The test itself needs no Python. */
 #include "token_impl.h"
 #include "../../tests/unit.h"
 
@@ -25,7 +25,7 @@ static void tally_text(const struct tokenizer *t, const char *p, size_t n, unsig
     vec_deinit(&ids);
 }
 
-enum { BY_LINE = 1 << 8 }; /* with the flags: each line is a text */
+enum { BY_LINE = 1 << 8 }; /* flag added to the encode flags: each line is a text */
 
 static void tally_lines(const struct tokenizer *t, const char *p, size_t n, unsigned flags,
                         struct tally *sum)
@@ -120,8 +120,8 @@ static void check_vocabulary(const char *name, const struct json *golden)
     tokenizer_close(t);
 }
 
-/* Goal: the same ids as the original implementations, on prose, 43 languages and strings that
- * break programs. */
+/* Goal: the ids equal those of the original implementations, on prose, 43 languages and strings
+ * that often reveal defects. */
 TEST(ids_equal_the_oracles)
 {
     const char *golden = repo_path("tests/golden/token_oracle.json");

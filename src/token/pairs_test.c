@@ -1,5 +1,5 @@
-/* pairs_test.c - vocabularies and expected ids that the llama.cpp project publishes with its
- * tests. */
+/* pairs_test.c - goal: ids equal the expected ids that the llama.cpp project publishes with its
+ * vocabularies. */
 #include "token_impl.h"
 #include "../../tests/unit.h"
 
@@ -31,7 +31,7 @@ static void pair_close(struct pair_file *f)
     buf_deinit(&f->out);
 }
 
-/* Read the next text and its expected ids; false if there are no more. */
+/* Read the next text and its expected ids. Return false at the end of the file. */
 static bool pair_next(struct pair_file *f, const char **text, size_t *n, struct ids *want)
 {
     if (f->at_out >= f->out.n || f->at_in > f->in.n) return false;

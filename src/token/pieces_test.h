@@ -1,4 +1,4 @@
-/* pieces_test.h - the pieces of a text, as "a|b|c": shared by the tests of this folder. */
+/* pieces_test.h - the pieces of a text, as "a|b|c", for the tests of this folder. */
 #ifndef QUOTH_TOKEN_PIECES_TEST_H
 #define QUOTH_TOKEN_PIECES_TEST_H
 
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Return the pieces of a text; valid until the next call. */
+/* Return the pieces of a text. The result is valid until the next call. */
 static inline const char *pieces_of(const struct tokenizer *t, const char *text, unsigned flags)
 {
     static struct buf out;

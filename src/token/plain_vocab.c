@@ -1,15 +1,18 @@
 /* plain_vocab.c - vocabularies as plain lists: vocab.json (or encoder.json) + merges.txt, and
  * BERT's vocab.txt.
  *
- * The first is GPT-2's own form, byte-level BPE; its pre-tokenizer comes from the hint, or from the
- * class in tokenizer_config.json. The second is WordPiece, a piece per line. */
+ * The first form is GPT-2's byte-level BPE. Its pre-tokenizer comes from the hint, or from the
+ * class in tokenizer_config.json. The second form is WordPiece, with a piece per line. */
 #include "token_impl.h"
+
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { FILE_BYTES_MAX = 256 << 20 };
 
+/* Read a line of merges.txt. The first line of merges.txt is a version, "#version: 0.2". */
 static int merge_line(struct tokenizer *t, const char *p, size_t n, struct err *e)
 {
     static const char version[] = "#version";
@@ -17,6 +20,7 @@ static int merge_line(struct tokenizer *t, const char *p, size_t n, struct err *
     return tokenizer_put_merge_line(t, p, n) ? 0 : err_memory(e, "merges", n);
 }
 
+/* Read {"piece": id, ...}. */
 static int read_vocab(struct tokenizer *t, const char *path, struct err *e)
 {
     struct json *j;
@@ -52,7 +56,8 @@ static const char *family_of_class(const char *dir)
     return family;
 }
 
-/* Mark a piece as special; these lists have no field for it. */
+/* Mark a piece as special, because these lists have no field for special pieces. Return the id of
+ * the piece; -1 if not found. */
 static int32_t mark_special(struct tokenizer *t, const char *text)
 {
     int32_t id = tokenizer_scan(t, text);
@@ -63,6 +68,7 @@ static int32_t mark_special(struct tokenizer *t, const char *text)
     return id;
 }
 
+/* Read vocab.json and merges.txt. The only special token of these files is <|endoftext|>. */
 static int read_gpt2(struct tokenizer *t, const char *path, const char *dir, const char *hint,
                      struct err *e)
 {
@@ -78,11 +84,13 @@ static int read_gpt2(struct tokenizer *t, const char *path, const char *dir, con
     return rc;
 }
 
+/* Read a line of vocab.txt. The order of the lines gives the ids. */
 static int piece_line(struct tokenizer *t, const char *p, size_t n, struct err *e)
 {
     return tokenizer_put(t, t->n_piece, p, n, PIECE_NORMAL, 0, e);
 }
 
+/* Read vocab.txt. A vocab.txt has no options. Those of bert-base-uncased are used. */
 static int read_bert(struct tokenizer *t, const char *path, struct err *e)
 {
     int rc = lines_read(t, path, piece_line, e);
@@ -103,12 +111,11 @@ static int read_bert(struct tokenizer *t, const char *path, struct err *e)
     return tokenizer_add_bert_words(t, e);
 }
 
+/* The extension distinguishes the two forms. */
 int plain_vocab_read(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     char dir[4096];
     const char *slash = strrchr(path, '/');
     snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    size_t n = strlen(path);
-    bool json = n > 5 && strcmp(path + n - 5, ".json") == 0;
-    return json ? read_gpt2(t, path, dir, hint, e) : read_bert(t, path, e);
+    return text_ends_with(path, ".json") ? read_gpt2(t, path, dir, hint, e) : read_bert(t, path, e);
 }

@@ -1,29 +1,33 @@
-/* pretok.c - cutting text into words, whose borders no merge crosses.
+/* pretok.c - split text into words. No merge crosses the boundary of a word.
  *
- * A tokenizer has a list of steps. Each step passes the parts of a span to the next step; the last
- * one passes them to the kind's encode. Text is therefore processed part by part, without a list of
- * words. A SPLIT step turns its pattern's matches, and the stretches between them, into parts by
+ * A tokenizer has a list of steps. Each step passes the parts of a span to the next step. The last
+ * step passes them to the kind's encode. Text is thus processed part by part, without a list of
+ * words. The parts of a SPLIT step are its pattern's matches and the text between them, combined by
  * one of Hugging Face's five behaviours. */
 #include "token_impl.h"
 
 #include "base/cancel.h"
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum family_flag {
-    FAMILY_WHOLE = 1,      /* ignore_merges: a word that is a piece is not merged */
-    FAMILY_BOS = 2,        /* add BOS unless the file disables it                  */
-    FAMILY_SPACE_MARK = 4, /* spaces are spelled "▁", pieces are plain UTF-8       */
-    FAMILY_NEWLINES = 8,   /* a word of line feeds that is a piece is not merged   */
+    FAMILY_WHOLE = 1,      /* merges are ignored for a word that is a piece (ignore_merges) */
+    FAMILY_BOS = 2,        /* BOS is added unless the file disables it */
+    FAMILY_SPACE_MARK = 4, /* spaces are spelled "▁", pieces are in plain UTF-8 */
+    FAMILY_NEWLINES = 8,   /* merges are ignored for a word of line feeds that is a piece */
 };
 enum { FAMILY_PATTERNS_MAX = 6 };
 
-/* Stand-ins for patterns that would look ahead over all digits at every group: groups of three
- * counted from the end of a run of digits. */
-#define DIGITS_FROM_RIGHT  "\001"
-#define DIGITS_TO_BOUNDARY "\002" /* only runs that no word character follows */
+/* Placeholder for a pattern that splits a run of digits into groups of three from its end. Such a
+ * pattern would look ahead over all digits at every group. */
+#define DIGITS_FROM_RIGHT "\001"
+/* Placeholder for a pattern that splits a run of digits into groups of three from its end and
+ * requires a word boundary after the run. */
+#define DIGITS_TO_BOUNDARY "\002"
 
+/* Rows of pretok.def. All pointers are static. */
 static const struct family {
     const char *name;
     unsigned flags;
@@ -34,12 +38,14 @@ static const struct family {
 #undef FAMILY
 };
 
+/* The pointer is valid until the next step is added. */
 struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind kind)
 {
     struct pretok_step s = {.kind = kind};
     return vec_push(&t->pretok, s) ? &t->pretok.v[t->pretok.n - 1] : NULL;
 }
 
+/* The step owns the compiled pattern. ERR_UNSUPPORTED if it cannot be translated. */
 int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how,
                         struct err *e)
 {
@@ -56,6 +62,8 @@ int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum
     return 0;
 }
 
+/* Add a step for one pattern of a family. A family's pattern is a split with matches as parts, or
+ * one of the two placeholders for digits. */
 static int add_family_step(struct tokenizer *t, const char *pattern, struct err *e)
 {
     bool boundary = strcmp(pattern, DIGITS_TO_BOUNDARY) == 0;
@@ -74,6 +82,8 @@ bool is_family(const char *name)
     return false;
 }
 
+/* Add the steps and options of a family. ERR_UNSUPPORTED if the name is unknown, because a wrong
+ * pattern would give other ids without an error. */
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
 {
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
@@ -94,20 +104,22 @@ int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
 
 /* ---- splitting ---- */
 
-/* Stretches of a text in order, combined into parts as `how` defines. */
+/* State of a split into matches and the text between them, in order. `how` defines their
+ * combination into parts. Pointers are borrowed for the split. */
 struct splitter {
     struct encoder *en;
     struct span whole;
-    enum split_how how;
-    int next;          /* step that receives the parts */
-    size_t begin, end; /* part held back because it may still grow */
-    bool held, held_hit;
-    const char *mapped;       /* text in GPT-2's alphabet, or NULL; offsets then refer to it */
+    enum split_how how;  /* behaviour of the step */
+    int next;            /* index of the step that receives the parts */
+    size_t begin, end;   /* pending part, which may still grow */
+    bool held, held_hit; /* true: a part is pending; it ends with a match */
+    /* text in GPT-2's alphabet if offsets refer to it; NULL if offsets refer to the raw text */
+    const char *mapped;
     size_t mapped_at, raw_at; /* one position in both spellings */
 };
 
-/* Return the raw offset of an offset in the spelling in GPT-2's alphabet (one character per byte).
- * Calls are in ascending order. */
+/* Convert an offset in GPT-2's alphabet to a raw offset. Each raw byte is one character of the
+ * alphabet. The offsets of successive calls must ascend. */
 static size_t raw_offset(struct splitter *s, size_t mapped)
 {
     for (; s->mapped_at < mapped; s->mapped_at++)
@@ -115,6 +127,7 @@ static size_t raw_offset(struct splitter *s, size_t mapped)
     return s->raw_at;
 }
 
+/* Pass a part to the next step. Empty parts are omitted. */
 static bool part_out(struct splitter *s, size_t begin, size_t end)
 {
     if (begin == end) return true;
@@ -126,6 +139,7 @@ static bool part_out(struct splitter *s, size_t begin, size_t end)
                       (struct span){s->whole.p + begin, end - begin, s->whole.first && begin == 0});
 }
 
+/* Pass the pending part on, if there is one. */
 static bool release(struct splitter *s)
 {
     bool was = s->held;
@@ -133,7 +147,8 @@ static bool release(struct splitter *s)
     return !was || part_out(s, s->begin, s->end);
 }
 
-/* Return whether this stretch belongs to the part held back. */
+/* Return true if the next span belongs to the pending part. hit: the span is a match, not text
+ * between matches. */
 static bool joins(const struct splitter *s, bool hit)
 {
     if (!s->held) return false;
@@ -149,6 +164,8 @@ static bool joins(const struct splitter *s, bool hit)
     }
 }
 
+/* Process the next match or the text between two matches. [begin, end) follows the previous call's
+ * range. Only the three combining behaviours keep a pending part. */
 static bool stretch(struct splitter *s, size_t begin, size_t end, bool hit)
 {
     if (s->how == SPLIT_ISOLATED) return part_out(s, begin, end);
@@ -172,6 +189,8 @@ static size_t char_len(const char *p, size_t n)
     return (size_t)uni_next(p, n, &cp);
 }
 
+/* Split p[0, n) by the matches of a pattern. With `invert`, matches and the text between them
+ * exchange their roles. */
 static bool split_text(struct splitter *s, const struct pretok_step *step, const char *p, size_t n)
 {
     size_t done = 0, from = 0, begin, end;
@@ -187,6 +206,8 @@ static bool split_text(struct splitter *s, const struct pretok_step *step, const
     return release(s);
 }
 
+/* Run a SPLIT step. With `mapped`, the pattern is written for GPT-2's alphabet. The text is
+ * converted for the match, and offsets are converted back. */
 static bool run_split(struct encoder *en, const struct pretok_step *step, int next, struct span w)
 {
     struct splitter s = {.en = en, .whole = w, .how = step->how, .next = next};
@@ -201,6 +222,7 @@ static bool run_split(struct encoder *en, const struct pretok_step *step, int ne
 
 /* ---- the other steps ---- */
 
+/* Return the number of bytes of the digits at p, and set *n_digit to their number. */
 static size_t digits_len(const char *p, size_t n, size_t *n_digit)
 {
     size_t i = 0;
@@ -215,7 +237,7 @@ static size_t digits_len(const char *p, size_t n, size_t *n_digit)
     return i;
 }
 
-/* Split one run of digits into groups of three counted from its end. */
+/* Split one run of digits into groups of three, counted from its end. */
 static bool digit_groups(struct splitter *s, size_t begin, size_t end, size_t n_digit)
 {
     size_t left = n_digit, i = begin;
@@ -228,6 +250,8 @@ static bool digit_groups(struct splitter *s, size_t begin, size_t end, size_t n_
     return true;
 }
 
+/* Run a DIGITS step. With `invert`, a run of digits before a letter is no group:
+ * "123abc" stays whole. */
 static bool split_digits(struct encoder *en, const struct pretok_step *step, int next,
                          struct span w)
 {
@@ -247,6 +271,7 @@ static bool split_digits(struct encoder *en, const struct pretok_step *step, int
     return part_out(&s, done, w.n);
 }
 
+/* Begin a part at each "▁" except a first one. */
 static bool cut_at_marks(struct encoder *en, int next, struct span w)
 {
     size_t begin = 0;
@@ -260,6 +285,7 @@ static bool cut_at_marks(struct encoder *en, int next, struct span w)
     return pretok_run(en, next, (struct span){w.p + begin, w.n - begin, w.first && begin == 0});
 }
 
+/* Replace blanks by "▁", and put one before the text as `always` or `first` require. */
 static bool run_metaspace(struct encoder *en, const struct pretok_step *step, int next,
                           struct span w)
 {
@@ -282,6 +308,7 @@ static bool run_metaspace(struct encoder *en, const struct pretok_step *step, in
     return ok;
 }
 
+/* Put a blank before a text that has none, unless it continues an earlier text. */
 static bool run_space(struct encoder *en, int next, struct span w)
 {
     if (w.p[0] == ' ' || (en->seam && w.first)) return pretok_run(en, next, w);
@@ -293,9 +320,11 @@ static bool run_space(struct encoder *en, int next, struct span w)
     return ok;
 }
 
+/* Recursion ends at the kind's encode. Its depth is the number of steps. */
 bool pretok_run(struct encoder *en, int step, struct span s)
 {
     const struct tokenizer *t = en->t;
+    CHECK(step >= 0 && (size_t)step <= t->pretok.n, "step %d of %zu", step, t->pretok.n);
     if (s.n == 0) return true;
     if (cancelled()) return false;
     if ((size_t)step == t->pretok.n) return t->kind->encode(en, s.p, s.n);

@@ -1,5 +1,5 @@
-/* pretok_test.c - cutting into words, pattern translation and normal forms. A kind that only
- * records its words shows the result of the steps. */
+/* pretok_test.c - goal: the split into words, the translation of patterns, and normal forms are
+ * correct. Method: encode with a kind that only records its words. */
 #include "token_impl.h"
 #include "base/rng.h"
 #include "../../tests/alloc.h"
@@ -110,8 +110,8 @@ static void fill(struct buf *b, const char *unit, size_t n)
     while (b->n < n) buf_add_text(b, unit);
 }
 
-/* Goal: no pattern is quadratic on realistic text. Method: long runs of every class, in every
- * family. */
+/* Goal: no pattern needs quadratic time on realistic text. Method: long runs of every class, in
+ * every family. */
 TEST(families_take_linear_time)
 {
     static const char *const name[] = {
@@ -147,7 +147,8 @@ TEST(families_take_linear_time)
     buf_deinit(&words);
 }
 
-/* The example of Hugging Face's documentation, with all five behaviours and inverted. */
+/* Goal: all five behaviours, also with `invert`, give the results of the example in Hugging Face's
+ * documentation. */
 TEST(split_behaviours)
 {
     static const struct {
@@ -199,7 +200,8 @@ TEST(patterns_are_translated)
     buf_deinit(&out);
 }
 
-/* Mongolian vowel separator, U+0085, no-break space: engines differ on whether \s matches them. */
+/* Goal: \s matches Unicode's white space. Regex engines differ for the Mongolian vowel separator,
+ * U+0085 and the no-break space. */
 TEST(white_space_is_unicodes)
 {
     struct regex *r;
@@ -217,8 +219,8 @@ TEST(white_space_is_unicodes)
 
 TEST(regex_without_memory_is_no_match_and_no_limit)
 {
-    /* Goal: a match that runs out of memory is distinguished from no match. Method: a pattern
-     * beyond the JIT's stack, each allocation failing once. */
+    /* Goal: a match that runs out of memory is distinguished from no match. Method: use a pattern
+     * that exceeds the JIT's stack, and make each allocation fail once. */
     struct err e;
     struct regex *r;
     size_t n = 50000, begin, end, n_failed = 0;
@@ -243,7 +245,7 @@ TEST(regex_without_memory_is_no_match_and_no_limit)
     free(text);
 }
 
-/* A pattern with exponential backtracking must cost little and drop nothing. */
+/* Goal: a pattern with exponential backtracking needs little time and drops no text. */
 TEST(limits_never_drop_text)
 {
     enum { N = 20000 };
@@ -280,7 +282,8 @@ static size_t read_code_points(const char **p, char *out)
     return n;
 }
 
-/* Columns of NormalizationTest.txt: source; NFC; NFD; NFKC; NFKD. */
+/* Goal: normal forms equal Unicode's. The columns of NormalizationTest.txt are source, NFC, NFD,
+ * NFKC and NFKD. */
 TEST(normal_forms_are_unicodes)
 {
     static const enum uni_form form[] = {UNI_NFC, UNI_NFD, UNI_NFKC, UNI_NFKD};
@@ -309,7 +312,8 @@ TEST(normal_forms_are_unicodes)
     buf_deinit(&got);
 }
 
-/* A megabyte of marks in descending order is the worst case of a sort by exchange. */
+/* Goal: sorting marks takes linear time. A megabyte of marks in descending order is the worst case
+ * of a sort by exchange. */
 TEST(marks_take_linear_time)
 {
     struct buf text = {0}, got = {0};

@@ -1,5 +1,5 @@
-/* readers_test.c - tokenizer files of every kind: the fuzzers' seeds (tests/token_seeds.py), files
- * written here, and the real ones if present. */
+/* readers_test.c - goal: tokenizer files of every kind are read or rejected correctly. Method: the
+ * fuzzers' seeds (tests/token_seeds.py), files written here, and real files if present. */
 #include "pieces_test.h"
 
 #include "base/base64.h"
@@ -91,8 +91,8 @@ TEST(configuration_beside_tokenizer_json)
     remove(temp_path("generation_config.json"));
 }
 
-/* Return whether a folder with this tokenizer_class and add_bos_token, and with or without a
- * post-processor, adds BOS and EOS: "be", "b", "e" or "". */
+/* Return the tokens that a folder with this class and configuration adds: "be" for BOS and EOS,
+ * "b", "e" or "". post: the folder has a post-processor. */
 static const char *adds(const char *class, bool add, bool post)
 {
     static char found[3];
@@ -175,8 +175,8 @@ static void expect_back(const struct tokenizer *t, const char *text, const int32
     buf_deinit(&streamed);
 }
 
-/* An added token may equal a piece of the vocabulary: a byte's character, or a longer piece. The
- * byte keeps its meaning, and decoding gives the text back in both cases. */
+/* Goal: an added token may equal a byte's character or a longer piece of the vocabulary. The byte
+ * keeps its meaning. Decoding returns the text in both cases. */
 TEST(added_tokens_of_the_byte_alphabet)
 {
     static const char *const added[] = {
@@ -201,8 +201,8 @@ TEST(added_tokens_of_the_byte_alphabet)
     }
 }
 
-/* A special word matches after the mark that Prepend adds, not inside words; markup matches
- * everywhere. */
+/* Goal: a special word matches after the mark that Prepend adds, but not inside words. Markup
+ * matches everywhere. */
 TEST(normalized_special_tokens_after_prepend)
 {
     struct tokenizer *t;
@@ -221,7 +221,8 @@ TEST(normalized_special_tokens_after_prepend)
     remove(temp_path("tokenizer.json"));
 }
 
-/* An added token matched in normalized text decodes to that text, including the space before it. */
+/* Goal: an added token matched in normalized text decodes to that text,
+ * including the space before it. */
 TEST(normalized_added_tokens_decode_as_found)
 {
     static const int32_t want[] = {0, 1, 4, 5};
@@ -269,7 +270,7 @@ TEST(pieces_are_joined_by_spaces_without_a_decoder)
     remove(temp_path("tokenizer.json"));
 }
 
-/* Write a rank file: 256 bytes, then tokens of three bytes that occur in no text. */
+/* Write a rank file of n ranks: 256 bytes, then tokens of three bytes that occur in no text. */
 static void write_ranks(const char *name, int n)
 {
     struct buf ranks = {0};
@@ -282,7 +283,7 @@ static void write_ranks(const char *name, int n)
     buf_deinit(&ranks);
 }
 
-/* A rank file is accepted for an encoding only if it has that encoding's number of ranks. */
+/* Goal: a rank file is accepted for an encoding only if it has that encoding's number of ranks. */
 TEST(rank_files_are_counted)
 {
     struct tokenizer *t = NULL;
@@ -332,7 +333,7 @@ TEST(vocab_json_with_merges_and_vocab_txt)
     remove(temp_path("vocab.txt"));
 }
 
-/* Every rejection names the file and the defect. */
+/* Goal: the error of every rejection contains the file and the defect. */
 TEST(bad_files_are_refused_in_words)
 {
     static const struct {
@@ -404,7 +405,7 @@ static void expect_same_ids(const struct tokenizer *a, const struct tokenizer *b
     vec_deinit(&y);
 }
 
-/* A model as llama2.c file and as GGUF gives one tokenizer. */
+/* Goal: a model has the same tokenizer as a llama2.c file and as a GGUF. */
 TEST(checkpoints_bring_their_tokenizer)
 {
     static const char *const file[] = {"weights/stories260K/stories260K.bin",
@@ -425,8 +426,8 @@ TEST(checkpoints_bring_their_tokenizer)
     tokenizer_close(t[1]);
 }
 
-/* Return whether decoding must give this text back. It cannot if the vocabulary spells "▁" as a
- * space, or lacks bytes of the text (those that UTF-8 never uses). */
+/* Return true if decoding must return this text. Return false if the vocabulary spells "▁" as a
+ * space or lacks bytes of the text. Some vocabularies lack the bytes that UTF-8 never uses. */
 static bool can_return(const struct tokenizer *t, const struct buf *text)
 {
     if (t->opt.space_mark && memmem(text->data, text->n, SPACE_MARK, SPACE_MARK_BYTES))
@@ -436,7 +437,7 @@ static bool can_return(const struct tokenizer *t, const struct buf *text)
     return true;
 }
 
-/* decode(encode(x)) = x if the vocabulary allows it. */
+/* Goal: decode(encode(x)) = x if the vocabulary permits it. */
 TEST(decoding_gives_the_text_back)
 {
     static const char *const vocab[] = {"tokenizers/tiktoken/o200k_base.tiktoken",

@@ -1,15 +1,19 @@
-/* regex.c - pre-tokenizer patterns: Oniguruma / Rust syntax in, PCRE2 with JIT underneath.
+/* regex.c - pre-tokenizer patterns in the syntax of Oniguruma and Rust, matched by PCRE2 with JIT.
  *
- * The dialects differ where it would change tokens: \s is Unicode White_Space (PCRE2's also has
- * U+180E), \w follows Alphabetic, a class may contain classes and intersections, $ also matches
- * before every line feed. The translation makes all of this explicit. Limits never drop text: a
- * match that exceeds the JIT stack is repeated by the interpreter, and one that exceeds the match
- * limit takes a stretch of text as it is.
+ * The translation removes the differences between the dialects that would change tokens:
+ *   \s          is Unicode White_Space; PCRE2's also has U+180E
+ *   \w          follows Alphabetic
+ *   [...]       may contain classes and intersections
+ *   $           also matches before every line feed
+ * Limits never drop text. The interpreter repeats a match that exceeds the JIT's stack. If matching
+ * exceeds the match limit, a part of the text becomes one match.
  *
  * Measured on English text, one thread: 70 to 88 MB/s for the gpt-2, llama-3, o200k and deepseek-v3
- * patterns, and over 100 MB/s on 1 MB of one character. This is at most half of the encoding time,
- * so there are no hand-written scanners. */
+ * patterns, and over 100 MB/s on 1 MB of one character. Matching takes at most half of the encoding
+ * time. Therefore there are no hand-written scanners. */
 #include "token_impl.h"
+
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +26,9 @@ enum {
     CLASS_DEPTH_MAX = 16,
     MATCH_STEPS_MAX = 4000000, /* backtracking steps per match */
     HEAP_KIB_MAX = 512 << 10,
-    STRETCH_BYTES = 1 << 12, /* taken as it is after a match exceeded a limit */
-    LIMIT_HITS_MAX = 8,      /* after this many the call continues without patterns */
+    STRETCH_BYTES = 1 << 12, /* length in bytes of the match after an exceeded limit */
+    /* maximum number of exceeded limits; after that, the call continues without patterns */
+    LIMIT_HITS_MAX = 8,
 };
 
 #define SPACE_SET "\\t-\\r\\x{85}\\p{Z}"
@@ -32,33 +37,37 @@ enum {
     "1F169}"                                                                                       \
     "\\x{1F170}-\\x{1F189}"
 
+/* A compiled pattern. All memory is owned. Immutable; any thread. */
 struct regex {
     pcre2_code *code;
     pcre2_match_context *limits;
-    bool jit; /* compiled to machine code */
+    bool jit; /* true: compiled to machine code */
 };
+/* Scratch of matching. `match` is owned. */
 struct regex_work {
     pcre2_match_data *match;
-    int n_limit_hit;
+    int n_limit_hit; /* number of exceeded limits so far */
     bool failed;
 };
 
 /* ---- translation ---- */
 
+/* State of regex_translate. Pointers are borrowed for the call. */
 struct reader {
     const char *p;
     size_t n, i;
     struct err *e;
-    int depth;
+    int depth; /* nesting of classes */
 };
 
+/* Fail with the pattern and the place in it. */
 static int unreadable(struct reader *r, const char *why)
 {
     return err_set(r->e, ERR_UNSUPPORTED, "pattern \"%.*s\": %s at byte %zu",
                    (int)(r->n < 200 ? r->n : 200), r->p, why, r->i);
 }
 
-/* Translate \u0041 or \u{41}; the digits follow. */
+/* Translate \u0041 or \u{41}. r->i is at the first digit or brace. */
 static int translate_hex(struct reader *r, struct buf *out)
 {
     bool braces = r->i < r->n && r->p[r->i] == '{';
@@ -73,7 +82,7 @@ static int translate_hex(struct reader *r, struct buf *out)
     return 0;
 }
 
-/* Translate the escape at r->i (a backslash), inside or outside a class. */
+/* Translate the escape whose backslash is at r->i, inside or outside a class. */
 static int translate_escape(struct reader *r, struct buf *out, bool in_class)
 {
     if (r->i + 1 >= r->n) return unreadable(r, "a lone backslash");
@@ -94,7 +103,8 @@ static int translate_escape(struct reader *r, struct buf *out, bool in_class)
 
 static int translate_class(struct reader *r, struct buf *out);
 
-/* Translate a class inside a class: positive ones form a union with the items around them. */
+/* Translate a class inside a class.
+ * A positive inner class forms a union with the items next to it. */
 static int translate_inner_class(struct reader *r, struct buf *items)
 {
     if (r->i + 1 < r->n && r->p[r->i + 1] == ':') { /* [:alpha:] */
@@ -115,8 +125,8 @@ static int translate_inner_class(struct reader *r, struct buf *items)
     return rc;
 }
 
-/* Translate items up to the closing bracket or "&&". A single inner class right after "&&" may be
- * negated: [a&&[^b]]. */
+/* Translate items up to the closing bracket or "&&". A single inner class directly after "&&" may
+ * be negated: [a&&[^b]]. */
 static int translate_items(struct reader *r, struct buf *items)
 {
     size_t begin = r->i;
@@ -178,8 +188,8 @@ int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *
     static const char trailing_space[] = "\\s+$";
     struct reader r = {.p = pattern, .n = n, .e = e};
     int rc = 0;
-    /* This pattern, tried at every white space, is quadratic on a run of them; only the first of
-     * the run can match. */
+    /* trailing_space takes quadratic time on a run of white space if it is tried at every position.
+     * Only the first position of the run can match. */
     if (n == sizeof trailing_space - 1 && memcmp(pattern, trailing_space, n) == 0)
         buf_add_text(out, "(?<![" SPACE_SET "])");
     while (r.i < n && rc == 0) {
@@ -198,6 +208,7 @@ int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *
 
 /* ---- matching ---- */
 
+/* Compile a translated pattern. A pattern without JIT code is correct, only slower. */
 static int compile(struct regex *r, const struct buf *pattern, struct err *e)
 {
     int code;
@@ -213,7 +224,7 @@ static int compile(struct regex *r, const struct buf *pattern, struct err *e)
                        (int)(pattern->n < 160 ? pattern->n : 160), pattern->data, (const char *)why,
                        (size_t)at);
     }
-    /* if false, the interpreter is used */
+    /* false: the interpreter matches */
     r->jit = pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE) == 0;
     r->limits = pcre2_match_context_create(NULL);
     if (!r->limits) return err_memory(e, "a pattern's limits", 0);
@@ -222,6 +233,7 @@ static int compile(struct regex *r, const struct buf *pattern, struct err *e)
     return 0;
 }
 
+/* ERR_LIMIT, ERR_UNSUPPORTED for a pattern that cannot be translated or compiled, ERR_MEMORY. */
 int regex_open(struct regex **out, const char *pattern, size_t n, struct err *e)
 {
     *out = NULL;
@@ -272,7 +284,7 @@ bool regex_work_failed(const struct regex_work *w)
     return w->failed;
 }
 
-/* Return the end of the text taken after a match exceeded a limit, at a character border. */
+/* Return the end of the match after an exceeded limit. The end is at a character boundary. */
 static size_t stretch_end(const char *p, size_t n, size_t from)
 {
     if (n - from <= STRETCH_BYTES) return n;
@@ -281,9 +293,12 @@ static size_t stretch_end(const char *p, size_t n, size_t from)
     return end;
 }
 
+/* Return false if no match begins at or after `from`, or if memory is exhausted
+ * (regex_work_failed). pcre2_jit_match checks nothing, so p must be valid UTF-8. */
 bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size_t n, size_t from,
                 size_t *start, size_t *end)
 {
+    CHECK(from <= n, "byte %zu of %zu", from, n);
     if (w->failed || w->n_limit_hit >= LIMIT_HITS_MAX) return false;
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
     if (r->jit) rc = pcre2_jit_match(r->code, (PCRE2_SPTR)p, n, from, 0, w->match, r->limits);
@@ -301,6 +316,7 @@ bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(w->match);
     *start = at[0];
     *end = at[1];
-    if (*start < from || *end < *start) *start = *end = from; /* possible with \K in a lookaround */
+    /* this is possible with \K in a lookaround */
+    if (*start < from || *end < *start) *start = *end = from;
     return true;
 }

@@ -1,11 +1,13 @@
-/* sentencepiece.c - SentencePiece's .model: a protocol buffer, read by hand.
+/* sentencepiece.c - parser of SentencePiece's .model, a protocol buffer.
  *
  *   ModelProto      1 repeated SentencePiece   2 TrainerSpec   3 NormalizerSpec
  *   SentencePiece   1 piece   2 score (f32)   3 type (enum piece_kind; absent: normal)
- *   TrainerSpec     3 model_type (1 unigram, 2 bpe, 3 word, 4 char)   35 byte_fallback   40-42 unk, bos, eos id
- *   NormalizerSpec  2 precompiled_charsmap   3 add_dummy_prefix   4 remove_extra_whitespaces   5 escape_whitespaces
+ *   TrainerSpec     3 model_type (1 unigram, 2 bpe, 3 word, 4 char)   35 byte_fallback
+ *                   40-42 unk, bos, eos id
+ *   NormalizerSpec  2 precompiled_charsmap   3 add_dummy_prefix   4 remove_extra_whitespaces
+ *                   5 escape_whitespaces
  *
- * Every length is checked against the remaining bytes; unknown fields are skipped. */
+ * Every length is compared with the number of remaining bytes. Unknown fields are skipped. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -13,17 +15,21 @@
 
 enum { MODEL_BYTES_MAX = 256 << 20 };
 
+/* Bytes that are not read yet, borrowed from the file. */
 struct wire {
     const uint8_t *p;
     size_t n;
 };
+/* One field of a protocol buffer. The tag is number << 3 | type. */
 struct wire_field {
     uint32_t number;
-    int type;         /* 0 varint, 1 eight bytes, 2 bytes, 5 four bytes */
-    uint64_t value;   /* varint and fixed widths */
-    struct wire data; /* bytes */
+    int type;         /* wire type: 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes */
+    uint64_t value;   /* value of a varint or fixed-width field */
+    struct wire data; /* content of a field of type 2 */
 };
 
+/* Read a varint. Seven bits per byte, lowest first;
+ * the highest bit is set in all bytes except the last. */
 static bool read_varint(struct wire *w, uint64_t *v)
 {
     *v = 0;
@@ -36,6 +42,7 @@ static bool read_varint(struct wire *w, uint64_t *v)
     return false;
 }
 
+/* Read a little-endian number of n bytes. */
 static bool read_fixed(struct wire *w, size_t n, uint64_t *v)
 {
     *v = 0;
@@ -46,7 +53,7 @@ static bool read_fixed(struct wire *w, size_t n, uint64_t *v)
     return true;
 }
 
-/* Read the next field. Returns 1: a field; 0: the end; -1: malformed. */
+/* Read the next field. Return 1 for a field, 0 at the end, -1 for a malformed field. */
 static int next_field(struct wire *w, struct wire_field *f)
 {
     uint64_t tag, n;
@@ -72,14 +79,16 @@ static int next_field(struct wire *w, struct wire_field *f)
     }
 }
 
+/* State of sentencepiece_read. Pointers are borrowed for the call. */
 struct model {
     struct tokenizer *t;
-    uint64_t type; /* 1 unigram, 2 bpe */
-    bool byte_fallback, dummy_prefix, trim, escape;
+    uint64_t type;                                  /* model type: 1 unigram, 2 bpe */
+    bool byte_fallback, dummy_prefix, trim, escape; /* options of both specs */
     int32_t unk, bos, eos;
-    struct wire charsmap;
+    struct wire charsmap; /* empty if the file has none */
 };
 
+/* Read a SentencePiece message. Unknown fields are skipped. Control pieces match raw text only. */
 static int read_piece(struct model *m, struct wire w, struct err *e)
 {
     struct wire_field f;
@@ -101,6 +110,7 @@ static int read_piece(struct model *m, struct wire w, struct err *e)
     return rc;
 }
 
+/* Return false if the message is malformed. */
 static bool read_trainer(struct model *m, struct wire w)
 {
     struct wire_field f;
@@ -116,6 +126,7 @@ static bool read_trainer(struct model *m, struct wire w)
     return more == 0;
 }
 
+/* Return false if the message is malformed. Absent fields keep SentencePiece's defaults. */
 static bool read_normalizer(struct model *m, struct wire w)
 {
     struct wire_field f;
@@ -130,6 +141,8 @@ static bool read_normalizer(struct model *m, struct wire w)
     return more == 0;
 }
 
+/* Read the ModelProto. Messages come in any order, so options are applied after the last one
+ * (apply). */
 static int read_model(struct model *m, struct wire w, struct err *e)
 {
     struct wire_field f;
@@ -152,7 +165,7 @@ static int read_model(struct model *m, struct wire w, struct err *e)
     return 0;
 }
 
-/* Let user-defined pieces pass the normalizer unchanged. */
+/* Exempt user-defined pieces from the normalizer. */
 static bool keep_user_pieces(struct norm_step *s, const struct tokenizer *t)
 {
     struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
@@ -168,6 +181,7 @@ static bool keep_user_pieces(struct norm_step *s, const struct tokenizer *t)
     return ok;
 }
 
+/* Set the options of the tokenizer from those of the file. */
 static int apply(struct model *m, struct err *e)
 {
     struct tokenizer *t = m->t;
@@ -178,8 +192,8 @@ static int apply(struct model *m, struct err *e)
                                     .merges_by_score = m->type == 2,
                                     .drop_lead_space = m->dummy_prefix};
     t->unk = m->unk, t->bos = m->bos, t->eos = m->eos;
-    /* Llama models put BOS before a text, but the file has no field for it; tokenizer_config.json
-     * may. */
+    /* Llama models put BOS before a text, but this file has no field for that.
+     * tokenizer_config.json may have one. */
     if (m->type == 2 && m->bos >= 0) t->prefix[t->n_prefix++] = m->bos;
     struct norm_step *s = tokenizer_add_norm(t, norm_sentencepiece);
     if (!s || !keep_user_pieces(s, t)) return err_memory(e, "a normalizer", sizeof *s);
@@ -189,6 +203,7 @@ static int apply(struct model *m, struct err *e)
                          : 0;
 }
 
+/* The initial values of m are SentencePiece's defaults for absent fields. */
 int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e)
 {
     struct buf file = {0};
@@ -201,7 +216,7 @@ int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e)
                       .bos = 1,
                       .eos = 2};
     int rc = file_read(&file, path, MODEL_BYTES_MAX, e);
-    if (rc == 0) { /* otherwise the error already names the file */
+    if (rc == 0) { /* the error of file_read already contains the file */
         rc = read_model(&m, (struct wire){(const uint8_t *)file.data, file.n}, e);
         if (rc == 0) rc = apply(&m, e);
         if (rc != 0) err_prefix(e, rc, "%s", path);

@@ -1,6 +1,6 @@
-/* speed_test.c - megabytes per second of one thread, measured in its processor time, so that other
- * load does not count. The bar is 5 MB/s on English and 1 s for 1 MB of one character, of spaces or
- * of emoji; asserted with a margin of two. */
+/* speed_test.c - goal: encoding is fast on one thread. Method: measure megabytes per second of the
+ * thread's processor time, so that other load has no effect. The target is 5 MB/s on English, and 1
+ * s for 1 MB of one character, of spaces or of emoji. The test permits twice these times. */
 #include "token_impl.h"
 
 #include "base/cancel.h"
@@ -33,7 +33,7 @@ static void fill(struct buf *b, const char *unit)
     while (b->n < 1000000) buf_add_text(b, unit);
 }
 
-/* Return the slow-down factor of sanitizers (five to twenty). */
+/* Return the slow-down factor of sanitizers (5 to 20). */
 static double slowness(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -81,7 +81,7 @@ TEST(encoding_is_fast_on_english_and_on_the_worst)
 
 TEST(encoding_ends_when_it_is_cancelled)
 {
-    /* Goal: a text of a disconnected client takes no more time, also within one long word. */
+    /* Goal: encoding the text of a disconnected client ends early, even within one long word. */
     static const char *const vocab[] = {"tokenizers/llama.cpp-vocab/ggml-vocab-gpt-2.gguf",
                                         "tokenizers/llama.cpp-vocab/ggml-vocab-llama-spm.gguf",
                                         "tokenizers/sentencepiece/test_model.model"};

@@ -1,11 +1,11 @@
-/* spm.c - BPE over characters: SentencePiece's own, and the form Hugging Face gives it (a list of
- * merges).
+/* spm.c - BPE over characters: SentencePiece's own form, and Hugging Face's form, a list of merges.
  *
- * The symbols are characters; pairs come from scores or from the list (merge_build.c). Characters
- * that occur only inside pieces get symbol numbers beyond the vocabulary, because a merge may use
- * them. Text has no words here: "▁" is an ordinary character. A text is nevertheless cut before
- * each "▁" that no merge joins to the character before it. The result is equal, and one merge over
- * megabytes becomes many over a few symbols (12 times as fast on English). */
+ * The symbols are characters. Pairs are derived from scores or from the list (merge_build.c).
+ * Characters that occur only inside pieces get symbol numbers beyond the vocabulary, because a
+ * merge may use them. A text has no words, because "▁" is an ordinary character. But a text is
+ * split before each "▁" that no merge joins to the previous character. The split does not change
+ * the result. It replaces a merge over megabytes by many merges over a few symbols, which is 12
+ * times as fast on English. */
 #include "token_impl.h"
 #include "base/cancel.h"
 #include "base/utf8.h"
@@ -13,20 +13,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Tables of the kind. All memory is owned, except texts, which are in the tokenizer's arena. */
 struct spm {
-    struct merges merges;
-    struct strmap sym;   /* text -> symbol */
-    uint32_t ascii[128]; /* symbols of ASCII characters; SYM_NONE: none */
-    const char **loose;  /* characters without a piece: symbol n_piece + i; arena */
+    struct merges merges; /* pairs of symbols */
+    struct strmap sym;    /* text -> symbol */
+    uint32_t ascii[128];  /* symbol of each ASCII character; SYM_NONE if none */
+    const char **loose;   /* characters without a piece; loose[i] is symbol n_piece + i; arena */
     size_t n_loose, loose_cap;
-    struct trie user; /* user-defined pieces that the added-token matcher lacks (SentencePiece) */
-    uint8_t *
-        /* [0x110000 bits] a merge or user piece joins this character with a following "▁" */
-        crosses;
-    uint32_t(*cut)
-        /* [n_piece] the two symbols of an unused piece, UINT32_MAX: none; NULL: no piece is
-         * unused */
-        [2];
+    /* User-defined pieces that the added-token matcher lacks (SentencePiece). */
+    struct trie user;
+    /* [0x110000 bits] bit of a character:
+     * 1 if a merge or user piece joins it with a following "▁" */
+    uint8_t *crosses;
+    /* [n_piece] two symbols that form each unused piece, UINT32_MAX if none;
+     * NULL if no piece is unused */
+    uint32_t (*cut)[2];
 };
 
 static void spm_close(struct tokenizer *t)
@@ -43,12 +44,15 @@ static void spm_close(struct tokenizer *t)
     t->model = NULL;
 }
 
+/* Return true if merging may produce the piece.
+ * Unused pieces are produced and then divided again. */
 static bool is_part(const struct piece *p)
 {
     return p->n_text && (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED ||
                          (p->kind == PIECE_USER && p->match));
 }
 
+/* Add a character as a symbol, unless it is known. p is in the arena. */
 static bool add_loose(struct spm *m, size_t n_piece, const char *p, size_t n)
 {
     if (strmap_get(&m->sym, p, n)) return true;
@@ -58,6 +62,8 @@ static bool add_loose(struct spm *m, size_t n_piece, const char *p, size_t n)
     return strmap_put(&m->sym, p, n, (uint32_t)(n_piece + m->n_loose++));
 }
 
+/* Enter the symbols. Later pieces of the same text replace earlier ones. Loose characters exist
+ * only with scores: a list of merges names all its parts. */
 static bool index_symbols(struct spm *m, const struct tokenizer *t)
 {
     uint32_t cp;
@@ -82,7 +88,7 @@ static bool index_symbols(struct spm *m, const struct tokenizer *t)
     return true;
 }
 
-/* Find the first way to make each unused piece from two symbols. */
+/* Find the first pair of symbols that makes each unused piece. */
 static bool find_cuts(struct spm *m, const struct tokenizer *t)
 {
     bool any = false;
@@ -100,6 +106,8 @@ static bool find_cuts(struct spm *m, const struct tokenizer *t)
     return true;
 }
 
+/* Enter all merges. With scores, each division of a piece into two known symbols is a merge of the
+ * piece's rank. */
 static bool fill_merges(struct spm *m, const struct tokenizer *t)
 {
     if (!t->opt.merges_by_score) return merges_put_list(&m->merges, t, &m->sym);
@@ -114,6 +122,7 @@ static bool fill_merges(struct spm *m, const struct tokenizer *t)
     return ok;
 }
 
+/* Mark the last character of `left`. */
 static void mark_crossing(struct spm *m, const char *left, size_t n)
 {
     uint32_t cp;
@@ -121,6 +130,7 @@ static void mark_crossing(struct spm *m, const char *left, size_t n)
     if (cp < 0x110000) m->crosses[cp / 8] |= (uint8_t)(1u << cp % 8);
 }
 
+/* Return the text of a piece or of a loose character, *n bytes. */
 static const char *symbol_text(const struct spm *m, const struct tokenizer *t, uint32_t sym,
                                size_t *n)
 {
@@ -139,6 +149,8 @@ static bool starts_marked(const char *p, size_t n)
     return n >= SPACE_MARK_BYTES && memcmp(p, SPACE_MARK, SPACE_MARK_BYTES) == 0;
 }
 
+/* Find the characters that a merge joins with a following "▁". A "▁" after a marked character may
+ * belong to the symbol before it. All other "▁" are safe places to split. */
 static bool find_crossings(struct spm *m, const struct tokenizer *t)
 {
     m->crosses = calloc(0x110000 / 8, 1);
@@ -185,8 +197,8 @@ static int spm_build(struct tokenizer *t, struct err *e)
 
 /* ---- encoding ---- */
 
-/* Convert the characters of a chunk to symbols. A character without one, and a user-defined piece,
- * gives SYM_NONE + offset. */
+/* Convert the characters of a chunk to symbols. Characters without a symbol, and user-defined
+ * pieces, give SYM_NONE + offset. */
 static size_t to_symbols(const struct spm *m, const char *p, size_t n, uint32_t *sym)
 {
     size_t k = 0, len;
@@ -210,6 +222,7 @@ static size_t to_symbols(const struct spm *m, const char *p, size_t n, uint32_t 
     return k;
 }
 
+/* Emit the user-defined piece or the unknown character at p. */
 static bool emit_at(struct encoder *en, const struct spm *m, const char *p, size_t n)
 {
     int32_t id;
@@ -218,6 +231,8 @@ static bool emit_at(struct encoder *en, const struct spm *m, const char *p, size
     return encoder_emit_unknown(en, p, (size_t)uni_next(p, n, &cp));
 }
 
+/* Emit a symbol. An unused piece is emitted as the two symbols that formed it, recursively, as
+ * SentencePiece does. */
 static bool emit_symbol(struct encoder *en, const struct spm *m, uint32_t sym)
 {
     const struct tokenizer *t = en->t;
@@ -231,6 +246,7 @@ static bool emit_symbol(struct encoder *en, const struct spm *m, uint32_t sym)
     return encoder_emit(en, (int32_t)sym);
 }
 
+/* Encode n bytes in which no merge crosses the ends. */
 static bool encode_chunk(struct encoder *en, const struct spm *m, const char *p, size_t n)
 {
     if (!vec_room((void **)&en->merge.sym, &en->merge.cap, n, sizeof *en->merge.sym)) return false;
@@ -244,8 +260,8 @@ static bool encode_chunk(struct encoder *en, const struct spm *m, const char *p,
     return true;
 }
 
-/* Return the length of the part of p[0..n) that may be encoded alone: up to a "▁" that nothing
- * joins to the text before it. */
+/* Return the length of the part of p[0..n) that may be encoded alone. The part ends before a "▁"
+ * that no merge joins to the text before it. */
 static size_t chunk_len(const struct spm *m, const char *p, size_t n)
 {
     for (size_t i = 1; i < n;) {
@@ -260,6 +276,7 @@ static size_t chunk_len(const struct spm *m, const char *p, size_t n)
     return n;
 }
 
+/* Return true if a word that is a piece needs no merging. */
 static bool takes_whole(const struct encoder *en, const char *p)
 {
     return en->t->opt.ignore_merges || (en->t->opt.newline_words && p[0] == '\n');

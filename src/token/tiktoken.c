@@ -1,9 +1,9 @@
-/* tiktoken.c - rank files: one line per token with its bytes in base64 and its rank, which is also
- * its id.
+/* tiktoken.c - rank files. Each line is a token: its bytes in base64 and its rank. The rank is the
+ * token's id.
  *
- * There are no merges and no pattern in the file: two neighbours merge if their joined bytes are a
- * token (lowest rank first). Pattern and special tokens come from tiktoken.def, chosen by hint,
- * highest rank or file name. */
+ * The file contains neither merges nor a pattern. Two neighbors merge if their joined bytes are a
+ * token. The pair of the lowest rank merges first. The pattern and the special tokens are those of
+ * an encoding of tiktoken.def, chosen by hint, highest rank or file name. */
 #include "token_impl.h"
 
 #include "base/base64.h"
@@ -14,9 +14,11 @@
 
 enum { SPECIALS_MAX = 24, LLAMA3_LAST_RESERVED = 128255 };
 
+/* Rows of tiktoken.def. All pointers are static.
+ * `in_path`: text that identifies the file by its path. */
 static const struct encoding {
     const char *name, *in_path;
-    size_t n_rank;
+    size_t n_rank; /* number of ranks in the file */
     const char *family;
     int32_t bos, eos;
     struct {
@@ -37,7 +39,7 @@ static const struct encoding {
 };
 enum { N_ENCODING = sizeof encodings / sizeof encodings[0] };
 
-/* "base64 rank" */
+/* Read the line "base64 rank". */
 static int rank_line(struct tokenizer *t, const char *p, size_t n, struct err *e)
 {
     struct buf bytes = {0};
@@ -73,8 +75,8 @@ int tokenizer_family_form(const char *text, struct err *e)
                    names, text);
 }
 
-/* Find an encoding by hint, number of ranks or file name. The file's ids must match the encoding,
- * because otherwise its special tokens would replace ranks. */
+/* Find an encoding by hint, number of ranks or file name. The file's number of ranks must match the
+ * encoding, otherwise special tokens would replace ranks. */
 static int find_encoding(const struct encoding **out, const char *path, const char *hint,
                          size_t n_rank, struct err *e)
 {
@@ -96,6 +98,7 @@ static int find_encoding(const struct encoding **out, const char *path, const ch
     return 0;
 }
 
+/* Add a special token, which only matches raw text. */
 static int put_special(struct tokenizer *t, int32_t id, const char *text, struct err *e)
 {
     int rc = tokenizer_put(t, (size_t)id, text, strlen(text), PIECE_CONTROL, 0, e);
@@ -103,7 +106,7 @@ static int put_special(struct tokenizer *t, int32_t id, const char *text, struct
     return rc;
 }
 
-/* Llama 3 reserves 256 ids, most of them without a name. */
+/* Add the special tokens without a name. Llama 3 reserves 256 ids, most of them without a name. */
 static int put_reserved(struct tokenizer *t, struct err *e)
 {
     int rc = 0;
@@ -116,6 +119,8 @@ static int put_reserved(struct tokenizer *t, struct err *e)
     return rc;
 }
 
+/* Add the special tokens of an encoding.
+ * Special tokens follow the ranks. Only Llama 3 has reserved ones. */
 static int put_specials(struct tokenizer *t, const struct encoding *x, struct err *e)
 {
     int rc = 0;
@@ -125,6 +130,8 @@ static int put_specials(struct tokenizer *t, const struct encoding *x, struct er
     return rc;
 }
 
+/* ignore_merges: a word that is a token is that token. With ranks as ids this is the rule of
+ * tiktoken itself. */
 int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     int rc = lines_read(t, path, rank_line, e);

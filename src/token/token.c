@@ -1,16 +1,19 @@
-/* token.c - a tokenizer's life cycle, the tables derived from its pieces, and the accessors.
+/* token.c - creation and release of a tokenizer, tables derived from its pieces, and accessors.
  *
- * A reader adds pieces, merges and steps to an empty struct tokenizer; tokenizer_finish derives the
- * rest:
+ * A reader adds pieces, merges and steps to an empty struct tokenizer. tokenizer_finish derives:
  *   bytes      bytes of each piece (its text, decoded from the file's alphabet)
  *   find       text -> id
- *   eog        ids that end a generation: those that the file names, and well-known texts (eog.def)
+ *   eog ids that end a generation: those in the file, and those of well-known texts (eog.def)
  *   matchers   added tokens (added.c); the kind's own tables (kind->build) */
 #include "token_impl.h"
+
+#include "base/check.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Ids that a file does not set stay -1. */
 struct tokenizer *tokenizer_new(void)
 {
     struct tokenizer *t = calloc(1, sizeof *t);
@@ -18,6 +21,7 @@ struct tokenizer *tokenizer_new(void)
     return t;
 }
 
+/* The kind frees its model first. Texts of pieces are in the arena, which is last. */
 void tokenizer_close(struct tokenizer *t)
 {
     if (!t) return;
@@ -39,6 +43,8 @@ void tokenizer_close(struct tokenizer *t)
     free(t);
 }
 
+/* Ids may come in any order and with gaps. A gap is a piece of kind 0, which no text becomes.
+ * `text` is copied. */
 int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind,
                   double score, struct err *e)
 {
@@ -71,6 +77,8 @@ bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, c
     return m.left && m.right && vec_push(&t->merge, m);
 }
 
+/* The first byte may be a blank, so the search begins after it. A malformed line is skipped, as in
+ * llama.cpp. Return false if memory is exhausted. */
 bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n)
 {
     const char *space = n > 1 ? memchr(line + 1, ' ', n - 1) : NULL;
@@ -79,6 +87,7 @@ bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n)
     return tokenizer_put_merge(t, line, n_left, space + 1, n - n_left - 1);
 }
 
+/* If two pieces have one text, the later id is found. */
 bool tokenizer_index(struct tokenizer *t)
 {
     strmap_deinit(&t->find);
@@ -92,14 +101,7 @@ bool tokenizer_index(struct tokenizer *t)
 
 /* ---- bytes of pieces ---- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Return the byte of "<0x0A>", -1 if it has another form. */
+/* Return the byte of a piece of the form "<0x0A>"; -1 if the piece has another form. */
 static int byte_piece(const struct piece *p)
 {
     if (p->n_text != 6 || memcmp(p->text, "<0x", 3) != 0 || p->text[5] != '>') return -1;
@@ -107,6 +109,7 @@ static int byte_piece(const struct piece *p)
     return hi < 0 || lo < 0 ? -1 : hi * 16 + lo;
 }
 
+/* Set the bytes of a piece: each "▁" becomes a blank. The result is never longer than the text. */
 static bool marks_to_spaces(struct arena *a, struct piece *p)
 {
     char *out = arena_text(a, p->text, p->n_text);
@@ -122,12 +125,14 @@ static bool marks_to_spaces(struct arena *a, struct piece *p)
     return true;
 }
 
+/* Decode GPT-2's alphabet. A piece with other characters keeps its text as bytes. */
 static bool alphabet_to_bytes(struct arena *a, struct piece *p)
 {
     char *out = arena_text(a, p->text, p->n_text);
     uint32_t n;
     if (!out) return false;
-    if (!alphabet_decode(p->text, p->n_text, out, &n)) return true; /* keeps its spelling */
+    /* keep the bytes as spelled */
+    if (!alphabet_decode(p->text, p->n_text, out, &n)) return true;
     p->bytes = out;
     p->n_byte = n;
     return true;
@@ -151,7 +156,7 @@ static void tidy_word(char *text, size_t *n)
     }
 }
 
-/* Set the bytes of a wordpiece; a piece that begins a word includes the space before it. */
+/* Set the bytes of a wordpiece. They include a leading space if the piece begins a word. */
 static bool word_to_bytes(const struct tokenizer *t, struct arena *a, struct piece *p)
 {
     const char *word = t->opt.word_prefix, *inner = t->opt.inner_prefix;
@@ -171,7 +176,8 @@ static bool word_to_bytes(const struct tokenizer *t, struct arena *a, struct pie
     return true;
 }
 
-/* Set the bytes of an added token that merging also produces: those of the vocabulary's piece. */
+/* Set the bytes of an added token that merging also produces. They are the bytes of the
+ * vocabulary's piece. */
 static bool listed_to_bytes(struct tokenizer *t, struct piece *p)
 {
     if (!alphabet_to_bytes(&t->arena, p)) return false;
@@ -189,6 +195,8 @@ static bool spell_bytes(struct tokenizer *t, struct piece *p)
     return !t->opt.space_mark || marks_to_spaces(&t->arena, p);
 }
 
+/* Set the bytes of a piece. The order of the cases: byte pieces, listed added tokens, special
+ * tokens (their text), then the spelling of the kind. */
 static bool derive_bytes(struct tokenizer *t, size_t id)
 {
     struct piece *p = &t->piece[id];
@@ -210,8 +218,8 @@ static bool derive_bytes(struct tokenizer *t, size_t id)
     return spell_bytes(t, p);
 }
 
-/* Map a byte to the added token that is its character, if the byte has no other piece. Bytes that
- * UTF-8 never uses are skipped: there the token is only its character (deepseek's "ö"). */
+/* Map a byte to the added token that is its character, if the byte has no other piece. Skip bytes
+ * that UTF-8 never uses, because such a token is only its character (deepseek's "ö"). */
 static bool find_listed_bytes(struct tokenizer *t)
 {
     struct buf text = {0};
@@ -231,6 +239,8 @@ static bool find_listed_bytes(struct tokenizer *t)
     return ok;
 }
 
+/* Set the bytes of all pieces, and byte_id. byte_id is -1 for a byte without a piece. Only
+ * single-byte pieces of a byte-level vocabulary, and byte pieces, are entered. */
 static bool derive_all_bytes(struct tokenizer *t)
 {
     memset(t->byte_id, 0xFF, sizeof t->byte_id);
@@ -244,7 +254,7 @@ static bool derive_all_bytes(struct tokenizer *t)
     return find_listed_bytes(t);
 }
 
-/* Set the bytes of an added token that is matched in normalized text to that text. */
+/* Set the bytes of an added token that matches in normalized text to its own normalized text. */
 static bool normalize_added_bytes(struct tokenizer *t)
 {
     struct buf out = {0}, spare = {0};
@@ -267,6 +277,7 @@ static bool normalize_added_bytes(struct tokenizer *t)
 
 /* ---- end-of-generation tokens ---- */
 
+/* Search all pieces, for readers before the index exists. -1 if none. */
 int32_t tokenizer_scan(const struct tokenizer *t, const char *text)
 {
     size_t n = strlen(text);
@@ -275,11 +286,13 @@ int32_t tokenizer_scan(const struct tokenizer *t, const char *text)
     return -1;
 }
 
+/* Ids out of range are ignored, because files list ids of other vocabularies. */
 void tokenizer_mark_eog(struct tokenizer *t, int64_t id)
 {
     if (id >= 0 && (uint64_t)id < t->n_piece) t->piece[id].eog = true;
 }
 
+/* Return the special token with this text; NULL if none. */
 static struct piece *special_piece(struct tokenizer *t, const char *text)
 {
     const uint32_t *id = strmap_get(&t->find, text, strlen(text));
@@ -297,20 +310,22 @@ static void derive_eog(struct tokenizer *t)
     for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
         const uint32_t *id = strmap_get(&t->find, text[i], strlen(text[i]));
         struct piece *p = id ? &t->piece[*id] : NULL;
-        /* some files mark <|im_end|> as user-defined */
+        /* true also for <|im_end|>, which some files mark as user-defined */
         bool added = p && p->match && text[i][1] == '|';
         if (p && (p->special || added)) p->eog = true;
     }
-    /* In harmony (gpt-oss) <|end|> ends a message, after which the turn continues. */
+    /* in harmony (gpt-oss) <|end|> ends a message, but the turn continues */
     struct piece *end = special_piece(t, "<|end|>");
     if (end && special_piece(t, "<|return|>") && special_piece(t, "<|call|>")) end->eog = false;
 }
 
+/* Return true if the id has a piece, not a gap. */
 static bool in_vocabulary(const struct tokenizer *t, int64_t id)
 {
     return id >= 0 && (uint64_t)id < t->n_piece && t->piece[id].kind != 0;
 }
 
+/* Drop ids without a piece, so that no later function needs a check. */
 static void check_ids(struct tokenizer *t)
 {
     int32_t *one[] = {&t->bos, &t->eos, &t->unk};
@@ -326,6 +341,8 @@ static void check_ids(struct tokenizer *t)
     t->n_suffix = k;
 }
 
+/* The order matters: bytes need the index (find_listed_bytes), matchers need the bytes of
+ * normalized added tokens. Merges are freed at the end, because the kind has its own table. */
 int tokenizer_finish(struct tokenizer *t, struct err *e)
 {
     if (t->n_piece == 0) return err_set(e, ERR_FORMAT, "the vocabulary has no tokens");
@@ -340,16 +357,19 @@ int tokenizer_finish(struct tokenizer *t, struct err *e)
 
 /* ---- accessors ---- */
 
+/* Return NULL for an id out of range, because ids may come from clients. */
 static const struct piece *piece_at(const struct tokenizer *t, int32_t id)
 {
     return id >= 0 && (size_t)id < t->n_piece ? &t->piece[id] : NULL;
 }
 
+/* Gaps count too: ids are below this number. */
 int tokenizer_n_vocab(const struct tokenizer *t)
 {
     return (int)t->n_piece;
 }
 
+/* The bytes are borrowed from the tokenizer and may contain NULs. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
 {
     const struct piece *p = piece_at(t, id);
@@ -364,6 +384,7 @@ const char *tokenizer_piece(const struct tokenizer *t, int32_t id, size_t *n)
     return p ? p->text : "";
 }
 
+/* The text is the spelling of the file, for example "Ġhello". */
 int32_t tokenizer_find(const struct tokenizer *t, const char *piece, size_t n)
 {
     const uint32_t *id = strmap_get(&t->find, piece, n);
@@ -387,6 +408,20 @@ bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)
     return p && p->eog;
 }
 
+/* The list has room for one more id, so it is never NULL for an empty list. */
+int32_t *tokenizer_eog_detach(const struct tokenizer *t, int n_vocab, int *n)
+{
+    CHECK(n_vocab >= 0, "%d tokens", n_vocab);
+    int n_token = t ? tokenizer_n_vocab(t) : 0;
+    *n = 0;
+    for (int id = 0; id < n_token && id < n_vocab; id++) *n += tokenizer_is_eog(t, id);
+    int32_t *list = calloc((size_t)*n + 1, sizeof *list);
+    int i = 0;
+    for (int id = 0; list && i < *n; id++)
+        if (tokenizer_is_eog(t, id)) list[i++] = id;
+    return list;
+}
+
 int32_t tokenizer_bos(const struct tokenizer *t)
 {
     return t->bos;
@@ -402,6 +437,7 @@ int32_t tokenizer_unk(const struct tokenizer *t)
     return t->unk;
 }
 
+/* Only a BOS as the first added id counts. */
 bool tokenizer_adds_bos(const struct tokenizer *t)
 {
     return t->bos >= 0 && t->n_prefix > 0 && t->prefix[0] == t->bos;

@@ -1,9 +1,9 @@
 /* token.h - text <-> token ids.
  *
- * A tokenizer is read once (from GGUF metadata, tokenizer.json, a SentencePiece .model, a tiktoken
- * rank file, vocab.json + merges.txt, vocab.txt, or llama2.c's tokenizer.bin) and is immutable
- * afterwards: any number of threads may encode at once. Text is bytes. Invalid UTF-8 is legal
- * input; decode returns it unchanged if the tokenizer has byte tokens. */
+ * A tokenizer is immutable after it is read. Any number of threads may encode at the same time. Its
+ * sources are GGUF metadata, tokenizer.json, a SentencePiece .model, a tiktoken rank file,
+ * vocab.json + merges.txt, vocab.txt, and llama2.c's tokenizer.bin. Text is bytes. Invalid UTF-8 is
+ * legal input. Decoding returns it unchanged if the tokenizer has byte tokens. */
 #ifndef QUOTH_TOKEN_H
 #define QUOTH_TOKEN_H
 
@@ -13,52 +13,58 @@
 
 struct tokenizer; /* opaque */
 
-/* Read the tokenizer of a checkpoint (from its metadata, or the files in its folder). */
+/* Read the tokenizer of a checkpoint from its metadata or from the files in its folder. The caller
+ * owns *out, which is NULL after an error. c is borrowed for the call. ERR_IO, ERR_MISSING or
+ * ERR_LIMIT if a file cannot be read, is missing or is too large. ERR_FORMAT or ERR_UNSUPPORTED if
+ * its content is not usable. ERR_MEMORY. */
 int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct err *e);
 
+/* Validate that `text` is a pre-tokenizer family.
+ * It is a form_fn (base/names.h). ERR_ARG if it is not. */
+int tokenizer_family_form(const char *text, struct err *e);
 /* Read a tokenizer from a file or folder: tokenizer.json, *.model, *.tiktoken, tokenizer.bin, a
- * GGUF, a directory. `hint` names the pre-tokenizer family for files that do not (a tiktoken file:
- * "llama-3", "qwen2", "o200k", "cl100k", "p50k", "r50k"); NULL: derived from the file name. */
-int tokenizer_family_form(const char *text,
-                          struct err *e); /* checks a hint; a form_fn (base/names.h) */
+ * GGUF, a directory. `hint` is the pre-tokenizer family of files without that field, such as
+ * tiktoken's: "llama-3", "qwen2", "o200k", "cl100k", "p50k", "r50k". NULL: derived from the file
+ * name. Errors as of tokenizer_open. ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a
+ * path is too long. */
 int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e);
-void tokenizer_close(struct tokenizer *t); /* NULL is fine */
+void tokenizer_close(struct tokenizer *t); /* Close t; t may be NULL. */
 
 enum {
-    /* Add BOS / EOS / CLS / SEP as the tokenizer defines. Never adds a second BOS if the text
-     * already begins with one (a chat template may write it). */
+    /* Add BOS, EOS, CLS and SEP as the tokenizer defines. Do not add a BOS if the text already
+     * begins with a BOS, for example from a chat template. */
     ENCODE_ADD_SPECIAL = 1,
-    /* Convert special tokens written in the text to their ids; without this flag they are text.
+    /* Convert special tokens in the text to their ids. Without this flag they are ordinary text.
      * Added tokens that are not special always match. */
     ENCODE_PARSE_SPECIAL = 2,
-    /* The text continues other text: do not prepend the space ("▁") that some tokenizers put at the
-     * start of a text. */
+    /* Do not prepend the space ("▁") that some tokenizers put before a text. The text continues
+     * other text. */
     ENCODE_CONTINUE = 4,
 };
 
-/* Append the ids of text[0..n) to `out`. Returns ERR_MEMORY, ERR_LIMIT beyond 2^31 - 1 bytes, or
- * ERR_BUSY if cancelled (base/cancel.h). Every text is valid. Time is O(n log n) for every text.
- * Any thread. */
+/* Append the ids of text[0..n) to `out`. Every text is valid. Return 0, ERR_MEMORY, ERR_LIMIT if n
+ * > 2^31 - 1, or ERR_BUSY if cancelled (base/cancel.h). The time is O(n log n). Any thread. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags,
                      struct ids *out, struct err *e);
 
-/* Return a lower bound of the token count of any text of n bytes. 0: no bound, because a token of
- * this tokenizer may cover any number of bytes. Any thread. */
+/* Return a lower bound of the token count of a text of n bytes. Return 0 if a token of this
+ * tokenizer may cover any number of bytes. Any thread. */
 size_t tokenizer_n_least(const struct tokenizer *t, size_t n);
 
-enum { DECODE_SKIP_SPECIAL = 1 }; /* leave out tokens marked as special */
+enum { DECODE_SKIP_SPECIAL = 1 }; /* Omit special tokens. */
 
-/* Append the bytes of ids[0..n) to `out`. Ids outside the vocabulary add nothing. Returns false if
- * out of memory. */
+/* Append the bytes of ids[0..n) to `out`. Ids outside the vocabulary add nothing. Return false if
+ * memory is exhausted. */
 bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, unsigned flags,
                       struct buf *out);
 
 int tokenizer_n_vocab(const struct tokenizer *t);
-/* Return the bytes of a token inside a text (byte tokens resolved, "▁" as space), borrowed. */
+/* Return the bytes of a token inside a text, borrowed. A byte token's result is its byte. "▁"
+ * becomes a space. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n);
-/* Return the token as its file spells it, borrowed. For display and for `inspect`. */
+/* Return the token's spelling in its file, borrowed. For display and `inspect`. */
 const char *tokenizer_piece(const struct tokenizer *t, int32_t id, size_t *n);
-/* Return the id of a piece, -1 if not found. */
+/* Return the id of a piece; -1 if not found. */
 int32_t tokenizer_find(const struct tokenizer *t, const char *piece, size_t n);
 /* Return true for control tokens, which are never displayed. */
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
@@ -67,29 +73,35 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
 bool tokenizer_joins(const struct tokenizer *t);
 /* Return true for EOS, end-of-turn and end-of-message tokens. */
 bool tokenizer_is_eog(const struct tokenizer *t, int32_t id);
-int32_t tokenizer_bos(const struct tokenizer *t); /* -1: none */
-int32_t tokenizer_eos(const struct tokenizer *t); /* -1: none */
-int32_t tokenizer_unk(const struct tokenizer *t); /* -1: none */
+/* Return the ids below n_vocab that end a generation, ascending, owned by the caller, and set *n to
+ * their number. NULL if memory ran out. t NULL: no ids. */
+int32_t *tokenizer_eog_detach(const struct tokenizer *t, int n_vocab, int *n);
+int32_t tokenizer_bos(const struct tokenizer *t); /* id of BOS; -1 if none */
+int32_t tokenizer_eos(const struct tokenizer *t); /* id of EOS; -1 if none */
+int32_t tokenizer_unk(const struct tokenizer *t); /* id of the unknown token; -1 if none */
 bool tokenizer_adds_bos(const struct tokenizer *t);
-/* Return "bpe", "spm", "unigram" or "wordpiece", for `inspect`. */
+/* Return "bpe", "spm", "unigram" or "wordpiece", for `inspect`. The text is static. */
 const char *tokenizer_kind(const struct tokenizer *t);
 
-/* Streaming detokenizer. It emits bytes as soon as they form whole characters. A sequence that can
- * no longer become valid UTF-8 becomes U+FFFD, so the output is always valid UTF-8. The
- * concatenated output equals tokenizer_decode of all ids, with bad bytes replaced. Lives in the
- * caller's memory and allocates only in `out`. */
+/* Streaming detokenizer. It emits bytes as soon as they form complete characters. Bytes that can no
+ * longer become valid UTF-8 become U+FFFD, so the output is always valid UTF-8. The concatenated
+ * output equals tokenizer_decode of all ids with invalid bytes replaced. The struct is in the
+ * caller's memory. Only `out` allocates. */
 struct detok {
     const struct tokenizer *t; /* borrowed */
     unsigned flags;
-    bool started; /* set by the first token; only its leading space may be dropped */
+    /* true after the first token; only the first token's leading space may be omitted */
+    bool started;
     uint8_t n_pending;
-    uint8_t spelled; /* bit i: pending[i] becomes a byte-alphabet character if not UTF-8 */
-    bool raw;        /* emit bad bytes unchanged, not as U+FFFD */
-    char pending[4]; /* an incomplete sequence */
+    /* bit i: pending[i] is emitted as a byte-alphabet character if it is not UTF-8 */
+    uint8_t spelled;
+    bool raw;        /* true: invalid bytes are emitted unchanged, not as U+FFFD */
+    char pending[4]; /* incomplete UTF-8 sequence */
 };
 void detok_init(struct detok *d, const struct tokenizer *t, unsigned flags);
-bool detok_push(struct detok *d, int32_t id, struct buf *out); /* false: out of memory */
-/* End the stream: pending bytes become U+FFFD. Returns false if out of memory. */
+/* Append the bytes of a token to `out`. Return false if memory is exhausted. */
+bool detok_push(struct detok *d, int32_t id, struct buf *out);
+/* End the stream. Pending bytes become U+FFFD. Return false if memory is exhausted. */
 bool detok_flush(struct detok *d, struct buf *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* token_fuzz.c - mutated tokenizer files. Each opens or is rejected; an opened one must encode and
- * decode any text. */
+/* token_fuzz.c - goal: a mutated tokenizer file is opened or rejected. An opened tokenizer must
+ * encode and decode any text. */
 #include "token_impl.h"
 #include "../../tests/fuzz/fuzz.h"
 
@@ -35,10 +35,11 @@ static void try_file(const char *path, const char *hint)
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
         "aaaaa",
     };
-    struct tokenizer *t = (void *)path; /* not NULL */
+    struct tokenizer *t = (void *)path; /* a failed open must set it to NULL */
     struct err e = {0};
     if (tokenizer_open_file(&t, path, hint, &e) != 0) {
-        if (!e.text[0] || t) abort(); /* a rejection has a message and leaves no object */
+        /* a rejection needs a message and must not return an object */
+        if (!e.text[0] || t) abort();
         return;
     }
     fuzz_accepted();

@@ -1,12 +1,12 @@
 /* token_impl.h - private to src/token: declarations shared by its files.
  *
  *   reader (gguf_vocab, hf_json, sentencepiece, tiktoken, plain_vocab, llama2c)
- *        fills pieces, merges, options, normalizer and pre-tokenizer steps, ids to add
+ *                      pieces, merges, options, normalizer and pre-tokenizer steps, ids to add
  *   tokenizer_finish   derives: bytes of each piece, look-up maps, matchers, the kind's own tables
  *   tokenizer_encode   added tokens -> normalize -> pre-tokenize -> kind->encode -> ids
  *
- * A struct tokenizer is shared by all threads and is constant after tokenizer_finish, except for
- * the word flags of bpe.c. State of one call is in its struct encoder. */
+ * All threads share a struct tokenizer. It is constant after tokenizer_finish, except for the flags
+ * `whole` of bpe.c. The state of one call of tokenizer_encode is in a struct encoder. */
 #ifndef QUOTH_TOKEN_IMPL_H
 #define QUOTH_TOKEN_IMPL_H
 
@@ -22,115 +22,127 @@
 enum { SPACE_MARK_BYTES = 3 };
 
 enum {
-    PIECES_MAX = 1 << 20, /* larger vocabularies are rejected                                  */
-    PIECE_MERGE_BYTES_MAX = 512, /* limit for deriving merges by trying every cut: longer pieces
-                                  * cost quadratic time, and no vocabulary has them */
-    ADDED_BYTES_MAX = 1024, /* longer added tokens are never matched                             */
+    PIECES_MAX = 1 << 20, /* maximum number of pieces; larger vocabularies are rejected */
+    /* Maximum length of a piece for deriving merges by trying every cut. The time is quadratic. No
+     * vocabulary has longer pieces. */
+    PIECE_MERGE_BYTES_MAX = 512,
+    ADDED_BYTES_MAX = 1024, /* maximum length of an added token; longer tokens never match */
 };
 
-/* Numbers as in GGUF and in SentencePiece's model format. */
+/* Kinds of pieces, with the numbers of GGUF and of SentencePiece's model format. */
 enum piece_kind {
     PIECE_NORMAL = 1,
     PIECE_UNKNOWN = 2,
     PIECE_CONTROL = 3,
-    PIECE_USER = 4, /* "user defined": always matched, never merged */
+    PIECE_USER = 4, /* "user defined": always matches, never merges */
     PIECE_UNUSED = 5,
     PIECE_BYTE = 6,
 };
 
 enum match_flag {
-    MATCH_RAW = 1,        /* added token, matched in the raw text before normalization */
-    MATCH_NORMALIZED = 2, /* added token, matched after normalization             */
-    MATCH_LSTRIP = 4,     /* consumes the white space before it                   */
-    MATCH_RSTRIP = 8,     /* consumes the white space after it                    */
-    MATCH_WORD = 16,      /* matches only without adjacent word characters        */
+    MATCH_RAW = 1,        /* added token that matches in the raw text before normalization */
+    MATCH_NORMALIZED = 2, /* added token that matches after normalization             */
+    MATCH_LSTRIP = 4,     /* the match includes the white space before the token */
+    MATCH_RSTRIP = 8,     /* the match includes the white space after the token */
+    MATCH_WORD = 16,      /* the token matches only if no word character is next to it */
 };
 
 struct piece {
-    const char *text;  /* as the file spells it; arena                            */
-    const char *bytes; /* its bytes inside a text; arena                          */
+    const char *text;  /* spelling in the file; arena */
+    const char *bytes; /* bytes inside a text; arena */
     uint32_t n_text, n_byte;
     double score;
     uint8_t kind;  /* enum piece_kind; 0: unused id                               */
     uint8_t match; /* enum match_flag                                             */
     bool special, eog;
-    bool listed;  /* added token that is also in the model's vocabulary                 */
-    bool spelled; /* listed, and its bytes have another spelling in the byte alphabet    */
+    bool listed;  /* true: an added token that is also in the model's vocabulary */
+    bool spelled; /* true: listed, and the byte alphabet spells the bytes differently */
 };
 
+/* A pair of pieces that merge. The texts are in the tokenizer's arena. */
 struct merge_text {
     const char *left, *right;
     uint32_t n_left, n_right;
 };
 
-/* How a kind reads its pieces. Zero is the plain case. */
+/* Meaning of the pieces of a kind. Pieces are plain text if all fields are zero. Texts are static
+ * or in the tokenizer's arena. */
 struct token_options {
-    bool byte_level;      /* pieces are spelled in GPT-2's byte alphabet            */
-    bool raw_bytes;       /* pieces are bytes (tiktoken)                            */
-    bool space_mark;      /* "▁" in a piece is a space                              */
-    bool byte_fallback;   /* characters without a piece become <0xXX> pieces        */
-    bool fuse_unk;        /* a run of unknown characters gives one unknown token    */
-    bool ignore_merges;   /* a whole word that is a piece is not merged             */
-    bool newline_words;   /* a piece of only line feeds is not merged (gemma 4)     */
-    bool merges_by_rank;  /* no merge list: a pair merges if its text is a piece,
-                           * lowest id first (tiktoken) */
-    bool merges_by_score; /* no merge list: highest score first (SentencePiece)     */
-    bool match_all;       /* unigram: control pieces are in the lattice too (HF)    */
-    bool drop_lead_space; /* decode drops a leading space of the first token        */
-    bool drop_mark_only;  /* drop_lead_space applies to "▁", not to " "             */
-    bool join_pieces;     /* decode puts a space between tokens (a file without decoder) */
+    bool byte_level;    /* true: pieces are spelled in GPT-2's byte alphabet */
+    bool raw_bytes;     /* true: pieces are bytes (tiktoken) */
+    bool space_mark;    /* true: "▁" in a piece is a space */
+    bool byte_fallback; /* true: characters without a piece become <0xXX> pieces */
+    bool fuse_unk;      /* true: a run of unknown characters gives one unknown token */
+    bool ignore_merges; /* true: a word that is a piece is not merged */
+    bool newline_words; /* true: a piece of only line feeds is not merged (gemma 4) */
+    /* true: there is no merge list; a pair merges if its text is a piece, the lowest id first
+     * (tiktoken) */
+    bool merges_by_rank;
+    /* true: there is no merge list; the pair of the highest score merges first (SentencePiece) */
+    bool merges_by_score;
+    bool match_all;       /* unigram: true: control pieces are also in the lattice (Hugging Face) */
+    bool drop_lead_space; /* true: decode omits a leading space of the first token */
+    bool drop_mark_only;  /* true: drop_lead_space applies to "▁", not to " " */
+    bool join_pieces;     /* true: decoding puts a space between tokens; for a file without a
+                           * decoder */
     bool add_bos;
-    bool word_cleanup;        /* wordpiece: " ." is decoded as "."                  */
-    const char *word_prefix;  /* wordpiece: marks a piece that begins a word, or NULL */
-    const char *inner_prefix; /* wordpiece: marks a piece inside a word ("##"), or NULL */
-    int word_chars_max;       /* wordpiece: longer words are unknown                */
+    bool word_cleanup;        /* wordpiece: true: " ." is decoded as "." */
+    const char *word_prefix;  /* wordpiece: prefix of a piece that begins a word; NULL if none */
+    const char *inner_prefix; /* wordpiece: prefix of a piece inside a word ("##"); NULL if none */
+    /* wordpiece: maximum number of characters of a word; longer words are unknown */
+    int word_chars_max;
 };
 
-/* ---- tries (trie.c): byte strings -> ids, all prefixes of a text in one walk ---- */
+/* ---- tries (trie.c): byte strings -> ids ---- */
 
+/* A key of trie_build. p is borrowed for the call. */
 struct trie_key {
     const char *p;
     uint32_t n;
-    int32_t value; /* >= 0 */
+    int32_t value; /* id of the key, >= 0 */
 };
+/* A trie. The arrays are owned. */
 struct trie {
     uint32_t *child;   /* first child of a node; children are adjacent, in label order */
-    uint16_t *n_child; /* 0 .. 256 */
+    uint16_t *n_child; /* number of children, [0, 256] */
     uint8_t *label;    /* label of the edge to the node */
-    int32_t *value;    /* -1: no key ends here */
-    uint32_t n_node;   /* 0: empty */
+    int32_t *value;    /* id of the key that ends at the node; -1 if none */
+    uint32_t n_node;   /* number of nodes; 0: empty trie */
 };
-/* Build a trie; sorts key. The last of equal keys wins. Returns false if out of memory. */
+/* Build a trie and sort key[n]. Use the last of equal keys. Return false if memory is exhausted. */
 bool trie_build(struct trie *t, struct trie_key *key, size_t n);
-/* Return the child of `node` for this byte, 0 if none. The root is 0. */
+/* Return the child of `node` for byte c; 0 if none. Node 0 is the root. */
 uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t c);
-/* Return the length of the longest key that is a prefix of p[0..n), 0 if none; *value is its
- * value. */
+/* Return the length of the longest key that is a prefix of p[0..n); 0 if none. Set *value to the
+ * value of that key. */
 size_t trie_longest(const struct trie *t, const char *p, size_t n, int32_t *value);
 void trie_deinit(struct trie *t);
 
 /* ---- unicode.c: properties and normal forms ---- */
 
-bool uni_space(uint32_t cp); /* White_Space */
-bool uni_word(uint32_t cp);  /* \w */
-bool uni_other(uint32_t cp); /* general category C, without unassigned ones */
-bool uni_digit(uint32_t cp); /* general category Nd */
-/* General categories M and Mn, as in Hugging Face's tokenizers (unicode_lag.def). */
+bool uni_space(uint32_t cp); /* true for White_Space */
+bool uni_word(uint32_t cp);  /* true for \w */
+/* Return true for general category C without unassigned characters. */
+bool uni_other(uint32_t cp);
+bool uni_digit(uint32_t cp); /* true for general category Nd */
+/* Return true for general categories M and Mn, as in Hugging Face's tokenizers
+ * (unicode_lag.def). */
 bool uni_mark(uint32_t cp);
 bool uni_mark_nonspacing(uint32_t cp);
-bool uni_cjk(uint32_t cp); /* Chinese characters as BERT defines them */
+bool uni_cjk(uint32_t cp); /* true for Chinese characters as BERT defines them */
 void uni_add_lower(struct buf *out, uint32_t cp);
 enum uni_form { UNI_NFC, UNI_NFD, UNI_NFKC, UNI_NFKD };
-/* Append the normal form of p[0..n). Bytes that are not UTF-8 are copied. Returns false if out of
- * memory. */
+/* Append the normal form of p[0..n). Copy bytes that are not UTF-8. Return false if memory is
+ * exhausted. */
 bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form);
-/* utf8_decode that always advances: a byte that starts no character gives length 1 and *cp =
- * UNI_BAD. */
+/* Decode one character like utf8_decode, but always advance. The length is 1 and *cp is UNI_BAD if
+ * the byte starts no character. */
 #define UNI_BAD 0xFFFFFFFFu
 int uni_next(const char *p, size_t n, uint32_t *cp);
-/* memmem for short, frequent needles. Under a sanitizer, memmem scans the whole rest every time. */
+/* Find a short, frequent text like memmem. memmem is not used, because under a sanitizer every call
+ * scans the whole remaining text. */
 const char *bytes_find(const char *p, size_t n, const char *what, size_t n_what);
-/* Return the number of leading bytes of p[0..n) that form whole valid characters. */
+/* Return the length of the longest prefix of p[0..n) that consists of complete valid characters. */
 size_t uni_valid_len(const char *p, size_t n);
 /* Decode the character before p[n] and return its length. n > 0. */
 int uni_prev(const char *p, size_t n, uint32_t *cp);
@@ -138,18 +150,22 @@ int uni_prev(const char *p, size_t n, uint32_t *cp);
 /* ---- regex.c: pre-tokenizer patterns ---- */
 
 struct regex;
-struct regex_work; /* scratch of one call */
-/* Compile a pattern in the syntax of tokenizer.json and tiktoken (Oniguruma, Rust regex). */
+struct regex_work; /* scratch of one call of tokenizer_encode; opaque */
+/* Compile a pattern in the syntax of tokenizer.json and tiktoken (Oniguruma, Rust regex). The
+ * caller owns *out, which is NULL after an error. ERR_LIMIT if the pattern is longer than 32 KiB,
+ * ERR_UNSUPPORTED if it is not understood, ERR_MEMORY. */
 int regex_open(struct regex **out, const char *pattern, size_t n, struct err *e);
 void regex_close(struct regex *r);
-/* Append a pattern translated to PCRE2 syntax. */
+/* Append a pattern translated to PCRE2 syntax. ERR_UNSUPPORTED with the position, ERR_MEMORY. */
 int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *e);
+/* Return scratch, owned by the caller. NULL if memory is exhausted. */
 struct regex_work *regex_work_open(void);
 void regex_work_close(struct regex_work *w);
-/* Return whether regex_next failed for lack of memory rather than for lack of a match. */
+/* Return true if regex_next failed because memory was exhausted.
+ * Return false if there was no match. */
 bool regex_work_failed(const struct regex_work *w);
-/* Find the first match in p[from..n), valid UTF-8; false if none. A match that exceeds a limit
- * takes a stretch of text as it is. */
+/* Find the first match in p[from..n), which is valid UTF-8. Return false if there is no match. If
+ * matching exceeds a limit, a part of the text counts as the match. */
 bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size_t n, size_t from,
                 size_t *start, size_t *end);
 
@@ -159,14 +175,15 @@ struct norm_step;
 typedef bool norm_fn(const struct norm_step *s, const char *p, size_t n, struct buf *out);
 struct norm_step {
     norm_fn *run;
-    const char *a, *b; /* operands of the step: pattern and replacement, or prefix; arena */
+    const char *a, *b; /* operands in the arena: pattern and replacement, or prefix */
     size_t n_a, n_b;
     unsigned flags;
-    struct regex *regex;             /* owned */
-    const struct charsmap *charsmap; /* arena */
-    struct trie *verbatim;           /* owned; user-defined symbols that pass unchanged */
+    struct regex *regex;             /* owned; compiled pattern */
+    const struct charsmap *charsmap; /* arena; rules of a precompiled charsmap */
+    struct trie *verbatim;           /* owned; user-defined symbols that the step does not change */
 };
-/* Return a step by its name in tokenizer.json, e.g. "NFC" (norms.def); NULL if unknown. */
+/* Return the function of a step by its name in tokenizer.json, such as "NFC" (norms.def). NULL if
+ * the name is unknown. */
 norm_fn *norm_find(const char *name);
 enum { BERT_CLEAN = 1, BERT_CJK = 2, BERT_STRIP = 4, BERT_LOWER = 8 }; /* flags of norm_bert */
 enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };                              /* flags of norm_strip */
@@ -174,22 +191,26 @@ enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };                              /* flags 
 enum { SP_PREFIX = 1, SP_TRIM = 2, SP_ESCAPE = 4, SP_KEEP = 8 };
 norm_fn norm_bert, norm_sentencepiece, norm_replace, norm_prepend;
 enum { NORM_STEPS_MAX = 256 };
-/* Append a step. Returns NULL if out of memory or if there are too many. */
+/* Append a step and return it. NULL if memory is exhausted or there are too many steps. The result
+ * is borrowed until the next append. */
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run);
-/* Run all steps on p[0..n). seam: p continues other text, so nothing is prepended. */
+/* Run all steps on p[0..n). seam: p continues other text. No step then prepends anything. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare);
 
 /* ---- charsmap.c: SentencePiece's precompiled normalization ---- */
 
 struct charsmap;
+/* Read a blob and copy it into the arena, where *out is then. ERR_FORMAT if its parts do not fit,
+ * ERR_MEMORY. */
 int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob, size_t n,
                   struct err *e);
-/* Find the longest rule that matches at p. Returns the bytes consumed (0: none) and its
- * replacement. */
+/* Find the longest rule that matches at p. Return the number of consumed bytes; 0 if no rule
+ * matches. Set *to to their replacement, borrowed from m. */
 size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const char **to,
                         size_t *n_to);
-/* Find the shortest rule that matches at p, as Hugging Face does; false if none. */
+/* Find the shortest rule that matches at p, as Hugging Face does. Return false if no rule
+ * matches. */
 bool charsmap_first(const struct charsmap *m, const char *p, size_t n, const char **to,
                     size_t *n_to);
 
@@ -206,25 +227,32 @@ enum split_how {
 struct pretok_step {
     enum pretok_kind kind;
     enum split_how how;
-    bool invert;        /* swap matches and non-matches                                     */
-    bool mapped;        /* matches text in GPT-2's byte alphabet (after ByteLevel)          */
-    bool always, first; /* METASPACE: prepend "▁" to every piece / to the first one of the text */
-    bool cut;           /* METASPACE: split before each "▁"                                  */
-    struct regex *regex; /* owned */
+    bool invert; /* true: matches and the text between them are swapped */
+    /* true: the pattern matches text in GPT-2's byte alphabet (after ByteLevel) */
+    bool mapped;
+    /* METASPACE: prepend "▁" to every piece; prepend it to the first piece of the text */
+    bool always, first;
+    bool cut;            /* METASPACE: true: split before each "▁" */
+    struct regex *regex; /* owned; pattern of SPLIT */
 };
+/* A part of a text. The bytes are borrowed. */
 struct span {
     const char *p;
     size_t n;
-    bool first; /* starts at the start of the whole text */
+    bool first; /* true at the start of the whole text */
 };
+/* Append a step. The result is borrowed until the next append. NULL if memory is exhausted. */
 struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind kind);
+/* Append a step SPLIT with a pattern. Errors as of regex_open. */
 int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how,
                         struct err *e);
-/* Add BERT's word split: white space removed, punctuation alone. */
+/* Append the steps of BERT's word split: remove white space and separate punctuation. Errors as of
+ * regex_open. */
 int tokenizer_add_bert_words(struct tokenizer *t, struct err *e);
-bool is_family(const char *name); /* true if in pretok.def */
-/* Add the steps of a family of pretok.def, and set ignore_merges and similar options. Returns
- * ERR_UNSUPPORTED, with the name, for an unknown family. */
+bool is_family(const char *name); /* true if the name is in pretok.def */
+/* Add the steps of a family of pretok.def, and set ignore_merges and similar options. Return
+ * ERR_UNSUPPORTED for an unknown family, with its name in the error. Other errors as of
+ * regex_open. */
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e);
 struct encoder;
 bool pretok_run(struct encoder *en, int step, struct span s);
@@ -232,43 +260,55 @@ bool pretok_run(struct encoder *en, int step, struct span s);
 /* ---- merge.c: byte-pair merging over symbol numbers ---- */
 
 struct merge_slot {
-    uint32_t left, right, rank, id; /* left = UINT32_MAX: empty */
+    /* pair, rank and merged symbol; left is UINT32_MAX if the slot is empty */
+    uint32_t left, right, rank, id;
 };
+/* A table of pairs, with open addressing. The slots are owned. */
 struct merges {
     struct merge_slot *slot;
     size_t n, cap;
 };
-/* Add a pair; the first of equal pairs wins. Returns false if out of memory. */
+/* Add a pair. Ignore it if an equal pair exists. Return false if memory is exhausted. */
 bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
+/* Return the slot of a pair, borrowed until the next merges_put.
+ * NULL if the pair does not merge. */
 const struct merge_slot *merges_get(const struct merges *m, uint32_t left, uint32_t right);
 void merges_deinit(struct merges *m);
-struct merge_work { /* scratch of one call, grows as needed */
-    uint32_t *sym;  /* the symbols, merged in place */
+/* Scratch of merge_run, which grows if needed. The arrays are owned. */
+struct merge_work {
+    uint32_t *sym; /* symbols, merged in place */
     size_t cap;
     struct merge_node *node;
     size_t node_cap;
     uint64_t *heap;
     size_t heap_cap;
 };
-#define SYM_NONE 0x80000000u /* symbols from here on never merge; low bits are the caller's */
-/* Merge work->sym[0..n) until no pair has a rank; *n becomes the new count. Returns false if out of
- * memory. */
+/* first of the symbols that never merge; the caller defines their low bits */
+#define SYM_NONE 0x80000000u
+/* Merge work->sym[0..n) until no pair has a rank. Set *n to the new number of symbols. Return false
+ * if memory is exhausted. */
 bool merge_run(const struct merges *m, struct merge_work *w, size_t *n);
 void merge_work_deinit(struct merge_work *w);
 
-/* ---- merge_build.c: sources of pairs; false: out of memory ---- */
+/* ---- merge_build.c: sources of pairs; false if memory is exhausted ---- */
 
+/* Add every pair of symbols whose joined text is p[0..n), the text of the symbol `made`. */
 bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n,
                      uint32_t made, uint32_t rank);
+/* Add the pairs of t->merge, ranked in order. A pair with an unknown text is skipped. */
 bool merges_put_list(struct merges *m, const struct tokenizer *t, const struct strmap *sym);
+/* Return [n_piece] the rank of each id by its score, highest first, owned by the caller. Equal
+ * scores have equal ranks. NULL if memory is exhausted. */
 uint32_t *score_ranks(const struct tokenizer *t);
 
 /* ---- the kinds: bpe.c spm.c unigram.c wordpiece.c ---- */
 
+/* The functions of a kind. All pointers are static. */
 struct token_kind {
     const char *name;
-    int (*build)(struct tokenizer *t, struct err *e); /* creates t->model */
-    /* one word; false: out of memory */
+    /* Create t->model. ERR_MEMORY: close frees the part that was made. */
+    int (*build)(struct tokenizer *t, struct err *e);
+    /* Encode one word. Return false if memory is exhausted. */
     bool (*encode)(struct encoder *en, const char *p, size_t n);
     void (*close)(struct tokenizer *t);
 };
@@ -278,95 +318,116 @@ struct token_kind {
 
 /* ---- token.c ---- */
 
-struct added { /* tokens that are matched before anything else */
+struct added { /* tokens that match before all other steps */
     struct trie trie;
     bool begins[256]; /* true if a token begins with this byte */
 };
 enum { AFFIX_MAX = 8 };
 
+/* A vocabulary with its steps. It owns all its memory. */
 struct tokenizer {
     struct arena arena;
-    struct piece *piece; /* [n_piece] */
+    struct piece *piece; /* [n_piece] pieces by id, owned */
     size_t n_piece, piece_cap;
-    struct strmap find;   /* text -> id */
-    int32_t byte_id[256]; /* id of the piece of a single byte, or -1 */
-    const struct token_kind *kind;
-    void *model; /* owned by the kind */
+    struct strmap find;            /* map of texts to ids */
+    int32_t byte_id[256];          /* id of the piece of a single byte; -1 if none */
+    const struct token_kind *kind; /* functions of the kind, static */
+    void *model;                   /* tables of the kind, owned by it */
     struct token_options opt;
-    VEC(struct merge_text) merge; /* released by tokenizer_finish */
+    VEC(struct merge_text) merge; /* merges of the file; tokenizer_finish releases them */
     VEC(struct norm_step) norm;
     VEC(struct pretok_step) pretok;
-    bool any_spelled; /* true if a piece has `spelled` */
-    bool from_json;   /* read from a tokenizer.json: its post-processor defines the added ids */
+    bool any_spelled; /* true if any piece has `spelled` */
+    bool from_json;   /* true: read from a tokenizer.json, whose post-processor defines the added
+                       * ids */
     struct added raw, normalized;
-    int32_t prefix[AFFIX_MAX], suffix[AFFIX_MAX]; /* for ENCODE_ADD_SPECIAL */
+    int32_t prefix[AFFIX_MAX], suffix[AFFIX_MAX]; /* ids that ENCODE_ADD_SPECIAL adds */
     int n_prefix, n_suffix;
     int32_t bos, eos, unk;
 };
 
-struct tokenizer *tokenizer_new(void); /* NULL: out of memory */
-/* Store piece number `id`; its text is copied. An id beyond the end leaves unused ids before it. */
+struct tokenizer *tokenizer_new(void); /* Create an empty tokenizer. NULL if memory is exhausted. */
+/* Store piece number `id` and copy its text. If `id` is beyond the end, the ids between become
+ * unused. ERR_LIMIT if the id or the length is too large, ERR_MEMORY. */
 int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind,
                   double score, struct err *e);
+/* Append a merge and copy its texts. Return false if memory is exhausted. */
 bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, const char *right,
                          size_t n_right);
-bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n); /* "left right" */
-/* tokenizer_find for use before the map exists */
+/* Append a merge from a line "left right". */
+bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n);
+/* Return the id of a piece without the map of tokenizer_find, by a scan; -1 if not found. */
 int32_t tokenizer_scan(const struct tokenizer *t, const char *text);
 void tokenizer_mark_eog(struct tokenizer *t, int64_t id);
+/* Derive the tables from the pieces, after the reader. ERR_FORMAT if there is no piece,
+ * ERR_MEMORY. */
 int tokenizer_finish(struct tokenizer *t, struct err *e);
-bool tokenizer_index(struct tokenizer *t); /* fills t->find; may be called early and again */
+bool tokenizer_index(struct tokenizer *t); /* Fill t->find. May be called early and repeatedly. */
 
 /* ---- encode.c ---- */
 
-struct encoder { /* one call of tokenizer_encode */
+/* State of one call of tokenizer_encode. t and out are borrowed, all other memory is owned. */
+struct encoder {
     const struct tokenizer *t;
     unsigned flags;
     struct ids *out;
     struct regex_work *regex;
     struct merge_work merge;
-    struct buf text[2]; /* normalized text, and a spare */
+    struct buf text[2]; /* normalized text; spare */
     void *lattice;      /* scratch of unigram */
     size_t lattice_cap;
-    bool seam;      /* the text continues other text: do not prepend a space */
-    bool after_unk; /* the last id was an unknown token of the current word */
+    bool seam;      /* true: the text continues other text; no space is prepended */
+    bool after_unk; /* true: the last id was an unknown token of the current word */
 };
 bool encoder_emit(struct encoder *en, int32_t id);
-/* Emit an unknown character: its bytes, or the unknown token (fused with a preceding one). */
+/* Emit an unknown character as its byte tokens or as the unknown token. The unknown token may be
+ * fused with a preceding unknown token. */
 bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n);
 
 /* ---- added.c ---- */
 
-/* Handler of the text between matches. An empty span is legal. */
+/* Handle the text between matches. An empty span is legal. */
 typedef bool text_fn(struct encoder *en, struct span s);
 bool added_split(struct encoder *en, const struct added *a, struct span s, text_fn *text);
-bool added_build(struct tokenizer *t); /* both matchers; false: out of memory */
+/* Build both matchers. Return false if memory is exhausted. */
+bool added_build(struct tokenizer *t);
 void added_deinit(struct added *a);
 
 /* ---- alphabet.c: GPT-2's byte <-> character alphabet ---- */
 
-void alphabet_add(struct buf *out, uint8_t byte); /* character of the byte, UTF-8 */
-int alphabet_byte(uint32_t cp);                   /* -1: not in the alphabet */
-/* Return false if a character is not in the alphabet. */
+void alphabet_add(struct buf *out, uint8_t byte); /* Append the byte's character in UTF-8. */
+/* Return the byte of cp; -1 if cp is not in the alphabet. */
+int alphabet_byte(uint32_t cp);
+/* Decode a text in GPT-2's alphabet. Return false if a character is not in the alphabet. */
 bool alphabet_decode(const char *p, size_t n, char *out, uint32_t *n_out);
 
 /* ---- lines.c ---- */
 
-/* Call `line` for every line of a file, without its end. Stops at the first result that is not
- * 0. */
+/* Handle a line of a file, without the line's end. p is borrowed for the call. An ERR_* code stops
+ * the reading. */
 typedef int line_fn(struct tokenizer *t, const char *p, size_t n, struct err *e);
+/* Call `line` for each line of a file. Return its error, ERR_IO, ERR_LIMIT (256 MiB) or ERR_MEMORY,
+ * with the path in the sentence. */
 int lines_read(struct tokenizer *t, const char *path, line_fn *line, struct err *e);
 
 /* ---- readers ---- */
 
+/* Fill an empty tokenizer from a checkpoint or a tokenizer.json. The caller closes it after an
+ * error. Errors as of tokenizer_open, with the path in the sentence. */
 int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err *e);
-int hf_json_read(struct tokenizer *t, const char *path, struct err *e); /* tokenizer.json */
-const char *hf_type(const struct json *j);                              /* its "type", or "" */
+int hf_json_read(struct tokenizer *t, const char *path, struct err *e);
+/* Return the field "type" of j; "" if absent. */
+const char *hf_type(const struct json *j);
+/* Append the steps of a normalizer or pre-tokenizer of tokenizer.json; nothing if j is not an
+ * object. ERR_FORMAT or ERR_UNSUPPORTED with the name of the step, ERR_LIMIT if there are too many
+ * steps, ERR_MEMORY. */
 int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e);
 int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e);
 void hf_steps_decoder(struct tokenizer *t, const struct json *j);
-/* Read tokenizer_config.json and generation_config.json in `dir`, if they exist. */
+/* Read tokenizer_config.json and generation_config.json in `dir`, if they exist. Errors as of
+ * json_read_file and tokenizer_put. */
 int hf_config_read(struct tokenizer *t, const char *dir, struct err *e);
+/* Read a file like hf_json_read. Errors as of tokenizer_open. */
 int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e);
 int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struct err *e);
 int plain_vocab_read(struct tokenizer *t, const char *path, const char *hint, struct err *e);

@@ -1,4 +1,5 @@
-/* token_test.c - the kinds, with vocabularies small enough to work out by hand. */
+/* token_test.c - goal: every kind encodes and decodes correctly. Method: use small vocabularies
+ * whose expected results can be computed by hand. */
 #include "pieces_test.h"
 #include "base/rng.h"
 
@@ -58,7 +59,7 @@ TEST(spm_merges_the_highest_score_first)
     tokenizer_close(t);
 }
 
-/* SentencePiece splits an unused piece into the symbols that it was merged from. */
+/* Goal: SentencePiece splits an unused piece into the symbols from which it was merged. */
 TEST(spm_takes_unused_pieces_apart)
 {
     static const struct put piece[] = {{"a", PIECE_NORMAL, -9},
@@ -137,7 +138,8 @@ TEST(wordpiece_is_greedy_and_all_or_nothing)
 
 TEST(characters_are_classed_as_published_tokenizers_do)
 {
-    /* U+2E52 is punctuation since Unicode 14, U+166D was until 12; U+1AC5 is a mark since 14. */
+    /* U+2E52 is punctuation since Unicode 14. U+166D was punctuation until Unicode 12. U+1AC5 is a
+     * mark since Unicode 14. */
     static const struct put piece[] = {
         {"[UNK]", PIECE_CONTROL, 0}, {"a", PIECE_NORMAL, 0},        {"b", PIECE_NORMAL, 0},
         {"##b", PIECE_NORMAL, 0},    {"\u2e52", PIECE_NORMAL, 0},   {"##\u2e52", PIECE_NORMAL, 0},
@@ -226,8 +228,8 @@ static size_t merge_naive(const struct merges *m, uint32_t *sym, size_t n)
     }
 }
 
-/* Goal: scan and heap agree with the definition. Method: random tables, lengths on both sides of
- * the switch. */
+/* Goal: scan and heap agree with the definition. Method: random tables, and lengths on both sides
+ * of the switch between scan and heap. */
 TEST(merging_follows_its_definition)
 {
     enum { N_MAX = 300, N_SYM = 40 };

@@ -1,13 +1,15 @@
-/* trie.c - byte strings to ids, with all prefixes of a text found in one walk.
+/* trie.c - a map of byte strings to ids. One walk finds all keys that are prefixes of a text.
  *
- * Built once from sorted keys, breadth first, so that the children of a node are adjacent in label
- * order. A step is one memchr over a few bytes. A node costs 11 bytes; for the 250,000 pieces of a
- * large vocabulary the upper levels, where it matters, fit in the second-level cache. */
+ * The trie is built once from sorted keys, breadth first, so that the children of a node are
+ * adjacent in label order. A step is one memchr over a few bytes. A node needs 11 bytes. The upper
+ * levels are used most. For the 250,000 pieces
+ * of a large vocabulary they fit into the second-level cache. */
 #include "token_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Order by bytes, then by length, then by id. Keys of a subtree are then consecutive. */
 static int by_bytes(const void *pa, const void *pb)
 {
     const struct trie_key *a = pa, *b = pb;
@@ -18,6 +20,7 @@ static int by_bytes(const void *pa, const void *pb)
     return a->value < b->value ? -1 : a->value > b->value;
 }
 
+/* Allocate for the maximum number of nodes. On failure the caller frees the rest. */
 static bool trie_alloc(struct trie *t, size_t cap)
 {
     t->child = malloc(cap * sizeof *t->child);
@@ -27,6 +30,8 @@ static bool trie_alloc(struct trie *t, size_t cap)
     return t->child && t->n_child && t->label && t->value;
 }
 
+/* Return the maximum number of nodes.
+ * Without shared prefixes each byte is a node. The root is one more. */
 static size_t node_count_max(const struct trie_key *key, size_t n)
 {
     size_t count = 1;
@@ -59,6 +64,8 @@ static void grow(struct trie *t, struct range *at, uint32_t node, size_t depth,
     }
 }
 
+/* The queue of the breadth-first order is the list of nodes itself: node n's children are appended
+ * while n is visited. All nodes of a level have one depth. */
 bool trie_build(struct trie *t, struct trie_key *key, size_t n)
 {
     *t = (struct trie){0};
@@ -89,6 +96,7 @@ bool trie_build(struct trie *t, struct trie_key *key, size_t n)
     return true;
 }
 
+/* Return the child for byte c; 0 (the root, which is no child) if none. */
 uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t c)
 {
     uint32_t n = t->n_child[node];

@@ -1,8 +1,8 @@
-/* unicode.c - character properties and normal forms, over utf8proc.
+/* unicode.c - character properties and normal forms, with utf8proc.
  *
- * utf8proc's own mapping sorts combining marks by exchange, which is quadratic on a text of only
- * marks. Here a long run is sorted by counting, so every text takes linear time. Most text is
- * ASCII, which no form changes: it is copied, and only the text around other characters is
+ * utf8proc's own mapping sorts combining marks by exchange, in quadratic time on a text of only
+ * marks. This file sorts a long run by counting, so every text takes linear time. Most text is
+ * ASCII, which no form changes. ASCII text is copied, and only text next to other characters is
  * decomposed. */
 #include "token_impl.h"
 #include "base/utf8.h"
@@ -11,11 +11,13 @@
 #include <string.h>
 #include <utf8proc.h>
 
+/* Return the general category of utf8proc's Unicode version. */
 static int category(uint32_t cp)
 {
     return utf8proc_category((utf8proc_int32_t)cp);
 }
 
+/* Return true for Python's str.isspace, except for the separators 0x1C to 0x1F. */
 bool uni_space(uint32_t cp)
 {
     if (cp < 0x80) return cp == ' ' || (cp >= 9 && cp <= 13);
@@ -23,6 +25,7 @@ bool uni_space(uint32_t cp)
     return cp == 0x85 || (c >= UTF8PROC_CATEGORY_ZS && c <= UTF8PROC_CATEGORY_ZP);
 }
 
+/* Return true for a letter, digit or connector, as \w in patterns. */
 bool uni_word(uint32_t cp)
 {
     if (cp == UNI_BAD) return false;
@@ -31,6 +34,7 @@ bool uni_word(uint32_t cp)
            c == UTF8PROC_CATEGORY_PC;
 }
 
+/* Return true for control, format, surrogate, private and unassigned characters. */
 bool uni_other(uint32_t cp)
 {
     int c = category(cp);
@@ -48,7 +52,7 @@ bool uni_digit(uint32_t cp)
 enum lag_class { MARK, NONSPACING, PUNCT };
 static const struct lag {
     enum lag_class class;
-    bool member;
+    bool member; /* true: published tokenizers count the range to the class */
     uint32_t first, last;
 } lags[] = {
 #define IS(class, first, last)     {class, true, 0x##first, 0x##last},
@@ -58,6 +62,7 @@ static const struct lag {
 #undef IS_NOT
 };
 
+/* Correct the class of a character that changed after the tokenizers were published. */
 static bool as_published(enum lag_class class, uint32_t cp, bool member)
 {
     for (size_t i = 0; i < sizeof lags / sizeof lags[0]; i++)
@@ -78,7 +83,8 @@ bool uni_mark_nonspacing(uint32_t cp)
     return cp >= 0x300 && as_published(NONSPACING, cp, category(cp) == UTF8PROC_CATEGORY_MN);
 }
 
-/* Ranges of BERT's reference code as copied by Hugging Face (which added 0x2B920). */
+/* Return true for the ranges of BERT's reference code as copied by Hugging Face, which added
+ * 0x2B920. */
 bool uni_cjk(uint32_t cp)
 {
     static const uint32_t range[][2] = {
@@ -94,7 +100,8 @@ bool uni_cjk(uint32_t cp)
 void uni_add_lower(struct buf *out, uint32_t cp)
 {
     buf_add_utf8(out, (unsigned)utf8proc_tolower((utf8proc_int32_t)cp));
-    if (cp == 0x130) buf_add_utf8(out, 0x307); /* the only one whose lower case is two */
+    /* the lower case of only this character is two characters */
+    if (cp == 0x130) buf_add_utf8(out, 0x307);
 }
 
 int uni_next(const char *p, size_t n, uint32_t *cp)
@@ -109,6 +116,8 @@ int uni_next(const char *p, size_t n, uint32_t *cp)
     return 1;
 }
 
+/* Return the first occurrence of n_what bytes; NULL if none.
+ * memchr on the first byte skips most text. */
 const char *bytes_find(const char *p, size_t n, const char *what, size_t n_what)
 {
     while (n >= n_what) {
@@ -132,6 +141,7 @@ size_t uni_valid_len(const char *p, size_t n)
     return i;
 }
 
+/* Return the length of the last character. An invalid byte is a character of one byte, UNI_BAD. */
 int uni_prev(const char *p, size_t n, uint32_t *cp)
 {
     for (int len = 2; len <= 4 && (size_t)len <= n; len++)
@@ -145,11 +155,14 @@ int uni_prev(const char *p, size_t n, uint32_t *cp)
 
 /* ---- normal forms ---- */
 
+/* A growing array of code points, owned. */
 struct cps {
     utf8proc_int32_t *v;
     size_t n, cap;
 };
 
+/* Append the decomposition of a character. utf8proc returns the needed length, so a second call
+ * follows only if the array was too small. */
 static bool decompose(struct cps *s, uint32_t cp, utf8proc_option_t options)
 {
     int boundclass = 0;
@@ -172,7 +185,7 @@ static int combining_class(utf8proc_int32_t cp)
     return cp < 0x300 ? 0 : utf8proc_get_property(cp)->combining_class;
 }
 
-/* Sort marks by combining class; the order of equal ones is kept. */
+/* Sort marks by combining class. Marks of equal class keep their order. */
 static bool sort_marks(utf8proc_int32_t *v, size_t n)
 {
     if (n < 32) {
@@ -195,6 +208,7 @@ static bool sort_marks(utf8proc_int32_t *v, size_t n)
     return true;
 }
 
+/* Sort each run of marks. A character of class 0 ends a run. */
 static bool canonical_order(struct cps *s)
 {
     for (size_t i = 0; i < s->n;) {
@@ -206,6 +220,7 @@ static bool canonical_order(struct cps *s)
     return true;
 }
 
+/* Append the normal form of p[0, n), which is valid UTF-8. `s` is scratch. */
 static bool add_normalized(struct buf *out, struct cps *s, const char *p, size_t n,
                            enum uni_form form)
 {
@@ -241,7 +256,7 @@ bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form)
         size_t begin = i;
         while (i < n && (uint8_t)p[i] < 0x80) i++;
         size_t foreign = foreign_len(p + i, n - i);
-        if (foreign == 0) { /* the end, or a byte that is not UTF-8 */
+        if (foreign == 0) { /* i is at the end, or at a byte that is not UTF-8 */
             if (i < n) i++;
             buf_add(out, p + begin, i - begin);
             continue;

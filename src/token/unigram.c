@@ -1,11 +1,11 @@
 /* unigram.c - the unigram language model: the segmentation with the highest sum of piece scores
  * (Viterbi).
  *
- * One pass from the left: at each character every piece that begins there (one walk of a trie)
- * offers its score to the position where it ends. A character that is no piece scores 10 less
- * than the lowest score, as in SentencePiece. Sums are doubles, as in Hugging Face's code and in
- * SentencePiece since 0.2.2 (earlier versions used floats, which changed near ties of long
- * texts). */
+ * One pass from the left finds, at each character, every piece that begins at that character (one
+ * walk of a trie). Each piece offers a path score to the position of its end. The score of a
+ * character that is not a piece is the lowest score less 10, as in SentencePiece. Sums are doubles,
+ * as in Hugging Face's code and in SentencePiece since 0.2.2. Earlier versions of SentencePiece
+ * used floats, which changed near ties of long texts. */
 #include "token_impl.h"
 
 #include "base/cancel.h"
@@ -18,12 +18,12 @@
 
 struct unigram {
     struct trie trie;
-    double unknown_score, score_max;
+    double unknown_score, score_max; /* score of an unknown character; highest score */
 };
 
-struct lattice_node { /* the best way to reach a position in the text */
+struct lattice_node { /* best path to a position in the text */
     double score;
-    int32_t id; /* -1: an unknown character; -2: not reached */
+    int32_t id; /* id of the path's last piece; -1: an unknown character; -2: not reached */
     uint32_t start;
 };
 enum { ID_UNKNOWN = -1, ID_UNREACHED = -2 };
@@ -37,12 +37,15 @@ static void unigram_close(struct tokenizer *t)
     t->model = NULL;
 }
 
+/* Return true if segmentations may contain the piece. */
 static bool in_lattice(const struct tokenizer *t, const struct piece *p)
 {
     if (p->n_text == 0 || p->kind == 0) return false;
     return p->kind == PIECE_NORMAL || p->kind == PIECE_USER || t->opt.match_all;
 }
 
+/* Set the lowest and the highest score. score_max begins at FLT_MIN, the smallest positive float,
+ * as in SentencePiece's code. */
 static void find_extremes(struct unigram *m, const struct tokenizer *t)
 {
     double low = FLT_MAX;
@@ -56,6 +59,7 @@ static void find_extremes(struct unigram *m, const struct tokenizer *t)
     m->unknown_score = low - UNKNOWN_PENALTY;
 }
 
+/* Build the trie. The trie borrows the keys' texts only during the build. */
 static int unigram_build(struct tokenizer *t, struct err *e)
 {
     struct unigram *m = t->model = calloc(1, sizeof *m);
@@ -72,22 +76,25 @@ static int unigram_build(struct tokenizer *t, struct err *e)
     return 0;
 }
 
+/* Return the score of a piece in the lattice. len is the length of the piece in bytes. */
 static double piece_score(const struct encoder *en, const struct unigram *m, int32_t id, size_t len)
 {
     const struct piece *p = &en->t->piece[id];
     if (p->kind != PIECE_USER || en->t->opt.match_all) return p->score;
-    /* In SentencePiece a user-defined piece beats every other; in GGUF files its score counts as
-     * 0. */
+    /* SentencePiece gives a user-defined piece a higher score than all other pieces. In GGUF files
+     * its score is 0. */
     return p->match ? 0 : (double)len * m->score_max - 0.1;
 }
 
+/* Replace a path if the new one is better. The first of equal scores stays, as in the original. */
 static void offer(struct lattice_node *to, double score, int32_t id, size_t start)
 {
     if (to->id != ID_UNREACHED && !(score > to->score)) return;
     *to = (struct lattice_node){score, id, (uint32_t)start};
 }
 
-/* Offer every piece that begins at `at`. char_len: bytes of the character there. */
+/* Offer every piece that begins at position `at` to the position of its end. char_len is the number
+ * of bytes of the character at `at`. */
 static void offer_pieces(const struct encoder *en, const struct unigram *m,
                          struct lattice_node *best, const char *p, size_t n, size_t at,
                          size_t char_len)
@@ -105,7 +112,8 @@ static void offer_pieces(const struct encoder *en, const struct unigram *m,
     if (!single) offer(&best[at + char_len], sum + m->unknown_score, ID_UNKNOWN, at);
 }
 
-/* Follow the best path back and write the ends of its pieces, last first, to en->merge.sym. */
+/* Follow the best path back from the end. Write the ends of its pieces, last first, to
+ * en->merge.sym. */
 static bool trace_back(struct encoder *en, const struct lattice_node *best, size_t n, size_t *n_end)
 {
     struct merge_work *w = &en->merge;
@@ -117,6 +125,8 @@ static bool trace_back(struct encoder *en, const struct lattice_node *best, size
     return true;
 }
 
+/* Encode p[0, n) by the best path. best is [n + 1]: node i is the best path to byte i. Only ends of
+ * characters and pieces are reached. */
 static bool unigram_encode(struct encoder *en, const char *p, size_t n)
 {
     const struct unigram *m = en->t->model;

@@ -1,15 +1,16 @@
-/* wordpiece.c - WordPiece: the longest piece first, from the left; a word that cannot be covered is
- * unknown.
+/* wordpiece.c - WordPiece: repeatedly take the longest piece from the left. A word is unknown if
+ * pieces cannot cover it.
  *
- * Two tries: pieces that may begin a word, and pieces inside one. Files mark either the latter
- * ("##ing", as in BERT's vocab.txt) or the former ("▁walk", as in GGUF). */
+ * There are two tries: pieces that may begin a word, and pieces inside a word. BERT's vocab.txt
+ * marks the pieces inside a word ("##ing"). GGUF marks the pieces that begin a word ("▁walk"). */
 #include "token_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Tables of the kind. All memory is owned. */
 struct wordpiece {
-    struct trie head, tail;
+    struct trie head, tail; /* pieces at the beginning of a word; pieces inside */
 };
 
 static void wordpiece_close(struct tokenizer *t)
@@ -22,6 +23,7 @@ static void wordpiece_close(struct tokenizer *t)
     t->model = NULL;
 }
 
+/* Remove the prefix from the text. Return false if the text does not begin with it. */
 static bool strip_prefix(const char *prefix, const char **p, uint32_t *n)
 {
     size_t len = strlen(prefix);
@@ -31,8 +33,8 @@ static bool strip_prefix(const char *prefix, const char **p, uint32_t *n)
     return true;
 }
 
-/* Set the text that a piece matches at the head of or inside a word; false if it never occurs
- * there. */
+/* Set the text that a piece matches at the head of a word or inside a word. Return false if the
+ * piece never occurs at that place. */
 static bool key_of(const struct tokenizer *t, size_t id, bool head, struct trie_key *key)
 {
     const struct piece *p = &t->piece[id];
@@ -49,6 +51,7 @@ static bool key_of(const struct tokenizer *t, size_t id, bool head, struct trie_
     return fits && key->n > 0;
 }
 
+/* Build the trie for heads or for tails. Return false if memory is exhausted. */
 static bool build_trie(struct trie *out, const struct tokenizer *t, bool head)
 {
     struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
@@ -59,6 +62,7 @@ static bool build_trie(struct trie *out, const struct tokenizer *t, bool head)
     return ok;
 }
 
+/* Build both tries. Only memory can be exhausted here. */
 static int wordpiece_build(struct tokenizer *t, struct err *e)
 {
     struct wordpiece *m = t->model = calloc(1, sizeof *m);
@@ -66,7 +70,7 @@ static int wordpiece_build(struct tokenizer *t, struct err *e)
     return err_memory(e, "the tries of a tokenizer", t->n_piece);
 }
 
-/* Return whether a word has more than the maximum number of characters. */
+/* Return true if a word has more than the maximum number of characters. */
 static bool too_long(const struct tokenizer *t, const char *p, size_t n)
 {
     int n_char = 0;
@@ -76,6 +80,8 @@ static bool too_long(const struct tokenizer *t, const char *p, size_t n)
     return n_char > t->opt.word_chars_max;
 }
 
+/* Encode one word. Emitted pieces are removed again if a later part of the word is unknown. The
+ * whole word is then one UNK. */
 static bool wordpiece_encode(struct encoder *en, const char *p, size_t n)
 {
     const struct wordpiece *m = en->t->model;

@@ -1,5 +1,6 @@
-/* counting.c - see counting.h. Each op makes the device's memory accessible, calls the CPU's op of that name and takes the
- * memory away again. The batch of a step is copied into that memory, as a device with memory of its own would. */
+/* counting.c - a counting backend (counting.h). Each op makes the device's memory accessible, calls
+ * the CPU's op of that name and makes the memory inaccessible again. The batch of a step is copied
+ * into the device's memory, as for a device with its own memory. */
 #include "counting.h"
 
 #include "base/check.h"
@@ -13,18 +14,18 @@ enum { REGION_MAX = 64 };
 struct region {
     void *at;
     size_t n_byte;
-    int access; /* while an op runs */
+    int access; /* protection of the memory while an op runs */
 };
 
 struct counting {
-    struct backend base; /* first */
+    struct backend base; /* must be the first field */
     struct backend_ops op;
     struct backend *cpu; /* owned */
     struct region region[REGION_MAX];
     int n_region;
-    bool inside;            /* an op runs */
-    struct batch on_device; /* of the step */
-    void *batch_memory;     /* a region */
+    bool inside;            /* true while an op runs */
+    struct batch on_device; /* batch of the step */
+    void *batch_memory;     /* region of the batch */
     size_t batch_bytes;
     int64_t calls[COUNT_COUNT], bytes[COUNT_COUNT];
 };
@@ -193,6 +194,9 @@ OP(embed, (struct backend * b, float *y, const struct tensor *w, const int32_t *
 OP(rms_norm,
    (struct backend * b, float *y, const float *x, const float *g, int n_row, int n, float eps),
    (c->cpu, y, x, g, n_row, n, eps))
+OP(layer_norm,
+   (struct backend * b, float *y, const float *x, const struct layer_norm *norm, int n_row),
+   (c->cpu, y, x, norm, n_row))
 OP(linear, (struct backend * b, float *y, const struct linear *l, const float *x, int n_row),
    (c->cpu, y, l, x, n_row))
 OP(rope,
@@ -210,8 +214,10 @@ OP(attn,
 OP(curve_mul,
    (struct backend * b, float *y, const float *gate, const float *up, int64_t n, enum curve curve),
    (c->cpu, y, gate, up, n, curve))
+OP(curve, (struct backend * b, float *y, int64_t n, enum curve curve), (c->cpu, y, n, curve))
 OP(add, (struct backend * b, float *y, const float *x, int64_t n), (c->cpu, y, x, n))
 OP(scale, (struct backend * b, float *x, int64_t n, float by), (c->cpu, x, n, by))
+OP(clamp, (struct backend * b, float *x, int64_t n, float limit), (c->cpu, x, n, limit))
 OP(softcap, (struct backend * b, float *x, int64_t n, float cap), (c->cpu, x, n, cap))
 OP(route, (struct backend * b, const struct route *r, float *logits, int n_row),
    (c->cpu, r, logits, n_row))
@@ -261,13 +267,16 @@ static const struct backend_ops ops = {
     .begin = count_begin,
     .embed = count_embed,
     .rms_norm = count_rms_norm,
+    .layer_norm = count_layer_norm,
     .linear = count_linear,
     .rope = count_rope,
     .kv_put = count_kv_put,
     .attn = count_attn,
     .curve_mul = count_curve_mul,
+    .curve = count_curve,
     .add = count_add,
     .scale = count_scale,
+    .clamp = count_clamp,
     .softcap = count_softcap,
     .route = count_route,
     .experts = count_experts,

@@ -1,7 +1,8 @@
-/* counting.h - a backend that wraps the CPU's: it counts calls, and its memory cannot be read or written outside of ops.
+/* counting.h - a backend that wraps the CPU's backend. It counts calls. Its memory cannot be
+ * accessed outside of ops.
  *
- * A program that goes around the door (backend/backend.h) dies of it. QUOTH_DOOR=counting lets every test that opens its
- * backend here run through one:
+ * An access of the memory outside of ops (backend/backend.h) ends the program. QUOTH_DOOR=counting
+ * makes every call of test_backend open this backend:
  *
  *   QUOTH_DOOR=counting build/unit golden recorded same */
 #ifndef QUOTH_TESTS_COUNTING_H
@@ -20,13 +21,16 @@ enum counted {
     COUNT_begin,
     COUNT_embed,
     COUNT_rms_norm,
+    COUNT_layer_norm,
     COUNT_linear,
     COUNT_rope,
     COUNT_kv_put,
     COUNT_attn,
     COUNT_curve_mul,
+    COUNT_curve,
     COUNT_add,
     COUNT_scale,
+    COUNT_clamp,
     COUNT_softcap,
     COUNT_route,
     COUNT_experts,
@@ -42,11 +46,13 @@ enum counted {
 /* WRAP_PLAIN: a counting backend without fused forms. */
 enum wrap { WRAP_NONE, WRAP_COUNTING, WRAP_PLAIN };
 
-/* The CPU's backend behind that door; WRAP_NONE: itself, unless QUOTH_DOOR is set. */
+/* Open the CPU's backend inside a counting backend.
+ * WRAP_NONE: the CPU's backend, unless QUOTH_DOOR is set. */
 int test_backend(struct backend **out, enum wrap wrap, const struct backend_options *o,
                  struct err *e);
 
-/* Of a counting backend: calls so far, and the bytes of them (alloc, read, write, copy, begin). */
+/* Return the number of calls of a counting backend so far, or their bytes (alloc, read, write,
+ * copy, begin). */
 int64_t counting_calls(const struct backend *b, enum counted c);
 int64_t counting_bytes(const struct backend *b, enum counted c);
 

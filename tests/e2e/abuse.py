@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Goal: nothing that a client sends, holds back or does to its connection hurts the server or another client.
-Method: a seeded crowd of bad clients (badclients.py: malformed requests, dribbled ones, a thousand connections, half-closed
-ones, hang-ups while queued, in a long prompt and while streaming, readers that do not read), plain and over TLS, beside
-healthy ones whose every answer is compared; then the server's descriptors, memory and pages must be what they were.
+"""Goal: no byte, delay or disconnect of a client harms the server or another client. Method: run a
+seeded crowd of bad clients (badclients.py), plain and over TLS, and compare every answer of healthy
+clients. The crowd sends malformed and slow requests over a thousand connections, some of them
+half-closed. It disconnects in the queue, in a long prompt and in a stream, and does not read some
+streams. Afterwards the server's descriptors, memory and pages must have their former values.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for 100,000 malformed requests instead of some
-thousand, under sanitizers too (QUOTH_LONG=1 SAN=thread ./test tests/e2e/abuse.py).
-Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+Environment: QUOTH the program, QUOTH_ROOT the repository. QUOTH_LONG=1: 100,000 malformed requests
+instead of some thousand, also with sanitizers (QUOTH_LONG=1 SAN=thread ./test tests/e2e/abuse.py).
+The script prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
 import json
 import os
 import random
@@ -18,17 +19,17 @@ import ssl
 import threading
 import time
 
-from badclients import STORY, Client, Healthy, crowd, half_closed, hang_ups, in_threads, malformed, pieces, post
+from badclients import STORY, Client, beside_healthy, crowd, half_closed, hang_ups, in_threads, malformed, pieces, post
 from server import FEW, LONG, PATIENCE, SLOW, TMP, Failed, Server, certificate, check, run
 
-N_MALFORMED = 100000 if LONG else 400 if FEW else 1600  # a fifth of it over TLS
+N_MALFORMED = 100000 if LONG else 400 if FEW else 1600  # a fifth of the requests over TLS
 N_LEAVING = 50 if LONG else 2 if FEW else 3
 N_LONG = 4000 if FEW else 16000  # tokens of a long prompt
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 N_CONNECTION = min(1000, hard - 300)
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
 
-# few pages, so that all are touched in the first round
+# few pages, so that the first round touches all of them
 OPTIONS = ("--disable-access-log", "--num-gpu-blocks-override", "128", "--timeout-write", "5", "--max-connections", "1200")
 servers = {}
 
@@ -39,23 +40,18 @@ def tls_options():
 
 
 def round_of(server, n_malformed, scale):
-    """Everything that the crowd can do; how many healthy answers there were meanwhile."""
-    healthy = Healthy(server)
-    try:
+    """Run the whole crowd once. Return the number of healthy answers in that time."""
+    with beside_healthy(server) as healthy:
         in_threads(lambda i: malformed(server, n_malformed // 4, 10 * scale + i))
         in_threads(lambda i: hang_ups(server, 10 if FEW else 20, 10 * scale + i))
         half_closed(server, 5)
         crowd(server, healthy, N_CONNECTION)
-    finally:
-        healthy.over = True
-        check(server.process.poll() is None, "the server is gone: " + server.text()[-4000:])
-        healthy.end()
     return healthy
 
 
 def abuse(server, n_malformed):
     fd0 = server.n_fd()
-    round_of(server, min(n_malformed, 2000) // 4, 1)  # until then memory grows to what such a crowd takes
+    round_of(server, min(n_malformed, 2000) // 4, 1)  # memory grows to the crowd's need
     _, first, _ = server.still()
     healthy = round_of(server, n_malformed, 2)
     fd, rss, kv = server.still()
@@ -82,10 +78,10 @@ def over_tls():
     abuse(servers["tls"], N_MALFORMED // 5)
 
 
-# ---- slow ones ----
+# ---- slow clients ----
 
 def client_hello():
-    """The first bytes of a TLS handshake."""
+    """Return the first bytes of a TLS handshake."""
     out = ssl.MemoryBIO()
     half = ssl._create_unverified_context().wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost")
     try:
@@ -96,7 +92,7 @@ def client_hello():
 
 
 class Drip:
-    """A client that says a byte at a time."""
+    """A client that sends one byte at a time."""
 
     def __init__(self, server, kind):
         self.kind, self.heard, self.ended = kind, b"", None
@@ -119,28 +115,27 @@ class Drip:
             self.s.sendall(self.left[:1])
             self.left = self.left[1:]
         except socket.timeout:
-            pass  # of TLS, not of the request
+            pass  # a TLS shutdown, not part of the request
         except OSError:
             self.ended = self.ended or time.monotonic() - self.start
 
 
 def slow_loris_on(*options):
     server = Server(*OPTIONS, "--timeout-head", "2", "--timeout-body", "2", *options)
-    healthy = Healthy(server)
     try:
-        kinds = ("head", "body", "handshake") if server.tls else ("head", "body")
-        drips = [Drip(server, kind) for kind in kinds * (10 if FEW else 40)]
-        until = time.monotonic() + 30
-        while any(not d.ended for d in drips) and time.monotonic() < until:
-            for d in drips:
-                if not d.ended:
-                    d.go_on()
-            time.sleep(0.05)
-        check(all(d.ended for d in drips), f"{sum(not d.ended for d in drips)} still drip after 30 s")
-        check(all(b" 408 " in d.heard for d in drips if d.kind != "handshake"), [d.heard[:40] for d in drips][:6])
-        check(SLOW or max(d.ended for d in drips) < 8, max(d.ended for d in drips))
+        with beside_healthy(server):
+            kinds = ("head", "body", "handshake") if server.tls else ("head", "body")
+            drips = [Drip(server, kind) for kind in kinds * (10 if FEW else 40)]
+            until = time.monotonic() + 30
+            while any(not d.ended for d in drips) and time.monotonic() < until:
+                for d in drips:
+                    if not d.ended:
+                        d.go_on()
+                time.sleep(0.05)
+            check(all(d.ended for d in drips), f"{sum(not d.ended for d in drips)} still drip after 30 s")
+            check(all(b" 408 " in d.heard for d in drips if d.kind != "handshake"), [d.heard[:40] for d in drips][:6])
+            check(SLOW or max(d.ended for d in drips) < 8, max(d.ended for d in drips))
     finally:
-        healthy.end()
         server.stop()
 
 
@@ -151,10 +146,11 @@ def slow_loris():
         slow_loris_on(*tls_options())
 
 
-# ---- who leaves early ----
+# ---- clients that disconnect early ----
 
 def long_model():
-    """Random weights with a context that a long prompt fits into; a quarter of the work where full counts take 30 times as long."""
+    """Make random weights with a context for a long prompt. The model is a quarter as large in a
+    build that takes 30 times as long."""
     n = 1 if SLOW and LONG else 2
     folder = os.path.join(TMP, "long")
     os.makedirs(folder, exist_ok=True)
@@ -167,7 +163,7 @@ def long_model():
 
 
 class Leaving:
-    """Requests with a long prompt of their own each, and what the engine does when their clients go."""
+    """Requests with a separate long prompt each, whose clients disconnect."""
 
     def __init__(self, *options):
         self.server = Server("--disable-access-log", "--load-format", "dummy", "--max-num-seqs", "1", "--max-model-len", "20000",
@@ -176,12 +172,13 @@ class Leaving:
 
     def ask(self, stream=False, max_tokens=4, n_prompt=N_LONG):
         c = Client(self.server)
-        ids = [self.rng.randrange(300) for _ in range(n_prompt)]  # nobody finds them in the cache
+        # so no other prompt finds these prefixes in the cache
+        ids = [self.rng.randrange(300) for _ in range(n_prompt)]
         c.say(post({"prompt": ids, "max_tokens": max_tokens, "ignore_eos": True, "stream": stream}, more="Connection: close\r\n"))
         return c
 
     def until(self, what, seconds=60 * PATIENCE):
-        """Wait for a state of /load; the steps computed so far."""
+        """Wait for a state of /load. Return the number of steps computed so far."""
         end = time.monotonic() + seconds
         while not what(load := self.server.ask("GET", "/load")[2]):
             check(time.monotonic() < end, load)
@@ -189,7 +186,8 @@ class Leaving:
         return self.server.metric("quoth:steps_total")
 
     def gone(self, c):
-        """Steps that were still computed after its client went, and its pages with them."""
+        """Return the number of steps computed after the client's disconnect, until its pages are
+        free."""
         before = self.server.metric("quoth:steps_total")
         self.rng.choice((c.reset, c.close))()
         after = self.until(lambda load: load["running"] == 0)
@@ -219,14 +217,15 @@ class Leaving:
         for c in self.rng.sample(others, count):
             time.sleep(self.rng.random() * 0.01)
             self.rng.choice((c.reset, c.close))()
-        self.until(lambda load: load["waiting"] == 0 and load["running"] == 1, 10)  # before it would have been their turn
+        # disconnect before the request is scheduled
+        self.until(lambda load: load["waiting"] == 0 and load["running"] == 1, 10)
         first.half_close()
         check(b" 200 OK" in first.hear(), "who only closed half got no answer")
 
     def in_stream(self, count):
         start = self.server.metric("vllm:generation_tokens_total")
         for _ in range(count):
-            c = self.ask(True, 18000, 100)  # longer than a busy client takes to leave
+            c = self.ask(True, 18000, 100)  # this time suffices for a busy client to disconnect
             c.hear(self.rng.randrange(400, 20000))
             self.gone(c)
         done = self.server.metric("vllm:generation_tokens_total") - start
@@ -240,14 +239,15 @@ def leaving_on(*options):
         leaving.in_queue(4)
         leaving.in_stream(N_LEAVING)
         hangups = leaving.server.metric("quoth:http_hangups_total")
-        check(hangups >= N_LEAVING + 4, hangups)  # some may have had all of their answer
+        check(hangups >= N_LEAVING + 4, hangups)  # some may have received their whole answer
     finally:
         leaving.server.stop()
     return f"{most:.0f} steps of {n_step:.0f}"
 
 
 def leaving():
-    """who leaves in a long prompt, in the queue or in a stream frees its pages within a step or two"""
+    """a client that disconnects in a long prompt, in the queue or in a stream frees its pages
+    within one or two steps"""
     text = leaving_on()
     if tls_options():
         text += ", over TLS " + leaving_on(*tls_options())
@@ -279,7 +279,7 @@ def stopped_under_load(server):
 
 
 def quietly(f, *args):
-    """Until the server is gone."""
+    """Run f until the server has exited."""
     try:
         f(*args)
     except (OSError, Failed):
@@ -287,7 +287,8 @@ def quietly(f, *args):
 
 
 def under_load():
-    """SIGTERM while all that goes on: who is being answered gets the rest, and it ends well"""
+    """SIGTERM under the load of all bad clients: responses in flight are completed, and the exit
+    status is right"""
     for server in servers.values():
         stopped_under_load(server)
 

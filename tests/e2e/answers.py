@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Goal: a change of the program's shape changes no answer.
-Method: a fixed list of requests (answers_requests.py) to a server of the bundled model; status, kind and body of each answer
-are compared with answers.json, streams as what their events say and as the names that events have. Ids and times are replaced
-before, and so are the sentences of errors: their code, type and param are compared.
-
---record writes answers.json anew. A change that means to change answers does so, and its diff shows which.
-Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME" or "FAIL NAME: why" per group of requests."""
+"""Goal: a change of the program's structure changes no answer. Method: a server of the bundled
+model gets a fixed list of requests (answers_requests.py). Status, kind and body of each answer are
+compared with answers.json. Streams are compared by the content of their events and by the names in
+events. Ids and times are replaced first. Only the code, type and param of an error are compared.
+--record writes answers.json again after an intended change of answers. The diff of the file then
+shows the changed answers. Environment: QUOTH the program, QUOTH_ROOT the repository. The script
+prints "ok NAME" or "FAIL NAME: why" per group of requests."""
 import hashlib
 import http.client
 import json
@@ -22,9 +22,9 @@ VARYING = [(r'"id":"(chatcmpl|cmpl|embd)-[^"]*"', r'"id":"\1-ID"'), (r'"id":"\w{
            (r'"created":\d+', '"created":0'),
            (r'"cached_tokens":\d+', '"cached_tokens":0'), (r'"(version|system_fingerprint)":"[^"]*"', r'"\1":"V"')]
 SENTENCE = [(r'"message":"(?:[^"\\]|\\.)*"', '"message":"SENTENCE"')]
-GROWING = ("text", "content", "reasoning_content", "arguments")  # strings that come in pieces
-KINDS = ("object", "role", "type", "name", "model")  # strings that a shape keeps
-ENDS = ("finish_reason", "stop_reason")  # null or a word
+GROWING = ("text", "content", "reasoning_content", "arguments")  # strings that arrive in pieces
+KINDS = ("object", "role", "type", "name", "model")  # strings kept in the structure of an event
+ENDS = ("finish_reason", "stop_reason")  # values that are null or a word
 main = first_server()
 recorded = {}
 if not RECORD:
@@ -33,7 +33,7 @@ if not RECORD:
 
 
 def ask(method, path, body):
-    """(status, type, text) of an answer."""
+    """Return (status, type, text) of an answer."""
     c = http.client.HTTPConnection("127.0.0.1", main.port, timeout=120)
     data = body if body is None or isinstance(body, bytes) else json.dumps(body)
     c.request(method, path, data, {"Content-Type": "application/json"})
@@ -46,8 +46,9 @@ def ask(method, path, body):
 
 
 def names(x, path="", key=""):
-    """What a client's program sees of an event before it looks at values: each name with its path, and what it may be. Which of them
-    come in the same event depends on time, so they are taken one by one."""
+    """Return the structure of an event without its values: each name with its path, and its
+    possible values. The division of names among events depends on time, so names are compared one
+    by one."""
     if key in ENDS:
         return {f"{path} word or null"}
     if isinstance(x, dict) and key != "top_logprobs":
@@ -60,7 +61,8 @@ def names(x, path="", key=""):
 
 
 def grow(old, new, key=""):
-    """The sum of two neighbouring pieces of a choice: how many tokens an event holds depends on time, their sum does not."""
+    """Return the sum of two neighbouring pieces of a choice. The number of tokens per event depends
+    on time, but not their sum."""
     if isinstance(old, dict) and isinstance(new, dict):
         return {k: grow(old.get(k), new.get(k), k) for k in {**old, **new}}
     if key == "tool_calls" and isinstance(old, list) and isinstance(new, list):
@@ -76,7 +78,7 @@ def grow(old, new, key=""):
 
 
 def of_stream(text):
-    """({choice: what its pieces add up to}, the last event's usage, names in its events)"""
+    """Return ({choice: sum of its pieces}, the last event's usage, names in its events)."""
     events = [e for e in text.split("\n\n") if e and not e.startswith(":")]
     check(events[-1] == "data: [DONE]" and all(e.startswith("data: {") for e in events[:-1]), events[-2:])
     choices, usage, seen = {}, None, set()
@@ -90,12 +92,13 @@ def of_stream(text):
 
 
 def short(text, most):
-    """A body of more characters as its length and hash."""
+    """Return a body with more characters as its length and hash."""
     return text if len(text) <= most else f"{len(text)} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def answer(request, brief=False):
-    """(what is compared of an answer, a stream's names). Of answers that come by the thousand less is kept."""
+    """Return (the compared part of an answer, a stream's names). brief: keep fewer fields, for
+    groups of thousands of requests."""
     status, kind, text = ask(*request)
     if brief:
         return [status, "".join(re.findall(r'"(?:code|param)":[^,}]*', text)) if status >= 400 else short(text, 0)], set()
@@ -106,7 +109,7 @@ def answer(request, brief=False):
 
 
 def answers(name, requests):
-    """(request, what is compared, names) of each"""
+    """Return (request, compared part, names) of each request."""
     for r in requests:
         yield r, *answer(r, name in BRIEF)
 
@@ -117,7 +120,8 @@ def label(request):
 
 
 def record(name, requests):
-    """Names are a union: short answers may come in one event once and in two the next time."""
+    """Record a group. Names are the union over all events, because a short answer may arrive in one
+    or two events."""
     rows, seen = [], set()
     for _ in range(4):
         now = list(answers(name, requests))
@@ -151,12 +155,12 @@ def group(name, requests):
 
 
 def stops():
-    """the server that gave them stops as it should"""
+    """the server exits with the right status"""
     main.stop()
 
 
 def write_file():
-    """A line for each answer and each shape."""
+    """Write a line for each answer and each shape."""
     def lines(rows):
         return "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]"
 

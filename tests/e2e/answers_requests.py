@@ -1,5 +1,6 @@
-"""The requests of answers.py: GROUPS, name -> [(method, path, body)]. A body that is no object goes out as it is. Not a test by
-itself. All that sample have a seed; none depends on time."""
+"""The requests of answers.py: GROUPS, name -> [(method, path, body)]. A body that is not an object
+is sent unchanged. Requests that sample have a seed. No request depends on time. Not a test by
+itself."""
 
 ONCE = "Once upon a time"
 TALK = [{"role": "system", "content": "You are kind."}, {"role": "user", "content": "Tell me a story."}]
@@ -11,7 +12,7 @@ CALLED = [*ASK, {"role": "assistant", "content": None, "tool_calls": [
     {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}]
 SEEDED = {"temperature": 0.9, "seed": 7}
 
-# What both completions and chats may ask, beside their prompt.
+# Common parameters of completions and chats, without the prompt.
 COMMON = [
     {}, SEEDED, {**SEEDED, "top_p": 0.8, "top_k": 40}, {**SEEDED, "min_p": 0.1}, {**SEEDED, "typical_p": 0.7},
     {**SEEDED, "top_n_sigma": 1.5}, {**SEEDED, "xtc_probability": 0.5, "xtc_threshold": 0.1},
@@ -53,7 +54,7 @@ TOKENIZE = [
     {"content": "<|im_end|>", "parse_special": False}, {"content": "a", "add_special": True}, {"content": ""}, {"prompt": ""},
     {"content": 5}, {"content": [True]}, {"content": [-1]}, {"content": "a", "with_pieces": 3}, {"content": "a", "prompt": "b"}, {},
 ]
-# Every field that an endpoint reads or refuses, with values of a wrong kind or out of range: which are refused, and how.
+# Every field of an endpoint with values of a wrong kind or out of range, to record the rejections.
 FIELDS = """model messages prompt max_tokens max_completion_tokens temperature top_p n best_of stream stream_options stop seed
     presence_penalty frequency_penalty logit_bias logprobs top_logprobs response_format tools tool_choice parallel_tool_calls
     reasoning_effort user echo suffix modalities input encoding_format dimensions audio functions function_call web_search_options
@@ -101,7 +102,7 @@ def chats(n=10, **more):
 
 
 def greedy(request):
-    """A request of ERRORS that is answered after all is answered in one way."""
+    """Make a request of ERRORS greedy, so that it has only one answer if it is accepted."""
     method, path, body = request
     return (method, path, {"temperature": 0, **body}) if isinstance(body, dict) and "completions" in path else request
 
@@ -129,4 +130,4 @@ GROUPS = {
     "errors": [greedy(r) for r in ERRORS],
     "fields with values of a wrong kind": wrong_fields(),
 }
-BRIEF = ("fields with values of a wrong kind",)  # groups of which less is kept
+BRIEF = ("fields with values of a wrong kind",)  # groups with fewer recorded fields

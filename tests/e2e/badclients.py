@@ -1,5 +1,6 @@
-"""For the tests of what clients may do to a server: raw connections, requests that are wrong in every way, clients that
-behave badly, and healthy ones beside them whose every answer is compared. Not a test by itself."""
+"""Parts of the tests of bad clients: raw connections, malformed requests of every kind, bad
+clients, and healthy clients with a comparison of every answer. Not a test by itself."""
+import contextlib
 import json
 import random
 import socket
@@ -7,42 +8,46 @@ import struct
 import threading
 import time
 
-from server import PATIENCE, check
+from server import PATIENCE, Failed, check
 
 STORY = {"prompt": "Once upon a time", "max_tokens": 16, "temperature": 0}
 TALK = {"messages": [{"role": "user", "content": "Tell me a story."}], "max_tokens": 12, "temperature": 1, "seed": 7, "n": 2}
 
 
 class Client:
-    """A connection to a server; over TLS where that speaks it."""
+    """A connection to a server, over TLS if the server uses it. ended: how its last reading
+    ended."""
 
     def __init__(self, server, timeout=60 * PATIENCE):
+        self.start, self.ended = time.monotonic(), "nothing was read"
         self.s = server.connect(timeout)
 
     def say(self, data):
         try:
             self.s.sendall(data)
         except OSError:
-            pass  # refused half way: what it said is still to be read
+            pass  # read the answer, because the server rejected the request early
 
     def hear(self, n=1 << 26):
-        data = b""
+        data, why = b"", "its end"
         try:
             while len(data) < n and (piece := self.s.recv(65536)):
                 data += piece
-        except OSError:
-            pass
+        except OSError as e:
+            why = f"{type(e).__name__}: {e}"
+        self.ended = f"{len(data)} bytes, then {why}, {time.monotonic() - self.start:.1f} s after connecting"
         return data
 
     def half_close(self):
-        """Nothing more to say: a FIN, without TLS's goodbye, which Python cannot say and still listen."""
+        """Send a FIN without TLS's close notification. Python cannot send that notification and
+        continue to read."""
         try:
             socket.socket.shutdown(self.s, socket.SHUT_WR)
         except OSError:
             pass
 
     def reset(self):
-        """Away without a goodbye."""
+        """Disconnect without a TLS shutdown."""
         self.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 
@@ -59,19 +64,19 @@ def post(body, path="/v1/completions", more="", minor=1):
 
 
 def ask_once(server, request):
-    """The whole answer, head and body."""
+    """Return the body of an answer."""
     c = Client(server)
     c.say(request)
     data = c.hear()
     c.close()
-    check(b"\r\n\r\n" in data, f"no answer: {data[:200]!r}")
+    check(b"\r\n\r\n" in data, f"no answer: {data[:200]!r}, {c.ended}")
     head, body = data.split(b"\r\n\r\n", 1)
     check(head.startswith(b"HTTP/1.1 200"), data[:300])
     return body
 
 
 def in_threads(work, n=4):
-    """work(0) .. work(n - 1) at once; what one of them raises is raised."""
+    """Run work(i) for each i in [0, n) concurrently. Raise the exception of any call."""
     failed = []
 
     def one(i):
@@ -89,7 +94,7 @@ def in_threads(work, n=4):
         raise failed[0]
 
 
-# ---- healthy ones ----
+# ---- healthy clients ----
 
 def whole(server):
     return json.loads(ask_once(server, post(STORY, more="Connection: close\r\n")))["choices"][0]["text"]
@@ -107,7 +112,7 @@ def talk(server):
 
 
 class Healthy(threading.Thread):
-    """Asks for the same answers again and again: whole, in pieces, and a chat with two choices."""
+    """Repeatedly request the same answers: whole, streamed, and a chat with two choices."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -123,9 +128,9 @@ class Healthy(threading.Thread):
             try:
                 got = self.ways[i](self.server)
                 if got != self.want[i]:
-                    self.wrong = f"{got!r}, not {self.want[i]!r}"
+                    self.wrong = self.wrong or f"{got!r}, not {self.want[i]!r}"
             except Exception as e:
-                self.wrong = repr(e)
+                self.wrong = self.wrong or repr(e)
             self.worst = max(self.worst, time.monotonic() - start)
             self.n += 1
 
@@ -135,7 +140,25 @@ class Healthy(threading.Thread):
         check(self.wrong is None and self.n >= 3, f"a healthy client, {self.n} answers: {self.wrong}")
 
 
-# ---- bad requests: each a function of a random generator ----
+@contextlib.contextmanager
+def beside_healthy(server):
+    """Run the block beside a healthy client, its value. Raise the block's exception together with
+    the client's."""
+    healthy, why = Healthy(server), []
+    try:
+        yield healthy
+    except Exception as e:
+        why.append(f"{type(e).__name__}: {e}")
+    if server.process.poll() is not None:
+        why.append("the server is gone: " + server.text()[-4000:])
+    try:
+        healthy.end()
+    except Failed as e:
+        why.append(str(e))
+    check(not why, "; ".join(why))
+
+
+# ---- bad requests: each is a function of a random generator ----
 
 PATHS = ("/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/apply-template")
 FIELDS = ("prompt", "max_tokens", "temperature", "top_p", "n", "best_of", "stop", "stream", "logit_bias", "logprobs", "seed",
@@ -157,7 +180,7 @@ def wrong_types(rng):
 
 
 def huge(rng):
-    """Much of everything that is counted: small enough to be read, too much to be done, or just not."""
+    """Make a request with a count above or just below its limit."""
     n = rng.choice((127, 128, 129, 100000, 2 ** 31 - 1, 2 ** 31, 2 ** 63))
     return post(rng.choice((
         {**STORY, "n": n, "max_tokens": 1}, {**STORY, "n": 2, "best_of": n, "max_tokens": 1}, {**STORY, "logprobs": n},
@@ -201,7 +224,8 @@ def mutated(rng):
 
 
 def escapes(rng):
-    """Paths with escapes, of which some are malformed, hold a NUL or are not UTF-8; methods that are no tokens."""
+    """Make paths with escapes, and invalid methods. Some escapes are malformed, encode a NUL or are
+    not UTF-8."""
     piece = rng.choice(("%00", "%zz", "%", "%f", "%ff", "%0a", "%1b[31m", "%e2%80%a8", "%41"))
     method = rng.choice(("GET", "GET", "POST", "G\x1b[31mT", "\x9b1m"))
     path = "/" + "a" * rng.randrange(300) + piece + "b" * rng.randrange(300)
@@ -216,28 +240,30 @@ KINDS = (nested, wrong_types, wrong_types, wrong_types, bad_text, truncated, ove
 
 
 def malformed(server, count, seed):
-    """So many bad requests, one after the other; each is answered in HTTP's words or not at all. One in a hundred is huge."""
+    """Send `count` bad requests, one after the other. Each must get a valid HTTP answer or none.
+    One in a hundred is huge."""
     rng = random.Random(seed)
     for i in range(count):
         c = Client(server, timeout=30 * PATIENCE)
         c.say((huge if i % 100 == 50 else rng.choice(KINDS))(rng))
-        c.half_close()  # so that half a request is answered by a close
+        c.half_close()  # the server must answer half a request with a close
         answer = c.hear()
         c.close()
         check(not answer or answer.startswith((b"HTTP/1.1 2", b"HTTP/1.1 4", b"HTTP/1.1 1", b"HTTP/1.1 503")), answer[:200])
 
 
-# ---- bad manners ----
+# ---- bad behaviour ----
 
 def hang_ups(server, count, seed):
-    """Clients that leave: in a stream or before a whole answer, after some bytes or some time, with and without a FIN."""
+    """Send requests and disconnect: in a stream or before a complete answer, after some bytes or
+    some time, with and without a FIN."""
     rng = random.Random(seed)
     body = {"prompt": "Once", "max_tokens": 500, "ignore_eos": True, "stream": True}
     for _ in range(count):
         c = Client(server)
         c.say(post({**body, "stream": rng.random() < 0.7}))
         if rng.random() < 0.5:
-            c.s.settimeout(0.2)  # the whole may be shorter
+            c.s.settimeout(0.2)  # the whole answer may be shorter
             c.hear(rng.randrange(1, 20000))
         else:
             time.sleep(rng.random() * 0.05)
@@ -248,7 +274,7 @@ def hang_ups(server, count, seed):
 
 
 def half_closed(server, count):
-    """They have nothing more to say, and get their answers."""
+    """Half-close connections. They must still get their answers."""
     for _ in range(count):
         c = Client(server)
         c.say(post({**STORY, "stream": True}))
@@ -259,16 +285,16 @@ def half_closed(server, count):
 
 
 def crowd(server, healthy, n):
-    """Many connections: idle, half a head, half a body, a stream without a reader."""
+    """Open many connections: idle, half a head, half a body, a stream without a reader."""
     before, clients = healthy.n, []
     for i in range(n):
         c = Client(server)
         c.say((b"", b"GET /health HT", post(STORY)[:-10],
                post({**STORY, "stream": True, "max_tokens": 900, "ignore_eos": True}))[i % 4 if i < 200 else i % 3])
         clients.append(c)
-    until = time.monotonic() + 60
-    while healthy.n < before + 4 and time.monotonic() < until:
+    start = time.monotonic()
+    while healthy.n < before + 4 and time.monotonic() < start + 60 * PATIENCE:
         time.sleep(0.05)
-    check(healthy.n >= before + 4, "healthy clients wait")
+    check(healthy.n >= before + 4, f"healthy clients wait: {healthy.n - before} answers in {time.monotonic() - start:.1f} s")
     for c in clients:
         c.close()

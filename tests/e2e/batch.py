@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: quoth batch answers every line of a file once, whatever happens to it on the way.
-Method: the bundled model and OpenAI batch files; runs that are killed at random moments, stopped, cut, and given files that
-are not theirs, compared with an undisturbed run.
+"""Goal: quoth batch answers every line of a file once, through all interruptions. Method: run
+OpenAI batch files with the bundled model. Kill runs at random moments, stop them, truncate their
+output, and give them other files. Compare their output with that of an undisturbed run.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for many more kills.
-Prints "ok NAME" or "FAIL NAME: why" per test."""
+Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for many more kills. The
+script prints "ok NAME" or "FAIL NAME: why" per test."""
 import json
 import os
 import random
@@ -44,7 +44,7 @@ def batch(src, dst, *more, status=0):
 
 
 def answers(name):
-    """custom_id -> what does not change from run to run."""
+    """Return a dict from custom_id to the part of an answer that is equal in all runs."""
     rows = read(name)
     keep = {}
     for row in rows:
@@ -58,7 +58,8 @@ def answers(name):
 
 
 def requests(n):
-    """Completions and chats, greedy and random, with seeds and without; a few that are refused."""
+    """Make completions and chats, greedy and random, with seeds and without, and a few that are
+    rejected."""
     rows = []
     for i in range(n):
         if i % 23 == 7:
@@ -130,7 +131,7 @@ def answers_and_refusals():
 
 
 def lines_with_nul():
-    """a NUL cuts no line short, and a line of NULs alone (a file that a crash left) is no blank one"""
+    """a NUL truncates no line, and a line of NULs alone (a file after a crash) is not blank"""
     good = line("a", {"prompt": "x", "max_tokens": 1})
     src = write("nul.jsonl", good[:-1] + "\0" + line("hidden", {"prompt": "x"}) + "\0\0\0\n" + " \0 \n"
                 + good.replace("POST", "POST\\u0000x") + good.replace('"x"', '"x\0y"').replace('"a"', '"b"')
@@ -170,7 +171,7 @@ def killed_anywhere():
         while n_run < n_kill:
             run = subprocess.Popen([QUOTH, "batch", MODEL, "-i", src, "-o", path("kill.out"), "-q"])
             size = os.path.getsize(path("kill.out")) if os.path.exists(path("kill.out")) else 0
-            for _ in range(300):  # until it writes: then is the time
+            for _ in range(300):  # wait until the run writes
                 time.sleep(0.01)
                 if run.poll() is not None or (os.path.exists(path("kill.out")) and
                                               os.path.getsize(path("kill.out")) > size):
@@ -181,7 +182,7 @@ def killed_anywhere():
             if done:
                 break
             n_run += 1
-            with open(path("kill.out"), "rb") as f:  # ... and as if the kill had come inside of a write
+            with open(path("kill.out"), "rb") as f:  # also simulate a kill during a write
                 data = f.read()
             if n_run % 3 == 0 and data:
                 cut = len(data) - random.randrange(1, min(len(data), 400))

@@ -1,11 +1,12 @@
 #!/bin/sh
-# alone: what it measures is time
-# bench.sh - goal: quoth bench roofline and pool print figures that can be, as text and as JSON. Method: short runs.
+# alone: it measures time
+# bench.sh - goal: quoth bench roofline and pool print plausible figures, as text and as JSON.
+# Method: short runs.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 
-# check NAME CONDITION
+# check NAME CONDITION: print ok or FAIL
 check()
 {
     if eval "$2"; then echo "ok   $1"; else echo "FAIL $1"; [ ! -s err ] || head -c 300 err; fi

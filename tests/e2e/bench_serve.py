@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-# alone: what it measures is time
-"""Goal: what quoth bench serve says of a server is true. Method: a server that waits as long as it is told before each token
-and writes down when it sent what; every figure must be the one that follows from those delays, within 2 %. Where this
-machine was too busy for a delay to be kept (the server's own notes are off by more than 1 %), that from what it wrote down.
-Then quoth serve itself, over TCP, TLS and a unix socket.
+# alone: it measures time
+"""Goal: the report of quoth bench serve is correct. Method: a server with given delays before each
+token records the time of each send. Every figure must be within 2 % of the figure computed from
+these delays. It is computed from the record if this machine was too busy to keep a delay (the
+record differs by more than 1 %). Then quoth serve itself is measured, over TCP, TLS and a unix
+socket.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
+or "FAIL NAME: why" per test."""
 import asyncio
 import http.server
 import json
@@ -18,18 +20,18 @@ import time
 from server import MODEL, QUOTH, TMP, Failed, Server, certificate, check, run
 
 GAPS = (0.02, 0.04, 0.06)  # between tokens, in turns
-FIRST = (0.15, 0.30)  # before the first one: of every other request
+FIRST = (0.15, 0.30)  # before the first token, in turns over the requests
 N_TOKEN = 10
 
 
 def size(word):
-    """Tokens of a word at the test's server."""
+    """Return the number of tokens of a word at the test's server."""
     return 2 if len(word) > 5 else 1
 
 
 class Delays:
-    """A server of known delays, in a thread. behave(i, request) says how request i is answered: the delays before each event
-    and the tokens that an event holds, or a status, or that the stream is cut."""
+    """A server with known delays, in a thread. behave(i, request) returns the answer to request i:
+    the delays before each event and the tokens of an event, or a status, or a truncated stream."""
 
     def __init__(self, behave=None, meta=None, text="prompt", marks=True, peaks=None):
         self.behave = behave or (lambda i, request: {})
@@ -147,7 +149,7 @@ class Delays:
 
 
 def bench(server, *options, status=0):
-    """Its JSON object."""
+    """Run quoth bench serve and return its JSON object."""
     out = subprocess.run([QUOTH, "bench", "serve", "--base-url", server if isinstance(server, str) else server.url, "--json",
                           "--save-detailed", "--metric-percentiles", "50,90,99.5", *options],
                          capture_output=True, text=True, timeout=120, env={**os.environ, "OPENAI_API_KEY": "sesame"})
@@ -155,7 +157,7 @@ def bench(server, *options, status=0):
     return json.loads(out.stdout) if out.stdout else out.stderr
 
 
-# ---- what must come out ----
+# ---- expected figures ----
 
 def percentile(values, percent):
     v = sorted(values)
@@ -165,7 +167,7 @@ def percentile(values, percent):
 
 
 def spread(name, seconds):
-    """The keys of one latency."""
+    """Return the keys of one latency."""
     ms = [1000 * s for s in seconds]
     mean = sum(ms) / len(ms)
     out = {f"mean_{name}_ms": mean, f"std_{name}_ms": (sum((x - mean) ** 2 for x in ms) / len(ms)) ** 0.5,
@@ -174,7 +176,8 @@ def spread(name, seconds):
 
 
 def figures(seen, n_input, slo=None):
-    """seen: (arrival, start, times of tokens, tokens) of each request -> what bench serve must say."""
+    """Compute the expected output of bench serve from seen: (arrival, start, times of tokens,
+    tokens) of each request."""
     begin, end = min(s[1] for s in seen), max(s[2][-1] for s in seen)
     out = {"duration": end - begin, "completed": len(seen), "total_input_tokens": n_input * len(seen),
            "total_output_tokens": sum(s[3] for s in seen)}
@@ -202,9 +205,10 @@ def figures(seen, n_input, slo=None):
 
 
 def compare(got, planned, noted):
-    """Every key within 2 % of what was planned (of latencies and their spreads: or 1 ms). Where the server could not keep its
-    plan, of what it noted: there the far ends of distributions, which see each moment that a thread waits for a processor on
-    its way between the two, within 10 % or 10 ms."""
+    """Check that every key is within 2 % of the plan, or within 1 ms for latencies and their
+    spreads. Compare with the server's record if the server could not keep its plan. Extreme
+    percentiles then also include the waits of threads for a processor. So their limit is 10 % or 10
+    ms."""
     wrong = []
     for key, want in planned.items():
         small, share = 1.0 if key.endswith("_ms") else 0, 0.02
@@ -222,13 +226,14 @@ class Late(Failed):
 
 
 def in_time(ok, why):
-    """A check that a busy machine may fail."""
+    """Check a condition that a busy machine may violate."""
     if not ok:
         raise Late(str(why)[:600])
 
 
 class Probe:
-    """How late this machine wakes a thread that sleeps 4 ms, while in the block: late() is what one in fifty exceeds, in ms."""
+    """Measure the delay of wake-ups after a sleep of 4 ms on this machine, during the block. late()
+    is the 98th percentile of the delay in ms."""
 
     def __enter__(self):
         self.lateness, self.ends = [], False
@@ -251,8 +256,8 @@ class Probe:
 
 
 def steady(test):
-    """Other work spoils a measurement: three are tried. Two that fail while threads wake in time are a failure; where they
-    did not, nothing can be told."""
+    """Repeat a measurement up to three times, because other programs disturb it. Fail after two
+    failures while threads wake in time. The test has no result if threads wake late."""
     def tried():
         n_failed, late = 0, 0
         for _ in range(3):
@@ -271,7 +276,8 @@ def steady(test):
 
 
 def workers(n_worker, n_request, first):
-    """(arrival, start, token times, tokens): all arrive at once, n_worker of them are under way."""
+    """Plan (arrival, start, token times, tokens) if all requests arrive at once and n_worker of
+    them are in flight."""
     free, seen = [0.0] * n_worker, []
     for i in range(n_request):
         free.sort()
@@ -284,21 +290,22 @@ def workers(n_worker, n_request, first):
 
 
 def noted(server):
-    """What it wrote down, as figures() takes it; all arrive at once."""
+    """Return the server's record in the form of figures(). All requests arrive at once."""
     done = [r for r in server.requests if r["n"]]
     begin = done[0]["start"]
     return [(0.0, r["start"] - begin, [t - begin for t in r["sent"]], r["n"]) for r in done]
 
 
 def unlimited(keys):
-    """Those of clients that never wait for each other. When these sent, a server can't tell: what it notes is when it read."""
+    """Return the keys of clients that never wait for each other. A server's record has the time of
+    reading a request, not the time of sending it."""
     return {k: v for k, v in keys.items() if "queue" not in k}
 
 
 # ---- tests ----
 
 def closed_loop():
-    """every figure of requests under a limit is the one that their delays give"""
+    """every figure of requests under a limit follows from their delays"""
     server = Delays(lambda i, request: {"first": FIRST[i % 2]}, meta={"n_vocab": 5000})
     got = bench(server, "--num-prompts", "24", "--max-concurrency", "6", "--random-input-len", "7", "--random-output-len",
                 str(N_TOKEN), "--goodput", "ttft:225", "--goodput-share", "0.1", "--seed", "3")
@@ -326,7 +333,7 @@ def closed_loop():
 
 
 def open_loop():
-    """requests at random times come at those times, answered as fast as they are"""
+    """requests at random times arrive at those times, and are answered without waiting"""
     server = Delays()
     got = bench(server, "--num-prompts", "60", "--request-rate", "30", "--burstiness", "0.5", "--random-input-len", "7",
                 "--random-output-len", "6", "--peak-tflops", "1", "--peak-gbs", "10", "--goodput", "ttft:200", "e2el:1000")
@@ -337,15 +344,17 @@ def open_loop():
     want = figures(noted(server), 7, 0.2)
     planned = {**want, **spread("ttft", [FIRST[0]] * 60), **spread("e2el", [FIRST[0] + 0.02 + 0.04 + 0.06 + 0.02 + 0.04] * 60),
                **spread("itl", [0.02, 0.04, 0.06, 0.02, 0.04] * 60)}
-    compare(got, unlimited(planned), want)  # who is late is seen in closed_loop
+    compare(got, unlimited(planned), want)  # closed_loop detects late requests
     check(abs(got["mfu"] - 60e9 / got["duration"] / 1e12) < 0.02 * got["mfu"] and got["bandwidth_share"] > 0)
-    words = [r["request"]["prompt"] for r in server.requests]  # nobody says how large the vocabulary is
+    # the size of the vocabulary is unknown
+    words = [r["request"]["prompt"] for r in server.requests]
     check(all(sum(size(w) for w in re.findall(r"\w+|[^\w\s]", p)) == 7 for p in words), words[:3])
 
 
 def tokens_together():
-    """tokens that come together, a conversation, what is no token"""
-    server = Delays(lambda i, request: {"per_event": 3, "events": 5}, text="content")  # as llama.cpp calls a text
+    """events with several tokens, a conversation, events without tokens"""
+    # llama.cpp's name of a text
+    server = Delays(lambda i, request: {"per_event": 3, "events": 5}, text="content")
     got = bench(server, "--backend", "openai-chat", "--num-prompts", "8", "--random-input-len", "40", "--random-output-len", "15",
                 "--random-prefix-len", "20", "--temperature", "0", "--extra-body", '{"top_k":5,"nested":{"a":[1]}}')
     server.stop()
@@ -353,7 +362,7 @@ def tokens_together():
     want = figures(noted(server), 7)
     planned = {**want, **{k: v for k, v in figures(seen, 7).items() if k.endswith("_ms")}}
     compare(got, unlimited(planned), want)
-    for k in ("mean", "median", "p90", "p99.5"):  # sent before the server read it
+    for k in ("mean", "median", "p90", "p99.5"):  # sent earlier than read
         key = f"{k}_client_queue_time_ms"
         in_time(0 <= got[key] <= want[key] + 1, (key, got[key], want[key]))
     both = got["mean_e2el_ms"] + got["mean_client_queue_time_ms"]
@@ -367,7 +376,7 @@ def tokens_together():
 
 
 def failures():
-    """what fails is counted and named, objectives that are missed are exit 1"""
+    """failures are counted and named, and missed objectives give exit status 1"""
     server = Delays(lambda i, request: {"first": 0.02, "gaps": (0.005,), "status": 429 if i % 4 == 1 else 200, "cut": i % 4 == 3})
     got = bench(server, "--num-prompts", "16", "--random-input-len", "7", "--random-output-len", "5", "--goodput", "ttft:5000",
                 "--goodput-share", "0.9", status=1)
@@ -414,7 +423,7 @@ def hostile():
 
 
 def datasets():
-    """datasets are sent as they are: a trace at its times, a file's prompts, prefixes again"""
+    """datasets are sent unchanged: a trace at its times, a file's prompts, repeated prefixes"""
     server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)}, meta={"n_vocab": 300})
     trace, custom, gpt = (os.path.join(TMP, name) for name in ("trace.jsonl", "custom.jsonl", "gpt.json"))
     with open(trace, "w") as f:
@@ -498,7 +507,8 @@ def reports():
 
 
 def against_itself():
-    """quoth serve is measured: its counts are those of its own metrics, over TCP, a unix socket and TLS"""
+    """quoth serve is measured: the counts are those of its own metrics, over TCP, a unix socket and
+    TLS"""
     main = Server()
     options = ["--num-prompts", "24", "--random-input-len", "60", "--random-output-len", "12", "--max-concurrency", "8"]
     got = bench(main.url, *options, "--random-prefix-len", "64")
@@ -528,7 +538,8 @@ def against_itself():
 
 
 def utilization():
-    """the server's measured peaks make utilization without flags; more bytes than memory gives come from a cache"""
+    """the server's measured peaks give utilization without flags; a rate above that of memory comes
+    from a cache"""
     server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)}, peaks=(5e12, 1e6))
     out = os.path.join(TMP, "utilization.json")
     got = subprocess.run([QUOTH, "bench", "serve", "--base-url", server.url, "--num-prompts", "12", "--random-input-len", "7",
@@ -545,7 +556,7 @@ def utilization():
 
 
 def high_water():
-    """maxima are the server's high-water marks: a run that is over between two samples has them too"""
+    """maxima are the server's high-water marks, also for a run between two samples"""
     server = Server("--num-gpu-blocks-override", "24", "--max-model-len", "512", "--max-num-seqs", "16")
     options = ["--num-prompts", "40", "--random-input-len", "100", "--random-output-len", "100"]
     got = bench(server.url, *options, "--max-concurrency", "16")

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Goal: a chat in a terminal behaves: what it computes, what the screen shows, what it saves, how it ends.
-Method: `quoth run` on a tiny random model behind a pseudo-terminal, keys as a person (or a terminal that
-pastes) sends them; pyte, where it can be installed, is the screen, and tmux, where it is, a terminal that folds rows
-when it becomes narrower (pyte cuts them). Pipes for --raw, usage and exit codes.
+"""Goal: the computation, the screen, the files and the end of a chat in a terminal are correct.
+Method: run `quoth run` on a tiny random model in a pseudo-terminal. Send the keys of a person, or
+of a terminal that pastes. pyte is the screen if it can be installed. tmux, if installed, is a
+terminal that folds rows if it becomes narrower (pyte cuts rows). Pipes test --raw, usage and exit
+codes.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names.
-Prints "ok NAME", "FAIL NAME: why" or "skip NAME (why)" per test."""
+The script prints "ok NAME", "FAIL NAME: why" or "skip NAME (why)" per test."""
 import fcntl
 import itertools
 import json
@@ -29,13 +30,14 @@ ROOT = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.d
 QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODEL = os.path.join(TESTS, "golden", "qwen3", "model.gguf")
-WINDOWED = os.path.join(TESTS, "golden", "mistral", "model.gguf")  # sees 16 tokens: long prompts cost little
+# the window has 16 tokens, so long prompts cost little
+WINDOWED = os.path.join(TESTS, "golden", "mistral", "model.gguf")
 STORIES = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")  # writes words
 PAGE = 32
 TMP = tempfile.mkdtemp(prefix="quoth-chat-")
 CHATML = os.path.join(TMP, "chatml.jinja")
 PROMPT = re.compile(rb"> (\x1b\[[0-9;?]*[A-Za-z])*$")
-SPEED = re.compile(rb"(\d+) prompt tokens \((\d+) cached\), [0-9.]+/s; (\d+) generated")
+SPEED = re.compile(rb"(\d+)\s+prompt\s+tokens\s+\((\d+)\s+cached\),\s+[0-9.]+/s;\s+(\d+)\s+generated")
 
 with open(CHATML, "w") as f:
     f.write("{%- for m in messages -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor -%}"
@@ -60,7 +62,7 @@ def check(ok, why):
 
 
 def screen_module():
-    """pyte, from a venv in the cache folder; None where it cannot be had."""
+    """Return pyte, from a venv in the cache folder, or None if it cannot be installed."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     home = os.path.join(cache, "quoth", "test-venv")
     python = os.path.join(home, "bin", "python3")
@@ -81,7 +83,7 @@ PYTE = screen_module()
 
 
 class Chat:
-    """quoth run behind a pseudo-terminal, which cuts rows that are too long for its size."""
+    """quoth run in a pseudo-terminal, which cuts rows that are longer than its width."""
 
     cuts = True
 
@@ -103,7 +105,7 @@ class Chat:
             self.screen.resize(rows, cols)
 
     def read(self, wait):
-        """What comes within `wait` seconds; False at the end."""
+        """Read for `wait` seconds. Return False at the end."""
         if not select.select([self.fd], [], [], wait)[0]:
             return True
         try:
@@ -116,7 +118,7 @@ class Chat:
         return len(data) > 0
 
     def until(self, pattern, seconds=120):
-        """Wait for a pattern behind the mark, and move the mark behind it."""
+        """Wait for a pattern after the mark, and move the mark after it."""
         end = time.time() + seconds
         pattern = pattern if hasattr(pattern, "search") else re.compile(pattern, re.S)
         while True:
@@ -132,20 +134,20 @@ class Chat:
 
     def send(self, keys):
         keys = keys.encode() if isinstance(keys, str) else keys
-        while keys:  # a terminal takes about 4 kB; meanwhile the echo must be read
+        while keys:  # a terminal buffers about 4 kB, so the echo must be read at the same time
             n = os.write(self.fd, keys[:512])
             keys = keys[n:]
             self.read(0)
 
     def say(self, text):
-        """A message; (prompt tokens, cached, generated)."""
+        """Send a message. Return (prompt tokens, cached, generated)."""
         self.send(text + "\r")
         numbers = tuple(int(x) for x in self.until(SPEED).groups())
         self.prompt()
         return numbers
 
     def command(self, text):
-        """A command; what it printed."""
+        """Send a command. Return its output."""
         begin = len(self.out)
         self.send(text + "\r")
         self.until(rb"\n")
@@ -162,7 +164,7 @@ class Chat:
         return [line[:cols].rstrip() for line in self.lines()[:row]]
 
     def shows(self, what, holds, seconds=10):
-        """Wait until the screen's lines are as they should be."""
+        """Wait until the screen's lines satisfy the condition."""
         end = time.time() + seconds
         while not holds(self.lines()):
             check(time.time() < end, "%s: the screen shows %r" % (what, [x for x in self.lines() if x]))
@@ -175,12 +177,12 @@ class Chat:
             return json.load(f)
 
     def leave(self, keys="\x04"):
-        """Leave, as one should be able to."""
+        """Leave the chat with the given keys, and check the exit status."""
         status = self.close(keys)
         check(status == 0, "exit status %s: %r" % (status, self.out[-300:]))
 
     def close(self, keys):
-        """Leave; the exit status."""
+        """Leave the chat. Return the exit status."""
         self.send(keys)
         end = time.time() + 10
         while self.read(0.1) and time.time() < end:
@@ -208,7 +210,8 @@ class Tmux:
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(cols), "-y", str(rows), "env", "LANG=C.UTF-8",
                   "XDG_STATE_HOME=" + os.path.join(TMP, "state"), *run)
         self.tmux("set", "-g", "window-size", "manual")
-        self.send("/help\r" * 3)  # so that the line is at the bottom: tmux scrolls what it folds further up
+        # the line must be at the bottom, because tmux scrolls the rows that it folds further up
+        self.send("/help\r" * 3)
         self.shows("a prompt", lambda lines: lines[-1] == ">" and "> /help" in lines)
 
     def tmux(self, *arguments):
@@ -225,7 +228,8 @@ class Tmux:
         return [x.rstrip() for x in self.tmux("capture-pane", "-p").split("\n")[:-1]]
 
     def above(self, row, cols):
-        """What is above a row of the screen, scrolled or not; rows that tmux folded are one line."""
+        """Return the text above a row of the screen, scrolled or not. Rows that tmux folded are one
+        line."""
         text = self.tmux("capture-pane", "-p", "-J", "-S", "-", "-E", str(row - 1))
         return [x.rstrip() for x in text.split("\n")[:-1]]
 
@@ -283,7 +287,7 @@ def test_system_prompt_and_clear():
 
 
 def test_interrupt_stops_the_answer_not_the_program():
-    c = chat(n=60000, context=65536)  # seconds, at any speed
+    c = chat(n=60000, context=65536)  # maximum time in seconds
     c.send("go on for ever\r")
     time.sleep(0.3)
     c.send("\x03")
@@ -546,12 +550,31 @@ def test_answers_are_wrapped_and_figures_dim():
         check(" ".join(rows).split() == text.split(), "words: %r, %r" % (rows, text))
 
 
+def test_texts_of_the_program_wrap_at_words():
+    said = {}
+    for cols in (60, 200):
+        c = Chat("--chat-template", CHATML, "--max-tokens", "4", "--stop", "a long text that never comes", rows=60, cols=cols)
+        for command in ("/help", "/set", "/set temprature 1", "/load no/such/path/of/a/conversation/ever/saved", "Hi"):
+            begin = len(c.out)
+            c.send(command + "\r")
+            c.until(rb" ms" if command == "Hi" else rb"\n")
+            c.prompt()
+            rows = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", c.out[begin:].decode()).replace("\r", "").split("\n")[1:-1]
+            if command == "Hi":
+                rows = rows[[i for i, row in enumerate(rows) if " prompt tokens (" in row][0]:]
+                rows = [re.sub(r"[0-9.]+", "0", row) for row in rows]
+            check(all(columns(row) <= cols for row in rows), "%d columns: %r" % (cols, rows))
+            said[cols, command] = [word for row in rows for word in row.split()]
+            check(said[60, command] == said[cols, command], "other words: %r, %r" % (said[60, command], rows))
+        c.leave()
+
+
 def columns(text):
     return sum(2 if unicodedata.east_asian_width(ch) in "WF" else 1 for ch in text)
 
 
 def wrapped(text, cols):
-    """The rows of a line."""
+    """Return the rows of a line."""
     rows = [""]
     for ch in text:
         if columns(rows[-1] + ch) > cols:
@@ -563,29 +586,31 @@ def wrapped(text, cols):
 
 
 WORDS = "a line of words that wraps, again and again, until it has several rows of them to show "
-RESIZED = [  # what is typed, how far left the cursor then goes, numbers of columns
+RESIZED = [  # typed text, moves of the cursor to the left, numbers of columns
     (WORDS * 2, 0, [59, 58, 34, 77]),
     (WORDS * 2, 50, [50, 20, 21, 90]),
     (WORDS * 2, 174, [30, 60, 15, 100]),
     ("宽" * 57, 0, [59, 40, 39, 80, 61]),
     ("x" + "宽" * 57 + " abc", 20, [59, 31, 30, 77]),
-    ("Z" * 58, 0, [59, 60, 29, 61]),  # fills a row: the cursor is in an empty one
+    ("Z" * 58, 0, [59, 60, 29, 61]),  # this text fills a row, so the cursor is in an empty row
     ("Z" * 58, 1, [59, 60, 20, 61]),
     ("blanks " + " " * 60 + "and an end", 5, [50, 20, 70]),
     ("short", 2, [30, 8, 6, 60]),
-    ("first\\\r" + WORDS * 2, 10, [50, 20, 70]),  # a message of two lines, the second is edited
+    # a message of two lines; the second one is edited
+    ("first\\\r" + WORDS * 2, 10, [50, 20, 70]),
 ]
 
 
 def place(text, i, cols):
-    """Where character i of a line is: column and row."""
+    """Return the column and row of character i of a line."""
     before = wrapped(text[:i], cols)
     fits = i == len(text) or columns(before[-1] + text[i]) <= cols
     return (columns(before[-1]), len(before) - 1) if fits else (0, len(before))
 
 
 def type_and_resize(c, typed, left, sizes):
-    """After each size the line is there once, below what was above, and the cursor in it."""
+    """Check after each size that the screen has the line once, below the former text, with the
+    cursor in the line."""
     above = c.above(c.cursor()[1], 60)
     first, _, last = typed.rpartition("\r")
     above += ["> " + first] if first else []

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-# alone: what it measures is time
-"""Goal: the server's latencies are those that its clients feel: they count from the moment a request's body is complete, so that
-they hold tokenization and the wait for a thread, and a slow upload spoils no figure.
-Method: one thread keeps many streams over non-blocking sockets and notes when the last byte of each was sent, when the first token
-came and when the answer ended. The sums are compared with those of /metrics. In the mean of 500 requests they agree within 2 % + 2 ms
-(under QUOTH_LONG, on a machine that has nothing else to do). Otherwise an order of events is checked that no scheduling can turn
-round, and a factor of two where the large bodies take seconds.
+# alone: it measures time
+"""Goal: the server's latencies are those of its clients. Latencies begin at the completion of a
+request's body. So they include tokenization and the wait for a thread, and exclude a slow upload.
+Method: one thread reads many streams over non-blocking sockets. It records the times of the last
+byte sent, of the first token and of the end of each stream. The sums are compared with those of
+/metrics. With QUOTH_LONG, on an idle machine, they must agree within 2 % + 2 ms in the mean of 500
+requests. Otherwise the test checks an order of events that no scheduling can reverse. It also
+checks a factor of two for large bodies that take seconds.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for the exact comparison.
-Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+The script prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
 import json
 import selectors
 import socket
@@ -18,19 +19,19 @@ from server import FEW, LONG, Server, check, run
 
 N_REQUEST = 500 if LONG else 20 if FEW else 60
 N_AT_ONCE = 8
-EVERY = 25 if LONG else 10  # of so many requests, one has a large body
+EVERY = 25 if LONG else 10  # one in this number of requests has a large body
 LARGE = 200_000 if FEW else 3_000_000
 
 
 def post(body):
-    """The bytes of a request."""
+    """Return the bytes of a request."""
     data = json.dumps(body).encode()
     return (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
 
 
 class Stream:
-    """One request over a socket of its own; out: its bytes, made before any clock runs."""
+    """A request over a separate socket. out: its bytes, made before the measurement."""
 
     def __init__(self, port, out):
         self.out = out
@@ -49,7 +50,7 @@ class Stream:
         return self.at == len(self.out)
 
     def read(self):
-        """true: the answer is complete."""
+        """Read the next bytes. Return True if the answer is complete."""
         data = self.socket.recv(1 << 16)
         now = time.monotonic()
         self.text += data
@@ -61,7 +62,7 @@ class Stream:
 
 
 def converse(port, requests):
-    """All of them answered, N_AT_ONCE at a time."""
+    """Send all requests, N_AT_ONCE at a time, until they are answered."""
     requests, streams, events = requests[::-1], [], selectors.DefaultSelector()
     while requests or events.get_map():
         while requests and len(events.get_map()) < N_AT_ONCE:
@@ -89,7 +90,7 @@ TIMES = {"ttft": "vllm:time_to_first_token_seconds", "e2e": "vllm:e2e_request_la
 
 
 def sums(server):
-    """{name: (sum, count)}"""
+    """Return {name: (sum, count)}."""
     server.settle()
     text = server.ask("GET", "/metrics")[2].decode()
     rows = dict(row.rsplit(" ", 1) for row in text.splitlines() if not row.startswith("#"))
@@ -130,7 +131,7 @@ def clocks():
 
 
 def slow_upload():
-    """a slow upload spoils no latency; a chat's template is counted"""
+    """a slow upload changes no latency; latencies include the chat template"""
     s = Server()
     try:
         before, pause = sums(s), 2.0
@@ -138,8 +139,8 @@ def slow_upload():
         stream.socket.setblocking(True)
         stream.socket.sendall(stream.out[:-20])
         time.sleep(pause)
+        sent = time.monotonic()  # before the call: after it, a busy machine may run others first
         stream.socket.sendall(stream.out[-20:])
-        sent = time.monotonic()
         while not stream.read():
             pass
         spent = since(before, sums(s))
@@ -153,7 +154,7 @@ def slow_upload():
 
 
 def timeout():
-    """a request's timeout counts from its arrival, tokenization included"""
+    """a request's timeout begins at its arrival, and includes tokenization"""
     s = Server()
     try:
         request = {"prompt": "a" * LARGE, "truncate_prompt_tokens": 100, "max_tokens": 900, "ignore_eos": True}

@@ -1,7 +1,9 @@
-"""What other projects' clients get from the server at argv[2]; argv[1] names the client. Run by tests/connectors.
+"""Run a client library against the server at argv[2]; argv[1] names the client. Run by
+tests/connectors.
 
-A row is a call that the client's users make. One that waits for an issue is expected to fail, and is a failure if it does not: then its
-mark goes. Prints "ok CALL", "wait CALL (ISSUE)" or "FAIL CALL: why" per row."""
+A row is a call of the client's users. A row that waits for an issue must fail. Its success is a
+failure of the test, so that the row's mark is removed. The script prints "ok CALL", "wait CALL
+(ISSUE)" or "FAIL CALL: why" per row."""
 import asyncio
 import inspect
 import json
@@ -10,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True",  # it would fetch a list of prices
+os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True",  # the client would fetch a list of prices
                   OPENAI_API_KEY="any", OPENAI_AGENTS_DISABLE_TRACING="1", HAYSTACK_TELEMETRY_ENABLED="False")
 NAME, ROOT = sys.argv[1], sys.argv[2]
 URL, MODEL, KEY = ROOT + "/v1", "quoth-tiny", "any"
@@ -22,12 +24,13 @@ TOOL = {"type": "function", "function": {"name": "get_weather", "description": "
 SUNNY = '{"weather": "sunny", "temperature": 21}'
 MESSAGES, RESPONSES, ANTHROPIC, OLLAMA, RERANK, TGI, OTHERS = (
     "images", "G: Responses", "G: Anthropic", "G: Ollama", "G: rerank", "G: TGI", "not planned")
-REFUSED = ("400", "404", "Bad Request", "BadRequest", "NotFound", "not found")  # by the server, not by a client that changed
+# rejections by the server, not errors of a changed client
+REFUSED = ("400", "404", "Bad Request", "BadRequest", "NotFound", "not found")
 failed = 0
 
 
 def row(name, waits=None):
-    """Run the function: a call that works or, if it waits for something, fails."""
+    """Run the function: a call that works, or that fails if it waits for an issue."""
     def run(call):
         global failed
         try:
@@ -60,7 +63,7 @@ def person():
     import pydantic
 
     class Person(pydantic.BaseModel):
-        name: str = pydantic.Field(max_length=20)  # so that every answer ends
+        name: str = pydantic.Field(max_length=20)  # this limit ends every answer
         age: int
 
     return Person
@@ -298,7 +301,7 @@ def langchain():
 
     @row("with_structured_output json_mode")
     def _():
-        try:  # the model chooses the members, and may find no end
+        try:  # the model chooses the members, and may not end
             assert model().with_structured_output(person(), method="json_mode", include_raw=True).invoke(ann)["raw"].content
         except Exception as e:
             assert type(e).__name__ == "LengthFinishReasonError", e
@@ -353,7 +356,7 @@ def instructor():
     @row("mode JSON")
     def _():
         c = package.from_openai(client.OpenAI(base_url=URL, api_key=KEY, max_retries=0), mode=package.Mode.JSON)
-        try:  # the model chooses the members, so that they may be others than the client looks for
+        try:  # the model chooses the members, which the client may not expect
             c.chat.completions.create(model=MODEL, messages=ASK, response_model=person(), max_retries=0, temperature=0)
         except Exception as e:
             assert "validation error" in str(e), e
@@ -596,7 +599,7 @@ def autogen():
 
 
 def lm_eval():
-    """Harmless tasks of its own, so that nothing is fetched."""
+    """Small tasks, defined here so that no task is fetched."""
     home = tempfile.mkdtemp()
     data = os.path.join(home, "data.jsonl")
     with open(data, "w") as f:

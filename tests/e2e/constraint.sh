@@ -1,6 +1,7 @@
 #!/bin/sh
-# Goal: quoth run holds its answer to a JSON Schema, an expression, a grammar or a choice, in chats and completions, and says what
-# cannot be kept and where. Method: the bundled model, at temperature 1, whose answers would be others.
+# Goal: quoth run constrains its answer to a JSON Schema, an expression, a grammar or a choice, in
+# chats and completions. It rejects a constraint that cannot be enforced, with its place. Method:
+# the bundled model, at temperature 1, whose answers would otherwise differ.
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 cd "$out" || exit 1
@@ -9,7 +10,8 @@ echo '{"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": 
 printf 'root ::= "<" [a-c]{2} ">"\n' >list.gbnf
 printf 'start: "<" AB ">" // not GBNF: ::=\nAB: /[a-c]{2}/\n' >list.lark
 
-# expect NAME STATUS PATTERN ARGUMENTS...: quoth run exits so, and the whole of its answer, or a line of its error, matches.
+# expect NAME STATUS PATTERN ARGUMENTS...: quoth run has that exit status, and PATTERN matches its
+# whole answer, or a line of its error.
 expect()
 {
     name=$1 status=$2 pattern=$3
@@ -47,7 +49,7 @@ expect 'an empty one' 1 'quoth run: --regex: .*' --regex ''
 expect 'an empty choice' 1 'quoth run: --choice: .*' --choice '[]'
 expect 'no end' 1 'quoth run: --ignore-eos: .*' --regex a --ignore-eos
 
-# A prompt that begins the model's reasoning: what comes after it is held.
+# A prompt that begins the model's reasoning. The text after the reasoning is constrained.
 printf '{%% for m in messages %%}<|im_start|>{{ m.content }}<|im_end|>{%% endfor %%}{%% if add_generation_prompt %%}<|im_start|>assistant\n<think>\n{%% endif %%}' >think.jinja
 close=$(printf '</think>' | "$QUOTH" tokenize "$model" | tr -d ' ')
 n=0
@@ -59,7 +61,7 @@ for seed in 1 2 3 4 5 6; do
     grep -qE '"content":"[0-9]{3}x"' got && grep -q '"reasoning_content":"' got || { n=-9; break; }
 done
 if [ $n -gt 0 ]; then
-    echo "ok   run: what comes after reasoning is held"
+    echo "ok   run: what comes after reasoning is constrained"
 else
-    echo "FAIL run: what comes after reasoning is held: $n $(cat got)"
+    echo "FAIL run: what comes after reasoning is constrained: $n $(cat got)"
 fi

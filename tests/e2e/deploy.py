@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Goal: what deploy/ ships works as it lies there: the units, the configuration, nginx's site, the static program.
-Method: ExecStart of the unit is run with its environment, its system call filter and a notify socket of ours; a socket is
-passed by systemd's own tool; a real nginx runs the site; the static program runs in a root that holds nothing else.
+"""Goal: the units, the configuration, nginx's site and the static program of deploy/ work
+unchanged. Method: ExecStart of the unit runs with its environment, its system call filter and a
+notify socket of this test. systemd's own tool passes a socket. A real nginx runs the site. The
+static program runs in a root directory without any other file.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 also builds the image where docker is.
-Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 also builds the image if
+docker is present. The script prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
 import json
 import os
 import re
@@ -21,11 +22,11 @@ from server import LONG, MODEL, QUOTH, ROOT, SLOW, TMP, Elsewhere, Failed, Serve
 
 DEPLOY = os.path.join(ROOT, "deploy")
 NOBODY = 65534
-os.chmod(TMP, 0o711)  # programs run as nobody, too
+os.chmod(TMP, 0o711)  # programs also run as an unprivileged user
 
 
 def unit(name):
-    """{key: [values]} of a unit file."""
+    """Return {key: [values]} of a unit file."""
     found = {}
     with open(os.path.join(DEPLOY, name)) as f:
         for line in f:
@@ -36,7 +37,7 @@ def unit(name):
 
 
 def for_all(path):
-    """A copy that every user can read."""
+    """Return a copy that every user can read."""
     to = os.path.join(TMP, os.path.basename(path))
     if not os.path.exists(to):
         shutil.copy(path, to)
@@ -45,13 +46,13 @@ def for_all(path):
 
 
 def place(value):
-    """A unit's specifiers and paths -> folders of this test."""
+    """Replace a unit's specifiers and paths by folders of this test."""
     value = value.replace("%E", os.path.join(TMP, "etc")).replace("%C", os.path.join(TMP, "cache"))
     return value.replace("/usr/local/bin/quoth", for_all(QUOTH))
 
 
 def config(**more):
-    """deploy/serve.conf, installed, with other values for some names; its path."""
+    """Install deploy/serve.conf with other values for some names. Return its path."""
     with open(os.path.join(DEPLOY, "serve.conf")) as f:
         text = f.read()
     for name, value in more.items():
@@ -96,7 +97,8 @@ os.execv(command[0], command)
 
 
 def filtered_calls():
-    """The system calls that the unit allows; None where systemd-analyze or libseccomp is not there."""
+    """Return the system calls that the unit allows; None if systemd-analyze or libseccomp is
+    missing."""
     known = {}
 
     def members(name):
@@ -122,8 +124,10 @@ def filtered_calls():
 
 
 def confined(command):
-    """The command as the unit's user, under its filter of system calls, as far as this system can."""
-    calls = None if SLOW else filtered_calls()  # sanitizers map what may be written and executed
+    """Run the command as the unit's user with its filter of system calls, if this system supports
+    both."""
+    # sanitizers map memory that is both writable and executable
+    calls = None if SLOW else filtered_calls()
     if not calls:
         return command
     nobody = NOBODY if os.geteuid() == 0 else 0
@@ -131,7 +135,7 @@ def confined(command):
 
 
 def exec_start():
-    """The unit's command and environment."""
+    """Return the unit's command and environment."""
     u = unit("quoth.service")
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "NOTIFY_SOCKET": os.path.join(TMP, "told")}
     env.update(place(e).split("=", 1) for e in u["Environment"])
@@ -140,7 +144,7 @@ def exec_start():
 
 
 class Notify:
-    """systemd's end of NOTIFY_SOCKET."""
+    """The receiver of NOTIFY_SOCKET, as in systemd."""
 
     def __init__(self):
         self.s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -159,7 +163,7 @@ class Notify:
 
 
 def units_are_well_formed():
-    """systemd knows everything in the units, and calls the service well confined"""
+    """systemd accepts all keys of the units, and its security rating of the service is good"""
     if not shutil.which("systemd-analyze"):
         return "no systemd-analyze"
     folder = os.path.join(TMP, "units")
@@ -215,10 +219,11 @@ def unit_starts():
 
 
 def socket_unit():
-    """a client that is there before the model is loaded is answered: systemd opens the socket, the first one starts quoth"""
+    """a client that connects before the model is loaded is answered: systemd opens the socket, and
+    the first client starts quoth"""
     if not shutil.which("systemd-socket-activate"):
         return "no systemd-socket-activate"
-    config(port=1, model=MODEL)  # which nobody but root may open; it must not matter
+    config(port=1, model=MODEL)  # only root may open port 1, so this port must have no effect
     command, env = exec_start()
     host = unit("quoth.socket")["ListenStream"][0].rsplit(":", 1)[0]
     check(host == "127.0.0.1", host)
@@ -249,7 +254,8 @@ def socket_unit():
 
 
 def nginx_program():
-    """An installed one, or Debian's, unpacked under build/ (nothing is installed, and no service started); None: neither."""
+    """Return an installed nginx, or Debian's, unpacked under build/ (nothing is installed, and no
+    service started), or None."""
     folder = os.path.join(ROOT, "build", "nginx")
     places = [shutil.which("nginx"), "/usr/sbin/nginx", os.path.join(folder, "usr", "sbin", "nginx")]
     found = [p for p in places if p and os.path.exists(p)]
@@ -268,7 +274,7 @@ def nginx_program():
 
 
 class Nginx:
-    """A real one with deploy/nginx.conf; only addresses, certificate and paths are this test's."""
+    """A real nginx with deploy/nginx.conf. Only addresses, certificate and paths are changed."""
 
     def __init__(self, program, upstream, pair):
         self.port, self.folder = free_port(), os.path.join(TMP, "nginx")
@@ -288,7 +294,8 @@ class Nginx:
                     f"http {{ access_log off;\n{temp} include {self.folder}/site; }}\n")
         command = [program, "-p", self.folder, "-e", f"{self.folder}/error", "-c", f"{self.folder}/conf"]
         r = subprocess.run([*command, "-t"], capture_output=True, text=True)
-        warned = [x for x in r.stderr.splitlines() if "[warn]" in x and "http2" not in x]  # as newer ones write it
+        # newer versions write this warning
+        warned = [x for x in r.stderr.splitlines() if "[warn]" in x and "http2" not in x]
         check(r.returncode == 0 and not warned, r.stderr)
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         self.context = ssl.create_default_context(cafile=pair[0])
@@ -313,9 +320,10 @@ class Nginx:
         return c
 
     def ask(self, *what, **how):
-        """(status, head, body)"""
+        """Send a request. Return (status, head, body)."""
         c = self.say(*what, **how)
-        with c, c.makefile("rb") as f:  # its end is not waited for: after a refusal nginx lingers
+        # do not wait for its end, because nginx lingers after a rejection
+        with c, c.makefile("rb") as f:
             head = b"".join(iter(f.readline, b"\r\n"))
             body = f.read(int(re.search(rb"content-length: (\d+)", head.lower()).group(1)))
         return int(head.split()[1]), head.decode(), body
@@ -339,7 +347,7 @@ def through_nginx(nginx, s):
             running = s.unix_ask("/load")["server_load"]
     check(running, "the first token came when all of them were there")
     check(data.count(b"data: ") > 1000 and n_piece > 200 and b"[DONE]" in data, (data.count(b"data: "), n_piece))
-    for stream in True, False:  # a client that hangs up is noticed behind nginx, too
+    for stream in True, False:  # the disconnect of a client of nginx is detected, too
         before = s.unix_metric("quoth:http_hangups_total")
         c = nginx.say("POST", "/v1/completions", {**long, "stream": stream, "n": 4})
         until = time.monotonic() + 20
@@ -367,7 +375,8 @@ def refused_by_nginx(nginx):
 
 
 def behind_nginx():
-    """behind nginx streams come token by token, disconnects are detected, and its errors are OpenAI's"""
+    """behind nginx, streams arrive token by token, disconnects are detected, and nginx's errors
+    have OpenAI's form"""
     program, pair = nginx_program(), certificate()
     if not program or not pair:
         return "no nginx" if pair else "no openssl"
@@ -391,7 +400,7 @@ def behind_nginx():
         through_nginx(nginx, s)
         refused_by_nginx(nginx)
         s.stop()
-        time.sleep(1.5)  # of the rate's tokens
+        time.sleep(1.5)  # wait for more tokens of the rate
         status, head, body = nginx.ask("GET", "/v1/models")
         check(status == 503 and "Retry-After: 5" in head and "error" in json.loads(body), (head, body))
     finally:
@@ -431,7 +440,7 @@ def health():
 
 
 def served_by(command, **how):
-    """A program that serves its own model, wherever it is: asked, and told to stop."""
+    """Start a program that serves its own model, send a request, and stop it."""
     log = os.path.join(TMP, f"log-{time.monotonic_ns()}")
     with open(log, "w") as f:
         p = subprocess.Popen([*command, "serve", "--port", "0"], stderr=f, stdout=f, stdin=subprocess.DEVNULL, **how)
@@ -455,14 +464,14 @@ def served_by(command, **how):
 
 
 def packed():
-    """a packed program serves the model inside it, from anywhere"""
+    """a packed program serves the model inside it, in any folder"""
     path = os.path.join(TMP, "packed")
     subprocess.run([QUOTH, "pack", MODEL, "-o", path], check=True, capture_output=True)
     served_by([path], cwd="/", env={"PATH": "/usr/bin"})
 
 
 def static():
-    """the static program runs and serves in a root that holds nothing else, not even /proc, as nobody"""
+    """the static program serves under an unprivileged user, without /proc or other files"""
     if SLOW or QUOTH != os.path.join(ROOT, "build", "quoth"):
         return "not a build for that"
     made = subprocess.run(["make", "-s", "-C", ROOT, "static"], capture_output=True, text=True)
@@ -513,7 +522,7 @@ def image():
 
 
 def memory_limit():
-    """--memory-limit bounds all that is planned, and what cannot be planned within it is refused"""
+    """--memory-limit bounds all planned memory, and a plan beyond it is rejected"""
     s = Server("--memory-limit", "200M", "--verbose", "--max-queued-requests", "100")
     try:
         plan = re.search(r"together +([\d.]+) MiB +of ([\d.]+)", s.text())

@@ -1,6 +1,7 @@
 #!/bin/sh
-# dummy.sh - goal: random weights stand in for a model wherever one is wanted, the same ones every time; written as a GGUF
-# they are that model; quoth bench measures them. Method: what commands print, compared.
+# dummy.sh - goal: random weights replace a model in every command, and are always the same. Written
+# as a GGUF they are that model, and quoth bench measures them. Method: the output of commands is
+# compared.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

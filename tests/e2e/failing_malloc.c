@@ -1,5 +1,5 @@
-/* failing_malloc.c - for memory.py, preloaded into a program: allocations FAIL_AT .. FAIL_AT + FAIL_COUNT - 1 of the process
- * fail, and FAIL_REPORT (a path) receives how many there were. */
+/* failing_malloc.c - a preloaded library for memory.py. Allocations [FAIL_AT, FAIL_AT + FAIL_COUNT)
+ * of the process fail. The file FAIL_REPORT receives the number of allocations. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@ static int allowed(void)
 {
     static _Atomic int known;
     static long first, last;
-    if (!known) { /* the first allocation is the dynamic linker's, before any thread */
+    if (!known) { /* the dynamic linker makes the first allocation, before any thread starts */
         const char *at = getenv("FAIL_AT"), *count = getenv("FAIL_COUNT");
         first = at ? strtol(at, NULL, 10) : -1;
         last = first + (count ? strtol(count, NULL, 10) : 1);

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Goal: every flag that users of vLLM, llama.cpp, SGLang, TGI and others type is accepted, mapped or refused as it should be.
-Method: `quoth serve MODEL FLAG --check`, which prints the configuration in force, once for each line of tests/flags.txt;
-each spelling of src/option/aliases.def must have a line there. Wrong values of enumerated flags of every command. A server
-and batch files for the flags that change answers.
+"""Goal: every flag of users of vLLM, llama.cpp, SGLang, TGI and others is accepted, mapped or
+rejected as intended. Method: `quoth serve MODEL FLAG --check`, which prints the effective
+configuration, for each line of tests/flags.txt. Each spelling of src/option/aliases.def must have a
+line there. Enumerated flags of every command are tested with wrong values. The flags that change
+answers are tested with a server and batch files.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names."""
 import json
@@ -23,7 +24,7 @@ def quoth(*args, stdin=b"", cwd=TMP):
 
 
 def serve(*flags):
-    """The configuration in force as a dictionary, standard error, exit status."""
+    """Return the effective configuration as a dictionary, standard error, and the exit status."""
     words = list(flags) + ["--check"]
     if not {"-m", "--model", "--model-path", "--model-id"} & {f.split("=")[0].replace("_", "-") for f in flags}:
         words.insert(0, MODEL)
@@ -33,7 +34,7 @@ def serve(*flags):
 
 
 def table():
-    """Lines of flags.txt: the words of the command line, what comes of them."""
+    """Return the lines of flags.txt: the words of the command line and its result."""
     with open(os.path.join(ROOT, "tests", "flags.txt")) as f:
         for line in f:
             if line.strip() and not line.startswith("#"):
@@ -82,7 +83,8 @@ def test_every_spelling_has_a_line():
 
 
 def test_published_command_lines_start():
-    """vLLM's image gives these to its entry point; ours has serve, host and port in its place."""
+    """vLLM's image passes these flags to its entry point. quoth's image has serve, host and port
+    instead."""
     lines = ["--model MODEL --tensor-parallel-size 1 --pipeline-parallel-size 1 --dtype auto --enforce-eager "
              "--max-num-seqs 16 --max-model-len 256 --gpu-memory-utilization 0.5 --load-format auto",
              "--model MODEL --host 0.0.0.0 --port 8000 --dtype half --max-num-batched-tokens 2048 --block-size 16 "
@@ -106,9 +108,9 @@ def test_configuration_in_force_is_a_config_file():
     assert again.stdout == first.stdout and b"max-num-seqs: 3\n" in first.stdout, again.stderr
     assert b"sekret" not in quoth("serve", MODEL, "--api-key", "sekret", "--check").stdout, "a key was printed"
     with open(path, "w") as f:
-        f.write("tensor-parallel-size: 1\nenable_lora: true\n")
+        f.write("tensor-parallel-size: 1\nenable_lora_bias: true\n")
     bad = quoth("serve", MODEL, "--config", path, "--check")
-    assert bad.returncode == 2 and b"config.yaml:2: --enable_lora: not supported yet" in bad.stderr, bad.stderr
+    assert bad.returncode == 2 and b"config.yaml:2: --enable_lora_bias: not supported yet" in bad.stderr, bad.stderr
     with open(path, "w") as f:
         f.write("temperature: 1\nmodel: %s\nprompt: hi\n" % MODEL)
     assert quoth("run", "--config", path, "-n", "1").returncode == 0, "model and prompt of a config file"
@@ -153,27 +155,28 @@ def test_wrong_values_list_the_right_ones():
 
 
 def commands():
-    """All commands, those of bench too, as their words."""
+    """Return all commands, including those of bench, as their words."""
     for words in [[]] + [["bench"]]:
         text = quoth("help", *words).stdout.decode().partition("commands:")[2]
         names = re.findall(r"^  ([a-z]+(?: [a-z]+)?) ", text, re.M)
         yield from ([name.split() for name in names if name not in ("bench", "help")])
 
 
-# Values that can be any text, by the help's word for them or by the flag; files are looked for when they are needed.
+# Values that can be any text, by their name in the help or by the flag. Files are not opened by
+# --check.
 ANY_WORDS = {"MODEL", "FILE", "FILE.svg", "FILE.html", "FILE.gguf", "FOLDER", "TEXT", "KEY", "ADDRESS", "NAME..."}
 ANY_FLAGS = {"uds", "allowed-hosts", "served-model-name", "model"}
-JUDGED = {"regex", "choice", "start"}  # what `quoth grammar check` says of them is its result
+JUDGED = {"structured-outputs-config", "regex", "choice", "start"}  # `quoth grammar check` reports their errors as its result
 
 
 def flags_of(command):
-    """(flag, what the help calls its value or "") of a command."""
+    """Return (flag, name of its value in the help, or "") of a command."""
     text = quoth("help", *command).stdout.decode().partition("options:")[2]
     return re.findall(r"^  (?:-\w,|   ) --([a-z0-9-]+)(?: (\S+))?(?:  |$)", text, re.M)
 
 
 def judged_wrong(words):
-    """None where a wrong value is a usage error that names flag, value and what is legal."""
+    """Return None if a wrong value is a usage error that names flag, value and the legal values."""
     out = quoth(*words)
     flag = words[-1].split("=")[0] if "=" in words[-1] else words[-2]
     legal = rb"must be .+, got"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Goal: quoth grammar check says whether a constraint can be kept, whether a text satisfies it and from which byte on it does not, and
-# what its masks cost. Method: constraints of each kind, texts on both sides of them.
+# Goal: quoth grammar check reports whether a constraint can be enforced, whether a text satisfies
+# it, the first wrong byte, and the cost of its masks. Method: constraints of each kind, with
+# accepted and rejected texts.
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 cd "$out" || exit 1
@@ -13,7 +14,8 @@ printf abb >short
 echo '{"a": 12}' >twelve
 echo '{"a": 12, "b": 1}' >more
 
-# expect NAME STATUS PATTERN ARGUMENTS...: quoth grammar check ARGUMENTS exits so and prints a line that matches.
+# expect NAME STATUS PATTERN ARGUMENTS...: quoth grammar check ARGUMENTS has that exit status and
+# prints a line that matches.
 expect()
 {
     name=$1 status=$2 pattern=$3

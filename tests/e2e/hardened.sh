@@ -1,5 +1,6 @@
 #!/bin/sh
-# Goal: the program and the library are built with the hardening that Linux distributions use. Method: readelf and objdump show it.
+# Goal: the program and the library are built with the hardening that Linux distributions use.
+# Method: search the output of readelf and objdump.
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 library=$(dirname "$QUOTH")/libquoth.so

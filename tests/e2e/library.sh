@@ -1,6 +1,7 @@
 #!/bin/sh
-# library.sh - goal: libquoth can be installed and built against, shared and static, from C and C++, shows nothing but quoth.h's
-# names, and says what the program says. Method: make install into a folder, examples/generate.c beside `quoth run`.
+# library.sh - goal: libquoth can be installed and linked, shared and static, from C and C++. It
+# exports only the names of quoth.h, and its answers are those of the program. Method: make install
+# into a folder, then compare examples/generate.c with `quoth run`.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 build=$(basename "$(dirname "$QUOTH")")
@@ -24,7 +25,7 @@ export PKG_CONFIG_PATH="$dir/usr/lib/pkgconfig" LD_LIBRARY_PATH="$dir/usr/lib"
 example=$QUOTH_ROOT/examples/generate.c
 prompt='Once upon a time, there'
 "$QUOTH" run "$model" "$prompt" --raw --temperature 0 --max-tokens 32 >"$dir/want" 2>"$dir/err"
-# run NAME: the example built as $dir/NAME says what quoth run says
+# run NAME: the output of the example built as $dir/NAME equals that of quoth run
 says() { "$dir/$1" "$model" "$prompt" 2>"$dir/err" | sed '/^\[length, 32 tokens\]$/d' >"$dir/got"
          printf '\n' | cat "$dir/want" - | cmp -s - "$dir/got"; }
 # shellcheck disable=SC2046

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Goal: a command whose allocation fails says so and gives no answer, or the answer is the usual one.
-Method: a preloaded library lets the nth allocation of the process fail, alone or with all behind it; each n under
-QUOTH_LONG=1, else every tenth (of "all behind it" every fiftieth). What a server and a session do is swept faster and in full by
-the unit tests (tests/memory)."""
+"""Goal: a command with a failed allocation reports an error and gives no answer, or gives the usual
+answer. Method: a preloaded library lets allocation n of the process fail, alone or with all later
+allocations. QUOTH_LONG=1: each n; otherwise every tenth (with all later allocations: every
+fiftieth). The unit tests (tests/memory) sweep a server and a session faster and in full."""
 import concurrent.futures
 import json
 import os
@@ -22,7 +22,8 @@ ORDERS = {
 
 
 def once(order, at=-1, count=1):
-    """Exit status, meaning and standard error of an order with failures, and the number of its allocations."""
+    """Run a command with failures. Return exit status, meaning and standard error, and the number
+    of its allocations."""
     args, said = ORDERS[order]
     report = os.path.join(TMP, f"report-{order}-{at}-{count}")
     env = dict(os.environ, LD_PRELOAD=PRELOAD, FAIL_AT=str(at), FAIL_COUNT=str(count), FAIL_REPORT=report)
@@ -39,7 +40,7 @@ def once(order, at=-1, count=1):
 
 
 def sweep(order, step, count):
-    """How many failures were an error, and how many changed nothing."""
+    """Return the number of failures that caused an error, and of failures without an effect."""
     _, want, err, n = once(order)
     check(want and n > 100, (want, err, n))
     n_same = n_error = 0
@@ -55,13 +56,13 @@ def sweep(order, step, count):
 
 
 def test_one():
-    """an allocation that fails in a command is an error, or changes nothing"""
+    """an allocation that fails in a command causes an error, or has no effect"""
     for order in ORDERS:
         sweep(order, 1 if LONG else 10, 1)
 
 
 def test_all():
-    """so are all allocations from one on"""
+    """all allocations that fail from one on cause an error, or have no effect"""
     for order in ORDERS:
         sweep(order, 1 if LONG else 50, 1 << 60)
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Goal: whoever watches vLLM can watch quoth serve with the same tools: metrics have vLLM's names, types, labels and bounds, they
-agree with the access log to the last answer, Prometheus reads them, dashboards find what they ask for, balancers their report.
-Method: the list of vLLM's metrics as its source has it; thousands of requests of every kind beside the log's lines; promtool and
-a real Prometheus where they are installed (under CI or QUOTH_LONG Debian's package is unpacked under build/ if it can be had).
+"""Goal: tools that monitor vLLM can monitor quoth serve. Metrics have vLLM's names, types, labels
+and bounds. They agree with the access log for every answer. Prometheus reads them, dashboards find
+their series, and load balancers get their report. Method: compare with the list of vLLM's metrics
+from its source. Send thousands of requests of every kind, and compare with the log's lines.
+promtool and a real Prometheus are used if they are installed. With CI or QUOTH_LONG Debian's
+package is unpacked under build/ if it is available.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for 10,000 requests instead of some hundred.
-Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for 10,000 requests instead
+of some hundred. The script prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
 import collections
 import http.client
 import json
@@ -22,7 +24,7 @@ import urllib.request
 from server import LONG, ROOT, SLOW, TMP, Failed, Server, check, first_server, free_port, run
 
 STORY = {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}
-CONTEXT = 1024  # of the bundled model
+CONTEXT = 1024  # context of the bundled model
 main = None
 
 # ---- vLLM's metrics ----
@@ -47,10 +49,10 @@ HISTOGRAMS = {"time_to_first_token_seconds": FIRST_TOKEN, "inter_token_latency_s
               "request_prompt_tokens": TOKENS, "request_generation_tokens": TOKENS,
               "request_max_num_generation_tokens": TOKENS, "request_params_n": [1, 2, 5, 10, 20],
               "request_params_max_tokens": TOKENS, "request_prefill_kv_computed_tokens": TOKENS,
-              "request_num_preemptions": None,  # bounds not known
+              "request_num_preemptions": None,  # bounds are not known
               "iteration_tokens_total": STEP, "kv_block_lifetime_seconds": RESIDENCY,
               "kv_block_idle_before_evict_seconds": RESIDENCY, "kv_block_reuse_gap_seconds": RESIDENCY}
-# What its older dashboards ask for, and what only a server with LoRA or speculation has.
+# Series of vLLM's older dashboards, and of servers with LoRA or speculation.
 OLD = {"gpu_cache_usage_perc": "gauge", "gpu_prefix_cache_queries_total": "counter", "gpu_prefix_cache_hits_total": "counter",
        "time_per_output_token_seconds": "histogram"}
 ELSEWHERE = {"lora_requests_info": "gauge", "spec_decode_num_drafts_total": "counter", "spec_decode_num_draft_tokens_total": "counter",
@@ -145,7 +147,7 @@ def names():
 
 
 def iterations():
-    """vllm:iteration_tokens_total counts as vLLM does: a prompt's tokens and all that are generated"""
+    """vllm:iteration_tokens_total counts as vLLM does: a prompt's tokens and all generated tokens"""
     before, prompt = page_of(main), 0
     for i in range(10):
         body = {**STORY, "prompt": f"{i} times upon a time", "max_tokens": 10, "ignore_eos": True, "cache_salt": f"salt {i}"}
@@ -157,7 +159,7 @@ def iterations():
 
 
 def high_water():
-    """high-water marks hold what came and went between two looks, and a window's end forgets it"""
+    """high-water marks contain peaks between two scrapes, and expire with the window"""
     names_of = {k: f"quoth:{k}_max" for k in ("num_requests_running", "num_requests_waiting", "num_requests_swapped",
                                               "kv_cache_usage_perc")}
     s = Server("--max-num-seqs", "2")
@@ -186,7 +188,8 @@ def high_water():
 
 
 def peaks():
-    """the machine's peaks are measured once, while nothing runs, and kept; utilization is a share of them"""
+    """the machine's peaks are measured once, while nothing runs, and kept; utilization is a share
+    of these peaks"""
     folder = os.path.join(TMP, "cache")
     names_of = ["quoth:peak_flops", "quoth:peak_read_bytes_per_second", "quoth:model_flops_utilization",
                 "quoth:memory_bandwidth_utilization"]
@@ -240,7 +243,7 @@ def peaks():
 
 
 def served_name():
-    """metrics call the model what clients do"""
+    """the model's name in metrics is the name that clients use"""
     s = Server("--served-model-name", 'my "model"')
     try:
         page = page_of(s)
@@ -267,14 +270,15 @@ def load_report():
     numbers(main.ask("POST", "/v1/completions", STORY, ask)[1][name])
     text = main.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4,
                                                      "stream": True}, {"endpoint-load-metrics-format": "text"})[1][name]
-    check(text.startswith("TEXT "), text)  # Envoy: names and values with =, divided by commas, each name once
+    # Envoy: names and values with =, separated by commas, each name once
+    check(text.startswith("TEXT "), text)
     pairs = [pair.split("=") for pair in text[5:].split(", ")]
     check({k for k, _ in pairs} == fields | {"named_metrics.kv_cache_usage_perc", "named_metrics.num_requests_waiting"}, text)
     check(len(pairs) == len(fields) + 2 and all(float(v) >= 0 for _, v in pairs), text)
     check(main.ask("POST", "/v1/completions", {"prompt": 5}, ask)[1][name], "a refusal has it too")
     check(main.ask("POST", "/v1/completions", STORY)[1][name] is None)
     check(main.ask("POST", "/v1/completions", STORY, {"endpoint-load-metrics-format": "xml"})[1][name] is None)
-    s = Server("--max-num-seqs", "1")  # one runs, three wait: the report says so
+    s = Server("--max-num-seqs", "1")  # one request runs and three wait, as reported
     try:
         threads = [threading.Thread(target=s.ask, args=("POST", "/v1/completions", {**STORY, "max_tokens": 400, "ignore_eos": True}))
                    for _ in range(4)]
@@ -312,7 +316,7 @@ def handler_of(method, path):
 
 
 class Crowd:
-    """Asks for n answers of every kind over a few connections, and adds up what it was told."""
+    """Request n answers of every kind over a few connections, and add their figures."""
 
     def __init__(self, server, n, seed):
         self.server, self.lock, self.left, self.rng = server, threading.Lock(), n, random.Random(seed)
@@ -377,7 +381,7 @@ class Crowd:
 
 
 def logged(path, last_id):
-    """The lines of an access log up to the request with that id, whose own is not among them."""
+    """Return the lines of an access log before the line of the request with that id."""
     rows = []
     with open(path) as f:
         for row in map(json.loads, f):
@@ -413,7 +417,8 @@ def compare(server, log, mark):
 
 
 def soon(what):
-    """what(mark) holds within 10 s: the engine publishes a step's figures after its answers, and lines of the log come later."""
+    """Wait up to 10 s until what(mark) is true. The engine publishes a step's figures after its
+    answers, and lines of the log are written later."""
     until, i = time.monotonic() + 10, 0
     while True:
         i += 1
@@ -441,7 +446,7 @@ def left_early(page, rows):
 
 
 def reconcile():
-    """counters agree with the access log and with the clients' answers"""
+    """counters agree with the access log and with the answers that clients received"""
     n = 10000 if LONG else 150 if SLOW else 600
     log = os.path.join(TMP, "access.jsonl")
     s = Server("--log-format", "json", "--access-log", log)
@@ -450,7 +455,7 @@ def reconcile():
         s.settle()
         soon(lambda mark: counted(*compare(s, log, mark), n, crowd.sum))
         body = json.dumps({"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True})
-        for _ in range(20):  # those who leave are counted as 499
+        for _ in range(20):  # disconnected requests are counted as 499
             c = s.connect()
             c.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
             check(c.recv(100).startswith(b"HTTP/1.1 200"))
@@ -463,7 +468,7 @@ def reconcile():
 
 # ---- dashboards ----
 
-# The series that the dashboard in vLLM's repository asks for.
+# The series of the dashboard in vLLM's repository.
 VLLM_DASHBOARD = """e2e_request_latency_seconds_bucket e2e_request_latency_seconds_sum e2e_request_latency_seconds_count prompt_tokens_total
     generation_tokens_total time_per_output_token_seconds_bucket time_per_output_token_seconds_sum inter_token_latency_seconds_bucket
     inter_token_latency_seconds_sum num_requests_running num_requests_waiting time_to_first_token_seconds_bucket
@@ -478,7 +483,7 @@ def dashboard():
 
 
 def expressions():
-    """[(panel, expression)] with the variables filled in"""
+    """Return [(panel, expression)] with the variables filled in."""
     found = []
     for panel in dashboard()["panels"]:
         for target in panel["targets"]:
@@ -491,13 +496,14 @@ def expressions():
 
 
 def dashboard_names():
-    """dashboards, ours and vLLM's, query only metrics that exist"""
+    """dashboards of quoth and vLLM query only metrics that exist"""
     main.ask("POST", "/v1/completions", STORY)
     main.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1})
     until = time.monotonic() + 120  # the machine's peaks are measured while nothing runs
     while not (page := page_of(main)).samples["quoth:peak_flops"] and time.monotonic() < until:
         time.sleep(0.1)
-    if not page.samples["quoth:peak_read_bytes_per_second"]:  # memory that is small beside the caches
+    # this memory is small compared with the caches
+    if not page.samples["quoth:peak_read_bytes_per_second"]:
         page.samples["quoth:memory_bandwidth_utilization"] = [({}, 0)]
     for panel, expr in expressions():
         asked = re.findall(r"\b(?:(?:vllm|quoth):|http_|process_)\w+", expr)
@@ -516,7 +522,7 @@ def dashboard_names():
 # ---- Prometheus itself ----
 
 def unpack(folder):
-    """The programs of Debian's package into a folder."""
+    """Unpack the programs of Debian's package into a folder."""
     get = ["apt-get", "download", "-qq", "prometheus"]
     work = os.path.join(TMP, "package")
     os.makedirs(work)
@@ -531,7 +537,7 @@ def unpack(folder):
 
 
 def tool(name):
-    """Path of one of Prometheus' programs, or None."""
+    """Return the path of one of Prometheus' programs, or None."""
     folder = os.path.join(ROOT, "build", "prometheus")
     found = shutil.which(name) or shutil.which(name, path=folder)
     if found or not (LONG or os.environ.get("CI")) or not shutil.which("apt-get") or not shutil.which("dpkg"):
@@ -544,7 +550,7 @@ def tool(name):
 
 
 def promtool():
-    """promtool finds nothing wrong with the metrics but what vLLM named so"""
+    """promtool reports only faults of vLLM's names"""
     program = tool("promtool")
     if not program:
         return "promtool is not installed"
@@ -584,7 +590,8 @@ def prometheus():
     try:
         targets, until = [], time.monotonic() + 60
         while time.monotonic() < until:
-            main.ask("POST", "/v1/completions", STORY)  # something to see, until it has come five times
+            # keep the server busy until Prometheus has scraped five times
+            main.ask("POST", "/v1/completions", STORY)
             time.sleep(0.1)
             try:
                 targets = get_json(api + "/targets")["data"]["activeTargets"]
@@ -609,7 +616,7 @@ main = first_server(peaks=True)
 
 
 def stop():
-    """the watched server stops as it should"""
+    """the server exits with the right status"""
     main.stop()
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Goal: what a newcomer does wrong is answered with one sentence that says what to do, and the right exit status; a packed
-program runs its model. Method: the command lines of a review of first minutes, each with the words that must be there.
+"""Goal: an error of a new user gets one sentence with the next step, and the right exit status. A
+packed program runs its model. Method: run the command lines of a review by new users. Each has
+words that the output must contain.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names."""
 import fcntl
@@ -56,7 +57,10 @@ def test_names_that_are_no_files():
     for name in ["https://example.org/m.gguf", "hf:org/model", "org/model"]:
         for args in [["run", name], ["run", name, "hi"], ["serve", name], ["inspect", name]]:
             says(args, 1, name, "cannot download")
-    says(["run", "hf:org/model"], 1, "hf download org/model")
+    for name in ["hf:org/model", "hf.co/org/model", "org/model"]:
+        says(["run", name], 1, "hf download org/model --local-dir")
+    says(["run", "llama3.2:1b"], 1, "llama3.2:1b: not found", "hf download")
+    says(["run", MODEL, "hi", "--chat-template", "chatml"], 1, "chatml", "Jinja file")
     says(["run", "https://example.org/m.gguf"], 1, "curl -LO https://example.org/m.gguf")
     says(["run", "missing.gguf"], 1, "missing.gguf: cannot open")
     folder = os.path.join(TMP, "ggufs")
@@ -79,7 +83,7 @@ def test_prompts_that_begin_with_a_dash():
     says(["run", MODEL, "-hello, what is this?"], 2, "unknown flag -hello, what is this?", "after --")
     out = quoth("run", "-n", "1", "-q", "--", MODEL, "-hello, what is this?")
     check(out.returncode == 0, out.stderr)
-    says(["-5 + 3 = ?"], 2, "a command comes first", "quoth run --")
+    says(["-5 + 3 = ?"], 2, "the first argument must be a command", "quoth run --")
     out = subprocess.run(["sh", "-n", os.path.join(ROOT, "run")], capture_output=True)
     check(out.returncode == 0, out.stderr)
 
@@ -115,6 +119,61 @@ def test_a_batch_of_which_every_line_failed():
     check(run("mixed", "hello", good).returncode == 0, "one good line")
     check(run("mixed", "hello", good).returncode == 0, "the same again")
     check(run("none").returncode == 0, "no line")
+
+
+def test_lost_output():
+    """Every command fails if its output cannot be written, not only the commands that generate."""
+    chat, batch = os.path.join(TMP, "lost.json"), os.path.join(TMP, "lost.jsonl")
+    with open(chat, "w") as f:
+        f.write('[{"role": "user", "content": "a"}]')
+    for args in [["help"], ["help", "--man"], ["--version"], ["run", "--help"], ["run", "-q", MODEL, "hi", "-n", "3"],
+                 ["run", "--json", MODEL, "hi", "-n", "3"], ["inspect", MODEL], ["inspect", "--json", MODEL], ["tokenize", MODEL],
+                 ["template", os.path.join(ROOT, "scripts", "demo", "template.jinja"), chat],
+                 ["perplexity", MODEL, chat, "--max-model-len", "16"], ["serve", MODEL, "--check"]]:
+        with open("/dev/full", "w") as full:
+            out = subprocess.run([QUOTH, *args], stdin=open(chat), stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+        check(out.returncode == 1, "%s: status %d" % (args, out.returncode))
+        check("quoth: standard output: cannot write" in out.stderr, "%s: %s" % (args, out.stderr))
+    out = subprocess.run(["sh", "-c", "trap '' PIPE; (%s help; echo $? >&2) | true" % QUOTH], capture_output=True, text=True)
+    check(out.stderr == "0\n", "a reader that left: %s" % out.stderr)
+    says(["batch", MODEL, "-i", batch, "-o", "-"], 2, "--output-file -", "must be a file")
+
+
+def test_ids_beyond_the_vocabulary():
+    says(["tokenize", MODEL, "--decode"], 1, "out of vocabulary", "9999999", stdin=b"1 2 9999999 3")
+
+
+def test_an_empty_prompt():
+    for args, stdin in [(["run", MODEL], b""), (["run"], b"\n"), (["run", MODEL, ""], b"")]:
+        says(args, 2, "the prompt is empty", stdin=stdin)
+
+
+def test_json_without_white_space():
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}, "age": {"type": "integer", "maximum": 99}},
+              "required": ["name", "age"], "additionalProperties": False}
+    args = ["I am Ann, 42.", "--json-schema", json.dumps(schema), "-q", "--temperature", "0", "--max-tokens", "60"]
+    free, compact = quoth("run", *args).stdout, quoth("run", *args, "--disable-any-whitespace").stdout
+    least = [json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False).encode() for text in (free, compact)]
+    check(free.strip() != least[0] and compact.strip() == least[1], (free, compact))
+
+
+def test_files_that_cannot_be_made_or_read():
+    says(["pack", MODEL, "-o", "/nodir/x"], 1, "/nodir/x: cannot create: No such file or directory")
+    empty = os.path.join(TMP, "empty.pem")
+    open(empty, "w").close()
+    says(["serve", MODEL, "--port", "0", "--ssl-certfile", empty, "--ssl-keyfile", empty], 1, "empty.pem", "contains none in PEM form")
+
+
+def test_a_message_that_the_template_ignores():
+    def template(*roles):
+        messages = json.dumps([{"role": role, "content": "c"} for role in roles])
+        return quoth("template", os.path.join(TMP, "roles.jinja"), "-", stdin=messages.encode())
+
+    with open(os.path.join(TMP, "roles.jinja"), "w") as f:
+        f.write("{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}")
+    out = template("user", "bob")
+    check(out.returncode == 1 and b"messages[1].role" in out.stderr, out.stderr)
+    check(template("user", "user").returncode == 0, "two users")
 
 
 def test_a_packed_program():

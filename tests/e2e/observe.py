@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Goal: quoth top shows a running server on any terminal and outlives it; a server's trace tells the story of every request, also
-when the server is killed.
-Method: quoth top on a pseudo-terminal, whose screen is put together here; traces of concurrent requests, compared with what
-clients were told and with the metrics.
+"""Goal: quoth top shows a server on any terminal, even after the server's end. A server's trace
+contains every request, even if the server is killed. Method: quoth top in a pseudo-terminal, whose
+screen is assembled here. Traces of concurrent requests are compared with the clients' answers and
+with the metrics.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
+or "FAIL NAME: why" per test."""
 import collections
 import fcntl
 import json
@@ -35,7 +36,7 @@ def no_libcurl():
 
 
 class Busy:
-    """Keeps a server busy until it is left."""
+    """A with block that keeps a server busy."""
 
     def __init__(self, server, n=4):
         self.server, self.over = server, False
@@ -60,7 +61,7 @@ class Busy:
 
 
 class Terminal:
-    """A program on a pseudo-terminal, and the screen that it makes."""
+    """A program in a pseudo-terminal, and the screen that it draws."""
 
     def __init__(self, args, rows=24, columns=80, env=None):
         self.rows, self.columns, self.data, self.status = rows, columns, b"", None
@@ -87,13 +88,14 @@ class Terminal:
             self.data += piece
 
     def frames(self):
-        """Every full drawing so far, as rows without colours."""
+        """Return every complete drawing so far, as rows without colours."""
         plain = re.sub(r"\x1b\[[0-9;]*m", "", self.data.decode("utf-8", "replace"))
         return [[row.replace("\x1b[K", "").rstrip("\r") for row in frame.split("\x1b[J")[0].split("\r\n")]
                 for frame in plain.split("\x1b[H")[1:] if "\x1b[J" in frame]
 
     def wait_for(self, what, seconds=30):
-        """The first drawing from now on in which `what` is, or that is as it says."""
+        """Return the first new drawing that contains the text `what`, or for which the function
+        `what` is true."""
         before, until = len(self.frames()), time.monotonic() + seconds
         while time.monotonic() < until:
             self.read(0.2)
@@ -117,7 +119,7 @@ class Terminal:
 
 
 def report():
-    """quoth top: one report where there is no terminal, as text and as JSON"""
+    """quoth top: one report if standard output is not a terminal, as text and as JSON"""
     if no_libcurl():
         return "built without libcurl"
     s = Server()
@@ -144,7 +146,7 @@ def report():
 
 
 def report_with_key():
-    """quoth top: keys, unix sockets, and servers that are none"""
+    """quoth top: keys, unix sockets, and servers without metrics"""
     if no_libcurl():
         return "built without libcurl"
     path = os.path.join(TMP, "top-socket")
@@ -198,7 +200,7 @@ def live():
             frame = t.wait_for(r"generation +\d[\d.]* tok/s")
         t.read(1.5)
         check(not any("retrying" in row for row in t.frames()[-1]), t.frames()[-1])
-        os.write(t.fd, b"x")  # no key of its
+        os.write(t.fd, b"x")  # quoth top ignores this key
         t.read(0.5)
         os.write(t.fd, b"q")
         check(t.end() == 0, t.status)
@@ -210,7 +212,7 @@ def live():
 
 
 def live_without_colours():
-    """quoth top: plain letters, no colours, Ctrl-C, and a server that never comes"""
+    """quoth top: plain letters, no colours, Ctrl-C, and a server that never starts"""
     if no_libcurl():
         return "built without libcurl"
     port = free_port()
@@ -234,7 +236,8 @@ def live_without_colours():
 # ---- traces ----
 
 def slices(events):
-    """{(process, lane): [(begin, end, name, args)]}; all slices of a lane lie inside or beside each other."""
+    """Return {(process, lane): [(begin, end, name, args)]}. All slices of a lane are nested or
+    separate."""
     lanes = collections.defaultdict(list)
     for e in events:
         if e["ph"] == "X":
@@ -305,7 +308,7 @@ def trace():
 
 
 def killed():
-    """the trace of a server that was killed lacks nothing but its end"""
+    """the trace of a killed server lacks only its end"""
     path = os.path.join(TMP, "killed.json")
     s = Server("--trace-file", path)
     got = ask_all(s, 3)
@@ -321,7 +324,7 @@ def killed():
 
 
 def trace_limits():
-    """a trace that cannot be written is refused, a full one ends"""
+    """a trace that cannot be written is rejected, and a trace at its size limit ends"""
     r = subprocess.run([QUOTH, "serve", MODEL, "--port", "0", "--trace-file", "/nowhere/trace.json"], capture_output=True, text=True,
                        timeout=60)
     check(r.returncode == 1 and "--trace-file /nowhere/trace.json" in r.stderr, r)

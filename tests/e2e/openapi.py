@@ -1,5 +1,6 @@
-"""For the tests of quoth serve: every answer that a client gets is held against OpenAI's API description
-(../shared/data/api/openapi_subset.json; it is not part of the repository). Not a test by itself; needs openai's httpx, and jsonschema."""
+"""For the tests of quoth serve: every answer to a client is validated against OpenAI's API
+description (../shared/data/api/openapi_subset.json, not part of the repository). This module needs
+openai's httpx, and jsonschema. Not a test by itself."""
 import base64
 import json
 import os
@@ -8,7 +9,7 @@ import struct
 import jsonschema
 
 try:
-    import httpx2 as httpx  # what newer versions of the openai package stand on
+    import httpx2 as httpx  # newer versions of the openai package use it
 except ImportError:
     import httpx
 
@@ -22,7 +23,7 @@ PIECE = {"/v1/chat/completions": "CreateChatCompletionStreamResponse", "/v1/comp
 
 
 def plain(x):
-    """OpenAPI's "nullable" in JSON Schema's words."""
+    """Convert OpenAPI's "nullable" to JSON Schema."""
     if isinstance(x, list):
         return [plain(v) for v in x]
     if not isinstance(x, dict):
@@ -36,7 +37,7 @@ class Schemas:
         with open(FILE) as f:
             self.components = plain(json.load(f)["components"])
         self.made = {}
-        self.n = {}  # answers by schema
+        self.n = {}  # number of answers by schema
 
     def hold(self, name, x):
         if name not in self.made:
@@ -48,8 +49,9 @@ class Schemas:
 
 
 def as_described(path, asked, x):
-    """Where OpenAI's own servers say more than their description: a piece of a completion has no finish_reason yet, the
-    first token of an echoed prompt has no logprob, and vectors may come as base64."""
+    """Adapt an answer in which OpenAI's own servers differ from their description. A piece of a
+    completion has no finish_reason yet, the first token of an echoed prompt has no logprob, and
+    vectors may be base64."""
     for c in x.get("choices", []) if path == "/v1/completions" else []:
         if asked.get("stream") and c["finish_reason"] is None:
             c["finish_reason"] = "stop"
@@ -64,7 +66,8 @@ def as_described(path, asked, x):
 
 
 class Tapped(httpx.SyncByteStream):
-    """A body that is looked at when all of it has gone by; one that the client leaves early is not."""
+    """A body that is validated after its end. It is not validated if the client disconnects
+    early."""
 
     def __init__(self, inner, look):
         self.inner, self.look = inner, look
@@ -81,7 +84,7 @@ class Tapped(httpx.SyncByteStream):
 
 
 class Transport(httpx.HTTPTransport):
-    """Holds what comes against the schemas; None: there are none."""
+    """A transport that validates answers against the schemas; None: no validation."""
 
     def __init__(self, schemas):
         super().__init__()
@@ -108,6 +111,6 @@ class Transport(httpx.HTTPTransport):
 
 
 def http_client():
-    """(client for openai.OpenAI, Schemas or None where the description is not here)"""
+    """Return (client for openai.OpenAI, Schemas or None if the description is missing)."""
     schemas = Schemas() if os.path.exists(FILE) else None
     return httpx.Client(transport=Transport(schemas), timeout=120), schemas

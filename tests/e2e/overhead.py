@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
-# alone: what it measures is time
-"""Goal: what the server itself costs, with TLS and without, stays small beside probes that run in turns with it.
-Method: the whole server with the bundled model. quoth:http_cpu_seconds_total is the time of all its threads but the engine's
-and the workers' (sockets, HTTP, keys, JSON, templates, tokens to text and back), so the model need not be subtracted. A
-completion or a chat costs at most REQUEST times what /tokenize of the same text costs: the same sockets, head, key, JSON and
-tokenizer, without the engine. A streamed token costs at most TOKEN times a GET of /health. Both are ratios of two figures taken
-one after the other, so that a slow or busy machine moves both. They move apart where the engine runs on the other hardware thread
-of the server's core, and by where the system puts client and server; the bars leave room for that. Wake-ups of threads are counted by the system. The figures in
-microseconds are printed (on an idle machine: at most 200 per request, 20 per frame); they fail nothing.
+# alone: it measures time
+"""Goal: the cost of the server itself, with TLS and without, is small compared with probes that
+alternate with it. Method: measure the whole server with the bundled model.
+quoth:http_cpu_seconds_total is the time of all its threads except the engine's and the workers'
+(sockets, HTTP, keys, JSON, templates, tokens to text and back). So the time of the model need not
+be subtracted.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+A completion or a chat costs at most REQUEST times the cost of /tokenize of the same text. /tokenize
+uses the same sockets, head, key, JSON and tokenizer, without the engine. A streamed token costs at
+most TOKEN times a GET of /health. Both bounds are ratios of two figures measured one after the
+other, so a slow or busy machine changes both figures. The ratios depend on the placement of engine,
+server and client on hardware threads. The bars allow for this. The numbers of wake-ups are the
+system's. The figures in microseconds are printed (on an idle machine: at most 200 per request, 20
+per frame) and never fail the test.
+
+Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
+or "FAIL NAME: why" per test."""
 import http.client
 import json
 import os
@@ -18,7 +24,7 @@ import statistics
 from badclients import Client, post
 from server import SLOW, TMP, Server, certificate, check, run
 
-N_ROUND = 1 if SLOW else 15  # at most; the median counts, from 3 rounds on
+N_ROUND = 1 if SLOW else 15  # maximum number of rounds; the median of at least 3 rounds is compared
 N_REQUEST = 50 if SLOW else 200
 N_STREAM = 64
 N_TOKEN = 20 if SLOW else 100
@@ -42,7 +48,7 @@ def cpu_us(s):
 
 
 def wakeups(s):
-    """How often threads of the server went to sleep and were woken."""
+    """Return the number of wake-ups of the server's threads."""
     n = 0
     for task in os.listdir(f"/proc/{s.process.pid}/task"):
         with open(f"/proc/{s.process.pid}/task/{task}/status") as f:
@@ -51,7 +57,7 @@ def wakeups(s):
 
 
 def per_request(s, method, path, body=None):
-    """Microseconds of a whole answer, and wake-ups for it, on a connection that is kept."""
+    """Return the microseconds of a whole answer, and its wake-ups, on a kept connection."""
     c = http.client.HTTPConnection("127.0.0.1", s.port)
     c.sock = s.connect()
     data = json.dumps(body) if body else None
@@ -70,8 +76,9 @@ def per_request(s, method, path, body=None):
 
 
 def per_token(s, path, body):
-    """Microseconds of a streamed frame, N_STREAM streams at once, their beginnings and ends counted in; and frames per token: on a
-    busy machine a frame has several tokens."""
+    """Return the microseconds of a streamed frame with N_STREAM streams at once, including their
+    beginnings and ends. Also return frames per token, because a frame has several tokens on a busy
+    machine."""
     clients = []
     request = post({**body, "max_tokens": N_TOKEN, "ignore_eos": True, "stream": True}, path,
                    "Authorization: Bearer sk-42\r\nConnection: close\r\n")
@@ -90,7 +97,8 @@ def per_token(s, path, body):
 
 
 def median_below(cost, bar):
-    """The rounds of cost(), a tuple that begins with a ratio, until the median ratio is below the bar or there are N_ROUND."""
+    """Run rounds of cost(), a tuple that begins with a ratio, until the median ratio is below the
+    bar or there are N_ROUND."""
     rounds = []
     while len(rounds) < N_ROUND:
         rounds.append(cost())
@@ -123,7 +131,7 @@ def measure(s):
 
 
 def plain():
-    """a request and a streamed token cost the server what they may"""
+    """a request and a streamed token stay within their cost limits"""
     s = server()
     try:
         measure(s)
@@ -132,7 +140,7 @@ def plain():
 
 
 def tls():
-    """and so they do over TLS"""
+    """over TLS a request and a streamed token stay within their cost limits"""
     pair = certificate()
     if not pair:
         return "no openssl"

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-# alone: what it measures is time
-"""Goal: a server that is asked for too much says so, and gives everybody a share of what there is.
-Method: the bundled model behind limits that are soon reached; keys that compete; readers that do not read; addresses, names
-and origins that are not the usual ones. (A full queue and rates: serve.py. Malice: abuse.py.)
+# alone: it measures time
+"""Goal: a server with too many requests rejects some requests, and gives every client a share.
+Method: serve the bundled model with low limits to competing keys, to clients that do not read, and
+with unusual addresses, names and origins. serve.py tests a full queue and rates. abuse.py tests
+hostile clients.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
+or "FAIL NAME: why" per test."""
 import fcntl
 import http.client
 import json
@@ -33,6 +35,15 @@ def bearer(name):
     return {"Authorization": f"Bearer sk-{name}"}
 
 
+def placed(server):
+    """Return a stream on a new connection."""
+    c = Client(server)
+    c.say(post({"prompt": "Once", "max_tokens": 100000, "ignore_eos": True, "stream": True}))
+    got = c.s.recv(4096)
+    check(b" 200 OK" in got, got)
+    return c
+
+
 def connections_on(*options):
     s = Server("--max-connections", "4", *options)
     try:
@@ -40,11 +51,7 @@ def connections_on(*options):
         for c in idle:
             c.say(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             check(b" 200 OK" in c.s.recv(4096))
-        held = []
-        for _ in range(4):  # each closes an idle one; one that says nothing for a while might be closed before those
-            held.append(Client(s))
-            held[-1].say(post({"prompt": "Once", "max_tokens": 100000, "ignore_eos": True, "stream": True}))
-            check(b" 200 OK" in (got := held[-1].s.recv(4096)), got)
+        held = [placed(s) for _ in range(4)]  # each connection closes an idle connection
         check(all(c.s.recv(4096) == b"" for c in idle), "idle connections are closed for new ones")
         status, headers, answer = s.ask("POST", "/v1/completions", STORY)
         check(status == 503 and headers["Retry-After"] == "1" and headers["Connection"] == "close", (status, answer))
@@ -63,7 +70,7 @@ def connections_on(*options):
 
 
 def connections():
-    """above the limit of connections there is 503 with Retry-After, and those that are there stay"""
+    """connections above the limit get 503 with Retry-After, and existing connections remain"""
     connections_on()
     pair = certificate()
     if pair:
@@ -71,7 +78,7 @@ def connections():
 
 
 def descriptors():
-    """a low limit of descriptors is raised to what the connections need"""
+    """a low limit of descriptors is raised to the number that the connections need"""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 600:
         return f"no more than {hard} descriptors"
@@ -131,7 +138,8 @@ def fair_shares():
         passed = flood.n_done - before
         check(passed <= n / 4, f"{passed} of {n} requests went before that of a key that had had nothing")
         flood.join()
-        first = [Client(s) for _ in range(2)]  # nobody else's turn comes before all have asked
+        # no client has a second turn before every client's first request
+        first = [Client(s) for _ in range(2)]
         for c in first:
             c.say(post({**STORY, "max_tokens": 900, "ignore_eos": True, "stream": True}, more="Authorization: Bearer sk-c\r\n"))
         check(all(b" 200 " in c.hear(100) for c in first))
@@ -143,7 +151,9 @@ def fair_shares():
             c.reset()
         b.join()
         share = a.n_done / n
-        check(0.15 < share < 0.55,  # 1/3 without the other's head start; first come, first served makes it 0, equal weights 1
+        # 1/3 without the head start of the other key; first come, first served gives 0, equal
+        # weights give 1
+        check(0.15 < share < 0.55,
               f"a key of weight 3 has had all of {n}, one of weight 1 {a.n_done}")
         a.join()
         print(f"     {passed} of {n} went before another key's first; {share:.2f} of weight 1 were done with all of weight 3")
@@ -152,7 +162,7 @@ def fair_shares():
 
 
 def separate_caches():
-    """keys find each other's prefixes in the cache, but not with --separate-caches"""
+    """keys share cached prefixes, but not with --separate-caches"""
     body = {"prompt": "Once upon a time there was a little girl. " * 20, "max_tokens": 1}
 
     def cached(server, name):
@@ -178,25 +188,26 @@ def spread(h):
 
 
 def xxh3(text):
-    """of 8 bytes"""
+    """xxHash of 8 bytes"""
     h = spread(int.from_bytes(text[4:] + text[:4], "little") ^ FLIP) * FACTOR & MASK
     h = (h ^ (h >> 35) + 8) * FACTOR & MASK
     return h ^ h >> 28
 
 
 def of_hash(h):
-    """the 8 bytes that xxh3 hashes so"""
+    """Return the 8 bytes with that hash."""
     back = pow(FACTOR, -1, 2**64)
     h = (h ^ h >> 28 ^ h >> 56) * back & MASK
     h = (h ^ (h >> 35) + 8) * back & MASK
-    for _ in range(63):  # spread 64 times changes nothing
+    for _ in range(63):  # 64 repetitions change nothing
         h = spread(h)
     text = (h ^ FLIP).to_bytes(8, "little")
     return text[4:] + text[:4]
 
 
 def forged_salts():
-    """with --separate-caches no cache_salt leads into another key's cache, though its name be known"""
+    """with --separate-caches no cache_salt gives access to another key's cache, even if its name is
+    known"""
     check(xxh3(of_hash(12345)) == 12345)
     for i in range(10**6):
         other = f"other{i:03}"
@@ -216,10 +227,10 @@ def forged_salts():
         s.stop()
 
 
-# ---- who does not read, and who wants too much ----
+# ---- clients that do not read, and large requests ----
 
 def slow_readers():
-    """a client that does not read is not computed for, is disconnected in time, and delays no other"""
+    """a client that does not read gets no steps, is disconnected in time, and delays no other"""
     s = Server("--timeout-write", "3", "--max-num-seqs", "8", "--disable-access-log")
     want = {"prompt": "Once", "n": 4, "logprobs": 20, "max_tokens": 900, "ignore_eos": True, "stream": True, "temperature": 1}
     try:
@@ -233,7 +244,8 @@ def slow_readers():
         check(all(c.recv(1, socket.MSG_PEEK) for c in slow))
         text = whole(s)
         until, n = time.monotonic() + 60, -1
-        while n != s.metric("vllm:generation_tokens_total") and time.monotonic() < until:  # until they are held back
+        # wait until these clients are paused
+        while n != s.metric("vllm:generation_tokens_total") and time.monotonic() < until:
             n = s.metric("vllm:generation_tokens_total")
             time.sleep(0.2 if not SLOW else 1)
         check(n < 2 * 4 * 900 * 0.9, f"{n} tokens for those who do not read")
@@ -252,7 +264,7 @@ def slow_readers():
 
 
 class Most(threading.Thread):
-    """The most memory that a server takes until `end`, in MiB beyond what it had."""
+    """Measure the peak memory of a server until `end`, in MiB beyond its initial memory."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -271,7 +283,7 @@ class Most(threading.Thread):
 
 
 def much_memory():
-    """bodies that would take much memory are refused before they take it"""
+    """bodies that would need much memory are rejected before that allocation"""
     s = Server("--disable-access-log")
     watch = Most(s)
     try:
@@ -287,7 +299,8 @@ def much_memory():
 
 
 def longest_gap(s, n, most):
-    """Seconds between pieces of two clients' streams, while another's whole answer of n x most tokens is made and written."""
+    """Return the longest gap in seconds between pieces of two clients' streams, while another
+    client's whole answer of n x most tokens is made and written."""
     gaps, over = [], threading.Event()
 
     def streams(i):
@@ -317,7 +330,8 @@ def long_answers():
     n = 128
     s, gap = Server("--disable-access-log", "--max-num-seqs", str(n + 16)), 1
     try:
-        for _ in range(1 if SLOW else 3):  # it takes 0.9 s to write; what is more than that once is other programs' doing
+        # the answer takes 0.9 s to write; a single longer gap is due to other programs
+        for _ in range(1 if SLOW else 3):
             gap = gap if gap < 0.6 else longest_gap(s, n, 20 if SLOW else 300)
     finally:
         s.stop()
@@ -326,7 +340,7 @@ def long_answers():
 
 
 def much_asked():
-    """many small bodies that request much get memory only in their turn"""
+    """small bodies with large requests get memory one after the other"""
     many, took = ["a"] * 2048, {}
     for name, refused, body in (
             ("answers", False, {"prompt": many[:512], "n": 128}),
@@ -352,7 +366,8 @@ def much_asked():
 
 
 def long_bodies():
-    """long bodies hold up no short request, are refused before they are tokenized if they cannot fit, and end with their client"""
+    """long bodies delay no short request, are rejected before tokenization if they cannot fit, and
+    end with their client"""
     if SLOW:
         return "sanitizers change what takes long"
     s = Server("--disable-access-log")
@@ -390,7 +405,8 @@ def long_bodies():
 # ---- files ----
 
 def shrinking_file():
-    """a model's file that shrinks under the server changes no answer and ends it with a sentence at worst; with --no-mmap it is not mapped"""
+    """a model's file that shrinks changes no answer, and at worst ends the server with an error
+    message; with --no-mmap it is not mapped"""
     path = os.path.join(TMP, "model.gguf")
     asked = {"prompt": "A dog and a cat went home to see", "max_tokens": 30, "temperature": 0, "logprobs": 3}
     shutil.copy(MODEL, path)
@@ -398,10 +414,10 @@ def shrinking_file():
     want = s.ask("POST", "/v1/completions", asked)[2]["choices"]
     os.truncate(path, 0)
     try:
-        status = s.ask("GET", "/tokenizer_info")[0]  # reads the file's own words
+        status = s.ask("GET", "/tokenizer_info")[0]  # the answer reads words of the file
     except OSError:
         status = 0
-    if status == 200:  # it has all that it needs
+    if status == 200:  # the answer has all its data
         s.stop()
     else:
         check(s.process.wait(20) == 1, f"status {s.process.returncode}")
@@ -422,10 +438,10 @@ def shrinking_file():
         s.stop()
 
 
-# ---- who may come ----
+# ---- access ----
 
 def warnings():
-    """an address that others reach is warned about where there is no key"""
+    """quoth warns about an address that others can reach if there is no key"""
     for options, warned in (((), False), (("--host", "0.0.0.0"), True), (("--host", "0.0.0.0", "--api-key", "sk-a"), False)):
         s = Server(*options)
         s.stop()
@@ -433,7 +449,7 @@ def warnings():
 
 
 def names_and_origins():
-    """other names and origins are let in where they are listed, and a browser's question is answered"""
+    """listed names and origins are allowed, and a browser's preflight is answered"""
     s = Server("--allowed-origins", "https://app.example", "--allowed-hosts", "box.example", "--api-key", "sk-a")
     ask = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization, content-type"}
     try:
@@ -453,10 +469,29 @@ def names_and_origins():
         s.stop()
 
 
+# ---- memory ----
+
+def burst_memory():
+    """the memory of a burst of large rejected bodies is returned within seconds"""
+    s = Server("--disable-access-log", "--threads", "1")
+    body = b'{"prompt":"a","max_tokens":1,"x":[' + b'{"a":1},' * 330000 + b"1]}"
+    try:
+        s.ask("POST", "/v1/completions", STORY)
+        before = s.rss_kib()
+        in_threads(lambda i: s.ask("POST", "/v1/completions", body), 8)
+        end = time.monotonic() + 20
+        while s.rss_kib() > before + (64 << 10) and time.monotonic() < end:
+            time.sleep(0.1)
+        check(s.rss_kib() <= before + (64 << 10), f"{s.rss_kib() >> 10} MiB are held, {before >> 10} before")
+    finally:
+        s.stop()
+
+
 # ---- the log, and the end ----
 
 def log_reader():
-    """a log reader that stops costs lines, which are counted, and neither answers nor the end by SIGTERM"""
+    """if a log reader stops, lines are lost and counted, but answers and the end by SIGTERM are not
+    delayed"""
     p = subprocess.Popen([QUOTH, "serve", MODEL, "--port", "0", "--threads", "2"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     fcntl.fcntl(p.stderr, 1031, 4096)  # F_SETPIPE_SZ
     try:
@@ -481,7 +516,7 @@ def log_reader():
 
 
 def full_disk():
-    """a log on a full disk has whole lines alone, also after there is room again"""
+    """a log on a full disk has only whole lines, also after space is free again"""
     path = os.path.join(TMP, "access.log")
     s = Server("--access-log", path)
     try:
@@ -505,7 +540,7 @@ def full_disk():
 
 
 def hang_up_signal():
-    """SIGHUP drains like SIGTERM, a second one too, unless the server was started with it ignored"""
+    """SIGHUP drains like SIGTERM, also a second one, unless the server was started with it ignored"""
     s = Server()
     c = Client(s)
     c.say(post({"prompt": "Once", "max_tokens": 400, "ignore_eos": True, "stream": True}))
@@ -528,5 +563,5 @@ def hang_up_signal():
     s.stop()
 
 
-run([log_reader, full_disk, hang_up_signal, connections, descriptors, fair_shares, separate_caches, forged_salts, slow_readers, much_memory, shrinking_file, long_bodies, long_answers, much_asked,
+run([*([] if SLOW else [burst_memory]), log_reader, full_disk, hang_up_signal, connections, descriptors, fair_shares, separate_caches, forged_salts, slow_readers, much_memory, shrinking_file, long_bodies, long_answers, much_asked,
      warnings, names_and_origins], timed=True)

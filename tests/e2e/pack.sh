@@ -1,6 +1,7 @@
 #!/bin/sh
-# pack.sh - goal: a packed program runs anywhere with its model, starts as fast as the plain one, and the demonstration runs
-# through. Method: a golden model packed and run from another folder; quoth demo with the model that is packed by default.
+# pack.sh - goal: a packed program runs anywhere with its model and starts as fast as the plain one,
+# and the demonstration completes. Method: a golden model, packed and run from another folder, and
+# quoth demo with the model that is packed by default.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 model=$QUOTH_ROOT/tests/golden/llama3/model.gguf
@@ -21,7 +22,7 @@ check 'packing again replaces the model' 'cmp -s packed again'
 "$QUOTH" pack "$QUOTH_ROOT/tests/golden/llama3/tokens.i32" -o no 2>err
 check 'what is no model is not packed' '[ $? = 1 ] && [ ! -e no ] && grep -q tokens.i32 err'
 
-# Milliseconds of the quickest of ten runs.
+# Print the milliseconds of the fastest of ten runs.
 quickest()
 {
     best=1000000

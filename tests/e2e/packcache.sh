@@ -1,6 +1,7 @@
 #!/bin/sh
-# packcache.sh - goal: packed weights are kept for the next start, and whatever happens to what is kept, the answer is the
-# same. Method: a random model large enough to be kept, its answer compared; the cache spoiled, killed, shared, forbidden.
+# packcache.sh - goal: packed weights are kept for the next start, and the answer is the same for
+# every fault of the kept file. Method: a random model large enough to be kept. Its answers are
+# compared while the cache is damaged, killed, shared or forbidden.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
@@ -28,7 +29,7 @@ check 'whatever computes with it' 'cmp -s want got && grep -q "packed .* mapped 
 "$QUOTH" inspect --verify model.gguf >got 2>err
 check 'inspect --verify finds it right' '[ $? = 0 ] && grep -q "same$" got && ! grep -q -e DIFFERENT -e DAMAGED got'
 
-# A byte in the middle of the file.
+# Change a byte in the middle of the file.
 middle=$(($(wc -c <"$(the_file)") / 2))
 printf '\125\252\125\252' | dd of="$(the_file)" bs=1 seek=$middle conv=notrunc 2>/dev/null
 "$QUOTH" inspect --verify model.gguf >got 2>err

@@ -1,6 +1,7 @@
 #!/bin/sh
-# peers.sh - goal: compare/engines reads what its peers print and divides the right numbers; rounds in a busy machine and peers
-# that fail do not count. Method: programs that print what llama.cpp's and ik_llama.cpp's do.
+# peers.sh - goal: compare/engines parses the output of its peers and divides the right numbers.
+# Rounds on a busy machine and peers that fail do not count. Method: programs that print the output
+# of llama.cpp's and ik_llama.cpp's.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
@@ -12,7 +13,7 @@ check()
 {
     if eval "$2"; then echo "ok   $1"; else echo "FAIL $1"; head -c 500 out err; fi
 }
-# program PATH: makes it of standard input
+# program PATH: make it of standard input
 program() { mkdir -p "$(dirname "$1")" && { echo '#!/bin/sh'; cat; } >"$1" && chmod +x "$1"; }
 
 program quoth <<'END'

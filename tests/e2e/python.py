@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Goal: the Python package does what users of vLLM's offline API expect, and says what the program says.
-Method: the bundled model through quoth.LLM and quoth.AsyncLLM, compared with `quoth run` and each other; a wheel built and
-installed in a fresh environment without a network; an interrupted program; mypy --strict.
+"""Goal: the Python package behaves like vLLM's offline API, and its answers are those of the
+program. Method: compare the answers of quoth.LLM, quoth.AsyncLLM and `quoth run` with the bundled
+model. Build a wheel and install it in a new environment without a network. Interrupt a program. Run
+mypy --strict.
 
-Environment: QUOTH the program, beside which libquoth.so lies, QUOTH_ROOT the repository. Arguments are filters.
-Prints "ok NAME", "FAIL NAME: why" or "skip NAME (why)" per test."""
+Environment: QUOTH the program, with libquoth.so in its folder, QUOTH_ROOT the repository. Arguments
+are filters. The script prints "ok NAME", "FAIL NAME: why" or "skip NAME (why)" per test."""
 import asyncio
 import dataclasses
 import inspect
@@ -33,6 +34,7 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 import quoth  # noqa: E402
 from quoth import (AsyncLLM, BeamSearchParams, GuidedDecodingParams, LLM, ParameterError, PoolingParams, QuothError,  # noqa: E402
                    RequestOutputKind, SamplingParams, StructuredOutputsParams)
+from quoth.model import Job  # noqa: E402
 from venv_for import python_with  # noqa: E402
 
 
@@ -142,11 +144,13 @@ def logprobs_and_stops():
     check(out.text.endswith("."), str(out))
     third = out.token_ids[2]
     out = generate(STORY, SamplingParams(temperature=0, max_tokens=50, stop_token_ids=[third]))[0].outputs[0]
-    check(out.stop_reason == third and out.token_ids[2:] == [third], str(out))  # as vLLM: it is the last of them
+    # as vLLM: the stop token is the last token
+    check(out.stop_reason == third and out.token_ids[2:] == [third], str(out))
     out = generate(STORY, SamplingParams(temperature=0, max_tokens=4, logit_bias={third: -100},
                                          bad_words=["lived"], min_tokens=4))[0].outputs[0]
     check(third not in out.token_ids and "lived" not in out.text, str(out))
-    eos = tiny().get_tokenizer().eos_token_id  # the end is a token without text; ignore_eos goes on behind it
+    # the end token has no text; ignore_eos continues after this token
+    eos = tiny().get_tokenizer().eos_token_id
     for ignore, n in ((False, 1), (True, 5)):
         out = generate("x", SamplingParams(max_tokens=5, ignore_eos=ignore, allowed_token_ids=[eos]))[0].outputs[0]
         check(out.token_ids == [eos] * n and out.text == "", str(out))
@@ -201,7 +205,7 @@ def pieces_of_a_stream_add_up():
         out = o.outputs[0]
         check((text[i], ids[i], logprobs[i], ends[i]) == (out.text, out.token_ids, out.logprobs, out.finish_reason), i)
     for piece in tiny().stream(STORY, SamplingParams(max_tokens=None, ignore_eos=True)):
-        break  # what is left is cancelled
+        break  # the remaining requests are cancelled
     for _ in range(100):
         running = tiny().stats()["num_requests_running"]
         if running == 0:
@@ -228,7 +232,8 @@ def conversations():
 
 
 def sampling_parameters_are_those_of_the_library():
-    """The class has a field of the library's default for each sampling parameter that the library lists."""
+    """SamplingParams has a field with the library's default for each sampling parameter of the
+    library."""
     listed = quoth.params.sampling_params()
     check(len(listed) > 20 and {"name": "top_k", "type": "integer", "default": -1, "range": "at least -1", "minimum": -1}.items()
           <= next(p for p in listed if p["name"] == "top_k").items(), listed)
@@ -239,6 +244,15 @@ def sampling_parameters_are_those_of_the_library():
         for low in ("minimum", "exclusiveMinimum"):
             if low in p and p[low] - 0.5 != p.get("also"):
                 refused(p["name"], lambda: SamplingParams(**{p["name"]: p[low] - (0.5 if p["type"] == "number" else 1)}))
+
+
+def a_model_that_is_not_there():
+    with_command = "hf download org/model --local-dir FOLDER"
+    try:
+        LLM("org/model")
+        check(False, "no error")
+    except Exception as e:
+        check(with_command in str(e), str(e))
 
 
 def bad_parameters_name_the_field():
@@ -342,7 +356,8 @@ def sampling_params_of_vllm():
 
 
 def answers_are_held():
-    """StructuredOutputsParams hold answers, by vLLM's names, and what cannot be kept names its place"""
+    """StructuredOutputsParams constrains answers, under vLLM's names, and the error of an
+    unenforceable constraint contains its place"""
     schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 10**20}}, "required": ["n"],
               "additionalProperties": False}
     for params, pattern in (({"json": schema}, None),
@@ -407,7 +422,8 @@ def beams_vectors_and_metrics():
     check(isinstance(times, quoth.Histogram) and times.buckets["+Inf"] == times.count > 0 and times.sum > 0, times)
 
 
-# Hundreds of tasks on one thread, equal to LLM's answers; output kinds; cancelled and aborted requests; errors.
+# Hundreds of tasks on one thread get the answers of LLM. Output kinds, cancelled and aborted
+# requests, and errors are tested, too.
 def asynchronous_answers():
     n = 300
     params = [SamplingParams(temperature=0.8, seed=i, max_tokens=3 + i % 17, logprobs=1) for i in range(n)]
@@ -425,6 +441,32 @@ def asynchronous_answers():
                 return True
             await asyncio.sleep(0.02)
         return False
+
+    async def held_elsewhere(llm, endless):
+        """A constraint with a long compilation does not delay other answers."""
+        held = SamplingParams(max_tokens=4, structured_outputs=StructuredOutputsParams(regex="[a-z ]+"))
+        submit, submitting = Job.submit, threading.Event()
+
+        def slow(job, queue):
+            if job.sampling and job.sampling.structured_outputs:
+                submitting.set()
+                time.sleep(1)
+                submitting.clear()
+            return submit(job, queue)
+
+        Job.submit = slow
+        try:
+            n, task = 0, None
+            stream = llm.generate(STORY, endless)
+            async for _ in stream:
+                task = task or asyncio.create_task(last(llm, STORY, held))
+                n += submitting.is_set()
+                if task.done():
+                    break
+            await stream.aclose()
+            check(n > 3 and (await task).finished, f"{n} outputs while a constraint was compiled")
+        finally:
+            Job.submit = submit
 
     async def all_of_it():
         async with AsyncLLM(MODEL, max_num_seqs=32) as llm:
@@ -460,6 +502,8 @@ def asynchronous_answers():
             await llm.abort("mine")
             check((await task).outputs[0].finish_reason == "abort")
             await llm.abort("nothing")
+            await held_elsewhere(llm, endless)
+            check(await idle(llm), "requests with a constraint still run")
             for bad in (lambda: last(llm, 7), lambda: last(llm, STORY, 7), lambda: last(llm, [10**7]),
                         lambda: llm.embed(STORY, SamplingParams())):
                 try:
@@ -486,13 +530,13 @@ def asynchronous_answers():
     asyncio.run(asyncio.wait_for(all_of_it(), 120))
 
 
-# Every key that the library takes is typed.
+# Every key of the library is typed.
 def options_are_those_of_the_library():
     with open(os.path.join(ROOT, "src", "session", "options.c"), encoding="utf-8") as f:
         names, keys = re.findall(r'#include "(\w+\.def)"', f.read()), []
     for name in names:
         with open(os.path.join(ROOT, "src", "session", name), encoding="utf-8") as f:
-            keys += re.findall(r'^SESSION_\w+\((\w+), "', f.read(), re.MULTILINE)
+            keys += re.findall(r'^SESSION_(?!WORDS)\w+\((\w+), "', f.read(), re.MULTILINE)
     check(len(keys) > 25, keys)
     missing = [k for k in keys if k not in quoth.options.Options.__annotations__]
     check(not missing, f"not typed: {missing}")
@@ -596,7 +640,7 @@ def a_wheel_installs_without_a_network():
 
 
 def examples_of_the_readme():
-    """Code blocks of README.md that import quoth run as they stand, with the bundled model."""
+    """Code blocks of README.md that import quoth run unchanged, with the bundled model."""
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
         blocks = [b.split("```")[0] for b in f.read().split("```python\n")[1:]]
     check(blocks, "README.md has no example")
@@ -608,7 +652,7 @@ def examples_of_the_readme():
 
 run([same_tokens_as_run, prompts_of_every_kind, many_at_once_equal_one_by_one,
      a_full_engine_is_asked_again_now_and_then, logprobs_and_stops, several_answers,
-     pieces_of_a_stream_add_up, conversations, sampling_parameters_are_those_of_the_library, bad_parameters_name_the_field, time_that_is_over, seeds, longer_than_trained,
+     pieces_of_a_stream_add_up, conversations, sampling_parameters_are_those_of_the_library, bad_parameters_name_the_field, a_model_that_is_not_there, time_that_is_over, seeds, longer_than_trained,
      arguments_of_vllm, sampling_params_of_vllm, answers_are_held, beams_vectors_and_metrics, asynchronous_answers,
      options_are_those_of_the_library, everything_public_is_described, mypy_finds_nothing, an_interrupt_cancels, a_wheel_installs_without_a_network,
      examples_of_the_readme])

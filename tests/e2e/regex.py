@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Goal: a regular expression allows exactly the texts that it matches from end to end, or it is refused by name. Method: the test
-files of Rust's regex crate (with Fowler's) in ../shared/data. Of each case follows: does the whole haystack match (yes if a match
-spans it, no if there is none), and is there a match in it (the expression with any text before and after)?
+"""Goal: a regular expression allows exactly the texts that it matches completely, or it is rejected
+by name. Method: use the test files of Rust's regex crate (with Fowler's) in ../shared/data. Each
+case gives two results. The first is a match of the whole haystack (yes if a match spans it, no if
+there is none). The second is a match within the haystack (the expression with any text before and
+after).
 
-Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for all cases instead of a sample.
-Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for all cases instead of a
+sample. The script prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
 import collections
 import json
 import os
@@ -17,16 +19,16 @@ QUOTH = os.environ["QUOTH"]
 ROOT = Path(os.environ["QUOTH_ROOT"])
 LONG = os.environ.get("QUOTH_LONG") == "1"
 DATA = ROOT / "../shared/data/json/regex"
-SAMPLE = 7  # each seventh case, unless LONG
+SAMPLE = 7  # interval of the sampled cases; with LONG, all cases are tested
 
 
 def unescape(text):
-    """The bytes of a haystack that writes them as \\xHH."""
+    """Return the bytes of a haystack that is written as \\xHH."""
     return text.encode().decode("unicode_escape").encode("latin-1") if "\\" in text else text.encode()
 
 
 def spans(case):
-    """(start, end) of each match; a match is a span, its captures, or either under an id."""
+    """Return (start, end) of each match. A match is a span, its captures, or either with an id."""
     for m in case["matches"]:
         if isinstance(m, dict):
             m = m.get("span", m.get("spans"))
@@ -38,7 +40,8 @@ def whole_characters(text, start, end):
 
 
 def question(name, case):
-    """(requests, wanted) of a case, or the reason why it says nothing about a language of UTF-8 texts."""
+    """Return (requests, wanted) of a case, or the reason for omitting a case that does not apply to
+    UTF-8 texts."""
     if name.startswith("regex-lite/"):
         return "another crate's meaning of classes"
     patterns = case["regex"] if isinstance(case["regex"], list) else [case["regex"]]

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Goal: quoth serve answers OpenAI's clients, says no in their words, and stops as it should.
-Method: the bundled model; raw HTTP for what a client library hides, and the official openai package (a virtual environment
-under build/, made when it is missing and the package index can be reached) for what it expects.
+"""Goal: quoth serve answers OpenAI's clients, rejects bad requests in their format, and stops
+correctly. Method: serve the bundled model. Raw HTTP tests the parts that a client library hides.
+The official openai package tests the expectations of clients. The package is installed in a virtual
+environment under build/ if the package index can be reached.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
+or "FAIL NAME: why" per test."""
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -43,7 +46,7 @@ def endpoints():
 
 
 def as_llama_cpp():
-    """llama.cpp's clients find what they look for: paths without /v1, `content`, pieces"""
+    """llama.cpp's clients can use their forms: paths without /v1, `content`, pieces"""
     check(main.ask("GET", "/models")[2] == main.ask("GET", "/v1/models")[2])
     check(main.ask("GET", "/models/quoth-tiny")[2] == main.ask("GET", "/v1/models/quoth-tiny")[2])
     check(main.ask("POST", "/completions", STORY)[2]["choices"] == main.ask("POST", "/v1/completions", STORY)[2]["choices"])
@@ -77,7 +80,7 @@ def as_llama_cpp():
 
 
 def invocations():
-    """one path for all bodies, as SageMaker wants it"""
+    """one path for all bodies, as SageMaker requires"""
     talk = {"messages": [{"role": "user", "content": "Hello?"}], "max_tokens": 2, "temperature": 0}
     for body, url in ((STORY, "/v1/completions"), (talk, "/v1/chat/completions"), ({"input": "a"}, "/v1/embeddings")):
         got, want = (main.ask("POST", path, body)[2] for path in ("/invocations", url))
@@ -87,7 +90,7 @@ def invocations():
 
 
 def tokenizer_info():
-    """evaluation harnesses learn of the tokenizer what they need"""
+    """evaluation harnesses get the data about the tokenizer"""
     info = main.ask("GET", "/tokenizer_info")[2]
     check(info["model_max_length"] == 1024 and info["chat_template"] and "pad_token" in info and "bos_token" in info, info)
     eos = main.ask("POST", "/tokenize", {"prompt": info["eos_token"], "add_special_tokens": False})[2]["tokens"]
@@ -108,7 +111,7 @@ def content_types():
 
 
 def any_name():
-    """--served-model-name '*' answers to every name, and shows its own"""
+    """--served-model-name '*' accepts every name, and answers contain the model's name"""
     for names, shown in ((["*"], ["quoth-tiny"]), (["a", "*", "b"], ["a", "b"])):
         s = Server(*(f for n in names for f in ("--served-model-name", n)))
         try:
@@ -123,7 +126,7 @@ def any_name():
 
 
 def several_names():
-    """--served-model-name takes several names, and a model behind them is one"""
+    """--served-model-name accepts several names, and a model file after these names is the model"""
     s = Server("--served-model-name", "a", "b", "--served-model-name", "c")
     try:
         check([m["id"] for m in s.ask("GET", "/v1/models")[2]["data"]] == ["a", "b", "c"])
@@ -136,7 +139,7 @@ def several_names():
 
 
 def same_answers():
-    """an answer is the same whole, in pieces, beside others, and as quoth run gives it"""
+    """an answer is the same whole, in pieces, next to others, and by quoth run"""
     run_text = subprocess.run([QUOTH, "run", MODEL, STORY["prompt"], "--raw", "--temperature", "0",
                                "--max-tokens", "24", "-q"], capture_output=True, text=True, timeout=120).stdout
     whole = main.ask("POST", "/v1/completions", STORY)[2]
@@ -166,7 +169,7 @@ def same_answers():
 
 
 def frames(data):
-    """The choices of a stream that must be well-formed, and the completion tokens of its usage."""
+    """Check the choices of a stream and return them, with the completion tokens of its usage."""
     rows = [row for row in data.decode().split("\n\n") if row and not row.startswith(":")]
     check(rows[-1] == "data: [DONE]" and all(row.startswith("data: ") for row in rows), rows[-2:])
     objects = [json.loads(row[6:]) for row in rows[:-1]]
@@ -176,11 +179,15 @@ def frames(data):
 
 
 def refusals():
-    """what cannot be answered is refused with OpenAI's error object"""
+    """invalid requests are rejected with OpenAI's error object"""
     cases = [
         ("/v1/completions", b"{", 400, None), ("/v1/completions", b"[]", 400, None),
         ("/v1/completions", b'{"prompt": "\xff"}', 400, None),
         ("/v1/completions", b"[" * 100000, 400, None),
+        ("/v1/completions", b'{"prompt": "a", "max_tokens": 1, "max_tokens": 9}', 400, "max_tokens"),
+        ("/v1/completions", b'{"model": "quoth-tiny", "prompt": "a", "\\u006dodel": "b"}', 400, "model"),
+        ("/v1/chat/completions", b'{"messages": [{"role": "user", "content": "a", "content": "b"}]}', 400, "content"),
+        ("/v1/completions", b'{"prompt": "a", "guided_json": {"type": "object", "type": "array"}}', 400, "type"),
         ("/v1/completions", {}, 400, "prompt"), ("/v1/completions", {"prompt": 5}, 400, "prompt"),
         ("/v1/completions", {"prompt": "a", "max_tokens": -1}, 400, "max_tokens"),
         ("/v1/completions", {"prompt": "a", "timeout": 0}, 400, "timeout"),
@@ -213,7 +220,7 @@ def refusals():
 
 
 def tools():
-    """a tool call comes as one, whole and in pieces"""
+    """a tool call is returned as a call, whole and in pieces"""
     tool = {"type": "function", "function": {"name": "get_weather", "description": "The weather in a city.", "parameters":
             {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
     body = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "tools": [tool], "temperature": 0}
@@ -230,7 +237,8 @@ def tools():
 
 
 def api_keys():
-    """keys are required everywhere but at /health, and may be limited; some routes are for administrators"""
+    """all routes except /health and /ping require keys, which may be limited; some routes are for
+    administrators"""
     path = os.path.join(TMP, "keys")
     with open(path, "w") as f:
         f.write("# two and one more\nsk-one name=one\nsk-two name=two rate=1\nsk-root name=root role=admin\n")
@@ -256,7 +264,7 @@ def api_keys():
 
 
 def browsers():
-    """pages of other origins stay outside, and a rebound name too"""
+    """pages of other origins and rebound names are rejected"""
     check(main.ask("GET", "/v1/models", headers={"Host": "evil.example"})[0] == 403)
     check(main.ask("GET", "/v1/models", headers={"Origin": "https://evil.example"})[0] == 403)
     status, headers, _ = main.ask("GET", "/v1/models", headers={"Origin": "http://localhost:3000"})
@@ -264,7 +272,7 @@ def browsers():
 
 
 def overload():
-    """a full queue is 429 with Retry-After, and what was taken is answered"""
+    """a full queue is 429 with Retry-After, and accepted requests are answered"""
     s = Server("--max-queued-requests", "2", "--max-num-seqs", "1")
     got = []
 
@@ -288,9 +296,10 @@ def overload():
 
 
 def hang_up():
-    """who leaves while queued or in a stream costs nothing more"""
+    """a request whose client disconnects in the queue or in a stream has no further cost"""
     s = Server("--max-num-seqs", "1")
-    body = json.dumps({"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True, "n": 16})  # long enough to leave
+    # the answer is long enough for a disconnect during it
+    body = json.dumps({"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True, "n": 16})
     request = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
     try:
         clients = [s.connect() for _ in range(8)]
@@ -298,7 +307,8 @@ def hang_up():
             c.sendall(request)
         check(clients[0].recv(100).startswith(b"HTTP/1.1 200"))
         until, seen = time.monotonic() + 10, ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:request_success_total")
-        while sum(map(s.metric, seen)) < 8 and time.monotonic() < until:  # a client that leaves before its request is read is none
+        # the counter excludes a client that disconnects before its request is read
+        while sum(map(s.metric, seen)) < 8 and time.monotonic() < until:
             pass
         for c in clients:
             c.close()
@@ -307,7 +317,8 @@ def hang_up():
         ended = sum(float(row.rsplit(" ", 1)[1]) for row in rows
                     if row.startswith("vllm:request_success_total") and 'finished_reason="length"' in row)
         left = s.metric("quoth:http_hangups_total")
-        check(left >= 5 and left + ended in (8, 9), (left, ended))  # 9: one left while its last piece was written
+        # 9: one client disconnected while the server wrote its last piece
+        check(left >= 5 and left + ended in (8, 9), (left, ended))
         half = s.connect()
         half.sendall(request.replace(b"900", b" 20"))
         half.shutdown(socket.SHUT_WR)
@@ -320,7 +331,7 @@ def hang_up():
 
 
 def drain():
-    """SIGTERM lets what is being answered end, and takes nobody new"""
+    """SIGTERM lets responses in flight finish, and rejects new connections"""
     s = Server()
     got = []
 
@@ -345,6 +356,51 @@ def drain():
     s.stop()
     check(refused and len(got) == 4, got)
     check(all(g["usage"]["completion_tokens"] == 400 for g in got), got)
+
+
+def drain_that_takes_too_long():
+    """responses that --shutdown-timeout cuts are errors by the server, not disconnects of clients"""
+    s = Server("--shutdown-timeout", "1", "--max-model-len", "8000")
+    body = {"prompt": "Once", "max_tokens": 7000, "ignore_eos": True}
+    got = {}
+
+    def one(stream):
+        got[stream] = s.ask("POST", "/v1/completions", {**body, "stream": stream})
+
+    threads = [threading.Thread(target=one, args=(stream,)) for stream in (True, False)]
+    for t in threads:
+        t.start()
+    until = time.monotonic() + 20
+    while s.ask("GET", "/load")[2]["running"] < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    s.process.send_signal(signal.SIGTERM)
+    for t in threads:
+        t.join()
+    check(s.process.wait(20) == 0)
+    check(got[False][0] == 503 and got[False][2]["error"]["type"] == "service_unavailable_error", got[False])
+    events = got[True][2].decode().split("\n\n")
+    check(got[True][0] == 200 and len(events) > 2 and "[DONE]" not in got[True][2].decode(), events[-3:])
+    check(json.loads(events[-2].removeprefix("data: "))["error"]["code"] == "overloaded", events[-2:])
+    log = s.text()
+    check("stopping: finishing 2 responses, at most 1 s; a second signal stops now" in log, log)  # without /load's
+    check(len(re.findall(r'"POST /v1/completions" 503 ', log)) == 2 and '" 499 ' not in log, log)
+
+
+def second_signal():
+    """a second signal stops a busy server, which logs it"""
+    s = Server("--max-model-len", "8000")
+    c, body = s.connect(), json.dumps({"prompt": "Once", "max_tokens": 7000, "ignore_eos": True})
+    c.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    until = time.monotonic() + 20
+    while s.ask("GET", "/load")[2]["running"] < 1 and time.monotonic() < until:
+        time.sleep(0.01)
+    s.process.send_signal(signal.SIGTERM)
+    until = time.monotonic() + 20
+    while "finishing 1 response," not in s.text() and time.monotonic() < until:
+        time.sleep(0.01)
+    s.process.send_signal(signal.SIGTERM)
+    check(s.process.wait(20) == 1)
+    check("quoth: second signal: stopping now\n" in s.text(), s.text())
 
 
 def systemd():
@@ -390,6 +446,9 @@ def tls_and_unix():
             while piece := c.recv(65536):
                 data += piece
         check(b"quoth-tiny" in data, data)
+        for flags, status in ((["--ca-cert", pair[0]], 0), (["--insecure"], 0), ([], 1)):
+            out = subprocess.run([QUOTH, "health", f"https://localhost:{s.port}", *flags], capture_output=True, text=True)
+            check(out.returncode == status and ("ready" in out.stdout) == (status == 0), (flags, out))
     finally:
         s.stop()
     path = os.path.join(TMP, "socket")
@@ -470,7 +529,8 @@ def reset_prefix_cache():
 
 
 def with_pooling_type(number):
-    """The model's file with one more key, <architecture>.pooling_type: behind the header, so that the rest only moves."""
+    """Make the model's file with one more key, <architecture>.pooling_type. The key is appended to
+    the header, so that all other bytes only move."""
     with open(MODEL, "rb") as f:
         data = f.read()
     n_tensor, n_key = struct.unpack_from("<QQ", data, 8)
@@ -510,7 +570,7 @@ def with_pooling_type(number):
 
 
 def embeddings():
-    """pooling kinds differ as they should, and a batch file has the server's vectors"""
+    """vectors of the pooling kinds differ, and a batch file gives the server's vectors"""
     ask = {"input": ["Once upon a time", "Once upon a hill", "The"]}
     got = {}
     for kind in ("mean", "last", "first"):
@@ -521,7 +581,7 @@ def embeddings():
             s.stop()
     check(got["first"][0] == got["first"][1] != got["first"][2], "the first token is the same in two of them")
     check(got["last"][0] != got["mean"][0] != got["first"][0] and got["last"][0] != got["last"][1])
-    # one token: no difference
+    # the vectors of one token do not differ
     check(len(main.ask("POST", "/tokenize", {"prompt": "The"})[2]["tokens"]) > 1 or got["mean"][2] == got["last"][2])
     with open(os.path.join(TMP, "embed.jsonl"), "w") as f:
         f.write(json.dumps({"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": ask}) + "\n")
@@ -537,7 +597,7 @@ def embeddings():
         check([d["embedding"] for d in s.ask("POST", "/v1/embeddings", ask)[2]["data"]] == got["mean"], "the file says mean")
     finally:
         s.stop()
-    s = Server("--max-queued-requests", "4")  # more inputs than may wait at once
+    s = Server("--max-queued-requests", "4")  # there are more inputs than requests may wait
     try:
         status, _, answer = s.ask("POST", "/v1/embeddings", {"input": [f"Once {i}" for i in range(300)] + ["Once upon a time"]})
         check(status == 200 and len(answer["data"]) == 301 and answer["data"][300]["embedding"] == got["last"][0], (status, str(answer)[:300]))
@@ -553,11 +613,11 @@ main = first_server()
 
 
 def stop():
-    """it stops on a signal, without errors in the log"""
+    """the server stops on a signal, without errors in the log"""
     log = main.text()
     main.stop()
     check("error" not in log.lower().replace("error_", ""), log[-400:])
 
 
-run([endpoints, as_llama_cpp, invocations, tokenizer_info, content_types, any_name, several_names, same_answers, refusals, tools, browsers, api_keys, overload, hang_up, drain, systemd, tls_and_unix,
+run([endpoints, as_llama_cpp, invocations, tokenizer_info, content_types, any_name, several_names, same_answers, refusals, tools, browsers, api_keys, overload, hang_up, drain, drain_that_takes_too_long, second_signal, systemd, tls_and_unix,
      reset_prefix_cache, embeddings, openai_client, described, recorded, stop])

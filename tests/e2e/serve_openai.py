@@ -1,5 +1,6 @@
-"""What the official openai package gets from the server at argv[1], and from one with keys
-at argv[2]. Every answer is held against OpenAI's API description where that is here. Run by serve.py."""
+"""Test the official openai package with the server at argv[1], and with the server with keys at
+argv[2]. Every answer is validated against OpenAI's API description if that is present. Run by
+serve.py."""
 import array
 import json
 import math
@@ -33,7 +34,7 @@ def embed(**more):
 
 
 def extra(call, **fields):
-    """With fields that the package has no names for."""
+    """Call with fields for which the package has no names."""
     return call(extra_body=fields)
 
 
@@ -106,13 +107,13 @@ def echo():
     assert "".join(text(p) for p in pieces) == text(echoed)
     for field in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
         assert sum((getattr(p.choices[0].logprobs, field) for p in pieces), []) == getattr(a, field), field
-    scored = complete(logprobs=1, echo=True, max_tokens=0)  # what evaluation harnesses ask
+    scored = complete(logprobs=1, echo=True, max_tokens=0)  # requests of evaluation harnesses
     assert text(scored) == ONCE and scored.choices[0].logprobs.token_logprobs == a.token_logprobs[:n]
     assert text(complete(echo=True)) == text(echoed)
 
 
 def sampling():
-    """each parameter is there: it changes an answer that it should change, and changes no other"""
+    """each parameter changes the intended answers, and no other answers"""
     whole = text(complete(max_tokens=40))
     first = client.completions.create(model=model, prompt=ONCE, max_tokens=40, temperature=1, seed=1)
     assert text(first) == text(complete(max_tokens=40, temperature=1, seed=1)) != whole
@@ -169,7 +170,7 @@ def chats():
     assert texts == [c.message.content for c in several.choices], (texts, several)
     with chat(max_tokens=400, stream=True) as stream:
         for chunk in stream:
-            break  # and close: the server must take it well
+            break  # and close; the server must handle that
     chat(user="me", service_tier="auto", metadata={"a": "b"}, store=False, reasoning_effort="low", modalities=["text"],
          response_format={"type": "text"}, parallel_tool_calls=False, tools=[TOOL], tool_choice="none",
          safety_identifier="x", prompt_cache_key="y", verbosity="low", prediction={"type": "content", "content": "Once"})
@@ -214,7 +215,7 @@ def tools():
         assert calls[0].function.name == whole.message.tool_calls[0].function.name
         json.loads(whole.message.tool_calls[0].function.arguments)
         ids = [c.id for c in calls if c.id] + [c.id for c in whole.message.tool_calls]
-        for n in range(3):  # of other requests, choices and forms
+        for n in range(3):  # ids of other requests, choices and forms
             ids += [c.id for choice in chat(**body, n=2).choices for c in choice.message.tool_calls]
             ids += [c.id for p in chat(**body, n=2, stream=True) for c in p.choices[0].delta.tool_calls or [] if c.id]
         assert len(set(ids)) == len(ids) > 10 and all(re.fullmatch("[A-Za-z0-9]{9}", i) for i in ids), ids
@@ -232,7 +233,7 @@ def tools():
 
 
 def embeddings():
-    one = embed().data[0].embedding  # the package asks for base64 by itself
+    one = embed().data[0].embedding  # the package requests base64 by default
     assert abs(math.fsum(x * x for x in one) - 1) < 1e-5
     written = embed(encoding_format="float").data[0].embedding
     assert list(array.array("f", written)) == one
@@ -245,7 +246,7 @@ def embeddings():
     lists = embed(input=[[5, 6, 7], [8, 9]])
     assert len(lists.data) == 2 and lists.usage.prompt_tokens == 5
     assert embed(input=[5, 6, 7]).data[0].embedding == lists.data[0].embedding
-    got = [None] * 8  # beside others, some of which are answered
+    got = [None] * 8  # the same answer while other requests run
     threads = [threading.Thread(target=lambda i=i: got.__setitem__(i, embed().data[0].embedding if i % 2 else complete()))
                for i in range(8)]
     for t in threads:
@@ -263,14 +264,14 @@ def embeddings():
 
 
 def fields():
-    """unsupported fields are rejected, never ignored; an empty field is accepted"""
+    """unsupported fields are rejected, and empty ones are accepted"""
     later = {"structured_outputs": {"structural_tag": "{}"}, "response_format": {"type": "structural_tag", "format": {}},
              "logprob_token_ids": [1], "return_prompt_text": True, "kv_transfer_params": {"a": 1}, "ec_transfer_params": {"a": 1},
              "vllm_xargs": {"a": 1}, "repetition_detection": {"max_pattern_size": 4}, "stream_interval": 4, "watermarking": {"a": 1},
              "thinking_token_budget": 5, "samplers": ["top_k"], "dynatemp_range": 0.5, "adaptive_target": 0.5,
              "n_probs": 3, "min_keep": 2, "post_sampling_probs": True, "t_max_predict_ms": 100, "n_indent": 2,
              "return_tokens": True, "return_progress": True, "timings_per_token": True, "lora": [{"id": 0, "scale": 1}],
-             "response_fields": ["a"], "sse_ping_interval": 5, "debug_config": {"a": 1}}
+             "response_fields": ["a"], "sse_ping_interval": 5, "reasoning_budget_tokens": 0, "verbose": True, "debug_config": {"a": 1}}
     of_chat = {"chat_template": "{{ messages }}", "audio": {"voice": "alloy", "format": "wav"},
                "web_search_options": {"a": 1}, "moderation": {"a": 1}, "modalities": ["audio"],
                "reasoning_effort": "very", "reasoning_format": "other"}
@@ -293,7 +294,7 @@ def fields():
 
 
 def as_vllm():
-    """what vLLM's own tests of its server hold"""
+    """the assertions of vLLM's own tests of its server"""
     assert chat(logprobs=False).choices[0].logprobs is None and complete().choices[0].logprobs is None
     assert chat(logprobs=True, top_logprobs=0).choices[0].logprobs.content[0].top_logprobs == []
     assert chat().prompt_logprobs is None and complete().choices[0].prompt_logprobs is None
@@ -315,9 +316,11 @@ def as_vllm():
     for n in (0, 1):
         echoed = complete(echo=True, logprobs=n, max_tokens=5).choices[0].logprobs
         assert echoed.top_logprobs[0] is None and all(max(n, 1) <= len(t) <= n + 1 for t in echoed.top_logprobs[1:])
-    custom = [{"role": "my-own-role", "content": "what is 1+1?", "extra_field": 0}]
-    parts = [{"role": "my-own-role", "content": [{"type": "text", "text": "what is 1+1?"}]}]
+    custom = [{"role": "user", "content": "what is 1+1?", "extra_field": 0}]
+    parts = [{"role": "user", "content": [{"type": "text", "text": "what is 1+1?"}]}]
     assert said(chat(messages=custom)) == said(chat(messages=parts))
+    unknown = [{**custom[0], "role": "my-own-role"}]  # not printed by the template
+    refused(lambda: chat(messages=unknown), "messages")
     assert said(extra(chat, echo=True, add_generation_prompt=False)) is not None
     beams = complete(prompt=[ONCE] * 2, n=2, max_tokens=5, extra_body={"use_beam_search": True}).choices
     assert [b.text for b in beams[:2]] == [b.text for b in beams[2:]] and beams[0].text != beams[1].text
@@ -361,7 +364,7 @@ def errors():
 
 
 def description():
-    """a comparison that cannot fail compares nothing"""
+    """a wrong answer fails the comparison with the description"""
     if schemas:
         answer = chat().model_dump(exclude_unset=True)
         del answer["choices"][0]["message"]["refusal"]

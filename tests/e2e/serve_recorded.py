@@ -1,5 +1,6 @@
-"""Requests that a real client once sent to OpenAI (../shared/data/api/recorded), sent to the server at argv[1] as they were.
-Every one to an endpoint that is here gets an answer as OpenAI describes it, the others a 404 in its words. Run by serve.py."""
+"""Send recorded requests of a real client to OpenAI (../shared/data/api/recorded) unchanged to the
+server at argv[1]. A request to a supported endpoint gets an answer that matches OpenAI's
+description. All other requests get a 404 in OpenAI's format. Run by serve.py."""
 import glob
 import json
 import os

@@ -1,5 +1,5 @@
-"""For tests in Python: where things are, a server of the bundled model, what is asked of it, and how tests are run. Not a
-test by itself."""
+"""Common parts of tests in Python: paths, a server of the bundled model, its requests, and the
+runner of tests. Not a test by itself."""
 import http.client
 import json
 import os
@@ -21,8 +21,8 @@ DATA = os.environ.get("QUOTH_DATA") or os.path.join(ROOT, "..", "shared", "data"
 MODEL = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")
 LONG = os.environ.get("QUOTH_LONG") == "1"
 SLOW = "-" in os.path.basename(os.path.dirname(QUOTH))  # a build with sanitizers
-FEW = SLOW and not LONG  # of everything that is counted
-PATIENCE = 10 if LONG and SLOW else 1  # so many times longer is waited for an answer
+FEW = SLOW and not LONG  # smaller counts
+PATIENCE = 10 if LONG and SLOW else 1  # factor of the time limits of answers
 TMP = tempfile.mkdtemp(prefix="quoth-serve-")
 
 
@@ -31,7 +31,8 @@ class Failed(Exception):
 
 
 def free_port():
-    """A port below those that systems give to port 0, so that no server beside this test gets it first."""
+    """Return a port below those that systems assign to port 0, so that no other server gets it
+    first."""
     while True:
         port = random.SystemRandom().randrange(20000, 32000)
         try:
@@ -47,11 +48,11 @@ def check(ok, why="it did not hold"):
 
 
 class Server:
-    """quoth serve in the background; its standard error is in self.log. It measures the machine's peaks only with `peaks`: that
-    takes memory and time, which tests measure."""
+    """quoth serve in the background. Its standard error is in self.log. The server measures the
+    machine's peaks only with `peaks`. This takes memory and time, which tests measure."""
 
     def __init__(self, *options, model=MODEL, peaks=False):
-        self.headers = {}  # of every request that is asked with `ask`
+        self.headers = {}  # headers of every request of `ask`
         self.tls = ssl._create_unverified_context() if "--ssl-certfile" in options else None
         self.log = os.path.join(TMP, f"log-{time.monotonic_ns()}")
         with open(self.log, "w") as log:
@@ -73,7 +74,7 @@ class Server:
             return f.read()
 
     def connect(self, timeout=60 * PATIENCE):
-        """A socket to it, with TLS where it wants that."""
+        """Return a socket connected to the server, with TLS if the server requires TLS."""
         s = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -83,7 +84,7 @@ class Server:
             raise
 
     def ask(self, method, path, body=None, headers=None):
-        """(status, headers, JSON or bytes)"""
+        """Send a request. Return (status, headers, JSON or bytes)."""
         c = http.client.HTTPConnection("127.0.0.1", self.port)
         c.sock = self.connect(120 * PATIENCE)
         try:
@@ -109,23 +110,25 @@ class Server:
             return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
 
     def settle(self, seconds=20):
-        """Wait until nobody is being answered."""
+        """Wait until no request is in flight, and only the connection that asks is open."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             load = self.ask("GET", "/load")[2]
-            if load["server_load"] == 0 and load["running"] == 0 and load["waiting"] == 0:
+            load["connections"] = self.metric("quoth:http_connections ")
+            if load["server_load"] == load["running"] == load["waiting"] == 0 and load["connections"] == 1:
                 return
             time.sleep(0.1)
         raise Failed(f"somebody is still there: {load}")
 
     def still(self):
-        """What it holds when nobody is being answered: descriptors, KiB of memory, share of the KV pages."""
+        """Wait until no request is in flight. Return the server's resources: descriptors, KiB of
+        memory, share of the KV pages."""
         self.settle(60)
         time.sleep(1)
         return self.n_fd(), self.rss_kib(), self.metric("vllm:kv_cache_usage_perc")
 
     def terminate(self):
-        """SIGTERM, once: a second one would end it at once."""
+        """Send SIGTERM once. A second SIGTERM would end the server immediately."""
         if not self.ending and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         self.ending = True
@@ -137,14 +140,14 @@ class Server:
 
 
 class Elsewhere(Server):
-    """A server of this machine that was started otherwise, with its standard error in `log`."""
+    """A server on this machine that another program started, with its standard error in `log`."""
 
     def __init__(self, port, log=None):
         self.port, self.log, self.tls, self.headers = port, log, None, {}
 
 
 def certificate():
-    """Paths of a self-signed certificate and its key, or None without openssl."""
+    """Return the paths of a self-signed certificate and its key, or None without openssl."""
     cert, key = os.path.join(TMP, "cert.pem"), os.path.join(TMP, "key.pem")
     if not os.path.exists(cert):
         try:
@@ -157,7 +160,8 @@ def certificate():
 
 
 def first_server(*options, **how):
-    """The server that all tests of a file ask; where it does not start, that is the file's one failure."""
+    """Start the server for all tests of a file. A server that does not start is the file's only
+    failure."""
     try:
         return Server(*options, **how)
     except Failed as e:
@@ -166,8 +170,9 @@ def first_server(*options, **how):
 
 
 def attempt(test, timed):
-    """What it returns. A test that depends on time gets a second attempt where QUOTH_AGAIN=1 (.ci/run, which counts these): the
-    machine may have been busy. Tests of answers get none."""
+    """Return the test's result. A test that depends on time gets a second attempt with
+    QUOTH_AGAIN=1, because the machine may have been busy. .ci/run sets this variable and counts the
+    attempts. Tests of answers get no second attempt."""
     try:
         return test()
     except Exception as e:
@@ -179,8 +184,8 @@ def attempt(test, timed):
 
 
 def run(tests, timed=False):
-    """All of them, or those whose names have one of the arguments in them; what a test returns is why it was skipped. timed: they
-    depend on time."""
+    """Run all tests, or the tests whose names contain an argument. A test returns the reason if it
+    was skipped. timed: the tests depend on time."""
     failed = 0
     for test in tests:
         name = (test.__doc__ or test.__name__).split("\n")[0].rstrip(".")
@@ -190,7 +195,7 @@ def run(tests, timed=False):
         try:
             skip = attempt(test, timed)
             print(f"skip {name} ({skip})" if skip else f"ok   {name} ({time.monotonic() - start:.1f} s)", flush=True)
-        except Exception as e:  # whatever it is, the others are tried too
+        except Exception as e:  # the other tests run after any exception
             failed += 1
             lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == test.__code__.co_filename]
             print(f"FAIL {name}: {type(e).__name__}: {e} (line {lines[-1] if lines else '?'})", flush=True)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: compare/servers asks all servers the same, measures what they do, and divides the right numbers.
-Method: quoth serve beside programs that answer as llama-server does, with known delays. They note when they really sent what,
-as a busy machine may wake them late.
+"""Goal: compare/servers sends the same requests to all servers, measures them, and prints the right
+ratios. Method: compare quoth serve with programs that answer like llama-server, with known delays.
+These record the real time of each send, because a busy machine may wake them late.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
+or "FAIL NAME: why" per test."""
 import json
 import os
 import statistics
@@ -80,19 +81,19 @@ def servers(*args):
 def log_of(folder):
     with open(os.path.join(folder, "llama-server.log")) as f:
         lines = [json.loads(line) for line in f]
-    return lines[0], lines[2:]  # flags, requests after the one that warms up
+    return lines[0], lines[2:]  # flags, and requests after the warm-up
 
 
 def close_to(rows, case, rounds, busy):
-    """What was measured of a case is what the peer knows of its waves, up to the way between them. busy: compare/servers has seen
-    that other processes took time in between."""
+    """Check that the figures of a case are those of the peer's record of its waves, except for the
+    time between the two. busy: compare/servers reported that other processes took time."""
     known = {"ttft p50": [], "itl p50": [], "tokens/s": []}
     for wave in rounds:
         known["ttft p50"].append(1e3 * statistics.median(r["sent"][0] - r["read"] for r in wave))
         known["itl p50"].append(1e3 * statistics.median(b - a for r in wave for a, b in zip(r["sent"], r["sent"][1:])))
         seconds = max(r["sent"][-1] for r in wave) - min(r["read"] for r in wave)
         known["tokens/s"].append(len(wave) * N_GEN / seconds)
-        for r in wave:  # as it was told to
+        for r in wave:  # the delays of the peer
             check(all(t - r["read"] >= (FIRST_MS + i * EACH_MS) / 1e3 - 0.002 for i, t in enumerate(r["sent"])), r)
     for what, want in known.items():
         want, got = statistics.median(want), rows[case, what]["theirs"]
@@ -102,7 +103,7 @@ def close_to(rows, case, rounds, busy):
 
 
 def measures():
-    """what a server is known to do is what is measured"""
+    """the measured figures are those of a server's known delays"""
     a = peer("a")
     status, out, err = servers("--keep", "--rounds", "2", "--json", "--peer", f"a={a} --more 5")
     check(status == 0, err)
@@ -126,7 +127,8 @@ def measures():
 
 
 def table():
-    """a table for people; a server that merges tokens is reported, one that fails is omitted"""
+    """the table is readable, a server that merges tokens is reported, and a server that fails is
+    omitted"""
     b, c = peer("b", piece=2), peer("c", status=500)
     status, out, err = servers("--keep", "--rounds", "1", "--cases", "one,many", "--peer", f"b={b}/llama-server")
     check(status == 0 and "quoth / b" in out and "4 users at once" in out and "kept" in out, out + err)
@@ -136,7 +138,7 @@ def table():
 
 
 def refuses():
-    """rounds in a machine that was not ours do not count, and wrong usage is 2"""
+    """rounds on a busy machine are omitted, and wrong usage has exit status 2"""
     d = peer("d")
     status, out, err = servers("--rounds", "1", "--cases", "one", "--json", "--max-steal", "-1", "--peer", f"d={d}")
     check(status == 1 and not out and "does not count" in err, (status, out, err))

@@ -1,6 +1,7 @@
 #!/bin/sh
-# stories.sh - goal: real checkpoints generate, and stories260K at temperature 0 writes its published text, from every
-# format it comes in and in every way it may be computed. Method: the program's output compared byte for byte.
+# stories.sh - goal: real checkpoints generate. stories260K at temperature 0 writes its published
+# text, from every format that it has and in every way of computing it. Method: the program's output
+# is compared byte for byte.
 data=${QUOTH_DATA:-$QUOTH_ROOT/../shared/data}/weights
 if [ ! -d "$data/stories260K" ]; then
     echo "skip stories260K (no real data)"
@@ -24,7 +25,7 @@ check()
     fi
 }
 
-# The recorded text begins with the prompt; it has as many bytes as its 200 tokens made.
+# The recorded text begins with the prompt. It has as many bytes as its 200 tokens.
 prompt='Once upon a time'
 text() { "$QUOTH" run "$@" --raw --temperature 0 -q; }
 n=$((${#prompt}))
@@ -39,7 +40,7 @@ for way in '--threads 1' '--threads 2' '--max-num-batched-tokens 1' '--block-siz
     check "stories260K.bin $way" text "$data/stories260K/stories260K.bin" "$prompt" --max-tokens 500 $way
 done
 check 'stories260K v1 export' text "$data/stories260K/stories260K_v1.bin" "$prompt" --max-tokens 500
-# its metadata says 128 tokens of context; the model itself was trained with 512
+# its metadata has 128 tokens of context, but the model was trained with 512
 check 'stories260K as GGUF' text "$data/gguf/stories260K-F32.gguf" "$prompt" --max-tokens 500 --max-model-len 512
 
 for model in "$data/stories260K/stories260K-q8_0.ruhai.bin" "$data/gguf/llama-2-tiny-random.gguf"; do

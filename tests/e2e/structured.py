@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Goal: an answer that is held to a constraint satisfies it, however it is sampled and sent; what cannot be kept is refused; and
-a request without a constraint gets the answer that it got before there were any.
-Method: the bundled model and one of random weights, temperatures 0 to 2, streamed and whole. What ended by itself is parsed, matched and,
-where the jsonschema package can be had, validated. Schemas: some of our own, and real ones from ../shared/data.
-Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real data, QUOTH_LONG=1: more of it."""
+"""Goal: an answer satisfies its constraint with any sampling parameters and in any form. A
+constraint that cannot be enforced is rejected. The answer to a request without a constraint does
+not change. Method: generate with the bundled model and a model of random weights at temperatures 0
+to 2, streamed and whole. Answers that ended by themselves are parsed and matched. The jsonschema
+package validates them if it is available. Schemas are handwritten, or real schemas from
+../shared/data. Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real data,
+QUOTH_LONG=1: more real data."""
 import json
 import os
 import re
@@ -31,7 +33,7 @@ with open(os.path.join(random_folder, "config.json"), "w", encoding="utf-8") as 
                "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 400, "max_position_embeddings": 1024, "rms_norm_eps": 1e-06,
                "rope_theta": 10000.0, "tie_word_embeddings": True}, f)
 noise = Server("--load-format", "dummy", model=random_folder)
-to_validate = []  # (schema, text) of what ended by itself
+to_validate = []  # (schema, text) of answers that ended by themselves
 
 
 def body(chat, **more):
@@ -39,7 +41,7 @@ def body(chat, **more):
 
 
 def ask(server, chat=True, **more):
-    """The choices of an answer: (text, finish_reason) each."""
+    """Return the choices of an answer: (text, finish_reason) each."""
     status, _, got = server.ask("POST", "/v1/chat/completions" if chat else "/v1/completions", body(chat, **more))
     check(status == 200, f"{status} {got} to {more}")
     return [(c["message"]["content"] if chat else c["text"], c["finish_reason"]) for c in got["choices"]]
@@ -71,7 +73,8 @@ def same_streamed(server, chat, **more):
 
 
 def holds(answers, judge, least_ended=0):
-    """Judge what ended by itself; what was cut by its length must say so."""
+    """Check answers that ended by themselves. Truncated answers must have the finish reason
+    "length"."""
     n = 0
     for text, finish in answers:
         check(finish in ("stop", "length"), finish)
@@ -134,6 +137,18 @@ def every_field():
                 holds(same_streamed(tiny, chat, temperature=temperature, **field), judge, least if temperature else 0)
 
 
+def white_space():
+    """whitespace_pattern: the white space at each place between two tokens of JSON matches it"""
+    n = 0
+    for pattern, between in (("", ""), (" ", " "), ("\\n", "\n"), ("[ ]{2}|\\t", "(?:  |\t)")):
+        want = re.compile('{%s"name"%s:%s"[^"]*"%s,%s"age"%s:%s[0-9]+%s}'.replace("%s", between))
+        for old in (False, True):
+            more = ({"guided_json": PERSON, "guided_whitespace_pattern": pattern} if old
+                    else {"structured_outputs": {"json": PERSON, "whitespace_pattern": pattern}})
+            n += holds(same_streamed(tiny, True, **more), want.fullmatch)
+    check(n > 2, f"{n} ended")
+
+
 def random_weights():
     """random weights are constrained, too"""
     n = 0
@@ -144,7 +159,7 @@ def random_weights():
 
 
 def schemas():
-    """schemas at temperatures 0 to 2: what ends by itself parses"""
+    """schemas at temperatures 0 to 2: answers that end by themselves parse"""
     n, asked = 0, 0
     for i, schema in enumerate(OWN):
         for temperature in (0, 0.7, 1, 2):
@@ -175,7 +190,7 @@ def real_schemas():
 
 
 def validated():
-    """what ended is valid (the jsonschema package)"""
+    """answers that ended are valid (the jsonschema package)"""
     python, why = python_with("structured-venv", {"jsonschema": "jsonschema"})
     if not python:
         return why
@@ -221,7 +236,7 @@ FORCED = {"type": "object", "properties": {"a little girl named": {"type": "bool
 
 
 def jump_forward():
-    """forced tokens are the same whether or not the model runs for them, in fewer steps"""
+    """forced tokens are the same with and without runs of the model, in fewer steps"""
     slow = Server("--no-jump-forward")
     held = {"structured_outputs": {"json": FORCED, "disable_any_whitespace": True}, "return_token_ids": True, "max_tokens": 120}
     steps = {tiny: 0, slow: 0}
@@ -293,15 +308,24 @@ def refusals():
         refused("grammar", chat=chat, says="not defined: Y", grammar="start: Y")
         refused("json_schema", chat=chat, json_schema=["a"])
         refused("regex", chat=chat, says="guided_choice", guided_choice=["a"], regex="a")
-        refused("guided_whitespace_pattern", chat=chat, guided_json={}, guided_whitespace_pattern=" ")
+        refused("guided_whitespace_pattern", chat=chat, guided_regex="a", guided_whitespace_pattern=" ")
+        refused("guided_whitespace_pattern", chat=chat, guided_json={}, guided_whitespace_pattern=3)
+        refused("guided_json", chat=chat, says="white space", guided_json={}, guided_whitespace_pattern="x+")
         refused("structured_outputs", chat=chat, says="got 2", structured_outputs={"regex": "a", "choice": ["a"]})
+        for field, value in (("structured_outputs", {}), ("guided_choice", []), ("guided_grammar", ""), ("guided_json", ""),
+                             ("guided_json", False), ("json_schema", ""), ("json_schema", False), ("ebnf", ""), ("structural_tag", {}),
+                             ("structural_tag", ""), ("structural_tag", False), ("guided_regex", False), ("guided_choice", "")):
+            refused(field, chat=chat, **{field: value})
         refused("structured_outputs", chat=chat, says="got 0", structured_outputs={"disable_any_whitespace": True})
         refused("structured_outputs", chat=chat, says=".structural_tag", structured_outputs={"structural_tag": "{}"})
         refused("structured_outputs", chat=chat, says=".structural_tag: expected", structured_outputs={"structural_tag": ["{}"]})
         refused("structured_outputs", chat=chat, says="#/content: ", structured_outputs={
             "structural_tag": {"type": "tag", "begin": "a", "content": {"type": "json_schema", "json_schema": {"type": 3}}, "end": "c"}})
         refused("structured_outputs", chat=chat, says="got 2", structured_outputs={"structural_tag": tag, "regex": "a"})
-        refused("structured_outputs", chat=chat, says=".whitespace_pattern", structured_outputs={"json": {}, "whitespace_pattern": "x"})
+        refused("structured_outputs", chat=chat, says="white space", structured_outputs={"json": {}, "whitespace_pattern": "x"})
+        refused("structured_outputs", chat=chat, says=".whitespace_pattern", structured_outputs={"regex": "a", "whitespace_pattern": " "})
+        refused("structured_outputs", chat=chat, says=".whitespace_pattern",
+                structured_outputs={"json": {}, "disable_any_whitespace": True, "whitespace_pattern": " "})
         refused("structured_outputs", chat=chat, says=".regex: ", structured_outputs={"regex": "("})
         refused("structured_outputs", chat=chat, says="object", structured_outputs="a")
         refused("guided_regex", chat=chat, says="response_format", guided_regex="a", response_format={"type": "json_object"})
@@ -311,13 +335,14 @@ def refusals():
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     refused("guided_regex", says="tools", guided_regex="a", tools=[tool])
     ask(tiny, guided_regex="a", tools=[tool], tool_choice="none")
-    for nothing in ({"guided_json": None}, {"guided_regex": ""}, {"guided_choice": []}, {"structured_outputs": {}}, {"grammar": ""},
-                    {"response_format": {"type": "text"}}):
+    for nothing in ({"guided_json": None}, {"guided_regex": None}, {"structured_outputs": None}, {"grammar": ""}, {"response_format": {"type": "text"}}):
         check(ask(tiny, temperature=0, **nothing) == ask(tiny, temperature=0), nothing)
+    for empty in ({"guided_regex": ""}, {"regex": ""}, {"structured_outputs": {"regex": ""}}):
+        check([text for text, _ in ask(tiny, **empty)] == [""], empty)
 
 
 def stays():
-    """the server is as it was, and holds no constraint any more"""
+    """the server has its former resources, and no constraint remains"""
     before = tiny.still()
     for seed in range(10 if FEW else 40):
         ask(tiny, seed=seed, guided_json=OWN[seed % len(OWN)])
@@ -327,4 +352,4 @@ def stays():
     tiny.stop()
 
 
-run([every_field, random_weights, schemas, real_schemas, validated, sampled, jump_forward, neighbours, refusals, stays])
+run([every_field, white_space, random_weights, schemas, real_schemas, validated, sampled, jump_forward, neighbours, refusals, stays])

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Goal: an answer that must be calls is calls, with arguments of their schema, however it is sampled and sent; free text with strict tools
-has no other calls; and what cannot be enforced is refused by its place.
-Method: the bundled model at temperatures 0 to 2, streamed and whole. The arguments of all answers that ended are validated with the
-jsonschema package if it is available. Schemas: our own, and the functions of BFCL in ../shared/data.
-Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real data, QUOTH_LONG=1: more of it."""
+"""Goal: a forced answer consists of calls with arguments that match their schema, with any sampling
+parameters and in any form. Free text with strict tools has only such calls. A schema that cannot be
+enforced is rejected with its place. Method: generate with the bundled model at temperatures 0 to 2,
+streamed and whole. The arguments of all answers that ended are validated with the jsonschema
+package if it is available. Schemas are handwritten, or functions of BFCL in ../shared/data.
+Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real data, QUOTH_LONG=1:
+more real data."""
 import json
 import os
 import struct
@@ -37,7 +39,8 @@ def body(**more):
 
 
 def ask(**more):
-    """The choices of an answer: (calls, content, finish_reason) each; a call is (name, arguments)."""
+    """Return the choices of an answer: (calls, content, finish_reason) each. A call is (name,
+    arguments)."""
     status, _, got = tiny.ask("POST", "/v1/chat/completions", body(**more))
     check(status == 200, f"{status} {got} to {more}")
     return [([(t["function"]["name"], t["function"]["arguments"]) for t in c["message"].get("tool_calls") or []], c["message"]["content"] or "",
@@ -74,7 +77,7 @@ def refused(field, *words, **more):
 
 
 def valid(answers, schemas, most=99, must=True):
-    """Check what ended; the number of these."""
+    """Check the answers that ended. Return their number."""
     n = 0
     for calls, content, finish in answers:
         check(finish in ("tool_calls", "length") or (not must and finish == "stop"), (finish, calls, content))
@@ -126,7 +129,7 @@ def strict():
 
 
 def beside():
-    """response_format beside tools: calls, or JSON of that schema; required: calls"""
+    """response_format with tools: calls, or JSON of that schema; required: calls"""
     form = {"type": "json_schema", "json_schema": {"name": "color", "schema": COLOR}}
     seen = set()
     for temperature in (0, 1, 2):
@@ -143,7 +146,7 @@ def beside():
 
 
 def reasoning():
-    """reasoning is free, and what follows it is calls or JSON"""
+    """reasoning is free, and calls or JSON follow it"""
     n = 0
     for seed in range(4 if FEW else 20):
         more = {"temperature": 1, "seed": seed, "max_tokens": 400, "chat_template_kwargs": {"enable_thinking": True}}
@@ -208,8 +211,37 @@ def special_marks():
     check(n > 0, "none ended")
 
 
+def families():
+    """calls in the form of other families, required"""
+    global tiny
+    was = tiny
+    mixed = {"type": "object", "properties": {"say": {"type": "string", "maxLength": 8}, "on": {"type": ["boolean", "null"]},
+                                              "in": {"type": "object", "properties": {"n": {"type": "array", "items": {"type": "integer", "maximum": 99},
+                                                                                            "maxItems": 3}},
+                                                     "required": ["n"], "additionalProperties": False}},
+             "required": ["say", "in"], "additionalProperties": False}
+    names = ["pythonic", "lfm2", "llama4_pythonic", "olmo3", "gemma4", "functiongemma", "minicpm5", "step3", "functionary_v3_2", "openai", "minimax_m3"]
+    n = 0
+    for name in names[:2] if FEW else names:
+        tiny = Server("--tool-call-parser", name)
+        got = 0
+        for seed in range(4):
+            more = {"tools": [tool("get_weather", CITY), tool("mix", mixed)], "seed": seed, "max_tokens": 300, "parallel_tool_calls": seed < 1}
+            got += valid(same_streamed(tool_choice="required", **more), {"get_weather": CITY, "mix": mixed})
+        check(got > 0, f"{name}: none ended")
+        n += got
+        for seed in range(2 if name in ("pythonic", "functionary_v3_2", "openai") else 0):
+            for effort in ({}, {"reasoning_effort": "low"}):
+                more = {"tools": [tool("get_weather", CITY, strict=True)], "temperature": 1, "seed": seed, "max_tokens": 300, **effort}
+                valid(same_streamed(**more), {"get_weather": CITY}, must=False)
+                valid(same_streamed(tool_choice="required", **more), {"get_weather": CITY})
+        tiny.stop()
+    tiny = was
+    check(2 * n > 4 * len(names[:2] if FEW else names), f"only {n} ended")
+
+
 def refusals():
-    """what cannot be enforced is refused by its name and place"""
+    """constraints that cannot be enforced are rejected by name and place"""
     bad = {"type": "object", "properties": {"a": {"type": "strin"}}}
     for more in ({"tool_choice": "required"}, {"tool_choice": {"type": "function", "function": {"name": "f"}}}):
         refused("tools", "[1].function.parameters", "#/properties/a", tools=[tool("get_weather", CITY), tool("f", bad)]
@@ -243,4 +275,4 @@ for line in sys.stdin:
     tiny.stop()
 
 
-run([forced, strict, beside, reasoning, real_tools, special_marks, refusals, validated])
+run([forced, strict, beside, reasoning, real_tools, special_marks, families, refusals, validated])

@@ -1,5 +1,5 @@
-"""For the tests of clients: Python packages that are not part of the repository, in a virtual environment under build/ (QUOTH_VENVS: another
-folder). Not a test by itself."""
+"""Python packages that are not part of the repository, for the tests of clients. The packages are
+in virtual environments under build/ (QUOTH_VENVS: another folder). Not a test by itself."""
 import fcntl
 import os
 import subprocess
@@ -11,7 +11,8 @@ UV = os.path.join(HOME, "uv-for-tests")
 
 
 def uv():
-    """The environment's path of uv, which installs several times faster than pip, or None."""
+    """Return the path of uv in the environment; None if missing. uv installs several times faster
+    than pip."""
     program = os.path.join(UV, "bin", "uv")
     if not os.path.exists(program):
         subprocess.run([sys.executable, "-m", "venv", UV], capture_output=True, check=True)
@@ -35,8 +36,9 @@ def install(python, packages, seconds):
 
 
 def python_with(name, packages, seconds=200):
-    """(path of a Python that has the packages (import name -> what pip calls it), None), or (None, why there is none).
-    Scripts that run at the same time make an environment one after the other."""
+    """Return (path of a Python with the packages, None), or (None, the reason). packages: import
+    name -> pip's name. Concurrent scripts make environments one after the other.
+    """
     os.makedirs(HOME, exist_ok=True)
     with open(os.path.join(HOME, "venvs.lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,8 @@
-/* fuzz.c - main of build/fuzz; see fuzz.h. A seeded mutator: the same seed gives the same inputs.
+/* fuzz.c - main of build/fuzz (fuzz.h): a seeded mutator. Equal seeds give equal inputs.
  *
- * Mutations are those that find parser bugs: bit flips, interesting integers written over 1 to 8 bytes, cut, doubled,
- * moved and spliced ranges, and truncation. Headers matter most, so half of all edits fall into the first 1 kB. */
+ * The mutations are those that often reveal parser bugs: bit flips, special integers of 1 to 8
+ * bytes, deleted, duplicated, moved and spliced ranges, and truncation. Half of all edits are in
+ * the first 1 kB, because most bugs are in the parsing of headers. */
 #include "fuzz.h"
 #include "../../src/base/buf.h"
 #include "../../src/base/os.h"
@@ -57,7 +58,7 @@ static void save_crash(int sig)
     raise(sig);
 }
 
-/* Called by the sanitizers before they exit. */
+/* Handle a sanitizer's exit. Called by sanitizers. */
 void __asan_on_error(void);
 void __asan_on_error(void)
 {
@@ -88,22 +89,22 @@ static void edit_range(uint64_t *rng, const struct buf *other)
     size_t at = place(rng), len = 1 + rng_below(rng, 1 + rng_below(rng, 256));
     if (len > input.n - at) len = input.n - at;
     switch (rng_below(rng, 4)) {
-    case 0: /* cut */
+    case 0: /* delete a range */
         memmove(input.data + at, input.data + at + len, input.n - at - len);
         input.n -= len;
         break;
-    case 1: /* double */
+    case 1: /* duplicate a range */
         if (!buf_room(&input, len)) break;
         memmove(input.data + at + len, input.data + at, input.n - at);
         input.n += len;
         break;
-    case 2: { /* copy over another place */
+    case 2: { /* copy a range over another place */
         size_t to = place(rng);
         if (len > input.n - to) len = input.n - to;
         memmove(input.data + to, input.data + at, len);
         break;
     }
-    case 3: { /* splice from another file */
+    case 3: { /* insert a range of another file */
         if (other->n == 0) break;
         size_t from = rng_below(rng, other->n);
         if (len > other->n - from) len = other->n - from;

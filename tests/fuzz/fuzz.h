@@ -1,6 +1,8 @@
-/* fuzz.h - targets for mutated input: FUZZ(name) { ...data[0..n)... } in an x_fuzz.c beside x.c.
- * build/fuzz NAME [-n COUNT] [-t SECONDS] [-s SEED] FILE...: mutates the given files and feeds the target;
- * a crash (run it under SAN=address,undefined) leaves the input in build/fuzz-crash-NAME. */
+/* fuzz.h - targets for mutated input: FUZZ(name) { ...data[0..n)... } in an x_fuzz.c next to x.c.
+ *
+ * build/fuzz NAME [-n COUNT] [-t SECONDS] [-s SEED] FILE... mutates the given files and passes them
+ * to the target. After a crash (with SAN=address,undefined), the input is in
+ * build/fuzz-crash-NAME. */
 #ifndef QUOTH_TEST_FUZZ_H
 #define QUOTH_TEST_FUZZ_H
 
@@ -14,11 +16,12 @@ struct fuzz_target {
 };
 void fuzz_register(struct fuzz_target *t);
 
-/* A target that takes a path can have the input as a file (kept in memory, replaced at every call). */
+/* Return the path of a file with the input, for a target that opens a path. The file is in memory.
+ * Every call replaces it. */
 const char *fuzz_file(const uint8_t *data, size_t n, const char *extension);
 
-/* Count an input that was accepted (the driver prints accepted / refused, so that a target which refuses
- * everything shows itself). */
+/* Count an accepted input. The driver prints the numbers of accepted and rejected inputs, which
+ * reveal a target that rejects all inputs. */
 void fuzz_accepted(void);
 
 #define FUZZ(id)                                                                                   \

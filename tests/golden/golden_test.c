@@ -1,7 +1,8 @@
-/* golden_test.c - goal: a forward pass equals Hugging Face transformers', and its bits depend on nothing but the text.
- * Method: tiny random checkpoints with reference logits (make.py), read as safetensors and as GGUF; then the same text
- * computed in every way a serving engine may compute it, compared bit for bit; and with recorded hashes, at every level of
- * kernels, so that a change of the program's shape moves no bit. */
+/* golden_test.c - goal: a forward pass equals the forward pass of Hugging Face transformers, and
+ * its bits depend only on the text. Method: compare with the reference logits (make.py) of tiny
+ * random checkpoints, read as safetensors and as GGUF. Then compute each text in every serving
+ * mode, and compare the bits.
+ * Recorded hashes at every level of kernels detect a change of any bit. */
 #include "../door/counting.h"
 #include "../levels.h"
 #include "../recorded.h"
@@ -19,8 +20,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const models[] = {"llama3",  "llama-untied", "mistral",  "qwen2", "qwen3",
-                                     "smollm3", "gemma3",       "qwen3moe", "olmo2"};
+static const char *const models[] = {
+    "llama3",   "llama-untied", "mistral",  "qwen2",   "qwen3",   "smollm3", "gemma3",
+    "qwen3moe", "olmo2",        "gemma",    "gemma2",  "granite", "phi3",    "glm",
+    "glm4",     "seed_oss",     "ernie4_5", "exaone4", "cohere",  "cohere2", "starcoder2",
+    "phi",      "stablelm",     "nemotron", "arcee",   "olmo"};
 enum { N_MODEL = sizeof models / sizeof models[0] };
 
 struct setup {
@@ -41,7 +45,8 @@ struct loaded {
 static int load(struct loaded *l, const char *path, const struct setup *s, struct err *e)
 {
     *l = (struct loaded){0};
-    struct cores cores; /* so that threads may be more than the CPUs of this machine */
+    /* description of a backend that may have more threads than this machine has CPUs */
+    struct cores cores;
     cores_make(&cores, s->n_thread, s->n_thread);
     struct backend_options bo = {
         .n_thread = s->n_thread, .cores = &cores, .cpu_level = s->level, .act = s->act};
@@ -97,7 +102,8 @@ static struct logits logits_of(const struct loaded *l, const struct buf *tokens,
     struct logits out = {.n = (int)(tokens->n / 4), .n_vocab = model_info(l->m)->n_vocab};
     out.v = calloc((size_t)out.n * (size_t)out.n_vocab, sizeof *out.v);
     struct err e;
-    if (score_tokens(l->m, (const int32_t *)tokens->data, out.n, chunk, keep, &out, &e) != 0)
+    if (score_tokens(l->m, (const int32_t *)tokens->data, out.n,
+                     &(struct score_options){chunk, keep, &out}, &e) != 0)
         test_fail(__FILE__, __LINE__, "%s", e.text);
     return out;
 }
@@ -152,11 +158,25 @@ TEST(golden_logits_safetensors)
     for (int i = 0; i < N_MODEL; i++) compare_files(models[i], "", "logits.f32");
 }
 
-/* A linear layer of two tensors, codes and scales. */
+/* Goal: a linear layer of two tensors, codes and scales, equals the reference. */
 TEST(golden_logits_of_8_bit_floats_with_scales)
 {
     if (!repo_path("tests/golden/qwen3moe-fp8")) SKIP("tests/golden is not here");
     compare_files("qwen3moe-fp8", "", "logits.f32");
+}
+
+/* Goal: quantized weights as other libraries publish them equal the reference on their values. */
+TEST(golden_logits_of_published_forms)
+{
+    static const char *const forms[] = {"gptq",   "gptq-v2",    "awq",      "awq-gemv",
+                                        "fp8",    "bnb-4bit",   "bnb-8bit", "compressed",
+                                        "bitnet", "bitnet-auto"};
+    if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        char folder[64];
+        snprintf(folder, sizeof folder, "forms/%s", forms[i]);
+        compare_files(folder, "", "logits.f32");
+    }
 }
 
 TEST(golden_logits_gguf)
@@ -165,7 +185,7 @@ TEST(golden_logits_gguf)
     for (int i = 0; i < N_MODEL; i++) compare_files(models[i], "model.gguf", "logits.f32");
 }
 
-/* The llama3 weights under another config.json: logits behind the whole text. */
+/* Compare the logits of the llama3 weights with another config.json after the whole text. */
 static void compare_variant(const char *label)
 {
     static const char *const part[] = {"config.json", "model.safetensors"};
@@ -215,13 +235,13 @@ static void expect_same(const char *what, const char *model, const struct logits
         test_fail(__FILE__, __LINE__, "%s: logits differ with %s", model, what);
 }
 
-/* What a variant is compared with: a file of a model, under a setup. */
+/* Basis of comparison for a variant: a model's file and a setup. */
 struct base {
     const char *model, *file;
     struct setup setup;
 };
 
-/* Same text under another setup and chunk size: equal bits. */
+/* Compare the bits of a text with another setup and chunk size. */
 static void variant(const char *what, const struct base *b, const struct logits *want,
                     struct setup s, int chunk, const struct buf *tokens)
 {
@@ -285,8 +305,9 @@ TEST(same_bits_however_a_text_is_computed)
     }
 }
 
-/* Quantized files: with f32 activations they equal transformers on the weights they hold, and with those and the default
- * ones (int8, bf16) a text gives the same bits however it is computed. */
+/* Goal: quantized files with f32 activations give the logits of transformers for the same weights.
+ * With f32 and with the default activations (int8, bf16), every way of computing a text gives the
+ * same bits. */
 TEST(quantized_weights_equal_the_reference_and_give_the_same_bits)
 {
     static const char *const types[] = {"q8_0", "q4_1", "bf16", "f16"};
@@ -303,7 +324,21 @@ TEST(quantized_weights_equal_the_reference_and_give_the_same_bits)
     }
 }
 
-/* Pages numbered backwards and interleaved between sequences; 8 sequences in one batch against each alone. */
+/* Goal: with the default activations, weights of published forms give the same bits in every way of
+ * computing a text, at every level. They have the outermost integers of each format. */
+TEST(published_forms_give_the_same_bits)
+{
+    static const char *const forms[] = {"forms/gptq", "forms/compressed"};
+    if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    for (int i = 0; i < 2; i++) {
+        struct base b = {forms[i], "", plain};
+        b.setup.act = ACT_CHOICE_AUTO;
+        every_way(&b);
+    }
+}
+
+/* Compare 8 sequences in one batch with each sequence alone. Pages are numbered backwards and
+ * interleaved between sequences. */
 static void fill_many(struct batch *b, const int32_t *ids, const int *from, const int *n, int n_seq,
                       int page_rows, int n_page)
 {
@@ -327,8 +362,9 @@ static void fill_many(struct batch *b, const int32_t *ids, const int *from, cons
     b->row0[n_seq] = b->n_row;
 }
 
-/* 8 sequences of 40 tokens through ragged steps: each gets 1 to 6 rows, until one is done. from[] ends as the rows
- * computed; got[s] holds their logits. */
+/* Compute 8 sequences of 40 tokens through ragged steps of 1 to 6 rows per sequence, until a
+ * sequence is complete. Set from[s] to the number of rows computed for sequence s, and got[s] to
+ * their logits. */
 static void run_many(struct loaded *l, const int32_t *ids, int page_rows, int from[8],
                      struct logits got[8])
 {
@@ -379,7 +415,7 @@ static void many_against_alone(const char *model, enum wrap wrap)
     for (int s = 0; s < 8; s++) {
         int32_t own[40];
         for (int p = 0; p < 40; p++) own[p] = ids[(p + s * 5) % 40];
-        score_tokens(alone.m, own, 40, 0, keep, &want, &e);
+        score_tokens(alone.m, own, 40, &(struct score_options){0, keep, &want}, &e);
         EXPECT(from[s] >= 10);
         if (memcmp(want.v, got[s].v, (size_t)from[s] * (size_t)n_vocab * sizeof *want.v) != 0)
             test_fail(__FILE__, __LINE__, "%s: sequence %d differs between 8 in a batch and alone",
@@ -392,7 +428,7 @@ static void many_against_alone(const char *model, enum wrap wrap)
     buf_deinit(&tokens);
 }
 
-/* The outputs of 12 tokens in one step, each of its `kind`. */
+/* Return the outputs of 12 tokens in one step. kind[] gives the kind of each output. */
 static struct model_out twelve_rows(struct loaded *l, struct batch *b, const int32_t *ids,
                                     const int32_t *kind)
 {
@@ -404,7 +440,8 @@ static struct model_out twelve_rows(struct loaded *l, struct batch *b, const int
     return model_forward(l->m, b);
 }
 
-/* Goal: a row gives its logits, its hidden state or both, and each is what it is alone. */
+/* Goal: a row gives its logits, its hidden state or both.
+ * Each output equals the output requested alone. */
 TEST(a_row_gives_logits_a_hidden_state_or_both)
 {
     enum { N = 12, L = OUT_LOGITS, H = OUT_HIDDEN, B = OUT_LOGITS | OUT_HIDDEN };
@@ -451,7 +488,7 @@ TEST(eight_sequences_in_a_batch_equal_each_alone)
     for (int i = 0; i < N_MODEL; i++) many_against_alone(models[i], WRAP_NONE);
 }
 
-/* ---- through the door only (counting.h) ---- */
+/* ---- through a counting backend (counting.h) ---- */
 
 TEST(golden_logits_through_a_counting_backend)
 {
@@ -464,7 +501,8 @@ TEST(golden_logits_through_a_counting_backend)
     compare_through(WRAP_COUNTING, "qwen3moe-fp8", "", "logits.f32");
 }
 
-/* The default activations, at every level, in chunks: the bits that the CPU gives. */
+/* Goal: the counting backend gives the bits of the CPU's backend, with the default activations, at
+ * every level, in chunks. */
 TEST(same_bits_through_a_counting_backend)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
@@ -494,8 +532,9 @@ TEST(same_bits_through_a_counting_backend)
     }
 }
 
-/* Method: the calls of the backend in a step of one sequence. Its batch goes over once; its logits come back once, and nothing
- * else does; what goes over beside it is a row of the rope's tables for each position that is new. */
+/* Method: count the calls of the backend in a step of one sequence. The batch is copied to the
+ * device once. Only the logits are copied back, once. The only other copies are a row of the rope's
+ * tables for each new position. */
 TEST(a_step_sends_its_batch_and_fetches_its_logits_once)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
@@ -507,7 +546,8 @@ TEST(a_step_sends_its_batch_and_fetches_its_logits_once)
     struct buf tokens = slurp(golden("llama3", "tokens.i32"));
     const int64_t n_step = (int64_t)(tokens.n / 4), vectors = counting_calls(l.b, COUNT_write);
     EXPECT_INT(counting_calls(l.b, COUNT_read), 0);
-    EXPECT_INT(vectors, 2 * model_info(l.m)->n_layer + 1); /* its norms: it has no biases */
+    /* only norms are counted, because the model has no biases */
+    EXPECT_INT(vectors, 2 * model_info(l.m)->n_layer + 1);
     struct logits got = logits_of(&l, &tokens, 1);
     EXPECT_INT(counting_calls(l.b, COUNT_begin), n_step);
     EXPECT_INT(counting_calls(l.b, COUNT_embed), n_step);
@@ -549,7 +589,8 @@ TEST(intermediates_are_fetched_through_the_door)
     EXPECT(hash[0] == hash[1]);
 }
 
-/* That the tests above can fail: memory of a counting backend, read or written around the door. */
+/* Goal: the tests with a counting backend detect a fault. Method: access the backend's memory
+ * outside of ops. */
 TEST(memory_behind_the_door_cannot_be_touched)
 {
     for (int write = 0; write < 2; write++) {
@@ -560,7 +601,7 @@ TEST(memory_behind_the_door_cannot_be_touched)
         NEED(x);
         pid_t child = fork();
         if (child == 0) {
-            signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would report */
+            signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would report the signal */
             if (write)
                 x[7] = 1;
             else
@@ -575,7 +616,8 @@ TEST(memory_behind_the_door_cannot_be_touched)
     }
 }
 
-/* One file under one setup, at every level that this CPU runs: the bits that were recorded, which are the same at all levels. */
+/* Compare one file with one setup with the recorded bits, at every level of this CPU. The recorded
+ * bits are equal at all levels. */
 static void compare_recorded(struct recorded *r, const struct base *b, const struct buf *tokens,
                              const char *act)
 {
@@ -615,7 +657,8 @@ static void record_file(struct recorded *r, const char *model, const char *file,
     buf_deinit(&tokens);
 }
 
-/* Behind 512 positions, where attention merges two spans; in chunks, because the batch takes 128 rows. */
+/* Record logits after 512 positions, where attention merges two spans. The text is computed in
+ * chunks, because the batch has at most 128 rows. */
 static void record_long(struct recorded *r)
 {
     struct buf tokens = slurp(golden("llama3", "tokens.i32")), many = {0};

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Make the golden checkpoints: tiny random models, written and run by Hugging Face transformers.
 
-    tests/golden/make.py [NAME...]     makes all, or the named folders beside this file
-    tests/golden/make.py --check       makes them in a temporary folder and compares with what is here
-    tests/golden/make.py --fields      compares what every field of a config.json does with transformers: fields.py
+    tests/golden/make.py [NAME...]     makes all, or the named folders, in the folder of this file
+    tests/golden/make.py --check       makes them in a temporary folder and compares them with the committed ones
+    tests/golden/make.py --fields      compares the effect of every field of a config.json with transformers: fields.py
 
-README.md describes the files. Everything follows from the tables below: weights come from numpy's
-frozen RandomState, not from a library's initialization, so a newer transformers makes the same checkpoints.
-Where the packages are missing, the script creates a virtual environment outside the repository
-(QUOTH_VENV, or quoth/golden-venv in the user's cache folder), installs them there and runs itself in it.
+README.md describes the files. The tables below define all of them. Weights come from numpy's frozen
+RandomState, not from a library's initialization, so a newer transformers makes the same
+checkpoints. The script creates a virtual environment outside the repository if the packages are
+missing (QUOTH_VENV, or quoth/golden-venv in the user's cache folder). It installs the packages
+there and runs itself in that environment.
 """
 import importlib.util
 import json
@@ -20,7 +21,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 NEEDED = ["torch>=2.4", "transformers>=5,<6", "safetensors", "gguf>=0.17", "numpy>=2"]
-PACKAGES = NEEDED + ["accelerate"]  # with it transformers reads the GGUF files back, see verify()
+PACKAGES = NEEDED + ["accelerate"]  # transformers needs accelerate to read GGUF files (verify)
 
 
 def enter_venv():
@@ -46,7 +47,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
-N_BYTE_TOKEN = 256  # then two merges and two special tokens
+N_BYTE_TOKEN = 256  # followed by two merges and two special tokens
 N_VOCAB = 260
 BOS, EOS = 258, 259
 N_TOKEN, N_PROMPT, N_GREEDY = 80, 16, 24
@@ -56,11 +57,18 @@ COMMON = dict(vocab_size=N_VOCAB, num_hidden_layers=3, max_position_embeddings=2
 
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
 
-# variants: other rope_parameters over the same weights; their config.json and the logits behind the whole text.
-# arch: the architecture of the GGUF file. old_config: config.json in the spelling of transformers 4, which
-# most published checkpoints still have. types: further GGUF files, with matrices of these types. swap: q and k rows reordered in the GGUF file, see permute().
+# variants: other rope_parameters over the same weights, their config.json and the logits after the
+# whole text.
+# arch: the architecture of the GGUF file.
+# old_config: config.json in the spelling of transformers 4, which most published checkpoints still
+# have.
+# types: further GGUF files, with matrices of these types.
+# swap: q and k rows are reordered in the GGUF file, see permute().
+# keys: further keys of the GGUF file.
+# eps: field of the epsilon, if the class has LayerNorm.
 MODELS = {
-    # wavelengths 6, 20, 63, 199 ...: the first stays, two are smoothed, the others are divided by 8
+    # wavelengths 6, 20, 63, 199 ...: the first is unchanged, two are smoothed, the others are
+    # divided by 8
     "llama3": dict(
         cls=transformers.LlamaForCausalLM, arch="llama", swap=True, seed=29, old_config=True,
         types=("Q8_0", "Q4_1", "BF16", "F16"),
@@ -93,14 +101,15 @@ MODELS = {
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
                     head_dim=16, tie_word_embeddings=True, rms_norm_eps=1e-6, use_sliding_window=False,
                     rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
-    # every fourth layer without rope, a rule that GGUF files of this architecture leave to the reader: 4 layers
+    # every fourth layer without rope, a rule that GGUF files of this architecture leave to the
+    # reader: 4 layers
     "smollm3": dict(
         cls=transformers.SmolLM3ForCausalLM, arch="smollm3", swap=True, seed=14,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1,
                     num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4,
                     tie_word_embeddings=True, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
-    # norms behind each block instead of before it; q and k normalized over all heads
+    # norms after each block instead of before it; q and k normalized over all heads
     "olmo2": dict(
         cls=transformers.Olmo2ForCausalLM, arch="olmo2", swap=False, seed=3, embed=0.05,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
@@ -113,7 +122,112 @@ MODELS = {
                     norm_topk_prob=True, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
                     tie_word_embeddings=False, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
-    # norms before and after each block, which files hold less 1; windows and a rope base of their own in five layers of six
+    # GeGLU, scaled embeddings, norms stored minus 1
+    "gemma": dict(
+        cls=transformers.GemmaForCausalLM, arch="gemma", swap=False, seed=1, norm_add=1, embed=0.05,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=24,
+                    tie_word_embeddings=True, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # every other layer has a window; caps of scores and logits
+    "gemma2": dict(
+        cls=transformers.Gemma2ForCausalLM, arch="gemma2", swap=False, seed=2, norm_add=1, embed=0.05,
+        keys={"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                    sliding_window=16, query_pre_attn_scalar=16, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+                    tie_word_embeddings=True, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # factors of embeddings, scores, residual branches and logits
+    "granite": dict(
+        cls=transformers.GraniteForCausalLM, arch="granite", swap=True, seed=67,
+        keys={"embedding_scale": 3.0, "attention.scale": 0.4, "residual_scale": 0.7, "logit_scale": 2.0},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1,
+                    embedding_multiplier=3.0, attention_multiplier=0.4, residual_multiplier=0.7, logits_scaling=2.0,
+                    tie_word_embeddings=True, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # biases of q, k and v
+    "seed_oss": dict(
+        cls=transformers.SeedOssForCausalLM, arch="seed_oss", swap=False, seed=2,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=24,
+                    tie_word_embeddings=False, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # adjacent lanes rotate
+    "ernie4_5": dict(
+        cls=transformers.Ernie4_5ForCausalLM, arch="ernie4_5", swap=False, seed=2,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=24,
+                    tie_word_embeddings=True, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # norms after each block and of heads
+    "exaone4": dict(
+        cls=transformers.Exaone4ForCausalLM, arch="exaone4", swap=False, seed=1, embed=0.05,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+                    sliding_window=None, layer_types=["full_attention"] * 3, tie_word_embeddings=True, rms_norm_eps=1e-6,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # q, k and v in one matrix, gate and up in one; half of a head's lanes rotate, with LongRoPE's
+    # divisors for long contexts
+    "phi3": dict(
+        cls=transformers.Phi3ForCausalLM, arch="phi3", swap=False, seed=1,
+        keys={"rope.scaling.original_context_length": 8, "rope.scaling.attn_factor": float(np.sqrt(1 + np.log(32) / np.log(8))),
+              "rope.dimension_count": 8},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, sliding_window=48,
+                    original_max_position_embeddings=8, tie_word_embeddings=False, rms_norm_eps=1e-6,
+                    rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.5,
+                                         short_factor=[1.0, 1.5, 2.0, 2.5], long_factor=[1.0, 2.0, 4.0, 8.0]))),
+    # adjacent lanes rotate, half of each head; biases of q, k and v
+    "glm": dict(
+        cls=transformers.GlmForCausalLM, arch="chatglm", swap=False, seed=7, keys={"rope.dimension_count": 8},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+                    tie_word_embeddings=False, rms_norm_eps=1e-6,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    # glm with norms after the blocks too
+    "glm4": dict(
+        cls=transformers.Glm4ForCausalLM, arch="glm4", swap=False, seed=2, keys={"rope.dimension_count": 8},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+                    tie_word_embeddings=False, rms_norm_eps=1e-6,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    # LayerNorm without bias, parallel blocks, norms of heads with weights per head, a factor of
+    # the logits, adjacent lanes rotate
+    "cohere": dict(
+        cls=transformers.CohereForCausalLM, arch="command-r", swap=False, seed=3, eps="layer_norm_eps",
+        keys={"logit_scale": 0.5, "rope.scaling.type": "none"},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, use_qk_norm=True,
+                    logit_scale=0.5, tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # cohere with a window of 16 in three layers of four; no rope in the fourth
+    "cohere2": dict(
+        cls=transformers.Cohere2ForCausalLM, arch="cohere2", swap=False, seed=1, eps="layer_norm_eps",
+        keys={"logit_scale": 0.5, "rope.scaling.type": "none", "rope.dimension_count": 16},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=4,
+                    sliding_window=16, logit_scale=0.5, tie_word_embeddings=True,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # LayerNorm with bias, biases everywhere, a window, no gate
+    "starcoder2": dict(
+        cls=transformers.Starcoder2ForCausalLM, arch="starcoder2", swap=False, seed=29, eps="norm_epsilon",
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, sliding_window=24,
+                    tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # parallel blocks without a gate, biases everywhere, half of each head rotates
+    "phi": dict(
+        cls=transformers.PhiForCausalLM, arch="phi2", swap=False, seed=3, eps="layer_norm_eps", keys={"rope.dimension_count": 8},
+        config=dict(hidden_size=32, intermediate_size=128, num_attention_heads=2, num_key_value_heads=2, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    # LayerNorm with bias, biases of q, k and v, a quarter of each head rotates
+    "stablelm": dict(
+        cls=transformers.StableLmForCausalLM, arch="stablelm", swap=False, seed=9, eps="layer_norm_eps",
+        keys={"rope.dimension_count": 4, "use_parallel_residual": False},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, use_qkv_bias=True,
+                    tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25))),
+    # LayerNorm stored minus 1, squared ReLU without a gate, half of each head rotates
+    "nemotron": dict(
+        cls=transformers.NemotronForCausalLM, arch="nemotron", swap=False, seed=5, eps="norm_eps", norm_add=1,
+        keys={"rope.dimension_count": 8, "rope.scaling.type": "none", "attention.layer_norm_rms_epsilon": 1e-5},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    # LayerNorm without weights; q, k and v clamped
+    "olmo": dict(
+        cls=transformers.OlmoForCausalLM, arch="olmo", swap=True, seed=9, eps="layer_norm_eps", keys={"attention.clamp_kqv": 1.0},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, clip_qkv=1.0,
+                    tie_word_embeddings=False, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # a llama with squared ReLU and without a gate
+    "arcee": dict(
+        cls=transformers.ArceeForCausalLM, arch="arcee", swap=True, seed=6,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # norms before and after each block, stored minus 1 in files; five layers of six have windows
+    # and a separate rope base
     "gemma3": dict(
         cls=transformers.Gemma3ForCausalLM, arch="gemma3", swap=False, seed=1, norm_add=1, embed=0.05,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
@@ -125,8 +239,9 @@ MODELS = {
 
 
 def random_weight(rng, name, shape, norm_add=0, embed=0.4):
-    """Weights large enough that attention is uneven and logits are spread: far from an untrained model's."""
-    if name.endswith("norm.weight"):
+    """Return weights that are large enough for uneven attention and spread logits, unlike an
+    untrained model's."""
+    if name.endswith("norm.weight") or ".norms." in name:
         w = rng.uniform(0.5, 1.5, shape) - norm_add
     elif name.endswith(".bias"):
         w = rng.normal(0, 0.5, shape)
@@ -139,9 +254,10 @@ def random_weight(rng, name, shape, norm_add=0, embed=0.4):
 
 
 def make_model(spec, **overrides):
-    config = spec["cls"].config_class(**{**COMMON, **spec["config"], **overrides})
-    config._attn_implementation = "eager"  # plain matrices: windows are honoured in every version
-    config._experts_implementation = "eager"  # the others do not compute in float64
+    common = {spec.get("eps", k) if k == "rms_norm_eps" else k: v for k, v in COMMON.items()}
+    config = spec["cls"].config_class(**{**common, **spec["config"], **overrides})
+    config._attn_implementation = "eager"  # plain matrices: every version applies windows
+    config._experts_implementation = "eager"  # only this implementation computes in float64
     config.dtype = "float32"
     model = spec["cls"](config).eval()
     rng = np.random.RandomState(spec["seed"])
@@ -154,7 +270,7 @@ def make_model(spec, **overrides):
 
 
 def byte_tokens():
-    """GPT-2's printable stand-ins for the 256 bytes."""
+    """Return GPT-2's printable characters for the 256 bytes."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [b for b in range(256) if b not in plain]
     char = {**{b: chr(b) for b in plain}, **{b: chr(256 + i) for i, b in enumerate(rest)}}
@@ -198,21 +314,24 @@ def spell_as_version_4(path):
 
 
 def permute(w, n_head):
-    """Rows of each head from (first halves, second halves) to adjacent rotary pairs, as GGUF's llama has them."""
+    """Reorder rows of each head from (first halves, second halves) to adjacent rotary pairs, as in
+    GGUF's llama."""
     return w.reshape(n_head, 2, w.shape[0] // n_head // 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
 
 
 def rope_factors(rope, d_head):
-    """What llama-3 scaling divides each frequency by (the tensor rope_freqs.weight)."""
+    """Return the divisors of each frequency in llama-3 scaling (the tensor rope_freqs.weight)."""
     freq = rope["rope_theta"] ** -(np.arange(0, d_head, 2) / d_head)
-    turns = rope["original_max_position_embeddings"] * freq / (2 * np.pi)  # in the original context
+    # rotations in the original context
+    turns = rope["original_max_position_embeddings"] * freq / (2 * np.pi)
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
     smooth = np.clip((turns - low) / (high - low), 0, 1)
     return (1 / ((1 - smooth) / rope["factor"] + smooth)).astype(np.float32)
 
 
 def published(model):
-    """(name, values) as checkpoints have them: each expert's matrices apart. Values are views."""
+    """Return the (name, values) of checkpoints, with each expert's matrices separate. Values are
+    views."""
     for raw, p in model.named_parameters():
         if raw.endswith("experts.gate_up_proj"):
             for e in range(p.shape[0]):
@@ -226,8 +345,9 @@ def published(model):
 
 
 def to_fp8(model, block):
-    """Linear layers of the blocks become 8-bit floats with a scale for each block[0] x block[1] values, as published
-    checkpoints have them. Returns the tensors of the file; the model computes with the values that these stand for."""
+    """Convert linear layers of the blocks to 8-bit floats with a scale for each block[0] x block[1]
+    values, as in published checkpoints. Return the tensors of the file. The model then computes
+    with their values."""
     out = {}
 
     def convert(raw, w):
@@ -250,7 +370,8 @@ def to_fp8(model, block):
 
 
 def write_fp8(out, model, block):
-    """The folder's config.json and model.safetensors with 8-bit floats; the model computes with their values."""
+    """Write the folder's config.json, and model.safetensors with 8-bit floats. The model then
+    computes with their values."""
     from safetensors.torch import save_file
     for file in out.glob("*.safetensors*"):
         file.unlink()
@@ -263,7 +384,7 @@ def write_fp8(out, model, block):
 
 
 def make_fp8(name, root, block=(24, 40)):
-    """tests/golden/NAME-fp8: the model with 8-bit floats, and the logits of these weights."""
+    """Make tests/golden/NAME-fp8: the model with 8-bit floats, and the logits of these weights."""
     out = root / f"{name}-fp8"
     out.mkdir(exist_ok=True)
     model = make_model(MODELS[name])
@@ -278,7 +399,8 @@ def make_fp8(name, root, block=(24, 40)):
 
 
 def gguf_tensors(spec, model):
-    """(name in Hugging Face, values) as a GGUF file has them: experts stacked, gate and up apart, norms whole."""
+    """Return the (name in Hugging Face, values) of a GGUF file: experts stacked, gate and up
+    separate, norms whole."""
     for raw, p in model.named_parameters():
         data = p.detach().numpy()
         if raw.endswith("experts.gate_up_proj"):
@@ -294,7 +416,7 @@ def gguf_tensors(spec, model):
 
 
 def write_gguf(path, spec, model, kind=None):
-    """F32, or with the matrices in another type (a GGMLQuantizationType)."""
+    """Write a GGUF file in F32, or with the matrices in another type (a GGMLQuantizationType)."""
     c, arch = model.config, spec["arch"]
     d_head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
     w = gguf.GGUFWriter(path, arch)
@@ -302,7 +424,7 @@ def write_gguf(path, spec, model, kind=None):
     w.add_sampling_temp(model.generation_config.temperature)
     w.add_sampling_top_k(model.generation_config.top_k)
     w.add_sampling_top_p(model.generation_config.top_p)
-    w.add_name("golden")  # transformers guesses from names that hold "mistral"
+    w.add_name("golden")  # transformers guesses from names that contain "mistral"
     w.add_block_count(c.num_hidden_layers)
     w.add_context_length(c.max_position_embeddings)
     w.add_embedding_length(c.hidden_size)
@@ -313,7 +435,10 @@ def write_gguf(path, spec, model, kind=None):
     w.add_rope_freq_base(rope["rope_theta"])
     if "sliding_attention" in c.rope_parameters:
         w.add_rope_freq_base_swa(c.rope_parameters["sliding_attention"]["rope_theta"])
-    w.add_layer_norm_rms_eps(c.rms_norm_eps)
+    if "eps" in spec:
+        w.add_layer_norm_eps(getattr(c, spec["eps"]))
+    else:
+        w.add_layer_norm_rms_eps(c.rms_norm_eps)
     if "head_dim" in spec["config"] or arch == "llama":
         w.add_key_length(d_head)
         w.add_value_length(d_head)
@@ -327,7 +452,10 @@ def write_gguf(path, spec, model, kind=None):
         w.add_expert_used_count(c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.moe_intermediate_size)
     if getattr(c, "sliding_window", None):
-        w.add_sliding_window(c.sliding_window)  # not written by the converter, see README.md
+        w.add_sliding_window(c.sliding_window)  # the converter does not write it, see README.md
+
+    for key, value in spec.get("keys", {}).items():
+        {float: w.add_float32, int: w.add_uint32, bool: w.add_bool, str: w.add_string}[type(value)](f"{arch}.{key}", value)
 
     tokens, merges = vocabulary()
     w.add_tokenizer_model("gpt2")
@@ -342,6 +470,9 @@ def write_gguf(path, spec, model, kind=None):
 
     if rope["rope_type"] == "llama3":
         w.add_tensor("rope_freqs.weight", rope_factors(c.rope_parameters, d_head))
+    for length in ("long", "short"):
+        if f"{length}_factor" in rope:
+            w.add_tensor(f"rope_factors_{length}.weight", np.array(rope[f"{length}_factor"], np.float32))
     names = gguf.get_tensor_name_map(
         next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), c.num_hidden_layers)
     for raw, data in gguf_tensors(spec, model):
@@ -361,7 +492,7 @@ def write_gguf(path, spec, model, kind=None):
 
 
 def with_type(spec, kind):
-    """The model with its matrices rounded to what the GGUF file of that type holds."""
+    """Return the model with its matrices rounded to the values in the GGUF file of that type."""
     model = make_model(spec)
     with torch.no_grad():
         for p in model.parameters():
@@ -377,14 +508,14 @@ def logits_of(model, tokens):
 
 
 def hidden_of(model, tokens):
-    """The final hidden states, behind the output norm: what embeddings are pooled from."""
+    """Return the final hidden states, after the output norm, which embeddings pool."""
     with torch.no_grad():
         ids = torch.from_numpy(tokens.astype(np.int64))[None]
         return model.model(ids).last_hidden_state[0].to(torch.float64).numpy()
 
 
 def distance(a, b):
-    """max|a - b| / max|b|, the tests' measure."""
+    """Return max|a - b| / max|b|, the measure of the tests."""
     return float(np.abs(a - b).max() / np.abs(b).max())
 
 
@@ -396,7 +527,8 @@ def greedy_of(model, tokens):
 
 
 def verify(name, spec, out, model, tokens, logits, greedy):
-    """The files say what was computed, and the test would notice the mechanism it is there for."""
+    """Check that the files have the computed results, and that the test detects a change of the
+    mechanism under test."""
     back = spec["cls"].from_pretrained(out, attn_implementation="eager").double()
     back.config._experts_implementation = "eager"
     assert distance(logits_of(back, tokens), logits) < 1e-7, f"{name}: safetensors give other logits"
@@ -412,11 +544,15 @@ def verify(name, spec, out, model, tokens, logits, greedy):
 
     without = {"llama3": dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0)),
                "llama-untied": dict(rms_norm_eps=1e-5), "mistral": dict(sliding_window=4096),
-               "smollm3": dict(no_rope_layers=[1, 1, 1, 1]), "gemma3": dict(sliding_window=4096), "qwen3moe": dict(num_experts_per_tok=1)}.get(name)
+               "smollm3": dict(no_rope_layers=[1, 1, 1, 1]), "gemma3": dict(sliding_window=4096), "gemma2": dict(sliding_window=4096),
+               "granite": dict(residual_multiplier=1.0), "qwen3moe": dict(num_experts_per_tok=1),
+               "cohere": dict(logit_scale=1.0), "cohere2": dict(sliding_window=4096), "starcoder2": dict(sliding_window=None),
+               "phi": dict(hidden_act="silu"), "stablelm": dict(layer_norm_eps=0.1), "nemotron": dict(hidden_act="relu"),
+               "arcee": dict(hidden_act="relu"), "olmo": dict(clip_qkv=None)}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
         assert d > 0.01, f"{name}: {without} changes the logits by {d} only"
-    # a greedy choice must not hang on the last bits
+    # a greedy choice must not depend on the last bits
     every = logits_of(model, np.concatenate([tokens[:N_PROMPT], greedy]))[N_PROMPT - 1:-1]
     top = np.sort(every, axis=1)
     margin = float(((top[:, -1] - top[:, -2]) / np.abs(logits).max()).min())
@@ -463,7 +599,8 @@ def make(name, root):
 
 
 def compare(name, root):
-    """What `make` wrote under root equals what is committed here; false and a line where it does not."""
+    """Compare the output of `make` under root with the committed files. Print a line and return
+    False if they differ."""
     def read(folder, file, dtype):
         return np.fromfile(folder / name / file, dtype)
     same = True

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Make beam.i32 beside golden checkpoints: what transformers' beam search finds.
+"""Make beam.i32 in golden checkpoints: the results of transformers' beam search.
 
-    tests/golden/make_beam.py [--check]     needs make.py's packages; --check compares with what is here
+    tests/golden/make_beam.py [--check]     needs make.py's packages; --check compares with the committed files
 
-A file is a run of i32: for each case the number of stop tokens and these, its width, n, new tokens at most, 1000 * length penalty, early stopping
-(0 False, 1 True, 2 "never"), prompt length, then for each of n sequences the number of tokens, the tokens
-(the stop token included) and the bits of its score (f32). Prompts are the first tokens of tokens.i32.
+A file is a sequence of i32. Each case begins with the number of stop tokens and the stop tokens.
+Then come its width, n, maximum of new tokens, 1000 * length penalty, early stopping (0 False, 1
+True, 2 "never") and prompt length. Then come, for each of n sequences, the number of tokens, the
+tokens (including the stop token) and the bits of its score (f32). Prompts are the first tokens of
+tokens.i32.
 """
 import pathlib
 import sys
@@ -28,7 +30,8 @@ def run(model, tokens, stops, case):
     width, n, most, penalty, early, n_prompt = case
     prompt = torch.tensor([tokens[:n_prompt]])
     with torch.no_grad():
-        out = model.generate(  # without a mask it would hide tokens of the prompt that are the padding's
+        # the default mask would hide tokens of the prompt that equal the padding token
+        out = model.generate(
             prompt, attention_mask=torch.ones_like(prompt), num_beams=width, num_return_sequences=n, max_new_tokens=most,
             length_penalty=penalty, early_stopping=EARLY[early], do_sample=False, eos_token_id=stops,
             pad_token_id=0, return_dict_in_generate=True, output_scores=True, temperature=None, top_k=None,

@@ -1,6 +1,8 @@
-/* Goal: a grammar compiled with an allocation failing allows the usual tokens, or is an error; the same for its masks and states.
- * Method: a constraint of each kind, with the tokens of the bundled model. Each allocation of the vocabulary, of compiling and of a
- * walk through one text fails once, alone and with all behind it. Every tenth, each under QUOTH_LONG=1. */
+/* Goal: a grammar compiled with a failing allocation allows the usual tokens, or its compilation
+ * fails. The same is true of its masks and states. Method: use a constraint of each kind and the
+ * tokens of the bundled model. Each tenth allocation of the vocabulary, of compiling and of a walk
+ * through one text fails once, alone and with all later allocations. QUOTH_LONG=1: each
+ * allocation. */
 #include "../alloc.h"
 #include "../unit.h"
 
@@ -44,7 +46,7 @@ enum { N_SAMPLE = sizeof samples / sizeof *samples };
 
 static struct tokenizer *tok;
 
-/* Return a hash of all masks of a grammar along a walk. */
+/* A hash of all masks of a grammar along a walk. */
 struct digest {
     uint64_t hash;
     bool ends;

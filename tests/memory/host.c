@@ -1,5 +1,6 @@
-/* host.c - see host.h. The client reads to the end of the connection, and believes an answer only if it is complete: as many
- * bytes as its head announces, or the last chunk. */
+/* host.c - a server in the test's process, and its client (host.h). The client reads to the end of
+ * the connection. It accepts only a complete answer:
+ * all bytes of its Content-Length, or the last chunk. */
 #include "host.h"
 #include "../unit.h"
 
@@ -76,7 +77,7 @@ static int dial(const struct host *h)
     return -1;
 }
 
-/* All that comes; false: silence. */
+/* Read until the end of the connection. Return false if no byte arrives. */
 static bool read_all(int fd, struct buf *b)
 {
     char piece[4096];
@@ -85,7 +86,7 @@ static bool read_all(int fd, struct buf *b)
     return n == 0 || b->n > 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-/* Chunks to bytes; false: the last one is not there. */
+/* Convert chunks to bytes. Return false if the last chunk is missing. */
 static bool dechunk(const char *p, size_t n, struct buf *out)
 {
     for (const char *end = p + n; p < end;) {
@@ -99,7 +100,7 @@ static bool dechunk(const char *p, size_t n, struct buf *out)
     return false;
 }
 
-/* The answer's body; false: it is not all there. */
+/* Extract the answer's body. Return false if the body is incomplete. */
 static bool take_body(const struct buf *raw, struct buf *out)
 {
     const char *head_end = memmem(raw->data, raw->n, "\r\n\r\n", 4);
@@ -111,7 +112,7 @@ static bool take_body(const struct buf *raw, struct buf *out)
     return n == strtoul(length + 17, NULL, 10);
 }
 
-/* Members of one JSON object that may not differ between two askings. */
+/* Append the members of one JSON object that must be equal in two answers. */
 static void put_meaning(struct buf *out, const struct json *j)
 {
     static const char *const member[] = {"choices", "data",  "tokens", "count",
@@ -125,7 +126,7 @@ static void put_meaning(struct buf *out, const struct json *j)
     }
 }
 
-/* Of a page of metrics the names and kinds. */
+/* Append the names and kinds of a page of metrics. */
 static void put_comments(struct buf *out, const char *text, size_t n)
 {
     for (const char *end; n > 0; n -= (size_t)(end - text), text = end) {
@@ -147,7 +148,7 @@ static void put_json_meaning(struct buf *out, const char *text, size_t n)
     json_drop(j);
 }
 
-/* The texts of a stream's pieces, joined: how they were cut depends on time. */
+/* Append the joined texts of a stream's pieces. The division into pieces depends on time. */
 static bool put_stream_meaning(struct buf *out, const struct buf *body)
 {
     bool done = false;

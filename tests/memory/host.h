@@ -1,5 +1,5 @@
-/* host.h - a server on the bundled model inside the test's process, and a client that reads whole answers. For the sweeps
- * that let allocations fail. */
+/* host.h - a server on the bundled model inside the test's process, and a client that reads whole
+ * answers, for tests of failing allocations. */
 #ifndef QUOTH_TESTS_MEMORY_HOST_H
 #define QUOTH_TESTS_MEMORY_HOST_H
 
@@ -12,18 +12,21 @@ struct host {
     struct server *server;
     const char *name[1];
 };
-/* Open everything that serve opens; model: a path from the repository's root. On failure nothing stays open. */
+/* Open a server like quoth serve. model: a path from the repository's root. No object remains open
+ * after a failure. */
 #define TINY "models/quoth-tiny/quoth-tiny-q8_0.gguf"
 int host_open(struct host *h, const char *model, struct err *e);
 void host_close(struct host *h);
-/* Does the server hold anything of requests that are over? Waits a moment for the last one's end. */
+/* Return true if the server holds no objects of completed requests. Wait briefly for the end of the
+ * last request. */
 bool host_idle(const struct host *h);
 
 struct request_case {
     const char *name, *method, *path, *body; /* body NULL: none */
 };
-/* What came back: `text` is what the answer means, without ids and times; status -1: the connection ended before a head,
- * or within the answer; -2: nothing came for ten seconds; -3: bytes that are no HTTP answer. */
+/* The response. `text` is the answer without ids and times. status is -1 if the connection ended
+ * before a head or within the answer. It is -2 if no byte arrived for ten seconds, and -3 if the
+ * bytes are not an HTTP answer. */
 struct response {
     int status;
     struct buf text;

@@ -1,5 +1,7 @@
-/* Goal: a request of the library whose allocation fails is refused, ends with "error", or has the usual answer; the next one has it.
- * Method: the bundled model through quoth.h; each allocation between submission and end fails once, alone and with all behind it. */
+/* Goal: a request of the library whose allocation fails is rejected, ends with "error", or has the
+ * usual answer. The next request has the usual answer. Method: use the bundled model through
+ * quoth.h. Each allocation between submission and end fails once, alone and with all later
+ * allocations. */
 #include "../alloc.h"
 #include "../unit.h"
 
@@ -12,9 +14,10 @@ static const char params[] =
     "{\"temperature\":0,\"max_tokens\":8,\"n\":2,\"logprobs\":1,\"stop\":[\"zzz\"]}";
 
 struct output {
-    int rc; /* of the submission, or QUOTH_ERR_MEMORY for an answer that ended with "error" */
+    /* status of the submission, or QUOTH_ERR_MEMORY for an answer that ended with "error" */
+    int rc;
     size_t n[2];
-    char text[2][2048]; /* of each choice */
+    char text[2][2048]; /* text of each choice */
 };
 
 static void generate(quoth_queue *q, struct output *s)

@@ -1,7 +1,10 @@
-/* Goal: a tokenizer that was read with an allocation failing cuts texts as ever, or was not read; and encoding fails or gives
- * the usual ids. The same for chat templates and what they were found to support.
- * And for checkpoints: all metadata and tensors, or none.
- * Method: every seed of the fuzzers' that opens, every golden checkpoint; each allocation fails once. */
+/* Goal: if an allocation fails while an object is opened, the result is an error or an intact
+ * object.
+ * - A tokenizer splits texts as usual, and encoding fails or gives the usual ids.
+ * - A chat template has the usual features.
+ * - A checkpoint has all metadata and tensors.
+ * Method: open every valid seed of the fuzzers and every golden checkpoint.
+ * Each allocation fails once. */
 #include "../alloc.h"
 #include "../unit.h"
 
@@ -16,7 +19,7 @@ static const char text[] =
     "<s>Hello  world, it's 2026! \xE4\xBD\xA0\xE5\xA5\xBD e\xCC\x81 <|im_end|>\n\n\t x\xFF";
 enum { ALL = ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL };
 
-/* What a tokenizer makes of the text, and of all its ids. */
+/* Append the ids of a text, and the text of all its ids. */
 static void describe(const struct tokenizer *t, struct buf *out)
 {
     struct err e;

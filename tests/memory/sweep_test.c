@@ -1,8 +1,8 @@
-/* Goal: an allocation that fails is an error, never a crash and never another answer, and what comes after it is answered
- * as ever.
- * Method: the server on the bundled model in this process. Each allocation of a load and of one request of each kind fails
- * once, alone and with all behind it; then the same request is sent again without failures. Of a load and of requests held to a
- * constraint every tenth allocation, each under QUOTH_LONG=1. */
+/* Goal: a failed allocation causes an error, never a crash or another answer. Later requests have
+ * the usual answers. Method: run the server on the bundled model in this process. Each allocation
+ * of a load and of one request of each kind fails once, alone and with all later allocations. Then
+ * the request is sent again without failures. In a load and in requests with a constraint only
+ * every tenth allocation fails; with QUOTH_LONG=1, each one. */
 #include "../alloc.h"
 #include "../unit.h"
 #include "host.h"
@@ -53,21 +53,21 @@ static const struct request_case questions[] = {
     "\"enum\":[\"a\",5,null]},\"maxItems\":2}},\"required\":[\"name\",\"age\"],"                   \
     "\"additionalProperties\":false}"
 static const struct request_case held[] = {
-    {"chat held to a schema", "POST", "/v1/chat/completions",
+    {"chat with a schema", "POST", "/v1/chat/completions",
      "{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me about a person as JSON.\"}],"
      "\"max_tokens\":40,\"temperature\":0,\"response_format\":{\"type\":\"json_schema\","
      "\"json_schema\":{\"name\":\"person\",\"strict\":true,\"schema\":" PERSON "}}}"},
-    {"stream held to a schema", "POST", "/v1/chat/completions",
+    {"stream with a schema", "POST", "/v1/chat/completions",
      "{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me about a person as JSON.\"}],"
      "\"max_tokens\":40,\"temperature\":0.8,\"seed\":1,\"stream\":true,"
      "\"structured_outputs\":{\"json\":" PERSON "}}"},
-    {"chat held to an object", "POST", "/v1/chat/completions",
+    {"chat with an object", "POST", "/v1/chat/completions",
      "{\"messages\":[{\"role\":\"user\",\"content\":\"JSON\"}],\"n\":2,\"seed\":1,"
      "\"max_tokens\":12,\"response_format\":{\"type\":\"json_object\"}}"},
-    {"completion held to an expression", "POST", "/v1/completions",
+    {"completion with an expression", "POST", "/v1/completions",
      "{\"prompt\":[\"Once\",\"x\"],\"max_tokens\":12,\"seed\":1,\"logprobs\":1,"
      "\"guided_regex\":\"(?:){@0000} ?[A-Z][a-z]{0,12} is (one|two|[0-9]{1,3})\"}"},
-    {"completion held to a grammar", "POST", "/v1/completions",
+    {"completion with a grammar", "POST", "/v1/completions",
      "{\"prompt\":\"Once\",\"max_tokens\":12,\"temperature\":0,\"use_beam_search\":true,\"n\":2,"
      "\"grammar\":\"# @0000\\nroot ::= \\\"(\\\" item* \\\")\\\"\\nitem ::= root | [a-c]+ \\\", "
      "\\\"\"}"},
@@ -101,7 +101,8 @@ static void blame(const struct request_case *q, const char *how, uint64_t n, con
               (unsigned long long)n, when, h->status, h->text.data ? h->text.data : "");
 }
 
-/* Post q as another constraint than ever before, of the same texts: a compiled one would be found. again: as the last one. */
+/* Post q with a new constraint that allows the same texts, because the old constraint may be in the
+ * cache of compiled constraints. If `again`, post the last constraint. */
 static void post_fresh(const struct host *h, const struct request_case *q, bool again,
                        struct response *out)
 {
@@ -119,7 +120,7 @@ static void post_fresh(const struct host *h, const struct request_case *q, bool 
     host_post(h, &mine, out);
 }
 
-/* One request with a failure in it, and one without. */
+/* Send one request with a failing allocation, then one request without failures. */
 static uint64_t post_failing(const struct host *h, const struct request_case *q, const char *how,
                              uint64_t n, uint64_t count, const struct response *want,
                              struct tally *t)
@@ -149,8 +150,8 @@ static void sweep(const struct host *h, const struct request_case *q, uint64_t c
 {
     struct response want = {0};
     struct tally t = {0};
-    for (int i = 0; i < 2; i++)
-        post_fresh(h, q, false, &want); /* what is allocated once in a life is there */
+    /* Later requests do not repeat allocations that happen only once. */
+    for (int i = 0; i < 2; i++) post_fresh(h, q, false, &want);
     if (want.status != 200) blame(q, how, 0, "at rest: ", &want);
     for (uint64_t n = 0; n < N_MOST; n += step)
         if (post_failing(h, q, how, n, count, &want, &t) <= n) break;
@@ -178,14 +179,14 @@ TEST(memory_of_requests)
     sweep_all(questions, N_QUESTION, 1);
 }
 
-TEST(memory_of_held_requests)
+TEST(memory_of_constrained_requests)
 {
     sweep_all(held, N_HELD, test_long() ? 1 : 10);
 }
 
 /* ---- loading ---- */
 
-/* The answers of a host to some requests. */
+/* Get the answers of a host to some requests. */
 static void post_some(const struct host *h, struct response *out)
 {
     static const int some[] = {1, 2, 4, 7};
@@ -200,7 +201,7 @@ static void post_some(const struct host *h, struct response *out)
 
 struct load {
     const char *model, *how;
-    uint64_t count; /* allocations that fail */
+    uint64_t count; /* number of failing allocations */
     struct response want;
     struct tally t;
 };
@@ -211,7 +212,7 @@ static void blame_load(const struct load *l, uint64_t n, int rc, const char *tex
               (unsigned long long)n, rc, text);
 }
 
-/* Load with a failure in it; what was loaded all the same must answer as ever. */
+/* Load with a failing allocation. If the load succeeds, the answers must be the usual answers. */
 static uint64_t load_failing(struct load *l, uint64_t n)
 {
     struct host h;

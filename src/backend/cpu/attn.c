@@ -1,14 +1,14 @@
 /* attn.c - attention over pages on the CPU: flash attention with an online softmax in spans of 512
  * positions.
  *
- * A chunk of work is (piece of the plan, some KV heads): some rows, with the query heads of their
- * groups, meet K and V of some spans, 64 positions at a time. With many rows, each block of K and V
- * is widened to f32 once for all of them. With few rows, all heads of a block are computed before
- * the next block, in page order: memory is then read in runs of whole pages instead of pieces of 4
- * kB (two threads that only read: 31 GB/s instead of 27). The rows of a chunk do not affect each
- * other: each row and head has its own state and sees its positions in the same order (kern.h).
- * Rows whose spans are divided over several pieces store their states in slots; a second phase
- * merges them, spans ascending. */
+ * A chunk of work is a piece of the plan and some KV heads. It multiplies some rows, with the query
+ * heads of their groups, by K and V of some spans, 64 positions at a time. With many rows, each
+ * block of K and V is widened to f32 once for all rows. With few rows, all heads of a block are
+ * computed before the next block, in page order. Memory is then read in runs of whole pages instead
+ * of pieces of 4 kB. Two threads that only read memory reached 31 GB/s instead of 27 GB/s. The rows
+ * of a chunk do not affect each other. Each row and head has its own state, and processes its
+ * positions in the same order (kern.h). If several pieces share the spans of a row, the row's
+ * states are stored in slots. A second phase merges them by ascending span. */
 #include "attn_plan.h"
 #include "cpu_impl.h"
 
@@ -18,41 +18,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* SLOT_BYTES_FIRST is touched at open, so that steps with contexts of ordinary length do not wait
- * for page faults. */
+/* The first SLOT_BYTES_FIRST bytes are touched at open, so that steps with contexts of ordinary
+ * length do not wait for page faults. */
 enum { SLOT_BYTES_MAX = 64 << 20, SLOT_BYTES_FIRST = 2 << 20 };
 
-/* Return the maximum of rows x heads that share each widened block of K and V. With 256 rows of 128
- * values, widening takes 2 % of the time, and q, o and totals (384 kB) stay in the L2 cache. */
+/* Return the maximum number of rows x heads that share each widened block of K and V. With 256 rows
+ * of 128 values, widening takes 2 % of the time. q, o and totals (384 kB) stay in the L2 cache. */
 static int unit_rows(int d_head)
 {
     int n = 32768 / d_head / ATTN_TILE * ATTN_TILE;
     return n < 64 ? 64 : n > 512 ? 512 : n;
 }
 
-/* A worker's memory for one chunk: n_head heads of n_row rows each; consecutive heads are `stride`
- * rows apart. */
+/* Memory of a worker for one chunk: n_head heads of n_row rows each. Consecutive heads are `stride`
+ * rows apart. All arrays are borrowed from attn.memory. */
 struct work {
-    struct attn_rows rows; /* q, state of the first head; n_row, from, to, pos of every head */
-    int head0, n_head, stride;
-    int32_t *from, *to, *pos;
-    float *slope, *q;
+    struct attn_rows rows;     /* q, state of the first head; n_row, from, to, pos of every head */
+    int head0, n_head, stride; /* head0: first KV head of the chunk */
+    int32_t *from, *to, *pos;  /* i32 [rows of a piece] */
+    float *slope, *q;          /* f32 [rows of a piece]; q as in struct attn_rows */
     float *k, *v, *k_scale, *v_scale, *part; /* see cpu_kv_block */
     float *top, *sum, *out; /* totals of each head: [n_row], [n_row], [n_row, attn_stride(d_v)] */
 };
 
+/* State of attention. memory and slot are owned. */
 struct attn {
     struct attn_plan plan;
-    int n_thread, unit_rows; /* maximum of rows x heads of a piece */
-    int d_max;               /* maximum of values of a head */
-    float *memory;           /* [n_thread, work_floats] */
-    int64_t work_floats, slot_floats;
-    float *slot; /* [SLOT_BYTES_MAX], touched on first use past SLOT_BYTES_FIRST */
+    int n_thread, unit_rows;          /* maximum rows x heads of a piece */
+    int d_max;                        /* maximum number of values of a head */
+    float *memory;                    /* [n_thread, work_floats] memory of the workers */
+    int64_t work_floats, slot_floats; /* sizes in floats: a worker's memory, a slot */
+    float *slot; /* [SLOT_BYTES_MAX] slots; the part after SLOT_BYTES_FIRST is touched on first
+                  * use */
 };
 
 /* ---- memory ---- */
 
-/* Place the arrays of a work one after another in memory. Returns their size in floats. */
+/* Place the arrays of `w` in memory, one after another. Returns their size in floats. */
 static int64_t work_layout(struct work *w, float *memory, int n_row, int d)
 {
     const int64_t rows = attn_head_rows(n_row), wide = attn_stride(d);
@@ -114,18 +116,19 @@ uint8_t *cpu_kv_code(struct cpu_backend *c, int worker)
 
 /* ---- one chunk ---- */
 
+/* Arguments of an op for its chunks. All pointers are borrowed for the op. */
 struct job {
     const struct kern *kern;
     struct attn *attn;
-    float *y;
-    const float *q;
+    float *y;       /* f32 [n_row, n_head, d_v] */
+    const float *q; /* f32 [n_row, n_head, d_k] */
     const struct kv_layer *kv;
     const struct batch *batch;
     const struct attn_spec *spec;
-    int n_group;
+    int n_group; /* query heads per KV head */
 };
 
-/* Interleave n <= tile query rows of d_k values, row i at q[i], multiplied by `times`. */
+/* Interleave n <= tile query rows of d_k values and multiply them by `times`. Row i is at q[i]. */
 static void put_queries(float *to, const float *const *q, int n, int d_k, int tile, float times)
 {
     for (int d = 0; d < d_k; d++, to += tile)
@@ -143,6 +146,7 @@ static struct attn_rows head_rows(const struct work *w, int i)
     return rows;
 }
 
+/* Copy the queries of head i to the kernel's layout, and reset its totals. */
 static void head_begin(const struct job *j, const struct attn_piece *x, struct work *w, int i)
 {
     const struct attn_spec *s = j->spec;
@@ -163,8 +167,8 @@ static void head_begin(const struct job *j, const struct attn_piece *x, struct w
            (size_t)(w->rows.n_row * attn_stride(s->d_v)) * sizeof(float));
 }
 
-/* Begin a chunk's rows: row r of head i is unit r / n_group, query head (head0 + i) * n_group + r %
- * n_group. */
+/* Begin a chunk's rows. Row r of head i is unit r / n_group and query head (head0 + i) * n_group +
+ * r % n_group. */
 static void rows_begin(const struct job *j, const struct attn_piece *x, int head0, struct work *w)
 {
     const struct attn_plan *p = &j->attn->plan;
@@ -184,6 +188,7 @@ static void rows_begin(const struct job *j, const struct attn_piece *x, int head
     for (int i = 0; i < w->n_head; i++) head_begin(j, x, w, i);
 }
 
+/* Reset the state of all heads for a new span. */
 static void span_begin(struct work *w)
 {
     for (int i = 0; i < w->n_head; i++) {
@@ -195,7 +200,7 @@ static void span_begin(struct work *w)
     }
 }
 
-/* Compute positions [lo, hi) of one span; the piece continues to `end`. */
+/* Compute positions [lo, hi) of one span. The piece continues to `end`. */
 static void span_run(const struct job *j, const struct attn_piece *x, struct work *w, int lo,
                      int hi, int end)
 {
@@ -224,13 +229,14 @@ static void span_run(const struct job *j, const struct attn_piece *x, struct wor
         }
 }
 
+/* Return true if positions [from, to) have a part in the span. */
 static bool overlaps(int from, int to, int span)
 {
     return from < (span + 1) * ATTN_SPAN && to > span * ATTN_SPAN;
 }
 
-/* Return the address of a slot: m; at 16, the 16 lanes of l (of a total: l in the first lane); at
- * 32, o. */
+/* Return the address of a slot. A slot has m at 0, the 16 lanes of l at 16, and o at 32. The first
+ * lane has the l of a total. */
 static float *slot_of(const struct job *j, const struct attn_piece *x, int unit, int head, int span)
 {
     int n = x->before < 0 ? 1 : x->span1 - x->span0, i = x->before < 0 ? 0 : span - x->span0;
@@ -238,6 +244,7 @@ static float *slot_of(const struct job *j, const struct attn_piece *x, int unit,
     return j->attn->slot + (x->slot + row * n + i) * j->attn->slot_floats;
 }
 
+/* Store a state of n_lane sums and n values in a slot. */
 static void slot_put(float *slot, float m, const float *l, int n_lane, const float *o, int n)
 {
     slot[0] = m;
@@ -245,8 +252,8 @@ static void slot_put(float *slot, float m, const float *l, int n_lane, const flo
     memcpy(slot + 2 * ATTN_TILE, o, (size_t)n * sizeof *o);
 }
 
-/* Merge the span into the rows' totals, or store it in slots if earlier spans are another
- * piece's. */
+/* Merge the span into the rows' totals. Store the span in slots instead if another piece has
+ * earlier spans. */
 static void span_end(const struct job *j, const struct attn_piece *x, struct work *w, int i,
                      int span)
 {
@@ -265,8 +272,8 @@ static void span_end(const struct job *j, const struct attn_piece *x, struct wor
     }
 }
 
-/* Merge the sink and write the row's result. w->rows.o is free at this point and holds the sink's
- * zeros. */
+/* Merge the sink and write the row's result.
+ * w->rows.o is no longer needed, and contains the sink's zeros. */
 static void row_finish(const struct job *j, struct work *w, int unit, int head, float m, float l,
                        float *out)
 {

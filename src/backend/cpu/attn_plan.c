@@ -1,9 +1,9 @@
-/* attn_plan.c - which rows meet which spans of K and V together.
+/* attn_plan.c - the division of rows and of spans of K and V into pieces of work.
  *
  *   long row sequences (prompts)   tiles of unit_max rows, each over all its spans
- *   short ones (decoding, drafts)  sorted by page table, so that sequences with a common prefix are
+ *   short rows (decoding, drafts)  sorted by page table, so that sequences with a common prefix are
  *                                  neighbours; a tree of pieces: a shared prefix is read once for
- *                                  all its sequences, then each continues alone
+ *                                  all its sequences, then each sequence continues alone
  *   a piece that would keep one    divided into parts of fewer spans, then of fewer KV heads
  *   thread busy while others wait
  *
@@ -12,19 +12,20 @@
  *                                          |-- c --|
  *                                          |------ d ------|
  *
- * A row's spans are merged in ascending order, and each is computed independently (kern.h), so the
- * plan never changes a bit of the result. Results of a row with several pieces stay in slots until
- * all are done. If slots are scarce, nothing is shared or divided. */
+ * A row's spans are merged in ascending order, and each span is computed independently (kern.h).
+ * The plan therefore never changes a bit of the result. Results of a row with several pieces stay
+ * in slots until all pieces are done. If too few slots are free, nothing is shared or divided. */
 #include "attn_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXTRA_MAX = 1024 }; /* maximum of parts beyond the first, of all divided pieces */
+enum { EXTRA_MAX = 1024 }; /* maximum number of parts of all divided pieces, without first parts */
 
 int attn_plan_open(struct attn_plan *p, int n_row_max, struct err *e)
 {
-    size_t n = (size_t)n_row_max + 1, n_piece = 3 * n + EXTRA_MAX; /* a tree of n leaves, tiles */
+    /* a tree of n leaves, and tiles */
+    size_t n = (size_t)n_row_max + 1, n_piece = 3 * n + EXTRA_MAX;
     *p = (struct attn_plan){0};
     p->row = malloc(n * 6 * sizeof *p->row);
     p->piece = malloc(n_piece * sizeof *p->piece);
@@ -86,7 +87,7 @@ static void add_units(struct attn_plan *p, const struct attn_spec *spec, int s)
 
 static int64_t cost(const struct attn_plan *p, int n_unit, int n_span)
 {
-    /* Reading and widening K and V takes about as long as 8 rows' arithmetic. */
+    /* Reading and widening K and V takes about as long as the arithmetic of 8 rows. */
     return (int64_t)n_span * (8 + n_unit * p->n_group);
 }
 
@@ -95,8 +96,8 @@ static int least(int64_t a, int64_t b)
     return (int)(a < b ? a : b);
 }
 
-/* Return the KV heads per chunk: as many as fit a worker's memory, distributed evenly over the
- * chunks. */
+/* Return the number of KV heads per chunk: as many as a worker's memory permits, distributed evenly
+ * over the chunks. */
 static int heads_of_chunk(const struct attn_plan *p, int n_unit, int64_t most)
 {
     int fit = attn_head_rows(p->row_max) / attn_head_rows(n_unit * p->n_group);
@@ -106,7 +107,8 @@ static int heads_of_chunk(const struct attn_plan *p, int n_unit, int64_t most)
     return (p->n_head_kv + n_chunk - 1) / n_chunk;
 }
 
-/* Return how many of n_span spans fit in cost_max for a chunk of all heads. */
+/* Return the number of spans, at most n_span,
+ * that cost at most cost_max in a chunk of all heads. */
 static int spans_of_part(struct attn_plan *p, int n_unit, int n_span)
 {
     int64_t n = p->cost_max / (cost(p, n_unit, 1) * heads_of_chunk(p, n_unit, p->n_head_kv));
@@ -163,7 +165,8 @@ static int n_common_span(const struct attn_plan *p, int s, int t)
     return n;
 }
 
-/* Compare for a sort that makes sequences with a common prefix of whole spans neighbours. */
+/* Compare sequences for sorting. The sort makes sequences with a common prefix of whole spans
+ * neighbours. */
 static bool ranks_before(const struct attn_plan *p, int s, int t)
 {
     int n = n_common_span(p, s, t);
@@ -185,8 +188,8 @@ static void sort_seqs(struct attn_plan *p, int n)
         }
 }
 
-/* Add pieces for neighbours [a, b), which share all spans before `span`, computed by piece
- * `before`. */
+/* Add pieces for neighbours [a, b). They share all spans before `span`, which piece `before`
+ * computes. */
 static void add_tree(struct attn_plan *p, int a, int b, int span, int before)
 {
     bool last = b - a == 1;
@@ -209,8 +212,8 @@ static void add_tree(struct attn_plan *p, int a, int b, int span, int before)
 
 /* ---- the plan ---- */
 
-/* Order sequences: short ones first, neighbours sharing what they can. Returns the number of short
- * ones. */
+/* Order sequences: short sequences first, with sequences of common spans as neighbours. Returns the
+ * number of short sequences. */
 static int order_seqs(struct attn_plan *p, const struct attn_spec *spec)
 {
     const struct batch *b = p->batch;
@@ -236,7 +239,8 @@ static int order_seqs(struct attn_plan *p, const struct attn_spec *spec)
     return n_short;
 }
 
-/* Return the cost above which a chunk would keep one thread busy after the others have finished. */
+/* Return the maximum cost of a chunk. A chunk of higher cost would keep one thread busy after all
+ * other threads have finished. */
 static int64_t cost_limit(const struct attn_plan *p, int n_thread)
 {
     const struct batch *b = p->batch;
@@ -254,7 +258,7 @@ static int chunks_of(const struct attn_plan *p, const struct attn_piece *x)
     return (p->n_head_kv + x->n_head - 1) / x->n_head;
 }
 
-/* Sort pieces by cost, long ones first, in buckets of powers of two; list the last pieces of
+/* Sort pieces by cost, long pieces first, in buckets of powers of two. List the last pieces of
  * divided rows. */
 static void order_pieces(struct attn_plan *p)
 {
@@ -311,7 +315,7 @@ void attn_plan_make(struct attn_plan *p, const struct batch *b, const struct att
     p->cost_max = cost_limit(p, n_thread);
     int n_short = order_seqs(p, spec);
     if (n_short > 0) add_tree(p, 0, n_short, 0, -1);
-    p->slot_max = 0; /* prompts have enough pieces: never split */
+    p->slot_max = 0; /* prompts have enough pieces and are never divided */
     for (int i = n_short; i < b->n_seq; i++)
         for (int u = p->unit0[i]; u < p->unit0[i + 1]; u += unit_max) {
             int end = u + unit_max < p->unit0[i + 1] ? u + unit_max : p->unit0[i + 1];

@@ -1,7 +1,15 @@
 /* cpu.c - the CPU backend: open, memory, and ops that are plain loops over rows.
  *
- * Ops are divided into chunks for the pool. No chunk's result depends on another chunk or on the
- * division. */
+ * Ops are divided into chunks for the pool. The result of a chunk does not depend on other chunks
+ * or on the division.
+ *
+ *   op of rows      a piece is whole rows, about PIECE values (norm, rope)
+ *   op of values    a piece is PIECE values of the whole array (curve, add, scale, softcap)
+ *
+ * A job struct on the caller's stack has the arguments. pool_run calls its function once per piece,
+ * on any thread, and returns after the last piece. Each piece writes only its own values, so the
+ * order and the number of threads do not change a bit. Linear layers, attention, KV and routing
+ * have their own files. */
 #include "cpu_impl.h"
 
 #include "base/check.h"
@@ -29,6 +37,7 @@ static void cpu_populate(struct backend *b, void *p, size_t n_byte)
     os_populate(p, n_byte);
 }
 
+/* Allocate the scratch of linear layers and attention. Once per backend. */
 static int cpu_reserve(struct backend *b, const struct op_sizes *s, struct err *e)
 {
     struct cpu_backend *c = cpu_of(b);
@@ -41,7 +50,7 @@ static int cpu_reserve(struct backend *b, const struct op_sizes *s, struct err *
     return cpu_attn_open(c, s->n_row, s->d_head, s->n_group, e);
 }
 
-/* Read, write and copy: device memory is host memory. */
+/* Read, write or copy. Device memory is host memory. */
 static void cpu_copy(struct backend *b, void *to, const void *from, size_t n_byte)
 {
     (void)b;
@@ -63,6 +72,8 @@ static void cpu_close(struct backend *b)
     free(c);
 }
 
+/* An id outside the vocabulary gives a row of zeros, so that no memory outside w is read. Rows are
+ * decoded from the packed weights. */
 static void cpu_embed(struct backend *b, float *y, const struct tensor *w, const int32_t *token,
                       int n_row)
 {
@@ -77,7 +88,8 @@ static void cpu_embed(struct backend *b, float *y, const struct tensor *w, const
     }
 }
 
-/* Size of a piece of elementwise ops; it does not change an element's value. */
+/* Size of a piece of elementwise ops. The size does not change an element's value, and hardly the
+ * speed: a quarter or four times of it gives 1.00 to 1.02 (measurements.md, "Constants"). */
 enum { PIECE = 8192 };
 
 /* Return the number of rows of n values in a piece, for ops on whole rows. */
@@ -86,15 +98,17 @@ static int piece_rows(int n)
     return n < PIECE ? PIECE / n : 1;
 }
 
+/* Round up: the last piece may have fewer rows. */
 static int piece_count(int n_row, int n_row_piece)
 {
     return (n_row + n_row_piece - 1) / n_row_piece;
 }
 
+/* Arguments of rms_norm. All pointers are borrowed for the op. */
 struct norm_job {
     struct kern *kern;
-    float *y;
-    const float *x, *g;
+    float *y;           /* f32 [n_row, n] */
+    const float *x, *g; /* f32 [n_row, n], [n] */
     int n_row, n, n_row_piece;
     float eps;
 };
@@ -117,14 +131,47 @@ static void cpu_rms_norm(struct backend *b, float *y, const float *x, const floa
     pool_run(c->pool, norm_piece, &j, piece_count(n_row, j.n_row_piece));
 }
 
+/* Arguments of layer_norm. All pointers are borrowed for the op. */
+struct layer_norm_job {
+    struct kern *kern;
+    float *y;
+    const float *x;
+    const struct layer_norm *norm;
+    int n_row, n_row_piece;
+};
+
+static void layer_norm_piece(void *ctx, int chunk, int worker)
+{
+    (void)worker;
+    struct layer_norm_job *j = ctx;
+    const struct layer_norm *s = j->norm;
+    const int row = chunk * j->n_row_piece;
+    for (int i = row; i < j->n_row && i < row + j->n_row_piece; i++)
+        for (int p = 0; p < s->n_part; p++) {
+            const int64_t part = (int64_t)p * s->n, at = (int64_t)i * s->n_part * s->n + part;
+            j->kern->layer_norm(j->y + at, j->x + at, s->g + part, s->bias ? s->bias + part : NULL,
+                                1, s->n, s->eps);
+        }
+}
+
+static void cpu_layer_norm(struct backend *b, float *y, const float *x,
+                           const struct layer_norm *norm, int n_row)
+{
+    struct cpu_backend *c = cpu_of(b);
+    struct layer_norm_job j = {&c->kern, y, x, norm, n_row, piece_rows(norm->n_part * norm->n)};
+    pool_run(c->pool, layer_norm_piece, &j, piece_count(n_row, j.n_row_piece));
+}
+
+/* Arguments of rope. All pointers are borrowed for the op. */
 struct rope_job {
     struct kern *kern;
-    float *x;
-    const int32_t *pos;
+    float *x;           /* f32 [n_row, n_head, d_head], overwritten */
+    const int32_t *pos; /* i32 [n_row] */
     const struct rope_spec *spec;
     int n_row, n_head, d_head, n_row_piece;
 };
 
+/* Rotate the rows of a piece. Row p of the tables has the d_rot / 2 angles of position p. */
 static void rope_piece(void *ctx, int chunk, int worker)
 {
     (void)worker;
@@ -146,15 +193,18 @@ static void cpu_rope(struct backend *b, float *x, int n_head, int d_head, const 
     pool_run(c->pool, rope_piece, &j, piece_count(n_row, j.n_row_piece));
 }
 
+/* Arguments of an elementwise op. a: second operand, or the gate; b: up; by: factor or cap. All
+ * pointers are borrowed for the op. */
 struct piece_job {
     struct kern *kern;
-    float *y;
-    const float *a, *b;
+    float *y;           /* f32 [n] */
+    const float *a, *b; /* f32 [n]; NULL if the op has no such operand */
     int64_t n;
     enum curve curve;
     float by;
 };
 
+/* Return the number of values of piece i. Only the last piece is shorter. */
 static int piece_len(const struct piece_job *j, int i)
 {
     int64_t rest = j->n - (int64_t)i * PIECE;
@@ -167,6 +217,20 @@ static void curve_mul_piece(void *ctx, int i, int worker)
     struct piece_job *j = ctx;
     int64_t at = (int64_t)i * PIECE;
     j->kern->curve_mul[j->curve](j->y + at, j->a + at, j->b + at, piece_len(j, i));
+}
+
+static void curve_piece(void *ctx, int i, int worker)
+{
+    (void)worker;
+    struct piece_job *j = ctx;
+    float *y = j->y + (int64_t)i * PIECE;
+    j->kern->curve[j->curve](y, y, piece_len(j, i));
+}
+
+static void cpu_curve(struct backend *b, float *y, int64_t n, enum curve curve)
+{
+    struct piece_job j = {.kern = &cpu_of(b)->kern, .y = y, .n = n, .curve = curve};
+    pool_run(cpu_of(b)->pool, curve_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 
 static void add_piece(void *ctx, int i, int worker)
@@ -198,6 +262,16 @@ static void scale_piece(void *ctx, int i, int worker)
     for (int k = 0, n = piece_len(j, i); k < n; k++) x[k] *= j->by;
 }
 
+static void clamp_piece(void *ctx, int i, int worker)
+{
+    (void)worker;
+    struct piece_job *j = ctx;
+    float *x = j->y + (int64_t)i * PIECE;
+    for (int k = 0, n = piece_len(j, i); k < n; k++)
+        x[k] = x[k] < -j->by ? -j->by : x[k] > j->by ? j->by : x[k];
+}
+
+/* cap * tanh(x / cap), as in Gemma 2. Three passes over 32 KiB, which stay in the cache. */
 static void softcap_piece(void *ctx, int i, int worker)
 {
     (void)worker;
@@ -213,6 +287,12 @@ static void cpu_scale(struct backend *b, float *x, int64_t n, float by)
 {
     struct piece_job j = {.kern = &cpu_of(b)->kern, .y = x, .n = n, .by = by};
     pool_run(cpu_of(b)->pool, scale_piece, &j, (int)((n + PIECE - 1) / PIECE));
+}
+
+static void cpu_clamp(struct backend *b, float *x, int64_t n, float limit)
+{
+    struct piece_job j = {.kern = &cpu_of(b)->kern, .y = x, .n = n, .by = limit};
+    pool_run(cpu_of(b)->pool, clamp_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 
 static void cpu_softcap(struct backend *b, float *x, int64_t n, float cap)
@@ -245,13 +325,16 @@ static const struct backend_ops cpu_ops = {
     .begin = cpu_begin,
     .embed = cpu_embed,
     .rms_norm = cpu_rms_norm,
+    .layer_norm = cpu_layer_norm,
     .linear = cpu_linear,
     .rope = cpu_rope,
     .kv_put = cpu_kv_put,
     .attn = cpu_attn,
     .curve_mul = cpu_curve_mul,
+    .curve = cpu_curve,
     .add = cpu_add,
     .scale = cpu_scale,
+    .clamp = cpu_clamp,
     .softcap = cpu_softcap,
     .route = cpu_route,
     .experts = cpu_experts,
@@ -263,6 +346,8 @@ static const struct backend_ops cpu_ops = {
     .rope_put = cpu_rope_put,
 };
 
+/* The number of threads depends on the size of the weights if the caller gives none (threads.c).
+ * With `cores`, threads run on these cores only. */
 int backend_open_cpu(struct backend **out, const struct backend_options *o, struct err *e)
 {
     struct cpu_backend *c = calloc(1, sizeof *c);

@@ -8,27 +8,27 @@
 #include "base/pool.h"
 #include "kern/kern.h"
 
-/* Memory of a struct act with up to n_row_max rows of k_max values of any type; owned. */
+/* Memory of a struct act with up to n_row_max rows of k_max values of any type. Owned. */
 struct cpu_acts {
     void *x;
     float *scale;
     int16_t *sum;
-    size_t n_byte; /* bytes of x */
+    size_t n_byte; /* size of x in bytes */
 };
 
 struct cpu_backend {
-    struct backend base; /* first: a struct backend * is a struct cpu_backend * */
+    struct backend base; /* first member, so a struct backend * is a struct cpu_backend * */
     struct kern kern;
-    struct pool *pool; /* base.pool */
+    struct pool *pool; /* base.pool, owned by base */
     enum act_choice act;
     char description[64];
 
-    /* Scratch, owned, sized by reserve. */
+    /* scratch, owned, sized by reserve */
     struct {
         struct cpu_acts in, between; /* between: input of a gated block's last layer */
         char *work;                  /* struct linear_work of each worker */
     } linear;
-    struct attn *attn;
+    struct attn *attn; /* state of attention, owned; NULL before reserve */
     int n_row_max;
     int64_t k_max;
 };
@@ -38,15 +38,17 @@ static inline struct cpu_backend *cpu_of(struct backend *b)
     return (struct cpu_backend *)b;
 }
 
-/* Allocate the memory of linear layers, for n_row_max and k_max. */
+/* Allocate the memory of linear layers, for n_row_max and k_max. ERR_MEMORY: cpu_linear_close frees
+ * the part that was allocated. */
 int cpu_linear_open(struct cpu_backend *c, struct err *e);
 void cpu_linear_close(struct cpu_backend *c);
 
-/* Allocate the memory of attention: up to n_row rows, heads up to d_head wide, n_group query heads
- * per KV head. */
+/* Allocate the memory of attention for up to n_row rows, d_head values per head, and n_group query
+ * heads per KV head. ERR_MEMORY: cpu_attn_close frees the part that was allocated. */
 int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, struct err *e);
 void cpu_attn_close(struct cpu_backend *c);
-/* Return a worker's buffer for one head of one token, in any KV type. */
+/* Return a worker's buffer for one head of one token,
+ * in any KV type, borrowed until the op ends. */
 uint8_t *cpu_kv_code(struct cpu_backend *c, int worker);
 
 /* Return the number of threads for a model of weight_bytes. Any thread. (threads.c) */
@@ -54,17 +56,18 @@ int cpu_threads(int64_t weight_bytes);
 struct cores;
 int cpu_threads_probe(const struct cores *c);
 
-/* Return the weight's panels after cpu_weights; of a mixture, those of the first matrix. */
+/* Return the weight's panels after cpu_weights.
+ * For a mixture, return the panels of the first matrix. */
 struct panels cpu_panels(const struct tensor *t);
 
 /* ---- weights.c: layout of panels ---- */
 
 /* Place of one tensor. Pieces are numbered consecutively over all tensors. The panels of a
- * mixture's matrices are adjacent. */
+ * mixture's matrices are adjacent. Pointers are borrowed from the tensors. */
 struct weight_place {
     const char *name;
-    const uint8_t *rows;          /* as published */
-    const struct published *from; /* [n_matrix], or NULL: matrices are adjacent at rows */
+    const uint8_t *rows;          /* rows as published */
+    const struct published *from; /* [n_matrix]; NULL: matrices are adjacent at rows */
     int n_matrix;
     int64_t row_bytes;
     struct panels to; /* panels of one matrix; data is NULL */
@@ -72,45 +75,51 @@ struct weight_place {
     int piece0, panels_per_piece;
 };
 
-/* All panels are in one region, tensor after tensor. A tensor that shares data with an earlier one
- * has no place of its own. */
+/* All panels are in one region, tensor after tensor. A tensor that shares data with an earlier
+ * tensor has no place. */
 struct layout {
-    struct weight_place *place; /* [n_place], owned */
+    struct weight_place *place; /* [n_place] places of the tensors, owned */
     int n_place, n_piece;
     size_t n_byte, piece_bytes_max;
-    float *made; /* [n_thread, made_floats] decoded rows of a FORM_SCALED panel; owned, or NULL */
-    size_t made_floats;
+    /* rows of a FORM_CODES panel, owned [n_thread, made_bytes]; NULL: none */
+    uint8_t *made;
+    size_t made_bytes;
 };
+/* Lay out n tensors, which are borrowed until layout_deinit. ERR_MEMORY: layout_deinit is called
+ * nevertheless. */
 int layout_init(struct layout *l, struct tensor *const *tensor, int n, int n_thread, struct err *e);
 void layout_deinit(struct layout *l);
+/* Return the place of the tensor with these rows, borrowed from the layout; NULL if none. */
 const struct weight_place *layout_place(const struct layout *l, const uint8_t *rows);
 
 /* Unit of work of packing: some panels of one place. */
 struct piece {
-    const struct weight_place *place;
-    int first, n; /* panels of the place */
+    const struct weight_place *place; /* place of the panels, borrowed from the layout */
+    int first, n;                     /* panels of the place */
     size_t at, n_byte;
 };
 struct piece layout_piece(const struct layout *l, int i);
 void piece_pack(uint8_t *to, const struct layout *l, const struct piece *p, int worker);
-/* Run fn(job, 0 .. n_piece-1) on the pool and report to o->progress. */
+/* Run fn for the pieces [0, n_piece) on the pool. Report the progress to o->progress. */
 void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
                 const struct weights_options *o);
 
 /* ---- packed.c: panels in a file of o->cache ---- */
 
-/* Map the file of these panels; they start at *region. Returns ERR_MISSING if there is none,
- * ERR_FORMAT if it was invalid and has been removed. */
+/* Map the file of these panels. Set *region to their start. Returns ERR_MISSING if there is no
+ * file, ERR_FORMAT if the file was invalid and has been removed. */
 int packed_open(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
-/* Pack into a new file and map it. */
+/* Pack into a new file and map it. Errors as of filecache_begin and filecache_keep; ERR_IO if a
+ * write fails, ERR_MEMORY. */
 int packed_make(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
-/* Compare the file with packing again; fill verdict [n_place]. Errors as packed_open. */
+/* Pack again and compare the file with the result. Fills verdict [n_place]. Errors as in
+ * packed_open. */
 int packed_verify(enum weights_verdict *verdict, struct cpu_backend *c, const struct layout *l,
                   const struct weights_options *o, struct err *e);
 
-/* The ops, one file per family. */
+/* Functions of the ops. Each family has a file. Contracts and errors as in struct backend_ops. */
 int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
                 const struct weights_options *o, struct weights_info *info, struct err *e);
 int cpu_weights_verify(struct backend *b, enum weights_verdict *verdict,
@@ -133,14 +142,15 @@ void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, co
 void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer *kv,
               const struct batch *batch, const struct attn_spec *spec);
 
-/* A block of 64 positions of one KV head, for n_row rows. */
+/* A block of 64 positions of one KV head, for n_row rows.
+ * All pointers are borrowed for the call. */
 struct kv_block {
     const struct kv_layer *kv;
     const int32_t *page;      /* page table of the sequence                                */
-    int n_row;                /* whether K and V are widened depends on it                 */
+    int n_row;                /* number of rows; decides if K and V are widened */
     int head, pos0;           /* pos0 a multiple of 64                                     */
-    int lo, hi;               /* positions outside [lo, hi) are undefined; some are inside */
-    int next_head, next_pos0; /* next block, to prefetch positions below `end`             */
+    int lo, hi;               /* positions outside [lo, hi) are undefined; lo < hi */
+    int next_head, next_pos0; /* next block, for prefetching positions below `end` */
     int end;
     /* scratch: [4, d_k, 16], [64, attn_stride(d_v)], [64], [64], [16, d_k] */
     float *k, *v, *k_scale, *v_scale, *part;

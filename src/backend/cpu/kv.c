@@ -1,4 +1,11 @@
-/* kv.c - K and V into and out of pages on the CPU; see struct kv_layer for the layout. */
+/* kv.c - write K and V to pages and read them, on the CPU; see struct kv_layer for the layout.
+ *
+ *   page of K    [n_head_kv][page_rows / w][d_k][w]    w = panel_width: w tokens side by side
+ *   page of V    [n_head_kv][page_rows][d_v]
+ *   scales       f32 [n_head_kv][page_rows], after the values, KV_Q8 only
+ *
+ * K is transposed within panels of ATTN_TILE tokens, because scores of 16 positions are computed in
+ * one vector. V keeps its rows, because a weight multiplies a whole row. */
 #include "cpu_impl.h"
 
 #include <string.h>
@@ -13,7 +20,7 @@ static int value_bytes(const struct kv_layer *kv)
     return kv->type == KV_F32 ? 4 : kv->type == KV_F16 || kv->type == KV_BF16 ? 2 : 1;
 }
 
-/* Return the offset of the K panel that holds a token of a page. */
+/* Return the offset of the K panel that contains a token of a page. */
 static int64_t k_offset(const struct kv_layer *kv, int head, int row)
 {
     int64_t first = (int64_t)head * kv->page_rows + (row & -panel_width(kv));
@@ -25,7 +32,7 @@ static int64_t v_offset(const struct kv_layer *kv, int head, int row)
     return ((int64_t)head * kv->page_rows + row) * kv->d_v * value_bytes(kv);
 }
 
-/* Return the address of a token's scale, which lies behind the page's values (d per token); NULL
+/* Return the address of a token's scale, which is after the page's values (d per token). NULL
  * unless KV_Q8. */
 static float *scale_of(const struct kv_layer *kv, uint8_t *page, int d, int head, int row)
 {
@@ -36,18 +43,19 @@ static float *scale_of(const struct kv_layer *kv, uint8_t *page, int d, int head
 
 /* ---- into pages ---- */
 
-enum { PUT_ROWS = 16 }; /* rows of one chunk */
+enum { PUT_ROWS = 16 }; /* rows of one chunk; measurements.md, "Constants" */
 
+/* Arguments of kv_put. All pointers are borrowed for the op. */
 struct put_job {
     struct cpu_backend *c;
     const struct kern *kern;
     const struct kv_layer *kv;
-    const float *k, *v;
-    const int32_t *slot;
+    const float *k, *v;  /* f32 [n_row, n_head_kv, d_k], [n_row, n_head_kv, d_v] */
+    const int32_t *slot; /* i32 [n_row] */
     int n_row;
 };
 
-/* Store K of one head of one token: its values are w apart in the panel. */
+/* Store K of one head of one token. The values are w apart in the panel. */
 static void put_k(const struct put_job *j, uint8_t *page, int head, int row, const float *k,
                   uint8_t *code)
 {
@@ -77,6 +85,7 @@ static void put_v(const struct put_job *j, uint8_t *page, int head, int row, con
     if (at) *at = scale;
 }
 
+/* Store K and V of row i: slot = page * page_rows + row in the page. */
 static void put_row(const struct put_job *j, int i, int worker)
 {
     const struct kv_layer *kv = j->kv;
@@ -105,11 +114,13 @@ void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, co
     pool_run(c->pool, put_rows, &j, (n_row + PUT_ROWS - 1) / PUT_ROWS);
 }
 
+/* Arguments of rope_put. All pointers are borrowed for the op. */
 struct rope_put_job {
     struct put_job put;
     const struct rope_put *r;
 };
 
+/* Normalize and rotate the heads of row i in place. x: f32 [n_row, n_head, d] */
 static void heads_row(const struct rope_put_job *j, float *x, const float *norm, int n_head, int i)
 {
     const struct kern *kern = j->put.kern;
@@ -122,6 +133,8 @@ static void heads_row(const struct rope_put_job *j, float *x, const float *norm,
     kern->rope(x, n_head, d, rope->cos + angles, rope->sin + angles, rope->d_rot, rope->neox);
 }
 
+/* Normalize, rotate and store the rows of a chunk. The rows of q, k and v stay in the cache between
+ * norm, rope and the store. */
 static void rope_put_rows(void *ctx, int chunk, int worker)
 {
     const struct rope_put_job *j = ctx;
@@ -141,10 +154,10 @@ void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row)
 
 /* ---- out of pages ---- */
 
-/* Address of a position's K and V. */
+/* Address of a position's K and V. Pointers are borrowed from the KV store. */
 struct place {
-    uint8_t *k, *v; /* panel of K that holds it; row of V */
-    const float *k_scale, *v_scale;
+    uint8_t *k, *v;                 /* panel of K that contains the position; row of V */
+    const float *k_scale, *v_scale; /* f32, NULL unless KV_Q8 */
 };
 
 static struct place place_of(const struct kv_block *b, int head, int pos)
@@ -157,7 +170,7 @@ static struct place place_of(const struct kv_block *b, int head, int pos)
                           scale_of(kv, k, kv->d_k, head, row), scale_of(kv, v, kv->d_v, head, row)};
 }
 
-/* Refer to sub-tile t in its page, and prefetch the same sub-tile of the next block. */
+/* Set the pointers to sub-tile t in its page, and prefetch the same sub-tile of the next block. */
 static void refer_tile(struct attn_kv *out, const struct kv_block *b, int t, int pos)
 {
     int next = pos - b->pos0 + b->next_pos0;
@@ -183,7 +196,7 @@ static void widen_tile(struct attn_kv *out, const struct kern *kern, const struc
 }
 
 /* Widen the positions of a smaller page to lanes [lane, lane + page_rows) of sub-tile t. A panel of
- * K is narrower than a sub-tile: it is widened as one long row. */
+ * K is narrower than a sub-tile, so the panel is widened as one long row. */
 static void widen_page(const struct kern *kern, const struct kv_block *b, int pos, int t, int lane)
 {
     const struct kv_layer *kv = b->kv;

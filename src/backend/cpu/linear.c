@@ -1,27 +1,30 @@
 /* linear.c - linear layers on the CPU: convert the activations once, then run chunks of panels and
  * rows on the pool.
  *
- * A chunk is about CHUNK_BYTES of weights times as many rows as the kernel takes: long enough to
- * hide the cost of claiming it, short enough to balance threads. Chunks of one range of panels are
- * consecutive, so weights are read from memory once and from the L2 cache for the next rows.
+ * A chunk is about CHUNK_BYTES of weights times the maximum rows of the kernel. A chunk is long
+ * enough to hide the cost of claiming it, and short enough to balance threads. Chunks of one range
+ * of panels are consecutive. Weights are therefore read from memory once, and from the L2 cache for
+ * the next rows.
  *
- * In a gated block, a chunk is ACT_GROUP outputs of gate and of up. Both go to a tile of the
- * worker, are multiplied there and converted to activations of the next layer without a pass
- * through memory. */
+ * In a gated block, a chunk is ACT_GROUP outputs of gate and of up. A tile of the worker receives
+ * both results. They are multiplied in the tile and converted to activations of the next layer,
+ * without a pass through memory. */
 #include "cpu_impl.h"
 
 #include "base/check.h"
 
 #include <stdlib.h>
 
+/* CHUNK_BYTES: a quarter or four times of it changes nothing on two threads; measurements.md,
+ * "Constants". Larger chunks leave more threads idle at the end of an op. */
 enum { CHUNK_BYTES = 98304, TILE_STRIDE = ACT_GROUP + 16, GROUP_PANELS = ACT_GROUP / PANEL };
 
 /* ---- scratch ---- */
 
 /* Private scratch of a worker. */
 struct linear_work {
-    float gate[LINEAR_ROWS_MAX * TILE_STRIDE], up[LINEAR_ROWS_MAX * TILE_STRIDE];
-    float row[]; /* [k_max] */
+    float gate[LINEAR_ROWS_MAX * TILE_STRIDE], up[LINEAR_ROWS_MAX * TILE_STRIDE]; /* tiles */
+    float row[];                                                                  /* [k_max] */
 };
 
 static size_t round64(size_t n)
@@ -42,7 +45,8 @@ static struct linear_work *work_of(const struct cpu_backend *c, int worker)
 static int acts_alloc(struct cpu_acts *a, struct cpu_backend *c, struct err *e)
 {
     const int n_row = c->n_row_max, k = (int)c->k_max;
-    a->n_byte = round64(act_x_bytes(ACT_F32, n_row, k)); /* largest type; touched on first use */
+    /* size for the largest type; memory is touched on first use */
+    a->n_byte = round64(act_x_bytes(ACT_F32, n_row, k));
     a->x = c->base.op->alloc(&c->base, a->n_byte);
     a->scale = aligned_alloc(64, act_scale_bytes(n_row, k));
     a->sum = aligned_alloc(64, act_sum_bytes(n_row, k));
@@ -51,6 +55,7 @@ static int acts_alloc(struct cpu_acts *a, struct cpu_backend *c, struct err *e)
 
 int cpu_linear_open(struct cpu_backend *c, struct err *e)
 {
+    CHECK(!c->linear.work && c->n_row_max >= 1 && c->k_max >= 1, "%d rows", c->n_row_max);
     const size_t n_work = work_bytes(c) * (size_t)pool_n_thread(c->pool);
     int rc = acts_alloc(&c->linear.in, c, e);
     if (rc == 0) rc = acts_alloc(&c->linear.between, c, e);
@@ -75,6 +80,7 @@ void cpu_linear_close(struct cpu_backend *c)
 
 /* ---- activations ---- */
 
+/* Return the activations' type for a layer: by the option, then by the format of the weights. */
 static enum act_type act_type_of(const struct cpu_backend *c, const struct linear *l)
 {
     if (c->act == ACT_CHOICE_F32) return ACT_F32;
@@ -95,21 +101,22 @@ static struct act act_for(const struct cpu_backend *c, const struct cpu_acts *a,
                         .sum = a->sum};
 }
 
+/* A conversion of activations. All pointers are borrowed for the op. */
 struct convert_job {
     const struct cpu_backend *c;
     const struct act *to;
     const struct input *in;
-    const int32_t *row; /* NULL: row i of the input is row i */
+    const int32_t *row; /* rows of the input; NULL: row i of the input is row i */
 };
 
-/* Return true for bf16 activations with weights that are not BF16: they are rounded to bf16, then
- * computed as f32. */
+/* Return true for bf16 activations with weights that are not BF16. Such activations are rounded to
+ * bf16 and used as f32. */
 static bool rounds(const struct cpu_backend *c, const struct act *to)
 {
     return c->act == ACT_CHOICE_BF16 && to->type == ACT_F32;
 }
 
-/* Round x to bf16: y f32 [n]; y may be x. */
+/* Round x to bf16. y is f32 [n]; y may be x. */
 static void round_bf16(const struct kern *kern, float *y, const float *x, int n)
 {
     uint16_t part[ACT_GROUP];
@@ -154,9 +161,9 @@ static void convert(const struct cpu_backend *c, const struct act *to, const str
 
 /* ---- several layers of the same activations ---- */
 
-/* Rows divided into tiles of about equal size, at most what the kernel takes. */
+/* Rows divided into tiles of about equal size, at most the maximum rows of the kernel. */
 struct row_tiles {
-    int n_row, n_tile, size;
+    int n_row, n_tile, size; /* size: rows of each tile but the last */
 };
 
 static struct row_tiles row_tiles(const struct cpu_backend *c, const struct act *x)
@@ -166,28 +173,33 @@ static struct row_tiles row_tiles(const struct cpu_backend *c, const struct act 
     return (struct row_tiles){n_row, n_tile, (n_row + n_tile - 1) / n_tile};
 }
 
-/* Return the first row of tile i; *n = number of rows. */
+/* Return the first row of tile i. Set *n to its number of rows. */
 static int tile_row(const struct row_tiles *t, int i, int *n)
 {
+    CHECK(i >= 0 && i < t->n_tile, "tile %d of %d", i, t->n_tile);
     int row = i * t->size;
     *n = t->n_row - row < t->size ? t->n_row - row : t->size;
     return row;
 }
 
+/* Layer of a list_job. `w` and `out` are as in kern.h. */
 struct part {
     struct panels w;
     struct linear_out out;
     int n_panel, panels_per_chunk, chunk0; /* chunk0: first chunk of this part */
 };
 
+/* Some layers of one input. All pointers are borrowed for the op. */
 struct list_job {
     const struct cpu_backend *c;
     struct act act;
     struct row_tiles tiles;
-    int n_part, n_chunk;
+    int n_part, n_chunk; /* chunks of all parts */
     struct part part[OUTPUTS_MAX];
 };
 
+/* Append a layer. Its chunks follow those of the previous layers. panels_per_chunk is even, because
+ * the kernels of AMX compute two panels at a time. */
 static void list_add(struct list_job *j, const struct linear *l, float *y, bool add)
 {
     struct part *p = &j->part[j->n_part++];
@@ -200,6 +212,8 @@ static void list_add(struct list_job *j, const struct linear *l, float *y, bool 
     j->n_chunk += (p->n_panel + p->panels_per_chunk - 1) / p->panels_per_chunk * j->tiles.n_tile;
 }
 
+/* Compute one chunk of a list_job.
+ * Chunks are numbered by part, then by panels, then by tile of rows. */
 static void list_chunk(void *ctx, int chunk, int worker)
 {
     (void)worker;
@@ -218,6 +232,8 @@ static void list_run(struct list_job *j)
     pool_run(j->c->pool, list_chunk, j, j->n_chunk);
 }
 
+/* Layers with the same type of activations share one conversion and one phase of the pool. A list
+ * with two types is divided where the type changes. */
 void cpu_linears(struct backend *b, const struct output *out, int n, const struct input *in,
                  int n_row)
 {
@@ -238,7 +254,7 @@ void cpu_linear(struct backend *b, float *y, const struct linear *l, const float
     cpu_linears(b, &(struct output){l, y}, 1, &(struct input){.x = x}, n_row);
 }
 
-/* Compute a layer of converted activations: y = layer, or y += layer if add. */
+/* Compute a layer of converted activations: y = layer, or y += layer if `add`. */
 static void run_layer(struct cpu_backend *c, float *y, const struct linear *l,
                       const struct act *act, bool add)
 {
@@ -258,6 +274,7 @@ void cpu_linear_add(struct backend *b, float *y, const struct linear *l, const f
 
 /* ---- a mixture's matrices ---- */
 
+/* The matrices of all experts. All pointers are borrowed for the op. */
 struct experts_job {
     const struct cpu_backend *c;
     struct act act; /* one row per entry */
@@ -284,6 +301,8 @@ static void experts_chunk(void *ctx, int chunk, int worker)
     }
 }
 
+/* Chunks of an expert without entries do nothing. Their number is fixed, so that the division does
+ * not depend on the routing. */
 void cpu_experts(struct backend *b, float *y, const struct linear *l, const float *x,
                  const struct route *r, bool by_entry, int n_row)
 {
@@ -305,12 +324,13 @@ void cpu_experts(struct backend *b, float *y, const struct linear *l, const floa
 
 /* ---- a gated block ---- */
 
+/* Gate and up of a gated block. All pointers are borrowed for the op. */
 struct glu_job {
     const struct cpu_backend *c;
     const struct linear *gate, *up;
     enum curve curve;
     struct act in;
-    const struct act *to; /* NULL: write y */
+    const struct act *to; /* converted results; NULL: write y */
     float *y;             /* f32 [n_row, n_out] */
     struct row_tiles tiles;
 };
@@ -350,6 +370,10 @@ static void glu_chunk(void *ctx, int chunk, int worker)
     }
 }
 
+/*   quant      glu_chunk converts its outputs to activations of `down`
+ *   not quant  glu_chunk writes f32 to g->a, which is converted afterwards
+ *
+ * Gate and up with different types of activations use the plain ops. */
 void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct input *in, int n_row)
 {
     struct cpu_backend *c = cpu_of(b);

@@ -1,17 +1,19 @@
-/* packed.c - a model's panels in a cache file, which the next start maps instead of packing again.
+/* packed.c - a model's panels in a cache file. Later starts map the file instead of packing again.
  *
  *   head | hash of each piece, u64 [n_piece] | zeros | region, from a multiple of 4 KiB on
  *
  * The file's name is the key: identity of the published bytes, layout of panels, and list of
- * tensors. Any difference therefore gives another file, and a name has exactly one valid content:
- * every field of the head is compared with the expected value, and the head and the hashes with a
- * hash of their own. No other number of the file is interpreted. The pieces' hashes are compared if
- * a power failure may have damaged the file (filecache.h), and by weights_verify.
+ * tensors. Any difference therefore gives another file, and a name has exactly one valid content.
+ * Every field of the head is compared with the expected value. A hash protects the head and the
+ * hashes of the pieces. No other number of the file is interpreted. weights_verify compares the
+ * pieces' hashes. They are also compared if a power failure may have damaged the file
+ * (filecache.h).
  *
  * Pieces are packed in a thread's scratch and written from there. This is twice as fast as packing
- * into a map of the file (0.27 against 0.5 s of processor time per GB, hash included; Linux 6.18,
- * ext4), and a full disk is an error number instead of a signal. Because whole pieces are written,
- * the file's pages are large, and reading the weights from them is as fast as from huge pages. */
+ * into a map of the file. Packing with hash takes 0.27 s of processor time per GB, instead of 0.5 s
+ * (Linux 6.18, ext4). A full disk causes an error number instead of a signal. Whole pieces are
+ * written, so the file's pages are large.
+ * Reading the weights from them is as fast as from huge pages. */
 #include "cpu_impl.h"
 
 #include "base/hash.h"
@@ -27,23 +29,24 @@ static const char magic[8] = "quothpnl";
 
 struct head {
     char magic[8];
-    uint64_t version, key[2], n_piece, region_at, region_bytes;
+    uint64_t version, key[2], n_piece, region_at, region_bytes; /* region_at: offset in the file */
     uint64_t check; /* hash of the fields before it and of the pieces' hashes */
 };
 
 /* ---- expected content ---- */
 
+/* The file of a layout. c, l and o are borrowed for the call. */
 struct packed {
-    struct cpu_backend *c; /* c, l, o borrowed */
+    struct cpu_backend *c;
     const struct layout *l;
     const struct weights_options *o;
-    char name[KEY_TEXT];
-    struct head head; /* all but check */
-    uint64_t n_byte;  /* size of the file */
+    char name[KEY_TEXT]; /* the key in hexadecimal, the file's name */
+    struct head head;    /* all fields except check */
+    uint64_t n_byte;     /* size of the file */
 };
 
-/* Add a place to the key. Names of formats are used, because a later version may change their
- * numbers. */
+/* Add a place to the key. The key contains the names of formats, because a later version may change
+ * the numbers of formats. */
 static void mix_place(uint64_t *key, const struct weight_place *p)
 {
     const char *type = qtype_info[p->to.type].name;
@@ -52,10 +55,11 @@ static void mix_place(uint64_t *key, const struct weight_place *p)
     *key = hash_bytes(type, strlen(type), *key);
     *key = hash_bytes(shape, sizeof shape, *key);
     if (p->n_matrix > 1) *key = hash_bytes(&p->n_matrix, sizeof p->n_matrix, *key);
-    if (p->from && p->from->form != FORM_ROWS)
-        *key = hash_bytes(&p->from->form, sizeof p->from->form, *key);
+    for (int i = 0; i < p->n_matrix && p->from; i++)
+        if (p->from[i].form != FORM_ROWS) *key = published_hash(&p->from[i], *key);
 }
 
+/* Compute the name and the head that a file of this layout must have. */
 static struct packed packed_of(struct cpu_backend *c, const struct layout *l,
                                const struct weights_options *o)
 {
@@ -77,6 +81,8 @@ static struct packed packed_of(struct cpu_backend *c, const struct layout *l,
     return p;
 }
 
+/* Return the hash of the head and of the pieces' hashes. The fields of the head are hashed first,
+ * then the pieces' hashes. */
 static uint64_t check_of(const struct head *h, const uint64_t *hash)
 {
     return hash_bytes(hash, h->n_piece * sizeof *hash,
@@ -85,14 +91,17 @@ static uint64_t check_of(const struct head *h, const uint64_t *hash)
 
 /* ---- verifying pieces ---- */
 
+/* Arguments of look, which owns scratch and verdict. All pointers are borrowed here. */
 struct look_job {
     const struct layout *l;
-    const uint64_t *hash; /* [n_piece], as stored in the file */
-    const uint8_t *region;
-    uint8_t *scratch;      /* [n_thread, piece_bytes_max], or NULL: compare only hashes */
+    const uint64_t *hash;  /* [n_piece], as stored in the file */
+    const uint8_t *region; /* panels, in the mapped file */
+    uint8_t *scratch;      /* [n_thread, piece_bytes_max]; NULL: compare only hashes */
     _Atomic char *verdict; /* [n_place] worst verdict of its pieces */
 };
 
+/* Check one piece. Pieces of a place may be checked by several threads, so the worst verdict wins
+ * by compare-and-swap. */
 static void look_at_piece(void *ctx, int i, int worker)
 {
     struct look_job *j = ctx;
@@ -110,8 +119,9 @@ static void look_at_piece(void *ctx, int i, int worker)
         if (atomic_compare_exchange_weak(worst, &is, (char)v)) break;
 }
 
-/* Verify all pieces of the mapped file. again: pack them again and compare. verdict [n_place], or
- * NULL. Returns the number of tensors that are not the same, or ERR_MEMORY. */
+/* Verify all pieces of the mapped file. again: pack the pieces again and compare them. verdict
+ * [n_place] may be NULL. Returns the number of tensors that differ or are damaged, or
+ * ERR_MEMORY. */
 static int look(const struct packed *p, const struct file_map *m, bool again,
                 enum weights_verdict *verdict, struct err *e)
 {
@@ -141,6 +151,8 @@ static int look(const struct packed *p, const struct file_map *m, bool again,
 
 /* ---- opening ---- */
 
+/* Compare the head with the expected one.
+ * ERR_FORMAT if the file is damaged or of another layout. */
 static int check_head(const struct packed *p, const struct file_map *m, struct err *e)
 {
     const char *dir = p->o->cache->dir;
@@ -157,6 +169,7 @@ static int check_head(const struct packed *p, const struct file_map *m, struct e
     return 0;
 }
 
+/* Read the whole region once. This takes as long as the disk needs. */
 static int check_pieces(const struct packed *p, const struct file_map *m, struct err *e)
 {
     int n_bad = look(p, m, false, NULL, e);
@@ -165,6 +178,7 @@ static int check_pieces(const struct packed *p, const struct file_map *m, struct
                    p->o->cache->dir, p->name, n_bad, p->l->n_place);
 }
 
+/* A damaged file is removed, so that the caller makes a new one. */
 int packed_open(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e)
 {
@@ -201,17 +215,19 @@ int packed_verify(enum weights_verdict *verdict, struct cpu_backend *c, const st
     return n_bad < 0 ? n_bad : 0;
 }
 
-/* ---- making ---- */
+/* ---- writing ---- */
 
+/* Arguments of packed_make, which owns scratch and hash. All pointers are borrowed here. */
 struct make_job {
     const struct layout *l;
     const struct filecache_file *file;
     uint64_t region_at;
-    uint8_t *scratch; /* [n_thread, piece_bytes_max] */
-    uint64_t *hash;   /* [n_piece] */
-    _Atomic int error;
+    uint8_t *scratch;  /* [n_thread, piece_bytes_max] a piece of each thread */
+    uint64_t *hash;    /* [n_piece] hash of each piece */
+    _Atomic int error; /* first errno of a failed write; 0: none */
 };
 
+/* Pack, hash and write one piece. After the first failed write the other pieces do nothing. */
 static void make_piece(void *ctx, int i, int worker)
 {
     struct make_job *j = ctx;
@@ -224,6 +240,7 @@ static void make_piece(void *ctx, int i, int worker)
     if (error) atomic_store(&j->error, error);
 }
 
+/* Write the file. The head is written last. A file without it is never accepted. */
 static int make_all(struct packed *p, struct make_job *j, struct err *e)
 {
     pieces_run(p->c, p->l, make_piece, j, p->o);

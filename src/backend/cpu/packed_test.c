@@ -1,6 +1,6 @@
-/* packed_test.c - goal: weights from the file are the bits that packing gives, and a truncated,
- * changed or foreign file is never used. Method: tensors of random bytes through the op, in memory,
- * into the cache, from it; then the file is damaged in each of its parts. */
+/* packed_test.c - goal: weights from the file have the bits of packing, and a truncated, changed or
+ * foreign file is never used. Method: pack tensors of random bytes in memory and into the cache,
+ * and load them from it. The file is then damaged in each of its parts. */
 #include "../../../tests/unit.h"
 
 #include "cpu_impl.h"
@@ -21,7 +21,7 @@ struct world {
     struct filecache cache;
     struct weights_options options;
     uint8_t *rows[N_TENSOR];
-    struct tensor tensor[N_TENSOR + 1]; /* the last one shares the first one's data */
+    struct tensor tensor[N_TENSOR + 1]; /* the last tensor shares the first tensor's data */
     struct tensor *list[N_TENSOR + 1];
     struct weights *w;
     struct weights_info info;
@@ -62,7 +62,7 @@ static bool world_open(struct world *w)
     *w = (struct world){.cache = {.dir = folder()}, .options = {.key = {1, 2}}};
     w->options.cache = &w->cache;
     w->log_level = log_level_max;
-    log_level_max = LOG_ERROR; /* the warnings are expected; do not print them */
+    log_level_max = LOG_ERROR; /* do not print the expected warnings */
     remove_folder();
     for (int i = 0; i < N_TENSOR; i++) {
         w->rows[i] = malloc(1500 * K * 2);
@@ -97,7 +97,7 @@ static int load(struct world *w)
     return rc;
 }
 
-/* Return all panels, tensor after tensor; the caller frees them. */
+/* Return all panels, tensor after tensor. The caller frees them. */
 static uint8_t *panels(const struct world *w, size_t *n)
 {
     uint8_t *out = malloc((size_t)w->info.n_byte + 1);
@@ -112,7 +112,7 @@ static uint8_t *panels(const struct world *w, size_t *n)
     return out;
 }
 
-/* Load, and expect this way of loading and these panels. */
+/* Load the weights. Expect the given way of loading and the given panels. */
 static void expect_load(struct world *w, enum weights_how how, const uint8_t *want, int line)
 {
     size_t n;
@@ -124,8 +124,8 @@ static void expect_load(struct world *w, enum weights_how how, const uint8_t *wa
     free(got);
 }
 
-/* Write the path of the folder's only file to path [700]. Returns false if there is none, or
- * several. */
+/* Write the path of the folder's only file to path [700]. Returns false if there is no file, or
+ * more than one. */
 static bool the_file(char *path)
 {
     int n = 0;
@@ -175,7 +175,8 @@ TEST(packed_weights_are_kept_and_mapped)
     make_unsettled();
     expect_load(&w, WEIGHTS_MAPPED, want, __LINE__);
     char path[700];
-    EXPECT(the_file(path) && !strchr(strrchr(path, '/'), '.')); /* it is settled: verified */
+    /* the file is settled, so it was verified */
+    EXPECT(the_file(path) && !strchr(strrchr(path, '/'), '.'));
     w.cache.n_byte_min = (uint64_t)n + 1;
     expect_load(&w, WEIGHTS_PACKED, want, __LINE__);
     w.cache.n_byte_min = (uint64_t)n;
@@ -186,7 +187,7 @@ TEST(packed_weights_are_kept_and_mapped)
 
 TEST(packed_weights_of_something_else_are_not_taken)
 {
-    /* Goal: a change of key, name, type, shape or order makes another file. */
+    /* Goal: a change of key, name, type, shape or order gives another file. */
     struct world w;
     NEED(world_open(&w));
     NEED(load(&w) == 0 && w.info.how == WEIGHTS_KEPT);
@@ -208,8 +209,7 @@ TEST(packed_weights_of_something_else_are_not_taken)
     world_close(&w);
 }
 
-/* Write the file's bytes with a change, and expect that loading packs again and replaces the
- * file. */
+/* Write the file's bytes with a change. Expect that loading packs again and replaces the file. */
 static void expect_replaced(struct world *w, const struct buf *good, size_t n, size_t at,
                             const uint8_t *want, int line)
 {
@@ -244,7 +244,7 @@ TEST(packed_files_that_are_spoiled_are_replaced)
         expect_replaced(&w, &good, cut[i], SIZE_MAX, want, __LINE__);
     expect_replaced(&w, &good, good.n - 1, SIZE_MAX, want, __LINE__);
     expect_replaced(&w, &good, good.n + 1, SIZE_MAX, want, __LINE__);
-    /* the panels: checked only if a power failure may have damaged them */
+    /* panels are only verified if a power failure may have damaged them */
     unload(&w);
     NEED(the_file(path));
     FILE *f = fopen(path, "r+");
@@ -296,8 +296,8 @@ TEST(packed_weights_are_verified_tensor_by_tensor)
 
 TEST(packed_weights_do_without_a_cache_that_cannot_be)
 {
-    /* Goal: with a folder that cannot be made, or too little space, the panels are equal, in
-     * memory. */
+    /* Goal: if a folder cannot be made or has too little space,
+     * the panels are equal and in memory. */
     struct world w;
     size_t n;
     NEED(world_open(&w));

@@ -1,19 +1,28 @@
 /* route.c - a mixture of experts on the CPU: assignment of rows to experts, and the weighted sum of
- * the experts' results. linear.c multiplies by the matrices. */
+ * their results. linear.c multiplies by the matrices.
+ *
+ *   logits [n_row, n_expert] --route--> expert, weight [n_row, n_used]  of each row
+ *                                       first [n_expert + 1]     first entry of each expert
+ *                                       entry [n_row, n_used]    number of the pair's entry
+ *                                       row [n_row * n_used]     row of each entry
+ *
+ * An entry is a pair (row, expert). Entries of one expert are consecutive, so its matrix multiplies
+ * them in one pass. */
 #include "cpu_impl.h"
 
 #include <string.h>
 
-/* ---- which experts ---- */
+/* ---- selection of experts ---- */
 
+/* Arguments of route. All pointers are borrowed for the op. */
 struct route_job {
     struct kern *kern;
     const struct route *r;
-    float *logits; /* [n_row, n_expert], overwritten with the softmax */
+    float *logits; /* [n_row, n_expert], replaced by the softmax */
 };
 
-/* Select the n_used largest of p [n_expert]; ties select the lower expert; expert ascends. NaNs:
- * any order. */
+/* Select the experts of the n_used largest values of p [n_expert]. The lower expert is selected
+ * from equal values. `expert` ascends. NaNs may have any order. */
 static void largest(int32_t *expert, const float *p, int n_expert, int n_used)
 {
     for (int n = 0; n < n_used; n++) {
@@ -43,7 +52,9 @@ static void route_row(void *ctx, int i, int worker)
     for (int k = 0; k < r->n_used && r->normalize; k++) weight[k] /= sum;
 }
 
-/* Number the entries by expert, then by row. */
+/* Number the entries by expert, then by row. This is a counting sort: counts, prefix sums,
+ * placement. Placement advances first[e] to the end of expert e, and the last loop shifts the
+ * values back. */
 static void number(const struct route *r, int n_row)
 {
     const int n = n_row * r->n_used;
@@ -68,14 +79,17 @@ void cpu_route(struct backend *b, const struct route *r, float *logits, int n_ro
 
 /* ---- the sum ---- */
 
+/* Arguments of combine. All pointers are borrowed for the op. */
 struct combine_job {
     const struct route *r;
-    float *y;
-    const float *x;
+    float *y;       /* f32 [n_row, n] */
+    const float *x; /* f32 [n_entry, n]: results of the experts */
     int64_t n;
     bool add;
 };
 
+/* Add the weighted results of a row's experts. Experts are added in ascending order of their
+ * numbers, so the sum does not depend on their weights' order. */
 static void combine_row(void *ctx, int i, int worker)
 {
     (void)worker;

@@ -1,15 +1,15 @@
-/* threads.c - number of threads if --threads is not given.
+/* threads.c - the number of threads without --threads.
  *
- * The default is one per core that the process may use and its control group grants: prefill uses
- * them all. Decoding reads all weights for each token. On some machines the second hyperthread of a
- * core speeds that up; on others (many cores, few memory channels) too many threads slow each other
- * down. For a large model, read bandwidth is therefore measured with other numbers of threads.
- * Cores that decoding does not need are kept, because prefill gains from them; hyperthreads are
- * used only if they are faster.
+ * The default is one thread per core that the process may use and its control group permits.
+ * Prefill uses all these threads. Decoding reads all weights for each token. On some machines the
+ * second hyperthread of a core makes decoding faster. On other machines (many cores, few memory
+ * channels) too many threads delay each other. For a large model, read bandwidth is therefore
+ * measured with several numbers of threads. Cores that decoding does not need are still used,
+ * because they make prefill faster. Hyperthreads are used only if they are faster.
  *
- * The trial reads 64 MB in chunks as decoding does: two numbers took 20 to 25 ms on a 2-core
- * virtual machine (140 ms once, with other programs running). The first caller runs it, and the
- * result is kept. */
+ * The trial reads 64 MB in chunks, as decoding does. A trial of two numbers took 20 to 25 ms on a
+ * 2-core virtual machine (140 ms once, with other programs running). The first caller runs the
+ * trial. Its result is kept. */
 #include "cpu_impl.h"
 
 #include "base/cores.h"
@@ -19,10 +19,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { PROBE_BYTES = 64 << 20, PROBE_US = 6000, PIECE_BYTES = 1 << 20 };
+enum { PROBE_BYTES = 64 << 20, PROBE_US = 6000 };
 
-/* List the numbers of threads to try, largest first; *cores = index of the number of cores. Returns
- * the count. */
+/* List the numbers of threads to try, largest first. Set *cores to the index of the number of
+ * cores. Returns the number of candidates. */
 static int candidates(int out[4], int *cores, const struct cores *c)
 {
     int n_core = c->n_core < c->n_quota ? c->n_core : c->n_quota;
@@ -35,20 +35,14 @@ static int candidates(int out[4], int *cores, const struct cores *c)
     return n;
 }
 
-static void touch_piece(void *ctx, int chunk, int worker)
-{
-    (void)worker;
-    memset((uint8_t *)ctx + (size_t)chunk * PIECE_BYTES, 1, PIECE_BYTES);
-}
-
-/* Return bytes per second with n threads, or 0 if the pool cannot be opened. touch: touch data
- * first. */
+/* Return the number of bytes per second with n threads, or 0 if the pool cannot be opened. If
+ * `touch`, touch the data first. */
 static double try_threads(int n, const struct cores *c, uint8_t *data, bool touch)
 {
     struct pool *p;
     struct err e;
     if (pool_open_on(&p, n, c, &e) != 0) return 0;
-    if (touch) pool_run(p, touch_piece, data, PROBE_BYTES / PIECE_BYTES);
+    if (touch) peak_touch(p, data, PROBE_BYTES);
     double rate = peak_bandwidth(p, data, PROBE_BYTES, PROBE_US);
     pool_close(p);
     return rate;

@@ -1,5 +1,5 @@
-/* Goal: the chosen number of threads exists on the machine and is found quickly. Method:
- * descriptions of this machine's CPUs that differ in cores and quotas. */
+/* Goal: the chosen number of threads exists on the machine and is found quickly. Method: describe
+ * this machine's CPUs with different cores and quotas. */
 #include "cpu_impl.h"
 
 #include "base/cores.h"

@@ -6,10 +6,10 @@
  *                      | no space, read-only folder ...
  *   no cache ----> packed into memory
  *
- * Packing reads the checkpoint's map front to back; the map's pages can be dropped afterwards. The
- * panels are in memory once: as pages of a file, which all processes share, or as the backend's own
- * memory, packed there or copied from that file. The backend's memory uses huge pages, which not
- * every system supports for files. */
+ * Packing reads the checkpoint's map from the beginning to the end. The map's pages can then be
+ * dropped. Memory contains the panels only once. They are pages of a file that all processes share,
+ * or they are in the backend's memory. The backend's memory uses huge pages, which not every system
+ * supports for files. */
 #include "cpu_impl.h"
 
 #include "base/log.h"
@@ -19,14 +19,14 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 256 << 10, /* fits the L2 cache together with its source */
+    PIECE_BYTES = 256 << 10, /* a piece and its source fit into the L2 cache */
     SLICE_PIECES = 256,      /* pieces between two progress reports */
 };
 
 struct weights {
-    const uint8_t *data;
-    size_t n_byte;
-    struct file_map map; /* file that contains data; zeros: the backend's memory */
+    const uint8_t *data; /* panels, owned: a part of map, or memory of the backend */
+    size_t n_byte;       /* size of the panels */
+    struct file_map map; /* file that contains data; zeros: data is the backend's memory */
 };
 
 struct panels cpu_panels(const struct tensor *t)
@@ -47,11 +47,13 @@ const struct weight_place *layout_place(const struct layout *l, const uint8_t *r
     return NULL;
 }
 
+/* Return the number of panels of all matrices of a place. Each matrix begins with a new panel. */
 static int place_panels(const struct weight_place *p)
 {
     return p->n_matrix * panel_count(p->to.n_out);
 }
 
+/* Append a tensor's place to the layout. Places follow each other without gaps. */
 static void add_place(struct layout *l, const struct tensor *t)
 {
     struct weight_place *p = &l->place[l->n_place++];
@@ -72,15 +74,15 @@ static void add_place(struct layout *l, const struct tensor *t)
     l->n_byte += (size_t)n_panel * (size_t)p->to.stride;
 }
 
-/* Allocate each thread's rows of a panel, for FORM_SCALED matrices. */
+/* Allocate memory for each thread's rows of a panel, for FORM_CODES matrices. */
 static int make_room(struct layout *l, int n_thread, struct err *e)
 {
     for (int i = 0; i < l->n_place; i++) {
         const struct weight_place *p = &l->place[i];
-        const size_t n = (size_t)p->to.k * PANEL;
-        if (p->from && p->from->form != FORM_ROWS && n > l->made_floats) l->made_floats = n;
+        const size_t n = (size_t)p->row_bytes * PANEL;
+        if (p->from && p->from->form != FORM_ROWS && n > l->made_bytes) l->made_bytes = n;
     }
-    const size_t n_byte = (size_t)n_thread * l->made_floats * sizeof *l->made;
+    const size_t n_byte = (size_t)n_thread * l->made_bytes;
     l->made = n_byte ? malloc(n_byte) : NULL;
     return n_byte && !l->made ? err_memory(e, "rows to be packed", n_byte) : 0;
 }
@@ -103,6 +105,7 @@ void layout_deinit(struct layout *l)
 
 /* ---- pieces ---- */
 
+/* A binary search finds the place: the last one whose piece0 is at most i. */
 struct piece layout_piece(const struct layout *l, int i)
 {
     int lo = 0, hi = l->n_place - 1;
@@ -123,24 +126,6 @@ struct piece layout_piece(const struct layout *l, int i)
                           .n_byte = (size_t)n * (size_t)p->to.stride};
 }
 
-/* Decode rows [row, row + n) of a FORM_SCALED matrix. */
-static void scaled_rows(float *to, const struct published *p, int64_t row, int n, int64_t k)
-{
-    const int64_t stride = (k + p->block_k - 1) / p->block_k;
-    const struct qtype_ops *ops = qtype_info[p->code].ops;
-    for (int i = 0; i < n; i++, to += k) {
-        const uint8_t *codes = p->part[PART_ROWS] + (row + i) * (int64_t)qtype_bytes(p->code, k);
-        const uint8_t *scales =
-            p->part[PART_SCALES] + (row + i) / p->block_out * stride * (int64_t)sizeof(float);
-        ops->decode(to, codes, k);
-        for (int64_t j = 0; j < k; j++) {
-            float scale;
-            memcpy(&scale, scales + j / p->block_k * (int64_t)sizeof scale, sizeof scale);
-            to[j] *= scale;
-        }
-    }
-}
-
 /* Pack panels [first, first + n) of one matrix. */
 static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight_place *place,
                         int matrix, int first, int n, int worker)
@@ -149,21 +134,23 @@ static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight
     const struct published *p = place->from ? &place->from[matrix] : NULL;
     if (!p || p->form == FORM_ROWS) {
         const uint8_t *rows =
-            p ? p->part[PART_ROWS] : place->rows + matrix * place->to.n_out * place->row_bytes;
+            p ? p->rows : place->rows + matrix * place->to.n_out * place->row_bytes;
         w.n_out -= first * PANEL;
         panel_pack(to, &w, rows + (int64_t)first * PANEL * place->row_bytes, place->row_bytes, 0,
                    n);
         return;
     }
-    float *made = l->made + (size_t)worker * l->made_floats;
+    uint8_t *made = l->made + (size_t)worker * l->made_bytes;
     for (int i = first; i < first + n; i++, to += w.stride) {
         const int rest = place->to.n_out - i * PANEL, n_row = rest < PANEL ? rest : PANEL;
-        scaled_rows(made, p, (int64_t)i * PANEL, n_row, w.k);
+        published_rows(made, p, w.type, (int64_t)i * PANEL, n_row, w.k);
         w.n_out = n_row;
-        panel_pack(to, &w, (const uint8_t *)made, place->row_bytes, 0, 1);
+        panel_pack(to, &w, made, place->row_bytes, 0, 1);
     }
 }
 
+/* A piece may begin in one matrix and end in the next,
+ * for experts that are smaller than a piece. */
 void piece_pack(uint8_t *to, const struct layout *l, const struct piece *p, int worker)
 {
     const int per = panel_count(p->place->to.n_out);
@@ -174,6 +161,7 @@ void piece_pack(uint8_t *to, const struct layout *l, const struct piece *p, int 
     }
 }
 
+/* Pieces from `first` on for fn(job). Pointers are borrowed for the call. */
 struct slice {
     pool_fn *fn;
     void *job;
@@ -199,9 +187,10 @@ void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void
 
 /* ---- the op ---- */
 
+/* Pointers are borrowed for the call. */
 struct pack_job {
     const struct layout *l;
-    uint8_t *region;
+    uint8_t *region; /* panels [n_byte] of the layout */
 };
 
 static void pack_piece(void *ctx, int i, int worker)
@@ -221,7 +210,7 @@ static int pack_into_memory(struct weights *w, struct cpu_backend *c, const stru
     return 0;
 }
 
-/* Open or make the cache file. Returns false, after a log line, if the cache cannot be used. */
+/* Open or make the cache file. Returns false, after a log line, if there is no usable cache. */
 static bool use_cache(struct weights *w, enum weights_how *how, struct cpu_backend *c,
                       const struct layout *l, const struct weights_options *o)
 {
@@ -236,6 +225,7 @@ static bool use_cache(struct weights *w, enum weights_how *how, struct cpu_backe
     return rc == 0;
 }
 
+/* Pointers are borrowed for the call. */
 struct copy_job {
     const struct layout *l;
     const uint8_t *from;
@@ -263,6 +253,8 @@ static int copy_into_memory(struct weights *w, enum weights_how *how, struct cpu
     return 0;
 }
 
+/* Get the panels from the cache, or pack them. Models below n_byte_min are not cached: each start
+ * packs them. */
 static int open_weights(struct weights *w, enum weights_how *how, struct cpu_backend *c,
                         const struct layout *l, const struct weights_options *o, struct err *e)
 {
@@ -273,6 +265,7 @@ static int open_weights(struct weights *w, enum weights_how *how, struct cpu_bac
     return pack_into_memory(w, c, l, o, e);
 }
 
+/* On success each tensor's data points to its panels. On failure *out must still be closed. */
 int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
                 const struct weights_options *o, struct weights_info *info, struct err *e)
 {

@@ -1,12 +1,12 @@
-/* blocks.h - defines one function per format of an AMX kernel, using the kernel's struct group,
- * group_open, group_rows and takes. Include it once, after them. */
+/* blocks.h - defines one function per format of an AMX kernel, by the kernel's struct group,
+ * group_open, group_rows and takes. Include it once, after their definitions. */
 #ifndef QUOTH_KERN_AMX_BLOCKS_H
 #define QUOTH_KERN_AMX_BLOCKS_H
 
 #include "tile.h"
 
-/* Return the group after the current one, if any: of the next panel, or the first panel's next
- * k. */
+/* Return the group after the current group. It belongs to the next panel, or to the first panel if
+ * the current panel is the last. Its `from` is NULL if there is no such group. */
 ALWAYS struct opening opening_of(const struct panel_format *f, const struct panel_block *b, int p,
                                  int k, int k_end, int64_t at, struct group *g)
 {
@@ -24,7 +24,7 @@ ALWAYS struct opening opening_of(const struct panel_format *f, const struct pane
     return o;
 }
 
-/* Compute a block. While the tile unit multiplies one group, the next one is prepared. */
+/* Compute a block. The next group is prepared while the tile unit multiplies the current group. */
 ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b,
                        const struct act *x, int row, int n_row)
 {
@@ -56,7 +56,7 @@ ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b
 #include "kern/panels.def"
 #undef PANEL
 
-/* Return the function of a type, or NULL if the kernel does not support it. */
+/* Return the function of a type; NULL if the kernel does not support it. */
 static inline block_fn *block_of(enum qtype t)
 {
     static block_fn *const fn[QT_COUNT] = {

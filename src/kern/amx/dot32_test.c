@@ -1,6 +1,6 @@
-/* dot32_test.c - goal: dot32_bf16 equals the instruction tdpbf16ps, bit for bit. Method: random
- * operands through both: of ordinary size, of any bits, and with sums near the smallest normal
- * number, where they may be flushed to zero. */
+/* dot32_test.c - goal: dot32_bf16 equals the instruction tdpbf16ps, bit for bit. Method: compute
+ * random operands in both ways. Some operands have ordinary size, some have random bits. The sums
+ * of others are near the smallest normal number and may be flushed to zero. */
 #include "../../../tests/unit.h"
 
 #include "base/cpu.h"
@@ -16,17 +16,17 @@ static uint16_t operand(int kind, uint64_t r)
     switch (kind) {
     case 0:
         return u;
-    case 1: /* near 1: sums that round, cancel and carry */
+    case 1: /* numbers near 1: sums that round, cancel and carry */
         return (uint16_t)((u & 0x83FF) | 0x3C00);
     case 2: /* products of any size near 2^-126 */
         return (uint16_t)((u & 0x8FFF) | 0x1800);
-    default: /* 2^-126 and a little: 2^-63 or about 2^-75 */
+    default: /* sums slightly above 2^-126: factors of 2^-63 or about 2^-75 */
         if (r >> 16 & 3) return (uint16_t)((u & 0x807F) | (127 - 75 - (r >> 18 & 1)) << 7);
         return (uint16_t)((u & 0x8000) | (127 - 63) << 7);
     }
 }
 
-/* Compute y = c + a b. The configuration is a constant, because gcc 12 would drop stores to it. */
+/* Compute y = c + a b. The configuration is constant, because gcc 12 would drop stores to it. */
 static void tile_dot32(float *y, const float *c, const uint16_t *a, const uint16_t *b)
 {
     static const struct {

@@ -1,11 +1,13 @@
-/* linear.c - linear layers of block formats with int8 activations by AMX: 16 rows x 16 outputs at
- * once.
+/* linear.c - linear layers of block formats with int8 activations by AMX.
  *
  * A k-quad vector of a panel is a row of the tile that TDPBSSD multiplies by 16 rows of
- * activations. One instruction computes 16 x 16 outputs x 64 k in 16 cycles: 1024 multiply-adds per
- * cycle, against 128 of AVX-512 VNNI. Formats differ in the use of scales: planes.c has formats
- * with integer scales, spans.c those with f32 scales. A tile takes the same time for any number of
- * rows, so few rows are faster with AVX-512, with the same bits. */
+ * activations. One instruction computes 16 x 16 outputs x 64 k in 16 cycles. This rate is 1024
+ * multiply-adds per cycle. AVX-512 VNNI computes 128. planes.c has the formats with integer scales,
+ * spans.c the formats with f32 scales. The time of a tile does not depend on its number of rows.
+ * AVX-512 is therefore faster for few rows. It gives the same bits.
+ *
+ * Machine A, cycles of the time stamp counter for 16 rows x 16 outputs x 256 k, at 64 rows: 411
+ * (Q4_0) and 498 (Q4_K). AVX-512 took 749 and 898 (docs/measurements.md, "AMX"). */
 #include "tile.h"
 
 static block_fn *block_of(enum qtype t)
@@ -20,10 +22,11 @@ static int step_of(enum qtype t)
     return is_f32_scaled(f) ? f->sub : 64;
 }
 
-/* Numbers of rows below which AVX-512 is faster: of the rows after full tiles, and of all rows.
- * Measured from memory (docs/measurements.md): the tiles' loads, stores and prefetches compete for
- * buffers there, so AMX needs more rows to be faster than in the caches. Byte codes need no
- * unpacking; 16 spans cost twice as much as 8. */
+/* Numbers of rows below which AVX-512 is faster: REST_MIN for the rows after full tiles, rows_min
+ * for all rows. They were measured with weights in memory (docs/measurements.md). AMX needs more
+ * rows for weights in memory than for weights in the caches, because the tiles' loads, stores and
+ * prefetches compete for buffers.
+ * Byte codes need no unpacking. 16 spans cost twice as much as 8 spans. */
 enum { REST_MIN = 6 };
 
 static int rows_min(enum qtype t)

@@ -1,10 +1,13 @@
 /* linear_bf16.c - linear layers of BF16 weights with bf16 activations by AMX.
  *
- * In TDPBF16PS, 32 k of a panel are the tile of weights, as stored in memory, and 16 rows of
- * activations are the other tile. Nothing is converted, and sums stay in tiles for the whole of k:
- * two panels x 32 rows, or four panels x 16 rows. There are four sums because one instruction takes
- * 16 cycles and its result 52. Its arithmetic is the canonical one (kern.h) for any number of rows;
- * few rows are bound by memory. */
+ * TDPBF16PS multiplies two tiles: 32 k of a panel, as stored in memory, and 16 rows of activations.
+ * No value is converted. Tiles keep the sums of two panels x 32 rows, or of four panels x 16 rows,
+ * for all of k. There are four tiles of sums, because an instruction takes 16 cycles and its result
+ * is ready after 52 cycles. The arithmetic is canonical (kern.h) for any number of rows. Memory
+ * bandwidth limits the speed for few rows.
+ *
+ * Bound: 2 bytes per weight from memory, or the tile unit. Its peak on machine A (measurements.md)
+ * is 3.10e12 operations/s per thread. That of vdpbf16ps is 0.105e12. */
 #include "kern/avx512/dot.h"
 
 #include "kern/tmpl/linear.h"
@@ -13,7 +16,7 @@ enum {
     TILE = 16,
     BLOCK = 32, /* k values of an instruction */
     BLOCK_BYTES = BLOCK * PANEL * 2,
-    AHEAD = 4096, /* prefetch distance in a panel, bytes */
+    AHEAD = 4096, /* prefetch distance in a panel, bytes; measurements.md, "Constants" */
     PANELS_MAX = 4,
     C_FLOATS = LINEAR_ROWS * PANEL,
 };
@@ -24,9 +27,9 @@ struct tile_config {
     uint8_t n_row[16];
 };
 
-/* Configure tiles 0..3: sums; 4 and 5: activations; 6 and 7: weights. low, high: rows of tiles 4
- * and 5. Sums 0 and 1 have `low` rows; 2 and 3 have the rows of tile 5, or `low` if there is only
- * one tile of rows. */
+/* Configure the tiles. Tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. low and high
+ * are the numbers of rows of tiles 4 and 5. Sums 0 and 1 have `low` rows. Sums 2 and 3 have the
+ * rows of tile 5, or `low` if only tile 4 has rows. */
 static void tiles_open(int low, int high)
 {
     struct tile_config t = {.palette = 1};
@@ -34,12 +37,12 @@ static void tiles_open(int low, int high)
     const uint8_t rows[8] = {(uint8_t)low, (uint8_t)low,   (uint8_t)other, (uint8_t)other,
                              (uint8_t)low, (uint8_t)other, TILE,           TILE};
     for (int i = 0; i < 8; i++) t.n_byte[i] = 64, t.n_row[i] = rows[i];
-    /* gcc 12 assumes that the instruction reads only 8 bytes and would drop the other stores */
+    /* gcc 12 assumes that the instruction reads only 8 bytes and would drop all other stores */
     __asm__ volatile("" : : "r"(&t) : "memory");
     _tile_loadconfig(&t);
 }
 
-/* Sources of the tiles of a block of k. */
+/* Sources of the tiles of a block of k. Pointers are borrowed. */
 struct operands {
     const uint16_t *a;            /* first of 16 rows, ACT_GROUP apart */
     const uint8_t *b[PANELS_MAX]; /* pairs of k of the panels          */
@@ -78,7 +81,7 @@ static inline void fetch(const struct operands *o, int n_panel)
         for (int i = 0; i < BLOCK_BYTES; i += 64) __builtin_prefetch(o->b[p] + AHEAD + i);
 }
 
-/* Copy the incomplete last block of k, padded with zeros. */
+/* Copy the incomplete last block of k and pad it with zeros. */
 static void tail_of(uint8_t (*tail)[BLOCK_BYTES], struct operands *o, int n_panel, int n)
 {
     const size_t n_byte = (size_t)(n + 1) / 2 * 64;
@@ -87,12 +90,12 @@ static void tail_of(uint8_t (*tail)[BLOCK_BYTES], struct operands *o, int n_pane
         memcpy(tail[p], o->b[p], n_byte);
         o->b[p] = tail[p];
     }
-    /* the compiler does not see that the tile loads read this memory */
+    /* otherwise the compiler does not know that the tile loads read this memory */
     __asm__ volatile("" : : "r"(tail) : "memory");
 }
 
-/* Compute c [n_panel][LINEAR_ROWS][16] = panels x rows [row, row + n_row): two panels and 17 to 32
- * rows, or four and 1 to 16. */
+/* Compute c [n_panel][LINEAR_ROWS][16] = panels x rows [row, row + n_row). n_panel is 2 for [17,
+ * 32] rows, 4 for [1, 16] rows. */
 static void tile_rows(const uint8_t *const *panel, int n_panel, const struct act *x, int row,
                       int n_row, float *c)
 {
@@ -124,7 +127,7 @@ static void tile_rows(const uint8_t *const *panel, int n_panel, const struct act
     _tile_release();
 }
 
-/* Compute c [n_panel][LINEAR_ROWS][16]; `panel` has four entries for any n_panel. */
+/* Compute c [n_panel][LINEAR_ROWS][16]. `panel` has four entries for any n_panel. */
 static void block_rows(const uint8_t *const panel[PANELS_MAX], int n_panel, const struct act *x,
                        int row, int n_row, float *c)
 {

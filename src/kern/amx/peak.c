@@ -1,12 +1,12 @@
-/* peak.c - measuring loops of AMX: products of 16 x 64 bytes by 64 bytes x 16 into four tiles,
- * enough to hide its latency (52 cycles, one every 16 cycles). */
+/* peak.c - measuring loops of AMX: products of 16 x 64 bytes and 64 bytes x 16. Four tiles of sums
+ * hide the latency of 52 cycles. An instruction starts every 16 cycles. */
 #include "kern/kern_impl.h"
 
 #include <immintrin.h>
 
-/* The operand of ldtilecfg, which also clears the tiles: all eight of 16 rows of 64 bytes. A
+/* Operand of ldtilecfg: eight tiles of 16 rows of 64 bytes. ldtilecfg also clears the tiles. It is
  * constant, because gcc 12 assumes that _tile_loadconfig reads 8 bytes and drops stores to the
- * others. */
+ * other bytes. */
 static const struct {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];

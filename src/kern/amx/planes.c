@@ -1,18 +1,21 @@
-/* planes.c - AMX for formats with integer scales: scales are multiplied into the weights, so all
+/* planes.c - AMX for formats with integer scales. Weights are multiplied by their scales, so all
  * 256 k of a group are one sum.
  *
- * value * scale has up to 15 bits. Written as 128 a + b with b in [0, 127] and a a signed byte, it
- * gives two planes of weights, made once for all rows; then
+ * value * scale has up to 15 bits. The product is written as 128 a + b, with b in [0, 127] and a
+ * signed byte a. This gives two planes of weights. They are made once for all rows. Then
  *
  *     I = 128 (A x activations) + (B x activations)
  *
- * is the integer that the reference adds up per sub-block: nothing is rounded, nothing overflows
- * (127 * 127 * 256 < 2^23 for each plane, 2^30 for both). If every product fits into seven bits
- * (Q2_K), only B is needed.
+ * is the integer that the reference computes per sub-block. It is exact and cannot overflow: 127 *
+ * 127 * 256 < 2^23 for each plane, 2^30 for both. Only B is needed if every product fits into seven
+ * bits (Q2_K).
  *
- * Per 16 rows x 16 outputs x 256 k: 128 cycles of the tile unit (64 with one plane), 32 of tile
- * stores, about 60 of the vector unit, and 100 if there are minimums; they overlap incompletely.
- * The planes cost about 450 cycles for all rows. */
+ * Cycles per 16 rows x 16 outputs x 256 k: 128 of the tile unit (64 with one plane), 32 of tile
+ * stores, about 60 of the vector unit (100 more with minimums). These times overlap in part. Making
+ * the planes takes about 450 cycles for all rows.
+ *
+ * Machine A at 128 rows: 436 (Q4_K) and 301 (Q6_K); the parts take 180 and 160. The version before,
+ * integer scales per sub-block, took 600 and more for Q4_K (docs/measurements.md, "AMX"). */
 #include "tile.h"
 
 enum { STEP = 64, GROUP_STEPS = ACT_GROUP / STEP, STEP_BYTES = STEP * PANEL };
@@ -27,7 +30,7 @@ ALWAYS bool has_min(const struct panel_format *f)
     return f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN;
 }
 
-/* Return true if each product fits into seven bits, for formats without a zero point. */
+/* Return true if each product fits into seven bits. The format must have no zero point. */
 ALWAYS bool one_plane(const struct panel_format *f)
 {
     return f->scales == PANEL_I4_MIN && panel_byte_max(f) * 15 < 128;
@@ -41,7 +44,7 @@ struct group {
     vf d, dmin; /* factors of the integer scales and minimums */
 };
 
-/* Scales of a sub-block: bytes [s 0 s 0] of each output, and a mask of the negative ones. */
+/* Scales of a sub-block: bytes [s 0 s 0] of each output, and a mask of the negative scales. */
 struct factor {
     vi even, odd;
     __mmask64 negative;
@@ -62,20 +65,21 @@ ALWAYS struct factor factor_of(const struct panel_format *f, vi scale)
     return c;
 }
 
-/* Store the planes of one k-quad: products of bytes and scales as 16-bit numbers, even and odd k
- * separate. */
+/* Store the planes of one k-quad. The planes are products of bytes and scales as 16-bit numbers,
+ * with even and odd k separate. */
 ALWAYS void put_quad(const struct panel_format *f, int8_t *a, int8_t *b, vi bytes,
                      const struct factor *c)
 {
     const vi low = _mm512_set1_epi16(0x00FF), seven = vi_set1_i8(127);
     vi even, odd;
-    if (f->zero) { /* |scale| times the value with the scale's sign */
+    if (f->zero) { /* |scale| * value, with the sign of the scale */
         vi value = _mm512_sub_epi8(bytes, vi_set1_i8(f->zero));
         value = _mm512_mask_sub_epi8(value, c->negative, vi_zero(), value);
         even = _mm512_maddubs_epi16(c->even, value), odd = _mm512_maddubs_epi16(c->odd, value);
     } else
         even = _mm512_maddubs_epi16(bytes, c->even), odd = _mm512_maddubs_epi16(bytes, c->odd);
-    /* 0xCA: bits of the second where the first has ones, else of the third */
+    /* 0xCA selects a bit of the second operand if the first operand's bit is 1, otherwise a bit of
+     * the third */
     vi both = _mm512_ternarylogic_epi32(low, even, _mm512_slli_epi16(odd, 8), 0xCA);
     vi_store(b, vi_and(both, seven));
     if (!one_plane(f))
@@ -105,7 +109,7 @@ ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
         fetch_unit(o, u, codes, f->bits * 64);
         unit_planes(f, g->a + u * UNIT * PANEL, g->b + u * UNIT * PANEL, codes, s, u);
     }
-    if (n_unit % 2) { /* activations past the last k are zeros; tiles are whole */
+    if (n_unit % 2) { /* compute whole tiles: activations past the last k are zeros */
         memset(g->a + n_unit * UNIT * PANEL, 0, UNIT * PANEL);
         memset(g->b + n_unit * UNIT * PANEL, 0, UNIT * PANEL);
     }
@@ -132,7 +136,8 @@ ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
         }                                                                                          \
     } while (0)
 
-/* Start one pair of tiles; the tile unit computes it while vectors finish the other pair. */
+/* Start one pair of tiles.
+ * The tile unit computes it while the vector unit finishes the other pair. */
 ALWAYS void dots(const struct panel_format *f, const struct group *g, int n_step, const int8_t *q,
                  int64_t q_step, int pair)
 {
@@ -157,8 +162,8 @@ ALWAYS void sums_store(const struct panel_format *f, struct sums *s, int pair)
     }
 }
 
-/* Return the sum over units of min * sum of the row's activations; `sum` points to the first unit's
- * pair. */
+/* Return the sum over units of min * sum of the row's activations.
+ * `sum` is the first unit's pair. */
 ALWAYS vi row_mins(const vi *min, int n_unit, const int16_t *sum, int64_t sum_step)
 {
     vi even = vi_zero(), odd = vi_zero();
@@ -175,7 +180,8 @@ ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_un
                    const struct rows *r, int row, int n_row, const struct sums *s, float *c)
 {
     const vf d = g->d, dmin = has_min(f) ? g->dmin : vf_zero();
-    vi min[GROUP_UNITS]; /* in registers, because gcc assumes that stores to c may change g */
+    /* minimums in registers, because gcc assumes that stores to c may change g */
+    vi min[GROUP_UNITS];
 #pragma GCC unroll 8
     for (int u = 0; u < GROUP_UNITS; u++) min[u] = has_min(f) ? g->min[u] : vi_zero();
     const float *scale = r->scale + row;
@@ -192,8 +198,8 @@ ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_un
     }
 }
 
-/* Compute all rows. The tile unit computes the next rows while the current ones are finished, and
- * the first rows while the next group is prepared. */
+/* Compute all rows. The tile unit computes the next rows while the vector unit finishes the current
+ * rows. It computes the first rows while the next group is prepared. */
 ALWAYS void tiles_rows(const struct panel_format *f, const struct group *g, int n_unit,
                        const struct rows *r, int n_row, float *c, const struct opening *next)
 {

@@ -1,14 +1,17 @@
-/* spans.c - AMX for formats with f32 scales: each span of k that shares a scale is a tile of sums,
- * scaled by vectors.
+/* spans.c - AMX for formats with f32 scales. A span is the k values that share a scale. Its sums
+ * are a tile, which vector instructions multiply by the scale.
  *
  *     group of 256 k:  codes -> signed bytes in the L1 cache, once for all rows
  *       16 rows:       T in 16 registers
  *         span:        tile = A x B;  store it;  T = fma(tile row, scale, T) for 16 rows
- *                      (three later spans are in the tile unit meanwhile: its latency is 52 cycles;
- *                      during the first 16 rows, a unit of the next group is unpacked too)
+ *
+ * Meanwhile the tile unit computes three later spans, because its latency is 52 cycles. During the
+ * first 16 rows, the vector unit also unpacks a unit of the next group.
  *
  * Bound: 16 cycles of the tile unit, 16 of tile stores and 16 of the vector unit per 8192
- * multiply-adds, overlapped at best. */
+ * multiply-adds. They overlap in the best case. Machine A, Q4_0, 16 rows x 16 outputs x 256 k: 411
+ * cycles at 64 rows, where the parts take 270
+ * and AVX-512 took 749 (docs/measurements.md, "AMX"). */
 #include "tile.h"
 
 enum { SLOTS = 4, SPANS_MAX = 16 };
@@ -18,7 +21,7 @@ ALWAYS bool has_spans(const struct panel_format *f)
     return is_f32_scaled(f) || f->scales == PANEL_ONE;
 }
 
-/* Return the k values per instruction (step_of), and the k values that share a scale (span_of). */
+/* Return the number of k values per instruction (step_of) or per scale (span_of). */
 ALWAYS int step_of(const struct panel_format *f)
 {
     return f->scales == PANEL_ONE ? 64 : f->sub;
@@ -29,8 +32,9 @@ ALWAYS int span_of(const struct panel_format *f)
     return f->scales == PANEL_ONE ? f->block : f->sub;
 }
 
+/* Sources of the tiles of a group. Pointers are borrowed. */
 struct operands {
-    /* 16 rows of a group's activations, 64 apart; the next 64 k are a_step further */
+    /* activations of 16 rows of a group, 64 apart; the next 64 k are at a + a_step */
     const int8_t *a;
     const int8_t *b; /* bytes of the group [k / 4][16][4] */
     int64_t a_step;
@@ -139,15 +143,15 @@ ALWAYS vf unit_sum(const int16_t *pair)
     return vf_set1((float)(pair[0] + pair[1]));
 }
 
-/* T of 16 rows. */
+/* Sums T of 16 rows. */
 struct sixteen {
 #define ROW(n) vf t##n;
     EACH_ROW(ROW)
 #undef ROW
 };
 
-/* Add span s, whose sums are stored, to T. Meanwhile the tile unit computes later spans, and the
- * next part of the next group is prepared. */
+/* Add the stored sums of span s to T. Meanwhile the tile unit computes later spans, and the next
+ * part of the next group is prepared. */
 ALWAYS void span_add(const struct panel_format *f, const struct group *g, const struct operands *o,
                      int s, int n_span, const int16_t *pair, int (*sums)[TILE * PANEL],
                      struct sixteen *t, const struct opening *next)
@@ -172,8 +176,8 @@ ALWAYS void tile_begin(const struct panel_format *f, const struct group *g,
     span_end(sums[0], 0);
 }
 
-/* Compute c [16][16] = fma(T of the group, scale of the row's group, c) for rows row .. row + 15.
- * Meanwhile `next`, a whole group, is prepared (NULL: none). */
+/* Compute c [16][16] = fma(T of the group, scale of the row's group, c) for the rows [row, row +
+ * 16). Meanwhile the whole group `next` is prepared (NULL: none). */
 ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const struct rows *r,
                       int row, int (*sums)[TILE * PANEL], float *c, const struct opening *next)
 {

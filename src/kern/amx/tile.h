@@ -1,4 +1,4 @@
-/* tile.h - private to src/kern/amx: the tile unit, and code shared by planes.c and spans.c. */
+/* tile.h - private to src/kern/amx: the tile unit, and functions shared by planes.c and spans.c. */
 #ifndef QUOTH_KERN_AMX_TILE_H
 #define QUOTH_KERN_AMX_TILE_H
 
@@ -17,9 +17,9 @@ struct tile_config {
     uint8_t n_row[16];
 };
 
-/* Configuration: tiles 0..3: sums; 4 and 5: 16 rows of `step` activations; 6 and 7: `step` k of 16
- * outputs. A constant, because gcc 12 assumes that the instruction reads only 8 bytes and drops
- * stores to the others. */
+/* Configuration: tiles 0 to 3 are sums, 4 and 5 are 16 rows of `step` activations, 6 and 7 are
+ * `step` k of 16 outputs. It is constant, because gcc 12 assumes that the instruction reads only 8
+ * bytes and drops stores to the other bytes. */
 #define CONFIG(step)                                                                               \
     {                                                                                              \
         .palette = 1, .n_byte = {64, 64, 64, 64, step, step, 64, 64},                              \
@@ -32,8 +32,8 @@ static inline void tiles_open(int step)
     _tile_loadconfig(step == 16 ? &of16 : step == 32 ? &of32 : &of64);
 }
 
-/* Rows of x in one group: pointers to the first row; steps to the next 64 k and to the next
- * unit. */
+/* Rows of x in one group: pointers to the first row, and steps to the next 64 k and to the next
+ * unit. All pointers are borrowed from the struct act. */
 struct rows {
     const int8_t *q;
     const int16_t *sum;
@@ -41,7 +41,7 @@ struct rows {
     int64_t q_step, sum_step;
 };
 
-/* Return the rows of the first group; rows_next advances to the next one. */
+/* Return the rows of the first group. rows_next advances to the next group. */
 ALWAYS struct rows rows_of(const struct act *x, int row)
 {
     return (struct rows){
@@ -60,44 +60,45 @@ ALWAYS void rows_next(struct rows *r, const struct act *x)
     r->scale += x->n_row;
 }
 
-/* Some panels for all rows. Their k groups are computed together, so a group's activations are in
- * the L1 cache for all of them. */
+/* Some panels for all rows. The groups of the same k of all these panels are computed together. The
+ * activations of a group then stay in the L1 cache for all panels. */
 enum { PANELS_MAX = 2, BLOCK_ROWS = LINEAR_ROWS_MAX };
 
 struct panel_block {
-    const uint8_t *panel[PANELS_MAX];
+    const uint8_t *panel[PANELS_MAX]; /* panels, borrowed */
     int n_panel;
     int64_t stride; /* bytes of a panel */
-    float *c;       /* [n_panel][BLOCK_ROWS][16]; rows past the last are undefined */
+    float *c; /* [n_panel][BLOCK_ROWS][16] sums, borrowed; rows past the last row are undefined */
 };
 
 /* Memory to prefetch into the L2 cache: the data after a group of a panel. */
 struct ahead {
-    const uint8_t *at;
+    const uint8_t *at; /* borrowed */
     int n_byte;
 };
 
-/* Return the group of panel p after the one that ends at `end`; at the panel's end, the start of
- * the next block. */
+/* Return the data after the group of panel p that ends at `end`. After the panel's last group this
+ * is the start of the next block. */
 ALWAYS struct ahead ahead_of(const struct panel_block *b, int p, const uint8_t *end, int n_byte)
 {
     if (end >= b->panel[p] + b->stride) end += (PANELS_MAX - 1) * b->stride;
     return (struct ahead){end, n_byte};
 }
 
-/* A group to prepare; its n_unit units are at `from` (NULL: none). */
+/* A group to prepare: n_unit units at `from` (NULL: none). */
 struct opening {
-    struct group *g; /* borrowed; defined by each kernel */
-    const uint8_t *from;
+    struct group *g;     /* borrowed; defined by each kernel */
+    const uint8_t *from; /* borrowed; NULL: nothing to prepare */
     int n_unit;
     struct ahead ahead;
 };
 
-/* Prefetch while unit u of a group, n_byte bytes at `at`, is prepared: data NEAR after it into the
- * L1 cache, and the unit's share of the data after the group into the L2 cache, where it does not
- * occupy the L1 cache's few fill buffers for the latency of memory. Prefetching the whole group at
- * once into the L1 cache was 10 to 25 % slower (Q4_0, Q8_0; 8 to 32 rows, whole steps). */
-enum { NEAR = 1024 };
+/* Prefetch during the preparation of unit u of a group, n_byte bytes at `at`. Data at distance NEAR
+ * are prefetched to the L1 cache. The unit's share of the data after the group is prefetched to the
+ * L2 cache. Prefetches to the L2 cache do not occupy the L1 cache's few fill buffers for the
+ * latency of memory. Prefetching the whole group to the L1 cache was 10 to 25 % slower (Q4_0, Q8_0;
+ * 8 to 32 rows, whole steps). */
+enum { NEAR = 1024 }; /* measurements.md, "Constants" */
 
 ALWAYS void fetch_unit(const struct opening *o, int u, const uint8_t *at, int n_byte)
 {
@@ -109,7 +110,8 @@ ALWAYS void fetch_unit(const struct opening *o, int u, const uint8_t *at, int n_
 
 typedef void block_fn(const struct panel_block *b, const struct act *x, int row, int n_row);
 
-/* Return the kernel of a format with integer scales (planes) or f32 scales (spans), else NULL. */
+/* Return the kernel of a format with integer scales (planes) or f32 scales (spans); NULL for other
+ * formats. */
 block_fn *amx_planes_of(enum qtype t);
 block_fn *amx_spans_of(enum qtype t);
 

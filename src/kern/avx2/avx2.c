@@ -1,5 +1,5 @@
-/* avx2.c - the slots that AVX2 with FMA and F16C improves over the reference, one file per family
- * in this folder. */
+/* avx2.c - the slots in which AVX2 with FMA and F16C improves on the reference. Each family has a
+ * file in this folder. */
 #include "kern/kern_impl.h"
 
 void kern_init_avx2(struct kern *k)

@@ -1,8 +1,8 @@
 /* dot.h - integer dot products of AVX2, for tmpl/linear_q8.h.
  *
- * vpmaddubsw adds two products u8 x s8 in 16 bits and saturates: two products fit for bytes up to
- * 129, and sums of several pairs for smaller bytes (4 bits: 15 * 127 * 2 * 4 = 15,240). Wider bytes
- * are passed as signed: |w| x (a with the sign of w). */
+ * vpmaddubsw adds two products u8 x s8 in 16 bits and saturates. The sum of two products fits for
+ * bytes up to 129. The sum of several pairs fits for smaller bytes (4 bits: 15 * 127 * 2 * 4 =
+ * 15,240). Wider bytes are passed as signed bytes: |w| x (a with the sign of w). */
 #ifndef QUOTH_KERN_AVX2_DOT_H
 #define QUOTH_KERN_AVX2_DOT_H
 
@@ -14,7 +14,7 @@
 
 enum {
     WIDE_FILE = 0,
-    STRIPS = 1, /* 8 registers of codes: of 16 */
+    STRIPS = 1, /* 8 of 16 registers are codes */
     WIDE_SIGNED = 1,
 };
 
@@ -54,7 +54,8 @@ static inline vi pairs(vi w, vi a, int max)
 
 static inline struct dot dot_step(struct dot d, vi w, vi a, int max, int i)
 {
-    const int n_fit = max > 129 ? 1 : INT16_MAX / (2 * 127 * max); /* pairs that a part can hold */
+    /* number of pairs that a part can hold */
+    const int n_fit = max > 129 ? 1 : INT16_MAX / (2 * 127 * max);
     const int n = n_fit >= 4 ? 4 : n_fit >= 2 ? 2 : 1;
     d.part = i % n ? _mm256_add_epi16(d.part, pairs(w, a, max)) : pairs(w, a, max);
     if (i % n == n - 1) d.sum = vi_dot16(d.sum, d.part, _mm256_set1_epi16(1));

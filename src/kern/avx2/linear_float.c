@@ -1,7 +1,7 @@
 /* linear_float.c - linear layers with f32 activations by AVX2. */
 #include "dot.h"
 
-/* 12 registers of sums, 2 of weights, 1 of activations: of 16 */
+/* TILES: 16 registers hold 12 sums, 2 weights and 1 activation. */
 #define TILES(X)      X(1) X(2) X(3) X(4) X(5) X(6)
 #define DIRECTS(X)    X(1) X(2) X(3) X(4)
 #define TILES_BF16(X) X(1) X(2) X(3)

@@ -1,5 +1,5 @@
-/* peak.c - measuring loops of AVX2 with FMA. Its int8 dot product is three instructions: products
- * of pairs to 16 bits, sums of pairs to 32 bits, an addition. */
+/* peak.c - measuring loops of AVX2 with FMA. An int8 dot product takes three instructions: products
+ * of pairs in 16 bits, sums of pairs in 32 bits, an addition. */
 #include "kern/peak_impl.h"
 
 #include <immintrin.h>

@@ -8,9 +8,9 @@
 enum { VL = 8, N_VREG = 16 };
 typedef __m256 vf;
 typedef __m256i vi;
-typedef __m256 vmask; /* of lanes: all bits or none */
+typedef __m256 vmask; /* mask of lanes: all bits of a lane are equal */
 
-/* FTZ and DAZ: subnormal results and operands become 0 */
+/* Set FTZ and DAZ: subnormal results and operands become 0. */
 static inline unsigned flush_begin(void)
 {
     unsigned former = _mm_getcsr();
@@ -84,7 +84,7 @@ static inline vf vf_scale2_if(vmask m, vf a, vf n)
     __m256i f = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
     return _mm256_and_ps(m, _mm256_mul_ps(a, _mm256_castsi256_ps(f)));
 }
-/* in two factors; the first product is exact */
+/* Return a * 2^n, in two factors. The first product is exact. */
 static inline vf vf_scale2(vf a, vf n)
 {
     __m256i e = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(e, 1), bias = _mm256_set1_epi32(127);
@@ -146,7 +146,7 @@ static inline vi vi_load_u16(const void *p) { return _mm256_cvtepu16_epi32(_mm_l
 static inline void vf_store_f16(void *p, vf a) { _mm_storeu_si128(p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT)); }
 static inline void vi_store_u16(void *p, vi a)
 {
-    __m256i b = _mm256_packus_epi32(a, a); /* of both halves, doubled */
+    __m256i b = _mm256_packus_epi32(a, a); /* both halves contain the result twice */
     _mm_storeu_si128(p, _mm256_castsi256_si128(_mm256_permute4x64_epi64(b, 0x08)));
 }
 static inline void vi_store_i8(int8_t *p, const vi a[4])
@@ -163,13 +163,14 @@ static inline int sum16_i8(const int8_t *p)
 }
 static inline void vi_store_u8(void *p, vi a)
 {
-    __m256i b = _mm256_shuffle_epi8(a, _mm256_set1_epi64x(0x0C080400)); /* 4 bytes of each half, twice */
+    /* 4 bytes of each half, twice */
+    __m256i b = _mm256_shuffle_epi8(a, _mm256_set1_epi64x(0x0C080400));
     _mm_storel_epi64(p, _mm_unpacklo_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1)));
 }
 
 static inline vf vf_load_e5m2(const void *p) { return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64(p)), 8)); }
-/* as an f16 with the same fields, 2^8 too small; only for 0x7F, an added one carries into the
- * exponent's upper bit: NaN */
+/* Load e4m3 as an f16 with the same fields. The f16 is 2^8 times too small. The added 1 carries
+ * into the exponent's upper bit only for 0x7F. The result is then NaN. */
 static inline vf vf_load_e4m3(const void *p)
 {
     __m128i h = _mm_slli_epi16(_mm_cvtepi8_epi16(_mm_loadl_epi64(p)), 7);
@@ -189,8 +190,8 @@ static inline void vf_load2_e4m3(vf y[2], const void *p)
     y[1] = vf_mul(_mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), vf_set1(256));
 }
 
-/* Return maxima of two rows: half of the result is the 4 partial maxima of row i, half those of row
- * i + 4. */
+/* Return maxima of two rows. One half of the result has the 4 partial maxima of row i, the other
+ * half those of row i + 4. */
 static inline vf max_halves(const float *s, int stride, int i)
 {
     vf a = vf_max(vf_load(s + i * stride), vf_load(s + i * stride + 8));

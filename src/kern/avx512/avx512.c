@@ -1,5 +1,5 @@
-/* avx512.c - the slots that AVX-512 (F BW VL DQ VNNI) improves over AVX2, one file per family in
- * this folder. */
+/* avx512.c - the slots in which AVX-512 (F BW VL DQ VNNI) improves on AVX2. Each family has a file
+ * in this folder. */
 #include "kern/kern_impl.h"
 
 void kern_init_avx512(struct kern *k)

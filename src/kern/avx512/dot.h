@@ -10,7 +10,7 @@
 
 enum {
     WIDE_FILE = 1,
-    STRIPS = 2, /* 16 registers of codes and 8 of sums, or of sums and codes; 4 scales: of 32 */
+    STRIPS = 2, /* 32 registers: 16 of codes, 8 of sums (or the reverse), 4 of scales */
     WIDE_SIGNED = 0,
 };
 

@@ -1,22 +1,22 @@
-/* vec.h - the vector of AVX-512: the operations that src/kern/tmpl is written in. Every level that
- * instantiates templates has a vec.h with the same names, documented here:
+/* vec.h - the vector of AVX-512: the operations that src/kern/tmpl uses. Every level that
+ * instantiates templates has a vec.h with the same names. They are documented here:
  *
  *   VL              f32 lanes of a vector; divides 16, the lanes of every canonical order
  *   N_VREG          vector registers
  *   vf, vi          vectors of VL f32 and of VL i32 (or 4 VL bytes)
- *   vf_max(a, b)    a > b ? a : b per lane (b if either is NaN)
+ *   vf_max(a, b)    a > b ? a : b per lane (b if a or b is NaN)
  *   vf_fma(a, b, c) a * b + c, rounded once; vf_fnma(a, b, c) c - a * b
  *   vf_max_rows(s, stride)  lane r: the largest of the 16 floats at s + r * stride; r < VL
  *   vf_scale2(a, n) a * 2^n, rounded once: a in [1/2, 2], n an integer in [-160, 140]; NaN stays
- *   vf_scale2_if(m, a, n)   0 where not m, else a * 2^n: a in [1/2, 2], n an integer in
+ *   vf_scale2_if(m, a, n)   a * 2^n if m, otherwise 0: a in [1/2, 2], n an integer in
  *                   [-120, 120] or a NaN, which stays. Elsewhere a and n are any numbers, also
  *                   infinite
  *   vf_not_less(a, b)       !(a < b): true of a NaN
  *   vf_tree16(s)    sum of the 16 lanes of 16 / VL vectors, by the tree +8 +4 +2 +1
  *   vf_pairs(a)     a0 a0 a1 a1 ... of its lower half; vf_swap_pairs(a) a1 a0 a3 a2 ...
- *   vf_compress     writes the lanes of x under m to `to`, their numbers (+ at) to `index`, in
- *                   order; may write VL of both. Returns their count
- *   _n              the first n lanes, 0 <= n <= VL: loads give 0 in the others, stores do not
+ *   vf_compress     write the lanes of x under m to `to`, their numbers (+ at) to `index`, in
+ *                   order; may write VL of both. Return their count
+ *   _n              the first n lanes, 0 <= n <= VL: loads give 0 in other lanes, stores do not
  *                   change their memory
  * Loads and stores accept any alignment. */
 #ifndef QUOTH_KERN_AVX512_VEC_H
@@ -28,9 +28,9 @@
 enum { VL = 16, N_VREG = 32 };
 typedef __m512 vf;
 typedef __m512i vi;
-typedef __mmask16 vmask; /* of lanes */
+typedef __mmask16 vmask; /* mask of lanes */
 
-/* FTZ and DAZ: subnormal results and operands become 0 */
+/* Set FTZ and DAZ: subnormal results and operands become 0. */
 static inline unsigned flush_begin(void)
 {
     unsigned former = _mm_getcsr();
@@ -68,7 +68,8 @@ static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 static inline vmask vf_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 static inline vmask vf_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 static inline vf vf_select(vmask m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
-static inline vf vf_first(vf a, int n) { return _mm512_maskz_mov_ps(lanes_below(n), a); } /* zeros at and past n */
+/* zeros from lane n on */
+static inline vf vf_first(vf a, int n) { return _mm512_maskz_mov_ps(lanes_below(n), a); }
 static inline vmask vf_ge(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 static inline vmask vmask_and(vmask a, vmask b) { return a & b; }
 static inline vmask vmask_below(int n) { return lanes_below(n); }
@@ -77,7 +78,7 @@ static inline unsigned vmask_bits(vmask m) { return m; }
 static inline int vf_compress(float *to, int32_t *index, vf x, int at, vmask m)
 {
     __m512i i = _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), _mm512_set1_epi32(at));
-    /* to a register, because to memory it is slow */
+    /* compress to a register first, because compressing to memory is slow */
     _mm512_storeu_ps(to, _mm512_maskz_compress_ps(m, x));
     _mm512_storeu_si512(index, _mm512_maskz_compress_epi32(m, i));
     return __builtin_popcount(m);
@@ -106,7 +107,7 @@ static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline void vi_store(void *p, vi x) { _mm512_storeu_si512(p, x); }
 static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 static inline vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
-static inline vi vi_sub_i8(vi a, vi b) { return _mm512_sub_epi8(a, b); } /* of bytes */
+static inline vi vi_sub_i8(vi a, vi b) { return _mm512_sub_epi8(a, b); } /* subtraction of bytes */
 static inline vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 static inline vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
 static inline int vi_max_lanes(vi a) { return _mm512_reduce_max_epi32(a); }
@@ -117,8 +118,8 @@ static inline vi vi_sll(vi a, int n) { return _mm512_slli_epi32(a, (unsigned)n);
 static inline vi vi_srl(vi a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
 static inline vi vi_sra(vi a, int n) { return _mm512_srai_epi32(a, (unsigned)n); }
 
-static inline vf vf_of_vi(vi a) { return _mm512_cvtepi32_ps(a); }   /* nearest even */
-static inline vi vi_round(vf a) { return _mm512_cvtps_epi32(a); }   /* nearest even */
+static inline vf vf_of_vi(vi a) { return _mm512_cvtepi32_ps(a); }   /* rounds to nearest even */
+static inline vi vi_round(vf a) { return _mm512_cvtps_epi32(a); }   /* rounds to nearest even */
 static inline vf vf_cast(vi a) { return _mm512_castsi512_ps(a); }   /* same bits */
 static inline vi vi_cast(vf a) { return _mm512_castps_si512(a); }
 
@@ -128,7 +129,7 @@ static inline vf vf_load_bf16(const void *p) { return vf_cast(vi_sll(_mm512_cvte
 static inline vi vi_load_i8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128(p)); }
 static inline vi vi_load_u8(const void *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(p)); }
 static inline vi vi_load_u16(const void *p) { return _mm512_cvtepu16_epi32(_mm256_loadu_si256(p)); }
-/* Round each lane to f16; stores the low 16 bits of each lane. */
+/* Store the low 16 bits of each lane, rounded to f16. */
 static inline void vf_store_f16(void *p, vf a) { _mm256_storeu_si256(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT)); }
 static inline void vi_store_u16(void *p, vi a) { _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(a)); }
 /* Store 4 VL bytes from four vectors of values in [-128, 127]. */
@@ -146,13 +147,14 @@ static inline int sum16_i8(const int8_t *p)
 static inline void vi_store_u8(void *p, vi x) { _mm_storeu_si128(p, _mm512_cvtepi32_epi8(x)); }
 
 static inline vf vf_load_e5m2(const void *p) { return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(p)), 8)); }
-/* as an f16 with the same fields, 2^8 too small; only for 0x7F, an added one carries into the
- * exponent's upper bit: NaN */
+/* Load e4m3 as an f16 with the same fields. The f16 is 2^8 times too small. The added 1 carries
+ * into the exponent's upper bit only for 0x7F. The result is then NaN. */
 static inline vf vf_load_e4m3(const void *p)
 {
     __m256i h = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(p)), 7);
     __m256i carry = _mm256_add_epi16(_mm256_and_si256(h, _mm256_set1_epi16(0x3F80)), _mm256_set1_epi16(0x80));
-    h = _mm256_ternarylogic_epi32(_mm256_set1_epi16((short)0xBF80), h, carry, 0xCA); /* h or carry */
+    /* h or carry */
+    h = _mm256_ternarylogic_epi32(_mm256_set1_epi16((short)0xBF80), h, carry, 0xCA);
     return vf_mul(_mm512_cvtph_ps(h), vf_set1(256));
 }
 
@@ -166,8 +168,8 @@ static inline void vf_load2_e4m3(vf y[2], const void *p)
     y[1] = vf_mul(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(h, 1)), vf_set1(256));
 }
 
-/* Return maxima of four rows: lane 4 r' + j of the result is one of the 4 partial maxima of row i +
- * 4 r'. */
+/* Return maxima of four rows.
+ * Lane 4 r' + j of the result is one of the 4 partial maxima of row i + 4 r'. */
 static inline vf max_quarters(const float *s, int stride, int i)
 {
     vf a = vf_load(s + i * stride), b = vf_load(s + (i + 4) * stride);

@@ -1,4 +1,4 @@
-/* avxvnni.c - the slots that AVX-VNNI improves over AVX2: integer dot products. */
+/* avxvnni.c - the slots in which AVX-VNNI improves on AVX2: integer dot products. */
 #include "kern/kern_impl.h"
 
 void kern_init_avxvnni(struct kern *k)

@@ -10,7 +10,7 @@
 
 enum {
     WIDE_FILE = 0,
-    STRIPS = 1, /* 8 registers of codes: of 16 */
+    STRIPS = 1, /* 8 of 16 registers are codes */
     WIDE_SIGNED = 0,
 };
 

@@ -1,4 +1,5 @@
-/* attn.c - attention in ASIMD; see ../tmpl/attn.h and ../tmpl/kv.h. */
+/* attn.c - attention in ASIMD; see ../tmpl/attn.h and ../tmpl/kv.h. Not measured: no Arm machine
+ * was available. */
 #include "kern/neon/vec.h"
 #include "kern/tmpl/attn.h"
 #include "kern/tmpl/kv.h"

@@ -1,6 +1,6 @@
-/* dot.h - integer dot products of Armv8.2 with DotProd, for tmpl/linear_q8.h. SDOT takes signed
- * bytes on both sides, so wide codes are passed less 128. It selects the quad of activations by
- * number, so four quads are one load. */
+/* dot.h - integer dot products of Armv8.2 with DotProd, for tmpl/linear_q8.h. Both operands of SDOT
+ * are signed bytes, so 128 is subtracted from wide codes. SDOT selects the quad of activations by
+ * number. One load therefore loads four quads. Not measured: no Arm machine was available. */
 #ifndef QUOTH_KERN_NEON_DOT_H
 #define QUOTH_KERN_NEON_DOT_H
 
@@ -10,7 +10,7 @@
 
 enum {
     WIDE_FILE = 0,
-    STRIPS = 2, /* 16 registers of codes, 4 sums, 4 scales, 2 of activations: of 32 */
+    STRIPS = 2, /* 32 registers: 16 of codes, 4 of sums, 4 of scales, 2 of activations */
     WIDE_SIGNED = 1,
 };
 

@@ -1,5 +1,5 @@
-/* neon.c - the slots that ASIMD with DotProd improves over the reference, one file per family in
- * this folder. */
+/* neon.c - the slots in which ASIMD with DotProd improves on the reference. Each family has a file
+ * in this folder. Not measured: no Arm machine was available. */
 #include "kern/kern_impl.h"
 
 void kern_init_neon(struct kern *k)

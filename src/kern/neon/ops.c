@@ -1,4 +1,5 @@
-/* ops.c - elementwise ops, conversions of activations and passes over logits in ASIMD vectors. */
+/* ops.c - elementwise ops, conversions of activations and passes over logits in ASIMD vectors. Not
+ * measured: no Arm machine was available. */
 #include "kern/kern_impl.h"
 #include "vec.h"
 #include "kern/tmpl/ops.h"

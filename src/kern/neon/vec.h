@@ -1,8 +1,8 @@
 /* vec.h - the vector of Armv8 with ASIMD. ../avx512/vec.h documents the names.
  *
- * FMAX returns a NaN if either operand is one, so vf_max is a comparison and a selection. Shifts
- * and similar operations are the compiler's vector operators, because the intrinsics require a
- * literal count. */
+ * FMAX returns a NaN if an operand is a NaN, so vf_max is a comparison and a selection. Shifts and
+ * similar operations are the compiler's vector operators, because the intrinsics require a literal
+ * count. Not measured: no Arm machine was available. */
 #ifndef QUOTH_KERN_NEON_VEC_H
 #define QUOTH_KERN_NEON_VEC_H
 
@@ -13,10 +13,11 @@
 enum { VL = 4, N_VREG = 32 };
 typedef float32x4_t vf;
 typedef int32x4_t vi;
-typedef uint32x4_t vmask; /* of lanes: all bits or none */
+typedef uint32x4_t vmask; /* mask of lanes: all bits of a lane are equal */
 
-/* FZ: subnormal results and operands become 0, and FPSR reports flushed results. Arm tests a result
- * before rounding, x86 after it: between 2^-126 - 2^-151 and 2^-126 they differ. */
+/* Set FZ: subnormal results and operands become 0, and FPSR reports flushed results. Arm flushes by
+ * the value before rounding, x86 by the value after rounding. The results differ between 2^-126 -
+ * 2^-151 and 2^-126. */
 static inline unsigned flush_begin(void)
 {
     uint64_t former, status;
@@ -97,7 +98,7 @@ static inline vf vf_scale2_if(vmask m, vf a, vf n)
     vi f = vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)), 23);
     return vf_select(m, vmulq_f32(a, vreinterpretq_f32_s32(f)), vf_zero());
 }
-/* in two factors; the first product is exact */
+/* Return a * 2^n, in two factors. The first product is exact. */
 static inline vf vf_scale2(vf a, vf n)
 {
     vi e = vcvtnq_s32_f32(n), half = vshrq_n_s32(e, 1), bias = vdupq_n_s32(127);
@@ -139,7 +140,7 @@ static inline vf vf_cast(vi a) { return vreinterpretq_f32_s32(a); }
 static inline vi vi_cast(vf a) { return vreinterpretq_s32_f32(a); }
 
 static inline uint16x4_t load4_u16(const void *p) { return vreinterpret_u16_u8(vld1_u8(p)); }
-static inline uint8x8_t load4_u8(const void *p) /* and zeros */
+static inline uint8x8_t load4_u8(const void *p) /* load 4 bytes, followed by zeros */
 {
     uint32_t u;
     memcpy(&u, p, sizeof u);
@@ -167,7 +168,7 @@ static inline void vi_store_u8(void *p, vi a)
 }
 
 static inline vf vf_load_e5m2(const void *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vget_low_u16(vshll_n_u8(load4_u8(p), 8)))); }
-/* as an f16 with the same fields, 2^8 too small; 0x7F is NaN */
+/* Load e4m3 as an f16 with the same fields. The f16 is 2^8 times too small. 0x7F becomes NaN. */
 static inline vf vf_load_e4m3(const void *p)
 {
     int16x4_t h = vget_low_s16(vmovl_s8(vreinterpret_s8_u8(load4_u8(p))));

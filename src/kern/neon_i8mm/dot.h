@@ -1,6 +1,6 @@
 /* dot.h - integer products of Armv8.6's I8MM, for tmpl/linear_q8.h: unsigned codes x signed
- * activations, one row by USDOT, two by USMMLA, which does twice the work: [2 outputs][8 k] x [2
- * rows][8 k]. */
+ * activations. USDOT computes one row, USMMLA two rows: [2 outputs][8 k] x [2 rows][8 k]. One
+ * USMMLA does the work of two USDOT. Not measured: no Arm machine was available. */
 #ifndef QUOTH_KERN_NEON_I8MM_DOT_H
 #define QUOTH_KERN_NEON_I8MM_DOT_H
 
@@ -8,7 +8,7 @@
 
 enum {
     WIDE_FILE = 0,
-    STRIPS = 2, /* 16 registers of codes, 8 sums, 4 scales, 2 of activations: of 32 */
+    STRIPS = 2, /* 32 registers: 16 of codes, 8 of sums, 4 of scales, 2 of activations */
     WIDE_SIGNED = 0,
     PAIRS = 1,
 };
@@ -49,7 +49,7 @@ static inline struct dot dot_step(struct dot d, vi codes, vi four, int max, int 
 /* ---- two rows ---- */
 
 struct pair {
-    vi a, b; /* outputs 0 and 1, 2 and 3: [output][row] */
+    vi a, b; /* a: outputs 0 and 1, b: outputs 2 and 3; [output][row] */
 };
 static inline void pair_order(vi *a, vi *b)
 {

@@ -1,4 +1,11 @@
-/* act.c - the reference of activation conversions. */
+/* act.c - the reference of activation conversions.
+ *
+ *   F32    float [group][row][ACT_GROUP]
+ *   BF16   uint16_t [group][row][ACT_GROUP]
+ *   Q8     int8 [block of 64][row][64], scale f32 [group][row], sum i16 [block of 32][row][2]
+ *
+ * Groups are the outer dimension, because a kernel walks through k with all its rows at a time.
+ * Each function converts one row, so that rows can be divided among threads. */
 #include "kern/kern_impl.h"
 
 static void act_f32(const struct act *a, int row, const float *x)
@@ -11,6 +18,7 @@ static void act_f32(const struct act *a, int row, const float *x)
     }
 }
 
+/* Convert a row to bf16. Subnormals become zero, as with the instruction vcvtneps2bf16. */
 static void act_bf16(const struct act *a, int row, const float *x)
 {
     for (int g = 0; g < a->k; g += ACT_GROUP) {
@@ -20,26 +28,29 @@ static void act_bf16(const struct act *a, int row, const float *x)
     }
 }
 
-/* Convert x f32 [n] to q int8 [ACT_GROUP], zeros past n. Returns the scale. */
+/* Convert x f32 [n] to q int8 [ACT_GROUP], zeros past n. Returns the scale. A group with a NaN or
+ * an infinity gets the scale NaN, which makes the outputs NaN. Groups below 2^-120 become zero,
+ * because 127 / amax could overflow. */
 static float group_q8(int8_t *q, const float *x, int n)
 {
     float amax = 0;
     bool finite = true;
     for (int i = 0; i < n; i++) {
         float a = fabsf(x[i]);
-        finite &= a <= 0x1.fffffep127f; /* false for NaN too */
+        finite &= a <= 0x1.fffffep127f; /* also false for a NaN */
         amax = a > amax ? a : amax;
     }
     bool zero = !finite || amax < 0x1p-120f;
     float inv = zero ? 0 : 127.0f / amax;
     memset(q, 0, ACT_GROUP);
     for (int i = 0; i < n && !zero; i++) {
-        float t = x[i] * inv + 0x1.8p23f; /* rounds to nearest even */
+        float t = x[i] * inv + 0x1.8p23f; /* the addition rounds to nearest even */
         q[i] = (int8_t)(int32_t)(bits_of_f32(t) - bits_of_f32(0x1.8p23f));
     }
     return !finite ? NAN : zero ? 0 : amax / 127.0f;
 }
 
+/* Return the sum of 16 values. Formats with minima multiply these sums by the minima. */
 static int16_t sum16(const int8_t *q)
 {
     int sum = 0;

@@ -1,7 +1,17 @@
-/* attn.c - the scalar reference of attention over blocks of 64 positions: the specification that
- * all levels equal bit for bit (described in kern.h). */
+/* attn.c - the scalar reference of attention over blocks of 64 positions. The reference is the
+ * specification of kern.h, and all levels equal it bit for bit.
+ *
+ *   m    f32 [n_row]              largest score so far, in units of ln 2
+ *   l    f32 [n_row, ATTN_TILE]   sums of weights 2^(s - m), by position mod ATTN_TILE
+ *   o    f32 [n_row, stride]      sum of weight * V
+ *
+ * One pass over the positions ("online softmax", arXiv 1805.02867): if the maximum grows by d, all
+ * earlier sums are multiplied by 2^-d. Spans of positions are computed apart and merged in a fixed
+ * order, so that long contexts use all threads. */
 #include "kern/ref/kv_value.h"
 
+/* Return the score of position pos0 + i for a row: q * k, scale of int8 K, softcap (Gemma 2), slope
+ * of ALiBi. K of a tile is transposed, [d_k, ATTN_TILE]. */
 static float score(const struct attn_rows *a, int row, const struct attn_kv *kv, int pos0, int i)
 {
     float s = 0;
@@ -15,7 +25,8 @@ static float score(const struct attn_rows *a, int row, const struct attn_kv *kv,
     return s;
 }
 
-/* Compute positions [lo, hi) of the block. */
+/* Compute positions [lo, hi) of the block. On entry and exit m, l and o describe the positions that
+ * are computed so far. They are scaled only if the block has a larger maximum. */
 static void block_row(const struct attn_rows *a, int row, const struct attn_kv *kv, int pos0,
                       int lo, int hi)
 {
@@ -42,6 +53,8 @@ static void block_row(const struct attn_rows *a, int row, const struct attn_kv *
     }
 }
 
+/* Compute one block for all rows. Rows see the positions [from, to): the window begins at `from`,
+ * the causal limit is `to`. */
 static void attn_block(const struct attn_rows *a, const struct attn_kv *kv, int pos0)
 {
     for (int row = 0; row < a->n_row; row++) {
@@ -51,6 +64,8 @@ static void attn_block(const struct attn_rows *a, const struct attn_kv *kv, int 
     }
 }
 
+/* Merge a span into the sums of a row. If both maxima are -INFINITY, the base 0 avoids the NaN of
+ * inf - inf. */
 static void attn_merge(float *m, float *l, float *out, const float *span_m, const float *span_l,
                        const float *span_o, int d_v)
 {
@@ -61,6 +76,7 @@ static void attn_merge(float *m, float *l, float *out, const float *span_m, cons
     *m = top;
 }
 
+/* Divide the sums by their total weight. A row without positions becomes zeros, not NaNs. */
 static void attn_finish(float *y, const float *out, float l, int d_v)
 {
     float inv = l == 0 ? 0 : 1.0f / l;

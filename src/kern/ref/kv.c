@@ -1,5 +1,8 @@
-/* kv.c - the scalar reference of writing and reading K and V in pages; described at struct kern,
- * the layout of a page at struct kv_layer (backend). */
+/* kv.c - the scalar reference of writing and reading K and V in pages. struct kern describes it.
+ * struct kv_layer (backend) has the layout of a page.
+ *
+ * Each put_* converts n values to the page's type and returns their scale (1 if the type has none).
+ * Each get_* converts n rows of d values to f32 rows of attn_stride(d), with zeros past d. */
 #include "kern/ref/kv_value.h"
 
 #define GET(type, convert)                                                                         \
@@ -42,7 +45,7 @@ static float put_q8(void *y, const float *x, int n)
     bool finite = true;
     for (int i = 0; i < n; i++) {
         float a = fabsf(x[i]);
-        finite &= a <= 0x1.fffffep127f; /* false for NaN too */
+        finite &= a <= 0x1.fffffep127f; /* also false for a NaN */
         amax = a > amax ? a : amax;
     }
     bool zero = !finite || amax < 0x1p-120f;
@@ -51,6 +54,8 @@ static float put_q8(void *y, const float *x, int n)
     return !finite ? NAN : zero ? 0 : scale;
 }
 
+/* Convert n values to E4M3. 448 is the largest number of E4M3, and 57344 that of E5M2. Larger
+ * values are clamped, because E4M3 has no infinity. */
 static float put_e4m3(void *y, const float *x, int n)
 {
     for (int i = 0; i < n; i++)

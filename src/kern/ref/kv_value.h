@@ -4,7 +4,7 @@
 
 #include "kern/kern_impl.h"
 
-/* Return value i of x as f32; for KV_Q8, the integer without its scale. */
+/* Return value i of x as f32 (KV_Q8: the integer without its scale). */
 static inline float kv_value(enum kv_type t, const void *x, int64_t i)
 {
     const uint8_t *code = x;

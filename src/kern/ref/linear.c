@@ -1,9 +1,19 @@
-/* linear.c - the reference of the linear layers: one output of one row at a time, in the order
- * defined in kern.h. */
+/* linear.c - the reference of the linear layers. It computes one output of one row at a time, in
+ * the order of kern.h.
+ *
+ *   y [n_row, n_out] = x [n_row, k] * w [n_out, k]^T
+ *
+ *   panel     PANEL consecutive outputs of w, whose weights are interleaved; a lane is one output
+ *   group     ACT_GROUP consecutive inputs; activations have one scale per row and group
+ *   block     64 int8 activations of one row; blocks of all rows follow each other (gather_q8)
+ *
+ * Each result is a sum over groups in ascending order. The fast levels can therefore use any tiling
+ * of rows and panels, with the same bits. */
 #include "kern/panel_impl.h"
 
 #include "kern/kern_impl.h"
 
+/* Return the values of a row's group that begins at input g. One value has n_byte bytes. */
 static const void *act_group(const struct act *x, int row, int g, size_t n_byte)
 {
     return (const char *)x->x + ((int64_t)(g / ACT_GROUP) * x->n_row + row) * ACT_GROUP * n_byte;
@@ -18,6 +28,8 @@ static void gather_q8(int8_t *q, const struct act *x, int row, int g, int n)
         memcpy(q + i, (const int8_t *)x->x + ((int64_t)(g + i) / 64 * x->n_row + row) * 64, 64);
 }
 
+/* Return the dot product of n values. Integer sums are exact in any order: 256 products of int8
+ * stay far below 2^31. */
 static int dot(const int8_t *w, const int8_t *a, int n)
 {
     int sum = 0;
@@ -32,6 +44,8 @@ static int sum_of(const int8_t *a, int n)
     return sum;
 }
 
+/* Sum a group of a format with integer scales (K quants). The scaled sums stay integers until the
+ * end, so they are exact too. Minima are subtracted once per group. */
 static float dot_int_scales(const struct lane_group *l, int sub, bool has_min, const int8_t *a)
 {
     int isum = 0, msum = 0;
@@ -43,7 +57,8 @@ static float dot_int_scales(const struct lane_group *l, int sub, bool has_min, c
     return has_min ? fmaf((float)-msum, l->m[0], t) : t;
 }
 
-/* Return dot_group of quant.h, computed from the panel's numbers. */
+/* Return dot_group of quant.h, computed from the panel's numbers. Formats with float scales add one
+ * fma per sub-block, in ascending order. */
 static float dot_lane(const struct panel_format *f, const struct lane_group *l, const int8_t *a)
 {
     int step = f->sub;
@@ -59,7 +74,7 @@ static float dot_lane(const struct panel_format *f, const struct lane_group *l, 
     return t;
 }
 
-/* Compute c [n_row]: one output, all rows. */
+/* Compute c [n_row], one output of all rows. */
 static void lane_q8(float *c, const struct panels *w, const uint8_t *panel, int lane,
                     const struct act *x, int row, int n_row)
 {
@@ -81,6 +96,8 @@ static void lane_q8(float *c, const struct panels *w, const uint8_t *panel, int 
 
 /* ---- float activations ---- */
 
+/* Compute c [n_row] for f32 activations.
+ * The first group is stored, not added, so that -0 stays -0. */
 static void lane_f32(float *c, const struct panels *w, int r, const struct act *x, int row,
                      int n_row)
 {
@@ -96,6 +113,8 @@ static void lane_f32(float *c, const struct panels *w, int r, const struct act *
     }
 }
 
+/* Compute c [n_row] for bf16 activations, in steps of 32 inputs, as the instruction tdpbf16ps sums
+ * them (dot32_bf16). A panel interleaves pairs of inputs: 4 bytes of each output. */
 static void lane_bf16(float *c, const struct panels *w, const uint8_t *panel, int lane,
                       const struct act *x, int row, int n_row)
 {
@@ -113,6 +132,8 @@ static void lane_bf16(float *c, const struct panels *w, const uint8_t *panel, in
 
 /* ---- panels of outputs ---- */
 
+/* Store one output of n_row rows.
+ * The bias is added to the finished sum, then the old value of y. */
 static void put(const struct linear_out *out, const float *c, int r, int row, int n_row)
 {
     for (int i = 0; i < n_row; i++) {
@@ -145,6 +166,8 @@ static void linear(const struct linear_out *out, const struct panels *w, int pan
     }
 }
 
+/* A slot is NULL if the number format cannot use this type of activations. Callers choose the type
+ * by format (act_type_of in backend/cpu/linear.c). */
 void kern_linear_ref(struct kern *k)
 {
     for (int act = 0; act < ACT_COUNT; act++) k->linear_rows[act] = LINEAR_ROWS;

@@ -1,8 +1,8 @@
-/* ops.c - the reference of the elementwise ops, norms and rope: one value at a time, in the orders
- * defined in kern.h. tmpl/ops.h gives the same bits in vectors. */
+/* ops.c - the reference of the elementwise ops, norms and rope. It computes one value at a time, in
+ * the orders of kern.h. tmpl/ops.h gives the same bits in vectors. */
 #include "kern/kern_impl.h"
 
-/* Return x[0]^2 + ... in 16 lanes (i mod 16) by fma, then the tree. */
+/* Return the sum of squares of x, in 16 lanes (i mod 16) by fma, then the tree. */
 static float sum_of_squares(const float *x, int n)
 {
     float s[16] = {0};
@@ -15,6 +15,20 @@ static void rms_norm(float *y, const float *x, const float *g, int n_row, int n,
     for (; n_row > 0; n_row--, x += n, y += n) {
         float r = 1.0f / sqrtf(sum_of_squares(x, n) / (float)n + eps);
         for (int i = 0; i < n; i++) y[i] = x[i] * r * g[i];
+    }
+}
+
+static void layer_norm(float *y, const float *x, const float *g, const float *bias, int n_row,
+                       int n, float eps)
+{
+    for (; n_row > 0; n_row--, x += n, y += n) {
+        float s[16] = {0};
+        for (int i = 0; i < n; i++) s[i % 16] += x[i];
+        float mean = tree16(s) / (float)n;
+        for (int i = 0; i < n; i++) y[i] = x[i] - mean;
+        float r = 1.0f / sqrtf(sum_of_squares(y, n) / (float)n + eps);
+        for (int i = 0; i < n; i++) y[i] = y[i] * r * g[i];
+        for (int i = 0; i < n && bias; i++) y[i] += bias[i];
     }
 }
 
@@ -35,6 +49,8 @@ static void add(float *y, const float *x, int n)
 #include "kern/curves.def"
 #undef CURVE
 
+/* Rotate `half` pairs of lanes.
+ * Pairs are (i, i + half) in the neox form, otherwise (2i, 2i + 1). */
 static void rope_head(float *x, const float *cos, const float *sin, int half, bool neox)
 {
     int step = neox ? 1 : 2, apart = neox ? half : 1;
@@ -52,6 +68,8 @@ static void rope(float *x, int n_head, int d_head, const float *cos, const float
     for (int h = 0; h < n_head; h++) rope_head(x + h * d_head, cos, sin, d_rot / 2, neox);
 }
 
+/* Compute the softmax of x f32 [n].
+ * The sum has 16 partial sums by i mod 16, as vectors of 16 lanes have. */
 static void softmax(float *y, const float *x, int n)
 {
     float max = -INFINITY, s[16] = {0};
@@ -87,6 +105,7 @@ static void of_bf16(float *y, const uint16_t *x, int n)
 void kern_ops_ref(struct kern *k)
 {
     k->rms_norm = rms_norm;
+    k->layer_norm = layer_norm;
     k->add = add;
 #define CURVE(f) k->curve[CURVE_##f] = f##_row, k->curve_mul[CURVE_##f] = f##_mul;
 #include "kern/curves.def"

@@ -1,4 +1,4 @@
-/* peak.c - measuring loops in plain C, as compiled for the oldest processor. */
+/* peak.c - measuring loops in plain C, compiled for the oldest supported processor. */
 #include "kern/kern_impl.h"
 
 enum { N = 4096 }; /* values, in the L1 cache */

@@ -1,8 +1,8 @@
-/* ref.c - the scalar reference of every kernel: the specification that all levels equal bit for
- * bit. One file per family in this folder.
+/* ref.c - the scalar reference of every kernel. The reference is the specification, and all levels
+ * equal it bit for bit. Each family has a file in this folder.
  *
- * Inner loops run over independent outputs if that costs no clarity, so a compiler can vectorize
- * them without changing the order of operations (-ffp-contract=off, no fast-math). */
+ * Inner loops iterate over independent outputs if the code stays clear. A compiler can then
+ * vectorize them without changing the order of operations (-ffp-contract=off, no fast-math). */
 #include "kern/kern_impl.h"
 
 void kern_init_ref(struct kern *k)

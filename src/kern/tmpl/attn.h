@@ -1,25 +1,36 @@
-/* attn.h - attention over blocks of 64 positions, in the names of vec.h; a level's attn.c includes
- * its vec.h and this file, and fills its slots by attn_slots().
+/* attn.h - attention over blocks of 64 positions, written with the names of vec.h. A level's attn.c
+ * includes its vec.h and this file, and fills its slots by attn_slots().
  *
- * Query rows are processed 64 at a time, each step for all of them before the next. Two sub-tiles
- * of K (16 kB, heads of 128) stay in the L1 cache for the scores and two vectors of each V for the
- * values, while q and o are streamed. The scores (lanes are positions) are in 16 kB of stack, and p
- * overwrites them. Both products are one loop: up to RB rows x 2 vectors of sums in registers, one
- * element of the left factor broadcast per row, each load of the right factor shared by all rows.
- * Each sum is a single chain, as kern.h requires; the 2 RB chains hide the latency of the fma.
+ * Query rows are processed 64 at a time. Each step processes all 64 rows before the next step. Two
+ * sub-tiles of K (16 kB, heads of 128) stay in the L1 cache for the scores. Two vectors of each V
+ * also stay in it for the values. q and o are streamed. The scores (lanes are positions) are in 16
+ * kB of stack. p overwrites them. Both products use one loop with up to RB rows x 2 vectors of sums
+ * in registers. The loop broadcasts one element of the left factor per row. All rows share each
+ * load of the right factor. Each sum is a single chain, as kern.h requires. The 2 RB chains hide
+ * the latency of the fma.
  *
- * With few rows, K and V are multiplied as stored in the pages. Each vector is widened when loaded,
- * and every step of a product prefetches as many bytes of the next block, so memory and arithmetic
- * work at the same time. Lines are prefetched in address order, not in order of use: only then does
- * the hardware's prefetcher follow, which has more requests in flight than a core's own 16 (decode
- * of 32k on AVX-512, one row per head: 71 to 77 % of the bandwidth measured in the same run,
- * otherwise 57 %). With many rows, widening once is cheaper.
+ * With few rows, the loop reads K and V directly from the pages and widens each loaded vector.
+ * Every step of a product prefetches as many bytes of the next block as it reads, so memory and
+ * arithmetic work at the same time. Lines are prefetched in address order, not in order of use,
+ * because the hardware's prefetcher only follows ascending addresses. It can have more requests in
+ * flight than the 16 of a core. With many rows, widening once is cheaper.
  *
- * Bound: with many rows, the fma units (4 d flop per row and position; maxima, exp and sums add
- * about 20 instructions per row and 16 positions, a tenth of the time with heads of 64); with few
- * rows, the bytes of K and V. A maximum per block instead of per 16 positions makes scaling of o
- * rare: prompts at 4k went from 54 to 65 % of the fma peak; 2^x instead of exp: 8k from 71 to 74
- * %. */
+ * The bound with many rows is the fma units, with 4 d flop per row and position. Maxima, exp and
+ * sums add about 20 instructions per row and 16 positions, a tenth of the time with heads of 64.
+ * The bound with few rows is the bytes of K and V. o is rarely scaled, because the maximum is
+ * updated once per block, not once per 16 positions.
+ *
+ * Measured on machine A of docs/measurements.md (Sapphire Rapids, AVX-512, two threads), 32/8 heads
+ * of 64 in f16. Three changes followed the earlier version: all KV heads of a block
+ * together, one maximum per block, and 2^x instead of exp:
+ *
+ *                                                     now           earlier
+ *     decoding at 32 k, of the read bandwidth     81 to 86 %         63 %
+ *     prompt of 8 k, of the f32 peak              63 to 67 %         55 %
+ *
+ * On one thread, 2^x instead of exp improved 1024 rows after 7168 from 69 to 72 % of the peak to 74
+ * to 75 %. In an older session, prefetching in order of use gave 57 % of the bandwidth for decoding
+ * at 32 k, and in order of addresses 71 to 77 %. */
 #ifndef QUOTH_KERN_TMPL_ATTN_H
 #define QUOTH_KERN_TMPL_ATTN_H
 
@@ -28,9 +39,9 @@
 
 /* ---- products ---- */
 
-/* DO(r) for every row of registers: 2 RB sums, two vectors of the right factor and a broadcast fit
- * the register file. Named variables are used because gcc 12 keeps arrays of more than 8 vectors in
- * memory. */
+/* Expand DO(r) for every row of registers. 2 RB sums, two vectors of the right factor and a
+ * broadcast fit into the registers. The variables have names because gcc 12 keeps arrays of more
+ * than 8 vectors in memory. */
 enum { RB = N_VREG >= 32 ? 8 : 6 };
 #define ROWS(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 
@@ -40,7 +51,7 @@ enum { RB = N_VREG >= 32 ? 8 : 6 };
         x##r = vf_load(y + r * y_stride);                                                          \
         if (n_vec == 2) z##r = vf_load(y + r * y_stride + VL);                                     \
     }
-/* ROW_TIMES multiplies by a number of the row, ROW_SCALE by vectors shared by all rows. */
+/* ROW_TIMES multiplies by a number of the row, ROW_SCALE by vectors that all rows share. */
 #define ROW_TIMES(r)                                                                               \
     if (r < n_row) {                                                                               \
         vf e = vf_set1(c[r]);                                                                      \
@@ -64,20 +75,21 @@ enum { RB = N_VREG >= 32 ? 8 : 6 };
         if (n_vec == 2) vf_store(y + r * y_stride + VL, z##r);                                     \
     }
 
-/* Storage of values, a constant when a product is compiled. ahead: prefetch. */
+/* Storage of values. It is a compile-time constant of a product. ahead: true to prefetch. */
 struct form {
     int size;
     bool ahead;
     vf (*load)(const void *p);
 };
 
-/* Operands of the scores of some rows at two vectors of positions. */
+/* Operands of the scores of some rows at two vectors of positions. Pointers are borrowed. */
 struct score_of {
     const float *a; /* q [d_k, RB] */
     int d_k;
-    const char *b[2];      /* vectors of the first d; the next d is 16 values further */
-    const char *ahead[2];  /* prefetched line by line by the first and second half of the steps */
-    const float *times[2]; /* scales of KV_Q8 or NULL */
+    const char *b[2];      /* vectors of the first d; the vectors of the next d are 16 values
+                            * later */
+    const char *ahead[2];  /* lines to prefetch in the first and in the second half of the steps */
+    const float *times[2]; /* scales of KV_Q8; NULL: no scales */
 };
 
 INLINE void score_rows(const struct form f, const int n_row, float *y, const struct score_of *o)
@@ -110,16 +122,16 @@ INLINE void score_rows(const struct form f, const int n_row, float *y, const str
     ROWS(ROW_STORE)
 }
 
-/* V of a block. */
+/* V of a block. Pointers are borrowed. */
 struct value_of {
     const char *b[ATTN_TILES], *ahead[ATTN_TILES];
-    int stride; /* of b and of y, in values */
+    int stride; /* distance between rows of b and of y, in values */
 };
 
-/* Rows that see the same positions [lo, hi) of the block. They become y * c (y if c is NULL) plus p
- * v. */
+/* Rows that see the same positions [lo, hi) of the block. The product sets y to y * c + p v, or to
+ * y + p v if c is NULL. Pointers are borrowed. */
 struct run {
-    float *y;       /* [n, stride] */
+    float *y;       /* [n, stride] results of the rows */
     const float *a; /* p [n, 64]   */
     const float *c; /* [n]         */
     int n, lo, hi;
@@ -154,7 +166,7 @@ INLINE void value_rows(const struct form f, const int n_row, const int n_vec,
     ROWS(ROW_STORE)
 }
 
-/* Both products for up to RB rows, per form. */
+/* Compute both products for up to RB rows, for each form. */
 #define SCORE_CASE(n)                                                                              \
     case n + 1:                                                                                    \
         if (n < RB) score_rows(f, n + 1, y, o);                                                    \
@@ -204,15 +216,17 @@ static const struct products {
 
 enum { GROUP = 8 * RB };
 
+/* Up to GROUP rows of a call, and their scores. a and kv are borrowed, product is static. */
 struct group {
     const struct attn_rows *a;
     const struct attn_kv *kv;
     const struct products *product;
     int row0, n, pos0;
-    bool seen, full;          /* some row sees a position; every row sees the whole block */
-    int lo[GROUP], hi[GROUP]; /* positions of the block that each row sees, unless full: [lo, hi) */
+    bool seen, full; /* seen: a row sees a position; full: every row sees the whole block */
+    /* positions [lo, hi) of the block that each row sees; unused if full */
+    int lo[GROUP], hi[GROUP];
     _Alignas(64) float s[GROUP * ATTN_BLOCK];
-    float m[GROUP]; /* maximum so far, 0 for -inf   */
+    float m[GROUP]; /* maximum so far; 0 if it is -inf   */
     float c[GROUP]; /* 2^(former maximum - maximum) */
     uint64_t grew;  /* bit r: row r's maximum grew  */
 };
@@ -240,8 +254,8 @@ static void group_begin(struct group *g, const struct attn_rows *a, const struct
     }
 }
 
-/* Return the operands for positions [i, i + 2 VL): two sub-tiles if a vector is one, else parts of
- * one. */
+/* Return the operands for positions [i, i + 2 VL). They are two sub-tiles if a vector is a
+ * sub-tile, otherwise parts of one sub-tile. */
 static struct score_of score_of(const struct group *g, int i)
 {
     const struct attn_kv *kv = g->kv;
@@ -303,7 +317,7 @@ static void group_slope(struct group *g)
     }
 }
 
-/* Mask invisible positions: they must not become the maximum, and have p = 0. */
+/* Mask invisible positions, so that they do not become the maximum and have p = 0. */
 static void group_mask(struct group *g)
 {
     for (int r = 0; r < g->n; r++) {
@@ -313,7 +327,7 @@ static void group_mask(struct group *g)
     }
 }
 
-/* Write lane i of row r: the maximum of positions i, i + 16, i + 32 and i + 48. */
+/* Write the maximum of positions i, i + 16, i + 32 and i + 48 to lane i of row r. */
 static void fold_rows(float *fold, const float *s)
 {
     for (int r = 0; r < VL; r++, s += ATTN_BLOCK, fold += ATTN_TILE)
@@ -324,7 +338,7 @@ static void fold_rows(float *fold, const float *s)
         }
 }
 
-/* Update the maxima; c is 1 for rows whose maximum did not grow. */
+/* Update the maxima. c is 1 for rows with an unchanged maximum. */
 static void group_top(struct group *g)
 {
     _Alignas(64) float fold[VL * ATTN_TILE];

@@ -1,12 +1,13 @@
-/* exp.h - exp of a vector: exp_f32 of kern_math.h, operation for operation, in the names of vec.h.
+/* exp.h - exp of a vector: the operations of exp_f32 (kern_math.h), written with the names of
+ * vec.h.
  *
- * Included by the other templates, after the level's vec.h. About 14 instructions, 10 for
- * attention's 2^x. Throughput matters (softmax of attention, activations); latency (about 50
- * cycles) is hidden by calls on independent vectors. */
+ * The other templates include it after the level's vec.h. exp takes about 14 instructions,
+ * attention's 2^x takes 10. Its throughput is important for softmax of attention and for
+ * activations. Calls on independent vectors hide the latency of about 50 cycles. */
 #ifndef QUOTH_KERN_TMPL_EXP_H
 #define QUOTH_KERN_TMPL_EXP_H
 
-/* -105 <= c <= 89, or NaN */
+/* Return exp(c) for -105 <= c <= 89 or NaN. */
 static inline vf vf_exp_bounded(vf c)
 {
     const vf magic = vf_set1(0x1.8p23f);
@@ -28,7 +29,7 @@ static inline vf vf_exp(vf x)
     return vf_exp_bounded(vf_max(vf_set1(-105.0f), vf_min(vf_set1(89.0f), x))); /* a NaN stays */
 }
 
-/* exp2_weight of kern_impl.h. */
+/* Return exp2_weight of kern_impl.h. */
 static inline vf vf_exp2_weight(vf x)
 {
     const vf magic = vf_set1(0x1.8p23f);

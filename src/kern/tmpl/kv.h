@@ -1,10 +1,11 @@
-/* kv.h - K and V out of pages and into them, in the names of vec.h; a level's attn.c includes its
- * vec.h and this file, and fills its slots by kv_slots().
+/* kv.h - read K and V from pages and write them, in code with the names of vec.h. A level's attn.c
+ * includes its vec.h and this file, and fills its slots by kv_slots().
  *
- * Reading widens a panel of K or some rows of V to f32, so that the products of attention have one
- * form. In decode that is most of the work after memory access; in prefill all rows of an item
- * share it. The bytes of a later panel are prefetched meanwhile: pages are scattered, and no
- * hardware prefetcher follows a page table. */
+ * Reading widens a panel of K or some rows of V to f32, so the products of attention have one form.
+ * Besides memory access, widening is most of the work of decode. In prefill, all rows of an item
+ * share the widened values. Meanwhile the bytes of a later panel are prefetched in software. Pages
+ * are scattered, and no hardware prefetcher follows a page table. attn.h has the measured shares of
+ * the bandwidth (docs/measurements.md, "Comparison with other engines"). */
 #ifndef QUOTH_KERN_TMPL_KV_H
 #define QUOTH_KERN_TMPL_KV_H
 
@@ -12,7 +13,7 @@
 
 /* ---- out of pages ---- */
 
-/* Widen n values (a multiple of 16); one line of `ahead` is prefetched per line of x. */
+/* Widen n values (a multiple of 16). One line of `ahead` is prefetched per line of x. */
 INLINE void widen(float *y, const char *x, int n, const char *ahead, const int size,
                   vf load(const void *))
 {
@@ -23,7 +24,7 @@ INLINE void widen(float *y, const char *x, int n, const char *ahead, const int s
     }
 }
 
-/* Widen the last n < 16 values of a row, followed by zeros; reads no byte past the row. */
+/* Widen the last n < 16 values of a row and append zeros. No byte past the row is read. */
 INLINE void widen_end(float *y, const char *x, int n, const int size, vf load(const void *))
 {
     _Alignas(64) char part[ATTN_TILE * 4] = {0};
@@ -60,7 +61,7 @@ GET(e5m2, 1, vf_load_e5m2)
 /* ---- into pages ---- */
 
 /* Return codes of a small float with n_exp and n_man bits, as narrow() in quant computes them. |x|
- * is clamped to max; a NaN becomes nan. */
+ * is clamped to `max`. The code of a NaN is `nan`. */
 INLINE vi narrow(vf x, const int n_exp, const int n_man, float max, vi nan)
 {
     const int bias = (1 << (n_exp - 1)) - 1, n_cut = 23 - n_man;
@@ -123,7 +124,7 @@ PUT(bf16, 2, store_bf16)
 PUT(e4m3, 1, store_e4m3)
 PUT(e5m2, 1, store_e5m2)
 
-/* Return the largest |x|; NaN if one is infinite or NaN. */
+/* Return the largest |x|; NaN if an x is infinite or NaN. */
 static float amax_finite(const float *x, int n)
 {
     vf top = vf_zero(), wrong = vf_zero();

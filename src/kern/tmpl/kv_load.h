@@ -1,5 +1,5 @@
-/* kv_load.h - loads VL stored values of K or V as f32, in the names of vec.h; for KV_Q8, the
- * integers without their scales. attn.h multiplies them in place, kv.h widens them. */
+/* kv_load.h - load VL stored values of K or V as f32, written with the names of vec.h. KV_Q8 gives
+ * the integers without their scales. attn.h multiplies the values immediately, kv.h stores them. */
 #ifndef QUOTH_KERN_TMPL_KV_LOAD_H
 #define QUOTH_KERN_TMPL_KV_LOAD_H
 

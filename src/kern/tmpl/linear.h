@@ -1,12 +1,12 @@
-/* linear.h - linear layers as strips of VL outputs: which strips are computed together, and how
- * their results are stored. The arithmetic is in linear_q8.h and linear_float.h. */
+/* linear.h - linear layers as strips of VL outputs. It assigns strips to kernels and stores their
+ * results. The arithmetic is in linear_q8.h and linear_float.h. */
 #ifndef QUOTH_KERN_TMPL_LINEAR_H
 #define QUOTH_KERN_TMPL_LINEAR_H
 
 #include "kern/kern_impl.h"
 
-/* Compute c [STRIPS][LINEAR_ROWS][VL] of STRIPS strips of panels `stride` bytes apart; see
- * strips_q8. */
+/* Compute c [STRIPS][LINEAR_ROWS][VL] of STRIPS strips (strips_q8).
+ * Their panels are `stride` bytes apart. */
 typedef void strips_fn(const uint8_t *const panel[STRIPS], const int lane[STRIPS], int64_t stride,
                        const struct act *x, int row, int n_row, float *c);
 
@@ -40,7 +40,7 @@ static inline void strip_put(const struct linear_out *out, int n_out, int strip,
     }
 }
 
-/* Compute strips in pairs; an odd last one is paired with itself. */
+/* Compute strips in pairs. An odd last strip is paired with itself. */
 static inline void strips_run(strips_fn *fn, const struct linear_out *out, const struct panels *w,
                               int panel, int n_panel, const struct act *x, int row, int n_row)
 {

@@ -1,16 +1,19 @@
-/* linear_bf16.h - linear layers of BF16 weights with bf16 activations, for any vector (vec.h) of a
- * processor whose fma flushes to zero as tdpbf16ps does: ref/linear.c bit for bit.
+/* linear_bf16.h - linear layers of BF16 weights with bf16 activations: ref/linear.c bit for bit.
+ * The processor of the vector (vec.h) must have an fma that flushes to zero like tdpbf16ps.
  *
- * An output is two chains of 16 fma per 32 k, even and odd k, so a tile of two strips x up to
- * BF16_ROWS rows keeps 4 x rows chains in registers. Weights are converted to f32 in registers (a
- * shift, a mask); the rows of a tile once per group of 256 k, in the L1 cache. The panels' group
- * also stays in the L1 cache for all rows.
+ * An output takes two chains of 16 fma per 32 k, for even and for odd k. A tile of two strips x up
+ * to BF16_ROWS rows therefore keeps 4 x rows chains in registers. Weights are converted to f32 in
+ * registers by a shift and a mask. The rows of a tile are converted once per group of 256 k, in the
+ * L1 cache. The panels' group also stays in the L1 cache for all rows.
+ *
+ * Bound: 2 bytes per weight from memory, or f32 FMA: 0.21e12 operations/s per thread with zmm on
+ * machine A (measurements.md). That is twice the rate of vdpbf16ps.
  *
  * Requires besides vec.h:
  *     TILES_BF16(X)         X(1) X(2) ... up to the rows of the largest tile
  *     flush_begin()         flush subnormal operands and results to 0 from here; flush_end(former)
- *     flush_strayed()       since flush_begin, or the last call of this, a result may have become 0
- *                           that tdpbf16ps rounds up to 2^-126: the tile is then computed again */
+ *     flush_strayed()       true if a result may have become 0 that tdpbf16ps rounds up to 2^-126,
+ *                           since flush_begin or its last call; the tile is then computed again */
 #ifndef QUOTH_KERN_TMPL_LINEAR_BF16_H
 #define QUOTH_KERN_TMPL_LINEAR_BF16_H
 
@@ -18,8 +21,9 @@
 
 enum { BF16_BLOCK = 32 }; /* k values of two chains */
 
-/* Add the chains of n_block blocks to c [2][LINEAR_ROWS][VL]. w: the strips' first pairs, the next
- * pair 64 bytes further; x f32 [n_row][ACT_GROUP]; lines at `ahead` are prefetched. */
+/* Add the chains of n_block blocks to c [2][LINEAR_ROWS][VL]. w points to the first pairs of the
+ * strips. Each next pair is 64 bytes later. x f32 [n_row][ACT_GROUP]. Lines at `ahead` are
+ * prefetched. */
 typedef void bf16_fn(float *c, const uint8_t *const w[TILE_STRIPS], const float *x, int n_block,
                      const uint8_t *const ahead[TILE_STRIPS]);
 
@@ -89,7 +93,7 @@ static void bf16_tile_plain(int n_row, float *c, const uint8_t *const w[TILE_STR
         }
 }
 
-/* Compute bf16_tile; again value by value if flushing may have differed. */
+/* Compute bf16_tile. Compute it again value by value if flushing may have differed. */
 static void bf16_tile_exact(int n_row, float *c, const uint8_t *const w[TILE_STRIPS],
                             const float *x, int n_block, const uint8_t *const ahead[TILE_STRIPS])
 {
@@ -113,8 +117,7 @@ static inline void bf16_widen(float *y, const struct act *x, int row, int n_row,
     for (int i = 0; i < n_row * ACT_GROUP; i += VL) vf_store(y + i, vf_load_bf16(from + i));
 }
 
-/* Compute one group of two strips. If the last block is incomplete, a copy of it padded with zeros
- * is used. */
+/* Compute one group of two strips. A copy padded with zeros replaces an incomplete last block. */
 static void bf16_group(float *c, const uint8_t *const w[TILE_STRIPS], const struct act *x, int row,
                        int n_row, int g, const uint8_t *const ahead[TILE_STRIPS])
 {
@@ -124,8 +127,7 @@ static void bf16_group(float *c, const uint8_t *const w[TILE_STRIPS], const stru
     const int n_byte = (n % BF16_BLOCK + 1) / 2 * 64;
     const uint8_t *const last[TILE_STRIPS] = {tail[0], tail[1]};
     for (int j = 0; j < TILE_STRIPS && n_byte; j++) {
-        /* a strip of a panel's second half starts within a pair's 64 bytes, so fewer bytes
-         * remain */
+        /* a strip of a panel's second half starts inside a pair's 64 bytes: fewer bytes remain */
         memset(tail[j], 0, sizeof tail[j]);
         for (int i = 0; i < n_byte; i += 64)
             memcpy(tail[j] + i, w[j] + n_block * sizeof tail[j] + i, VL * 4);

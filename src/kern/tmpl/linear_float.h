@@ -1,20 +1,20 @@
-/* linear_float.h - linear layers with f32 activations, every weight type decoded exactly, for any
- * vector (vec.h, dot.h): ref/linear.c bit for bit.
+/* linear_float.h - linear layers with f32 activations, for any vector (vec.h, dot.h): ref/linear.c
+ * bit for bit. Every weight type is decoded exactly.
  *
- * A strip is VL outputs of a panel. An output is a chain of 256 fma in fixed order, so speed comes
- * from computing several outputs and rows together:
+ * A strip is VL outputs of a panel. An output is a chain of 256 fma in fixed order. Several outputs
+ * and rows are computed together to hide the latency:
  *
- *   few rows     float weights go from memory through a conversion in registers to the chains of 2
- *   (direct)     or 4 strips x n_row: bound by memory. Panels are prefetched a group of k ahead in
- *                software, because hardware prefetchers stop at each 4 kB page
+ *   few rows     float weights are loaded and converted in registers for the chains of 2 (direct)
+ *   or 4 strips x n_row: bound by memory. Panels are prefetched a group of k ahead in software,
+ *   because hardware prefetchers stop at each 4 kB page
  *   more rows    128 k of two strips are converted once to f32 [k][2 VL] in the L1 cache, then used
  *   (tiled)      by tiles of 2 strips x up to 12 rows (AVX2: 6): per k, two loads of weights and a
  *                broadcast per row for 2 x rows fma, so the fma units are the bound. Meanwhile the
  *                next 128 k are prefetched
  *
- * Block formats are always tiled: decoding costs more than the pass through the L1 cache. One
- * thread of Sapphire Rapids, share of the read bandwidth / of the fma peak measured in the same
- * run:
+ * Block formats are always tiled: decoding costs more than the pass through the L1 cache. Measured
+ * on machine A of docs/measurements.md (Sapphire Rapids), one thread: share of the read bandwidth
+ * (1 row) and of the fma peak (16 and 64 rows) of the same run:
  *
  *                     memory, 1 row     16 rows     64 rows
  *     AVX-512  F16          0.98         0.70        0.76
@@ -33,21 +33,22 @@
 enum {
     TILE_STRIPS = 2,
     TILE_COLS = TILE_STRIPS * VL,
-    TILE_PART = 128,             /* k values in the L1 cache at once: 16 kB of AVX-512, 8 of AVX2 */
+    /* k values in the L1 cache together: 16 kB with AVX-512, 8 kB with AVX2 */
+    TILE_PART = 128,
     STRIPS_MAX = 4,              /* strips of a direct kernel */
-    NEAR = 1024,                 /* bytes that a direct kernel prefetches into the L1 cache */
+    NEAR = 1024,                 /* bytes ahead that a direct kernel prefetches into the L1 cache */
     C_FLOATS = LINEAR_ROWS * VL, /* results of a strip, [row][VL] */
 };
 
 /* ---- float weights -> f32 ---- */
 
-/* Return the bytes of one k of a panel. */
+/* Return the number of bytes of one k of a panel. */
 ALWAYS int k_bytes(enum qtype t)
 {
     return PANEL * (t == QT_f32 ? 4 : t == QT_f16 || t == QT_bf16 ? 2 : 1);
 }
 
-/* Return the bytes before output `lane` in a k (BF16: in a pair of k). */
+/* Return the number of bytes before output `lane` in a k (BF16: in a pair of k). */
 ALWAYS int lane_bytes(enum qtype t, int lane)
 {
     return t == QT_bf16 ? lane * 4 : lane * k_bytes(t) / PANEL;
@@ -160,18 +161,20 @@ ALWAYS void decode_block(const struct panel_format *f, float *w, const uint8_t *
 
 /* ---- strips ---- */
 
+/* Strips [first, first + n) of w, which is borrowed. */
 struct strips {
     const struct panels *w;
     int first, n;
 };
 
-/* Position of a strip, and the panel to prefetch after its own. */
+/* Position of a strip, and the panel to prefetch after the strip's panel. Pointers are borrowed
+ * from the struct panels. */
 struct strip {
     const uint8_t *panel, *next;
     int lane;
 };
 
-/* Locate strips j, j + 1, ...; past the last one, the last one again. */
+/* Locate strips j, j + 1, .... Repeat the last strip at the end. */
 static inline void strips_at(struct strip *at, const struct strips *s, int j, int width)
 {
     for (int i = 0; i < width; i++) {
@@ -182,7 +185,7 @@ static inline void strips_at(struct strip *at, const struct strips *s, int j, in
     }
 }
 
-/* Return row `row` of a group of f32 activations; the next row is ACT_GROUP further. */
+/* Return row `row` of a group of f32 activations. The next row is ACT_GROUP later. */
 static inline const float *act_rows(const struct act *x, int row, int g)
 {
     return (const float *)x->x + ((int64_t)(g / ACT_GROUP) * x->n_row + row) * ACT_GROUP;
@@ -190,8 +193,8 @@ static inline const float *act_rows(const struct act *x, int row, int g)
 
 /* ---- more rows ---- */
 
-/* Add n more k to t [n_row][2 VL]; `first`: T starts at 0. w f32 [n][2 VL]. Every two k, one line
- * at each of `next` is prefetched, unless NULL. */
+/* Add n more k to t [n_row][2 VL]. T starts at 0 if `first`. w f32 [n][2 VL]. One line at each
+ * pointer of `next` that is not NULL is prefetched every two k. */
 typedef void tile_fn(float *t, const float *w, const float *x, int n, bool first,
                      const uint8_t *const next[TILE_STRIPS]);
 
@@ -250,8 +253,8 @@ static tile_fn *const tile_fns[] = {
 };
 enum { TILE_ROWS = sizeof tile_fns / sizeof tile_fns[0] };
 
-/* Compute the rows of a batch in tiles of about equal height. The first ones prefetch n_byte at
- * each of `next`. */
+/* Compute the rows of a batch in tiles of about equal height. The first tiles prefetch n_byte bytes
+ * at each pointer of `next`. */
 static inline void tiles(float *t, const float *w, const float *x, int n_row, int n, bool first,
                          const uint8_t *const next[TILE_STRIPS], int n_byte)
 {
@@ -304,8 +307,9 @@ ALWAYS int direct_strips(int n_row)
     return N_VREG == 32 ? 2 : n_row <= 2 ? 4 : 2;
 }
 
-/* Prefetch. One or two rows only wait for memory: far into L2 and near into L1 is 8 % (F32) or 3 %
- * (F16) faster than far into L1. With more rows it is 3 % slower. */
+/* Prefetch weights. One or two rows are bound by memory. For them, far data are prefetched to L2
+ * and near data to L1. This is 8 % (F32) or 3 % (F16) faster than far data to L1. For more rows it
+ * is 3 % slower. */
 ALWAYS void fetch_ahead(const uint8_t *far, const uint8_t *here, const int n_row)
 {
     if (n_row > 2) {
@@ -421,7 +425,7 @@ static const struct float_kernels float_kernels[QT_COUNT] = {
 
 /* ---- layers ---- */
 
-/* Store the results c [width][LINEAR_ROWS][VL] of strips j, j + 1, ... */
+/* Store the results c [width][LINEAR_ROWS][VL] of strips j, j + 1, .... */
 static inline void strips_put(const struct linear_out *out, const struct strips *s, int j,
                               int width, const float *c, int row, int n_row)
 {

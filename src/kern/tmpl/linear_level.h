@@ -1,5 +1,5 @@
-/* linear_level.h - the linear slots of a level, from the templates; include it after the level's
- * dot.h. */
+/* linear_level.h - the linear slots of a level, from the templates.
+ * Include it after the level's dot.h. */
 #ifndef QUOTH_KERN_TMPL_LINEAR_LEVEL_H
 #define QUOTH_KERN_TMPL_LINEAR_LEVEL_H
 

@@ -1,24 +1,29 @@
 /* linear_q8.h - linear layers of block formats with int8 activations, for any vector (vec.h,
  * dot.h).
  *
- * One kernel serves every format and every number of rows. A strip is VL outputs of a panel; STRIPS
- * (1 or 2) of them are computed together. For each unit of 32 k, the codes are converted once to
- * bytes in eight registers per strip; then for every row of x:
+ * The same kernel computes every format and every number of rows. A strip is VL outputs of a panel.
+ * STRIPS (1 or 2) strips are computed together. For each unit of 32 k, the codes are converted once
+ * to bytes in eight registers per strip. Then for every row of x:
  *
  *     acc = -zero * sum of its 32 activations
  *     eight times:  acc += dot of 4 bytes x 4 broadcast activations     (each strip)
  *     T = fma(acc, scale, T), or with integer scales I += acc * scale   in the L1 cache
  *
- * A batch of any size therefore reads each weight byte from memory once and unpacks it once, and no
- * other kernel is needed for any batch size. With two strips, a row costs 16 dot instructions and 4
- * others (f32 scales): at most 80 % of the dot instruction's peak. If the registers suffice, eight
- * rows are computed at once (rows_eight), others by four. If a level multiplies matrices (PAIRS),
- * two or more rows are computed in pairs. The integers are equal.
+ * Each weight byte is read from memory once and unpacked once, for any batch size. With two strips,
+ * a row takes 16 dot instructions and 4 other instructions (f32 scales): at most 80 % of the dot
+ * instruction's peak. Eight rows are computed together (rows_eight) if the registers suffice,
+ * otherwise four rows. Two or more rows are computed in pairs if a level multiplies matrices
+ * (PAIRS). All these forms give equal integers.
+ *
+ * Bound for one row: the bytes of the weights. Machine A, AVX-512, one thread, from memory: 16.1 to
+ * 17.2 GB/s, 1.01 to 1.09 of a plain read (Q2_K: 14.8, 0.93). Prefetching 4 kB ahead into the L1
+ * cache, as before, gave 13.9 to 16.2 (docs/measurements.md, "Reading weights, one row"). Eight
+ * rows on two threads: 19.5 to 27.2 GB/s, 19.1 to 25.4 as twice four rows ("Eight rows").
  *
  * Requires besides vec.h (dot.h of the level):
  *     STRIPS                1 or 2
  *     WIDE_FILE             1: 32 registers of 64 bytes: sums of several rows are computed together
- *     WIDE_SIGNED           1: dot_step takes bytes above 127 less 128, as signed ones
+ *     WIDE_SIGNED           1: dot_step takes bytes above 127 as signed bytes, less 128
  *     struct dot            a sum of products per lane; dot_from(vi) starts it, dot_sum returns it
  *     vi_quad(q, i)         operand of dot_step for the four activations at q + 4 i
  *     dot_step(d, u, s, max, i)
@@ -42,27 +47,29 @@
 
 enum { EIGHT = 8 };
 
-struct rows {           /* rows of x, in one group */
-    const int8_t *q;    /* 64 values of the first row; the next 64 k are q_step further */
-    const int16_t *sum; /* pair of sums of the first row; the next unit is sum_step further */
+/* Rows of x in one group. Pointers are borrowed from the struct act. */
+struct rows {
+    const int8_t *q; /* 64 values of the first row; the next 64 k are at q + q_step */
+    /* pair of sums of the first row; the next unit's pair is at sum + sum_step */
+    const int16_t *sum;
     const float *scale;
     int64_t q_step, sum_step;
     int n;
 };
 
 /* Prefetch distances in bytes. Hardware prefetchers stop at each 4 kB page and fill only the L2
- * cache. FAR prefetches go to the L2 cache too, so they do not occupy the L1 cache's few fill
- * buffers for the latency of memory; NEAR prefetches then move the lines to the L1 cache. NEAR
- * alone was 2 to 10 % slower, FAR (4 kB) alone 10 to 15 %. Past the end of a panel, the strips'
- * next panels are prefetched. */
+ * cache. FAR prefetches also load into the L2 cache, so they do not occupy the L1 cache's few fill
+ * buffers for the latency of memory. NEAR prefetches then move the lines to the L1 cache. NEAR
+ * alone was 2 to 10 % slower, FAR (4 kB) alone 10 to 15 % slower. After the end of a panel, the
+ * strips' next panels are prefetched. */
 enum { FAR = 2048, NEAR = 1024, PANELS_AT_ONCE = STRIPS * VL / PANEL };
 
 struct ahead {
-    const uint8_t *end[STRIPS]; /* ends of the panels */
-    int64_t jump;               /* distance over the other strips' panels */
+    const uint8_t *end[STRIPS]; /* ends of the panels, borrowed */
+    int64_t jump;               /* distance over the panels of other strips */
 };
 
-/* Prefetch for strip i, whose n_byte bytes from `at` on are in use. */
+/* Prefetch for strip i. The kernel currently uses its n_byte bytes at `at`. */
 ALWAYS void fetch(const struct ahead *a, int i, const uint8_t *at, int n_byte)
 {
     const uint8_t *far = at + FAR, *near = at + NEAR;
@@ -74,7 +81,7 @@ ALWAYS void fetch(const struct ahead *a, int i, const uint8_t *at, int n_byte)
     }
 }
 
-/* Return true if all rows are computed at once, by rows_eight. */
+/* Return true if all rows are computed together, by rows_eight. */
 ALWAYS bool is_eight(const struct panel_format *f, int n_row)
 {
     return WIDE_FILE && f->sub != 16 && n_row == EIGHT;
@@ -82,12 +89,14 @@ ALWAYS bool is_eight(const struct panel_format *f, int n_row)
 
 enum { T_FLOATS = LINEAR_ROWS * VL }; /* [row][VL] of one strip */
 
+/* Sums of a group's rows. The arrays are borrowed from the caller. */
 struct tile {
-    float *t[STRIPS]; /* of the group: T, or I as integers */
-    float *c[STRIPS]; /* of the row */
+    float *t[STRIPS]; /* [row][VL] of the group: T, or I as integers */
+    float *c[STRIPS]; /* [row][VL] total C of the row */
 };
 
-/* Initial values of the rows: -zero * sums of 32 (one array) or of each 16; and the sums as f32. */
+/* Initial values of the rows: -zero * sums of 32 values (one array) or of 16 values.
+ * The sums as f32. */
 struct starts {
     int bias[2][LINEAR_ROWS];
     float sum[LINEAR_ROWS];
@@ -115,7 +124,8 @@ ALWAYS void starts_of(struct starts *st, const struct panel_format *f, const str
     }
 }
 
-/* Sums over 32 k (sub 16: over its halves, lo and hi) of one row with each strip. */
+/* Sums of one row with each strip over 32 k.
+ * lo and hi are the sums over halves of the 32 k if sub is 16. */
 struct sums {
     vi lo[STRIPS], hi[STRIPS];
 };
@@ -153,7 +163,7 @@ ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, 
 }
 #undef STEP
 
-/* Compute the sums of rows n and n + 1; `other` points to the second row's activations. */
+/* Compute the sums of rows n and n + 1. `other` points to the second row's activations. */
 #define STEP(part, j, a, b)                                                                        \
     do {                                                                                           \
         vi x = pair_octet(q, other, j);                                                            \
@@ -193,8 +203,8 @@ ALWAYS void unit_pair_order(struct unit *u)
     pair_order(&u->w4, &u->w5), pair_order(&u->w6, &u->w7);
 }
 
-/* Return true if sums fit into 16 bits: one instruction then multiplies and adds instead of
- * four. */
+/* Return true if sums fit into 16 bits. One instruction then multiplies and adds, instead of four
+ * instructions. */
 ALWAYS bool is_narrow(const struct panel_format *f)
 {
     const int most = panel_byte_max(f) > 2 * f->zero ? panel_byte_max(f) - f->zero : f->zero;
@@ -254,8 +264,8 @@ ALWAYS void strips_scale(const struct panel_format *f, const struct tile *t, int
                   &c[STRIPS - 1], sum);
 }
 
-/* Return how many rows' sums fit in registers with a unit's codes. Sums of 16 are two per row and
- * strip. */
+/* Return the number of rows whose sums fit into registers together with a unit's codes. A row has
+ * two sums per strip if sub is 16. */
 ALWAYS int rows_at_once(const struct panel_format *f)
 {
     return !WIDE_FILE ? 1 : f->sub == 16 ? 2 : 4;
@@ -272,7 +282,7 @@ ALWAYS int rows_at_once(const struct panel_format *f)
     }
 
 /* Compute rows_at_once rows from n on. Eight chains of sums hide the latency of the dot instruction
- * without halves that must be added: 5 to 7 % of 16 rows' time (AVX-512). */
+ * without halves that must be added. This saves 5 to 7 % of the time of 16 rows (AVX-512). */
 ALWAYS void rows_block(const struct panel_format *f, const struct unit *w, const struct scales *c,
                        const int8_t *q, const struct starts *st, int n, const struct tile *t)
 {
@@ -333,9 +343,9 @@ ALWAYS void eight_dots(const struct panel_format *f, const uint8_t *const p[STRI
 }
 #undef STEP
 
-/* Compute eight rows, for formats without scales of 16: sixteen chains of sums and half a unit's
- * codes fill the registers. From memory 2 % (Q4_0, Q4_K) to 7 % (Q8_0) faster than two rows_block.
- * (Sums of 16 would be scaled twice as often: 12 % slower, Q6_K.) */
+/* Compute eight rows, for formats without scales of 16. Sixteen chains of sums and half a unit's
+ * codes fill the registers. For weights in memory this is 2 % (Q4_0, Q4_K) to 7 % (Q8_0) faster
+ * than two rows_block. Sums of 16 would be scaled twice as often, which is 12 % slower (Q6_K). */
 ALWAYS void rows_eight(const struct panel_format *f, const uint8_t *const p[STRIPS],
                        const struct scales *c, const int8_t *q, const struct starts *st,
                        const struct tile *t)
@@ -368,7 +378,7 @@ ALWAYS void rows_by_one(const struct panel_format *f, const struct unit *w, cons
     }
 }
 
-/* Compute rows in pairs; an odd last row is paired with itself. */
+/* Compute rows in pairs. An odd last row is paired with itself. */
 ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const struct scales *c,
                         const int8_t *q, const struct starts *st, int n_row, const struct tile *t)
 {
@@ -413,8 +423,8 @@ ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[S
 
 /* ---- ends of blocks and groups ---- */
 
-/* End a block of a format with one scale per block: T = fma(I, d, T), I = 0. T is in the upper half
- * of the strip's memory. */
+/* End a block of a format with one scale per block: T = fma(I, d, T), I = 0. The upper half of the
+ * strip's memory contains T. */
 ALWAYS void block_end(const struct panel_format *f, const uint8_t *s, int u, int lane, float *t,
                       int n)
 {
@@ -434,7 +444,7 @@ ALWAYS vi row_mins(const vi *min, const struct rows *r, int n, int n_unit)
     return m;
 }
 
-/* End a group: C = fma(T, scale of the row's group, C); T = 0 for the next group. */
+/* End a group: C = fma(T, scale of the row's group, C). T = 0 for the next group. */
 ALWAYS void group_end(const struct panel_format *f, const uint8_t *s, int lane,
                       const struct rows *r, int n_unit, float *t, float *c)
 {
@@ -454,8 +464,8 @@ ALWAYS void group_end(const struct panel_format *f, const uint8_t *s, int lane,
     }
 }
 
-/* Compute c [STRIPS][LINEAR_ROWS][VL], the outputs of STRIPS strips for n_row rows. `panel` is the
- * start of each strip's panel, `lane` its first output there. */
+/* Compute c [STRIPS][LINEAR_ROWS][VL], the outputs of STRIPS strips for n_row rows. `panel` has the
+ * start of each strip's panel, `lane` is the strip's first output in its panel. */
 ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[STRIPS],
                       const int lane[STRIPS], int64_t stride, const struct act *x, int row,
                       int n_row, float *c)
@@ -471,7 +481,7 @@ ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[S
     t.c[STRIPS - 1] = c + (STRIPS - 1) * T_FLOATS;
     for (int i = 0; i < STRIPS; i++) {
         memset(t.t[i], 0, (size_t)n_row * VL * sizeof(float));
-        memset(t.t[i] + T_FLOATS, 0, (size_t)n_row * VL * sizeof(float));
+        if (f->block) memset(t.t[i] + T_FLOATS, 0, (size_t)n_row * VL * sizeof(float));
         memset(t.c[i], 0, (size_t)n_row * VL * sizeof(float));
     }
     struct rows r = {

@@ -1,8 +1,8 @@
-/* math.h - log, tanh, erf and the activations of a vector: the functions of kern_math.h, operation
- * for operation, in the names of vec.h.
+/* math.h - log, tanh, erf and the activations of a vector: the operations of kern_math.h, written
+ * with the names of vec.h.
  *
- * Included by the other templates, after the level's vec.h. Instructions in addition to exp's: silu
- * 3 (one a division), tanh 14, erf 21, log 25. */
+ * The other templates include it after the level's vec.h. Instructions in addition to exp's: silu 3
+ * (one of them a division), tanh 14, erf 21, log 25. */
 #ifndef QUOTH_KERN_TMPL_MATH_H
 #define QUOTH_KERN_TMPL_MATH_H
 
@@ -92,6 +92,17 @@ static inline vf vf_gelu_erf(vf x)
 {
     vf e = vf_erf(vf_mul(x, vf_set1(0x1.6a09e6p-1f)));
     return vf_mul(vf_mul(vf_set1(0.5f), x), vf_add(vf_set1(1.0f), e));
+}
+
+static inline vf vf_relu(vf x)
+{
+    return vf_select(vf_le(x, vf_zero()), vf_zero(), x);
+}
+
+static inline vf vf_relu2(vf x)
+{
+    vf y = vf_relu(x);
+    return vf_mul(y, y);
 }
 
 #endif

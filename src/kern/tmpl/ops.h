@@ -1,21 +1,24 @@
 /* ops.h - the elementwise ops, norms and rope in vectors: ref/ops.c bit for bit.
  *
- * Included by <level>/ops.c after the level's vec.h. One loop per op: a vector cut by the row's end
- * is loaded and stored masked, by a branch that predicts as well as the loop's own.
+ * <level>/ops.c includes it after the level's vec.h. Each op is one loop. The last, incomplete
+ * vector of a row is loaded and stored with a mask. Its branch is predicted as well as the branch
+ * of the loop.
  *
- * Rows of a token fit in the L1 cache, so the bound is arithmetic: the division in activations and
- * softmax, the latency of the fma in a norm (its order is one chain of 16 lanes). Measured on 4,096
- * values, ns per 1,000 of them, Sapphire Rapids, ref / AVX2 / AVX-512: norm 840 / 137 / 157, norm
- * of 32 heads 1080 / 196 / 117, silu_mul 15000 / 480 / 331 (the reference's fma is a library call),
- * rope 950 / 53 / 60, softmax 16600 / 718 / 474, to f16 1570 / 41 / 35. */
+ * Arithmetic is the bound, because rows of a token fit into the L1 cache. Division limits
+ * activations and softmax. The latency of the fma limits a norm, because its order is one chain of
+ * 16 lanes. Measured on 4,096 values, ns per 1,000 values, Sapphire Rapids, ref / AVX2 / AVX-512:
+ *   norm 840 / 137 / 157        norm of 32 heads 1080 / 196 / 117      rope 950 / 53 / 60
+ *   softmax 16600 / 718 / 474   silu_mul 15000 / 480 / 331             to f16 1570 / 41 / 35
+ *
+ * The reference's fma in silu_mul is a library call. */
 #ifndef QUOTH_KERN_TMPL_OPS_H
 #define QUOTH_KERN_TMPL_OPS_H
 
 #include "kern/tmpl/math.h"
 
-enum { LANE_VECS = 16 / VL }; /* vectors for the 16 lanes of a canonical order */
+enum { LANE_VECS = 16 / VL }; /* vectors of the 16 lanes of a canonical order */
 
-/* ---- the part of a vector before the end; n > 0 are left ---- */
+/* ---- part of a vector before the end; n > 0 values are left ---- */
 
 static inline vf load_upto(const float *p, int n)
 {
@@ -30,7 +33,7 @@ static inline void store_upto(float *p, vf x, int n)
         vf_store_n(p, x, n);
 }
 
-/* ---- elementwise ----------------------------------------------------------------------------- */
+/* ---- elementwise ---- */
 
 static void add(float *y, const float *x, int n)
 {
@@ -53,9 +56,9 @@ static void add(float *y, const float *x, int n)
 #include "kern/curves.def"
 #undef CURVE
 
-/* ---- norm and softmax ------------------------------------------------------------------------ */
+/* ---- norm and softmax ---- */
 
-/* Return the sum of squares. The 16 lanes stay in LANE_VECS vectors; lanes past the end add 0. */
+/* Return the sum of squares. LANE_VECS vectors contain the 16 lanes; lanes past the end add 0. */
 static inline float sum_of_squares(const float *x, int n)
 {
     vf s[LANE_VECS];
@@ -76,6 +79,34 @@ static void rms_norm(float *y, const float *x, const float *g, int n_row, int n,
         for (int i = 0; i < n; i += VL) {
             vf a = vf_mul(load_upto(x + i, n - i), r);
             store_upto(y + i, vf_mul(a, load_upto(g + i, n - i)), n - i);
+        }
+    }
+}
+
+static inline float sum_of(const float *x, int n)
+{
+    vf s[LANE_VECS];
+    for (int j = 0; j < LANE_VECS; j++) s[j] = vf_zero();
+    for (int i = 0; i < n; i += 16)
+        for (int j = 0; j < LANE_VECS; j++) {
+            int left = n - i - j * VL;
+            if (left > 0) s[j] = vf_add(s[j], load_upto(x + i + j * VL, left));
+        }
+    return vf_tree16(s);
+}
+
+/* y holds the differences from the mean between the passes, so it may be x. */
+static void layer_norm(float *y, const float *x, const float *g, const float *bias, int n_row,
+                       int n, float eps)
+{
+    for (; n_row > 0; n_row--, x += n, y += n) {
+        vf mean = vf_set1(sum_of(x, n) / (float)n);
+        for (int i = 0; i < n; i += VL)
+            store_upto(y + i, vf_sub(load_upto(x + i, n - i), mean), n - i);
+        vf r = vf_set1(1.0f / sqrtf(sum_of_squares(y, n) / (float)n + eps));
+        for (int i = 0; i < n; i += VL) {
+            vf a = vf_mul(vf_mul(load_upto(y + i, n - i), r), load_upto(g + i, n - i));
+            store_upto(y + i, bias ? vf_add(a, load_upto(bias + i, n - i)) : a, n - i);
         }
     }
 }
@@ -106,9 +137,9 @@ static void softmax(float *y, const float *x, int n)
     for (int i = 0; i < n; i += VL) store_upto(y + i, vf_div(load_upto(y + i, n - i), sum), n - i);
 }
 
-/* ---- rope ------------------------------------------------------------------------------------ */
+/* ---- rope ---- */
 
-/* Rotate pairs (i, i + half): VL of them of every head, with one load of cos and sin. */
+/* Rotate VL pairs (i, i + half) in every head, with one load of cos and sin. */
 static void rope_halves(float *x, int n_head, int d_head, const float *cos, const float *sin,
                         int half)
 {
@@ -124,8 +155,8 @@ static void rope_halves(float *x, int n_head, int d_head, const float *cos, cons
     }
 }
 
-/* Rotate pairs (2i, 2i+1), VL / 2 per vector: the partner of each lane is its neighbour, and sin is
- * negative for the first of each pair. */
+/* Rotate pairs (2i, 2i+1), VL / 2 per vector. The partner of a lane is its neighbour. sin is
+ * negated for the first value of each pair. */
 static void rope_neighbours(float *x, int n_head, int d_head, const float *cos, const float *sin,
                             int d_rot)
 {
@@ -150,10 +181,10 @@ static void rope(float *x, int n_head, int d_head, const float *cos, const float
         rope_neighbours(x, n_head, d_head, cos, sin, d_rot);
 }
 
-/* ---- narrow floats --------------------------------------------------------------------------- */
+/* ---- narrow floats ---- */
 
-/* Round to nearest even; a NaN becomes quiet (quant/bf16.c). The result is in the low half of each
- * lane. */
+/* Round to nearest even. A NaN becomes quiet (quant/bf16.c).
+ * The low half of each lane is the result. */
 static inline vi bf16_bits(vf x)
 {
     vi u = vi_cast(x), odd = vi_and(vi_srl(u, 16), vi_set1(1));
@@ -167,7 +198,7 @@ static inline void store_bf16(uint16_t *p, vf x)
     vi_store_u16(p, bf16_bits(x));
 }
 
-/* Convert whole vectors of the row, then the rest through a buffer of one vector. */
+/* Convert whole vectors of the row, then the remaining values through a buffer of one vector. */
 #define NARROW(to, store)                                                                          \
     static void to(uint16_t *y, const float *x, int n)                                             \
     {                                                                                              \
@@ -196,6 +227,7 @@ WIDEN(of_bf16, vf_load_bf16)
 static void ops_fill(struct kern *k)
 {
     k->rms_norm = rms_norm;
+    k->layer_norm = layer_norm;
     k->add = add;
 #define CURVE(f) k->curve[CURVE_##f] = f##_row, k->curve_mul[CURVE_##f] = f##_mul;
 #include "kern/curves.def"

@@ -1,9 +1,10 @@
 /* rows.h - the passes over a row of logits, about 150 k values, in vectors: ref/rows.c bit for bit.
  *
- * Included by <level>/ops.c. Bounds: reading the row (from the L2 cache) for row_max, row_mask and
- * the counting of row_mass; 20 operations per vector on two ports for row_exp, all but 5 of them
- * the exp. row_find reads only the blocks that reach the floor, a few percent if a floor is given.
- * Measured at 151,936 logits, us, a Sapphire Rapids core at 2.6 GHz, ref / AVX2 / AVX-512:
+ * <level>/ops.c includes it. The bandwidth of the L2 cache limits row_max, row_mask and the
+ * counting of row_mass. row_exp is limited by 20 operations per vector on two ports. 15 of them
+ * belong to exp. row_find reads only the blocks that reach the floor. With a floor they are a few
+ * percent of all blocks. Measured at 151,936 logits, us, a Sapphire Rapids core at 2.6 GHz, ref /
+ * AVX2 / AVX-512:
  *   row_max 74 / 6.4 / 7.9    row_exp 2330 / 73 / 37    row_find, some hundreds 2 / 2 / 2
  *   row_mask 710 / 21 / 18    row_mass 580 / 21 / 14    row_find, all of them 100 / 32 / 40 */
 #ifndef QUOTH_KERN_TMPL_ROWS_H
@@ -15,7 +16,8 @@
 
 enum { ROW_VECS = ROW_BLOCK / VL };
 
-/* Load the vector of x that starts `left` values before the row's end, `none` in lanes past it. */
+/* Load the vector of x that begins `left` values before the row's end. Lanes past the end are set
+ * to `none`. */
 static inline vf load_or(const float *x, int left, vf none)
 {
     if (left >= VL) return vf_load(x);
@@ -86,7 +88,8 @@ static double row_exp(float *weight, float *block_sum, const float *x, int n, fl
     return total;
 }
 
-/* Append one block's values to the n_found earlier ones. Returns the new count. */
+/* Append the matching values of one block to the n_found values that are already there. Returns the
+ * new number of values. */
 static inline int block_find(int32_t *index, float *value, const float *x, int from, int n,
                              float lo, float hi, int n_found)
 {
@@ -99,7 +102,7 @@ static inline int block_find(int32_t *index, float *value, const float *x, int f
     return n_found;
 }
 
-/* Find values. VL block maxima are tested at once, because few blocks reach a useful floor. */
+/* Find values. VL block maxima are compared together, because few blocks reach the usual floor. */
 static int row_find(int32_t *index, float *value, const float *x, const float *block_max, int n,
                     float lo, float hi)
 {

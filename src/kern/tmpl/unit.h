@@ -1,5 +1,5 @@
-/* unit.h - a unit of a panel, 32 k of VL outputs, as bytes; and its scales as vectors. For any
- * vector (vec.h, dot.h); panel.c draws the layout. */
+/* unit.h - a unit of a panel (32 k of VL outputs) as bytes, and its scales as vectors, for any
+ * vector type (vec.h, dot.h). panel.c draws the layout. */
 #ifndef QUOTH_KERN_TMPL_UNIT_H
 #define QUOTH_KERN_TMPL_UNIT_H
 
@@ -10,7 +10,7 @@
 
 /* ---- codes -> bytes ---- */
 
-struct half { /* 16 k: k-quads of a strip */
+struct half { /* k-quads of a strip for 16 k */
     vi w0, w1, w2, w3;
 };
 
@@ -18,8 +18,8 @@ struct unit {
     vi w0, w1, w2, w3, w4, w5, w6, w7;
 };
 
-/* Shift v up by `up` bits (down if negative) and mask. 32-bit shifts move bits across bytes; the
- * mask removes them. */
+/* Shift v up by `up` bits (down if negative) and mask it. 32-bit shifts move bits across bytes, and
+ * the mask removes them. */
 ALWAYS vi field(vi v, int up, vi mask)
 {
     return vi_and(up > 0 ? vi_sll(v, up) : up < 0 ? vi_srl(v, -up) : v, mask);
@@ -65,19 +65,19 @@ ALWAYS void half_high2(struct half *u, const uint8_t *p, int h)
     u->w2 = vi_or(u->w2, field(a, 0, m)), u->w3 = vi_or(u->w3, field(a, -2, m));
 }
 
-/* Return true if bytes are passed to dot_step less 128. */
+/* Return true if 128 is subtracted from the bytes for dot_step. */
 ALWAYS bool is_signed(const struct panel_format *f)
 {
     return WIDE_SIGNED && panel_byte_max(f) > 127;
 }
 
-/* Return zero in: value = byte - zero, for the bytes passed to dot_step (is_signed: less 128). */
+/* Return zero in value = byte - zero, for the bytes of dot_step (is_signed: byte - 128). */
 ALWAYS int zero_of(const struct panel_format *f)
 {
     return is_signed(f) ? f->zero - 128 : f->zero;
 }
 
-/* Complete low bits to bytes: add high bits, look up levels, subtract 128 if is_signed. */
+/* Extend low bits to bytes: add high bits, look up levels, subtract 128 if is_signed. */
 ALWAYS void half_rest(struct half *u, const struct panel_format *f, const uint8_t *p, int h)
 {
     if (f->bits == 6) half_high2(u, p + 256, h);
@@ -95,7 +95,8 @@ ALWAYS void half_rest(struct half *u, const struct panel_format *f, const uint8_
     }
 }
 
-/* Return half h, or both halves, of the unit at p (the address of the strip's outputs) as bytes. */
+/* Return half h, or both halves, of the unit as bytes. p is the address of the strip's outputs in
+ * the unit. */
 ALWAYS struct half half_bytes(const struct panel_format *f, const uint8_t *p, int h)
 {
     struct half u = half_low(f->bits, p, h);
@@ -126,8 +127,8 @@ ALWAYS vf scale_e8m0(const uint8_t *s, int i, int lane)
     return vf_mul(normal, vf_select(vf_gt(vf_of_vi(e), vf_zero()), vf_set1(0.5f), vf_set1(0.25f)));
 }
 
-/* Return e4m3(code) / 2, code 127 as 0; the factor 2^120 between the exponents' biases makes
- * subnormals correct. */
+/* Return e4m3(code) / 2, or 0 for code 127. Multiplication by 2^120, the difference of the
+ * exponents' biases, makes subnormals correct. */
 ALWAYS vf scale_e4m3(const uint8_t *s, int i, int lane)
 {
     vi code = vi_and(vi_load_u8(s + i * PANEL + lane), vi_set1(127));
@@ -160,7 +161,7 @@ ALWAYS vi min_int(const struct panel_format *f, const uint8_t *s, int j, int lan
     return vi_or(low, vi_sll(vi_and(high, vi_set1(3)), 4));
 }
 
-/* Return the minimums of unit u's halves, as pairs to be multiplied by the pairs of sums. */
+/* Return the minimums of unit u's halves as pairs. The pairs of sums are multiplied by them. */
 ALWAYS vi min_pair(const struct panel_format *f, const uint8_t *s, int u, int lane)
 {
     if (f->sub == UNIT) {

@@ -1,12 +1,13 @@
-/* gemma3.c - Gemma 3, text ("Gemma 3 Technical Report", arXiv 2503.19786): norms before and after
- * each block, RMS-normalized q and k heads, GeGLU, embeddings times sqrt(d). Five of six layers
- * have a sliding window and their own rope base. Hugging Face files store g - 1 of each norm. */
-#include "model/model_impl.h"
+/* gemma3.c - Gemma 3, text ("Gemma 3 Technical Report", arXiv 2503.19786). The model has norms
+ * before and after each block, RMS-normalized q and k heads, GeGLU, and embeddings times sqrt(d).
+ * Five of six layers have a sliding window and a second rope base. Hugging Face files contain g - 1
+ * for the weight g of each norm. */
+#include "gemma_impl.h"
 
 #include <limits.h>
 #include <string.h>
 
-/* Gemma3TextConfig of transformers 5. */
+/* defaults of Gemma3TextConfig of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 262208),
     KEY("embedding_length", 2304),
@@ -45,13 +46,49 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-struct gemma3_layer {
-    struct norm attn_norm, attn_post, ffn_norm, ffn_post;
-    struct attn_block attn;
-    struct glu_block ffn;
-};
+/* Set the window of all layers except the last of every `interval`. */
+static void windows(struct config *c, int window, int interval)
+{
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].window = (i + 1) % interval ? window : 0;
+}
 
-/* Set the rope of windowed layers, which has no scaling. */
+/* ---- parts of gemma2 and gemma3 ---- */
+
+/* Scores are divided by sqrt(divisor) in all layers. */
+void gemma_attn_scale(struct config *c, double divisor)
+{
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale = (float)(1 / sqrt(divisor));
+}
+
+/* Every interval-th layer attends to all positions, the others have the window. */
+void gemma_gguf_windows(struct config *c, struct binder *b, int interval)
+{
+    const int window = config_window(b);
+    if (window == 0)
+        config_refuse(b, "attention.sliding_window", ERR_UNSUPPORTED,
+                      "must not be 0: files without a window hold another model");
+    windows(c, window, interval);
+}
+
+/* The list of layer types has priority over the interval. */
+void gemma_hf_config(struct config *c, struct binder *b, int interval)
+{
+    const int window = config_window(b);
+    const double scalar = config_real(b, "config.query_pre_attn_scalar", 256);
+    c->norm_add = 1;
+    c->logit_softcap = config_cap(b, "config.final_logit_softcapping");
+    if (b->rc == 0 && !config_layer_types(b, c, window)) windows(c, window, interval);
+    if (window == 0 && interval > 1 && meta_kind(config_meta(b, "config.layer_types")) == META_NONE)
+        config_refuse(b, "attention.sliding_window", ERR_FORMAT, "must not be null: layers slide");
+    if (!(scalar > 0))
+        config_refuse(b, "config.query_pre_attn_scalar", ERR_FORMAT, "must be above 0, got %g",
+                      scalar);
+    gemma_attn_scale(c, scalar);
+}
+
+/* ---- the config ---- */
+
+/* Set the rope of windowed layers, without scaling. */
 static void local_rope(struct config *c, struct binder *b, const char *key, double base)
 {
     if (!(base > 0)) config_refuse(b, key, ERR_FORMAT, "must be above 0, got %g", base);
@@ -65,57 +102,34 @@ static void local_rope(struct config *c, struct binder *b, const char *key, doub
         c->layer[i].rope = c->layer[i].window ? ROPE_LOCAL : ROPE_MAIN;
 }
 
-static void attn_scale(struct config *c, double divisor)
-{
-    for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale = (float)(1 / sqrt(divisor));
-}
-
-/* Window all layers except the last of every `interval`. */
-static void windows(struct config *c, int window, int interval)
-{
-    for (int i = 0; i < c->n_layer; i++) c->layer[i].window = (i + 1) % interval ? window : 0;
-}
-
-/* Match llama.cpp: the interval is fixed, and only the 27B model has a different scale. */
+/* Read the config as llama.cpp does.
+ * The interval is fixed, and only the 27B model has a different scale. */
 static void gguf_config(struct config *c, struct binder *b)
 {
-    const int window = config_window(b);
-    if (window == 0)
-        config_refuse(b, "attention.sliding_window", ERR_UNSUPPORTED,
-                      "must not be 0: files without a window hold another model");
-    windows(c, window, 6);
-    attn_scale(c, c->n_layer == 62 ? c->d / c->n_head : c->d_head);
+    gemma_gguf_windows(c, b, 6);
+    gemma_attn_scale(c, c->n_layer == 62 ? c->d / c->n_head : c->d_head);
     local_rope(c, b, "rope.freq_base_swa", config_real(b, "rope.freq_base_swa", 10000));
+    c->rope[ROPE_LOCAL].magnitude = config_real(b, "rope.scaling.attn_factor", 1);
 }
 
+/* Read a config.json. transformers 5 writes the local base into rope_parameters; older files use
+ * rope_local_base_freq. */
 static void hf_config(struct config *c, struct binder *b)
 {
     static const char type_key[] = "config.rope_parameters.sliding_attention.rope_type";
-    const int window = config_window(b),
-              interval = config_int(b, "config.sliding_window_pattern", 1, INT_MAX, 6);
-    const double scalar = config_real(b, "config.query_pre_attn_scalar", 256),
-                 older = config_real(b, "config.rope_local_base_freq", 10000),
+    const double older = config_real(b, "config.rope_local_base_freq", 10000),
                  base =
                      config_real(b, "config.rope_parameters.sliding_attention.rope_theta", older);
     const struct meta *type = config_meta(b, type_key);
     const char *name = meta_text(type, NULL);
-    c->norm_add = 1;
-    c->logit_softcap = (float)config_real(b, "config.final_logit_softcapping", 0);
-    if (b->rc == 0 && !config_layer_types(b, c, window)) windows(c, window, interval);
-    if (window == 0 && interval > 1 && meta_kind(config_meta(b, "config.layer_types")) == META_NONE)
-        config_refuse(b, "attention.sliding_window", ERR_FORMAT, "must not be null: layers slide");
-    if (!(scalar > 0))
-        config_refuse(b, "config.query_pre_attn_scalar", ERR_FORMAT, "must be above 0, got %g",
-                      scalar);
-    if (!(c->logit_softcap >= 0))
-        config_refuse(b, "config.final_logit_softcapping", ERR_FORMAT, "must not be negative");
+    gemma_hf_config(c, b, config_int(b, "config.sliding_window_pattern", 1, INT_MAX, 6));
     if (meta_kind(type) != META_NONE && (!name || strcmp(name, "default") != 0))
         config_refuse(b, type_key, ERR_UNSUPPORTED, "must be default, got %.40s",
                       name ? name : "another kind of value");
-    attn_scale(c, scalar);
     local_rope(c, b, "config.rope_local_base_freq", base);
 }
 
+/* Read the config by its source. The two sources have different fields for windows and scales. */
 static void config(struct config *c, struct binder *b)
 {
     if (config_is_hf(b))
@@ -124,31 +138,41 @@ static void config(struct config *c, struct binder *b)
         gguf_config(c, b);
 }
 
-static void bind(struct binder *b, void *layer, int il)
+/* ---- binding and the forward pass ---- */
+
+/* Bind a layer with norms before and after each block. gemma2 and glm4 use it too. */
+void gemma_bind(struct binder *b, void *layer, int il)
 {
-    struct gemma3_layer *l = layer;
+    struct gemma_layer *l = layer;
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_attn(b, &l->attn, il);
-    bind_norm(b, &l->attn.q_norm, "blk.%d.attn_q_norm", il);
-    bind_norm(b, &l->attn.k_norm, "blk.%d.attn_k_norm", il);
     bind_norm(b, &l->attn_post, "blk.%d.post_attention_norm", il);
     bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
     bind_glu(b, &l->ffn, il);
     bind_norm(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
 }
 
-static void embed(struct fwd *f, const void *ends)
+/* Bind a layer. As gemma_bind, with norms of the q and k heads. */
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct gemma_layer *l = layer;
+    gemma_bind(b, l, il);
+    bind_norm(b, &l->attn.q_norm, "blk.%d.attn_q_norm", il);
+    bind_norm(b, &l->attn.k_norm, "blk.%d.attn_k_norm", il);
+}
+
+/* The factor is rounded to f32 once. */
+void gemma_embed(struct fwd *f, const void *ends)
 {
     const struct decoder_ends *e = ends;
     fwd_embed(f, f->x, &e->embd);
     fwd_scale(f, f->x, (float)sqrt(f->m->config.d));
 }
 
-/* x += norm(attn(norm x)); x += norm(ffn(norm x)) */
-static void layer(struct fwd *f, const void *layer, int il)
+/* Compute x += norm(attn(norm x)); x += norm(ffn(norm x)). */
+void gemma_layer(struct fwd *f, const void *layer)
 {
-    const struct gemma3_layer *l = layer;
-    (void)il;
+    const struct gemma_layer *l = layer;
     fwd_attn(f, f->y, fwd_normed(f, f->x, &l->attn_norm), &l->attn);
     fwd_norm(f, f->y, f->y, &l->attn_post);
     fwd_add(f, f->x, f->y);
@@ -157,7 +181,8 @@ static void layer(struct fwd *f, const void *layer, int il)
     fwd_add(f, f->x, f->y);
 }
 
-static struct model_out output(struct fwd *f, const void *ends)
+/* The cap applies to the logits of all rows. A cap of 0 does nothing. */
+struct model_out gemma_output(struct fwd *f, const void *ends)
 {
     struct model_out out = decoder_output(f, ends);
     fwd_softcap(f, &out, f->m->config.logit_softcap);
@@ -171,11 +196,11 @@ const struct arch arch_gemma3 = {
     .gguf_neox = true,
     .curve = CURVE_gelu_tanh,
     .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct gemma3_layer),
+    .layer_bytes = sizeof(struct gemma_layer),
     .config = config,
     .bind_ends = decoder_bind,
     .bind = bind,
-    .embed = embed,
-    .layer = layer,
-    .output = output,
+    .embed = gemma_embed,
+    .layer = gemma_layer,
+    .output = gemma_output,
 };

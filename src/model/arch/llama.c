@@ -1,9 +1,9 @@
 /* llama.c - Llama 1 to 3.x ("LLaMA: Open and Efficient Foundation Language Models", arXiv
- * 2302.13971), SmolLM, and other models that GGUF files label llama. Pre-norm decoder:
+ * 2302.13971), SmolLM, and other models that GGUF files label llama. Llama is a pre-norm decoder:
  * grouped-query attention with rope, SwiGLU, RMSNorm. */
 #include "llama_impl.h"
 
-/* LlamaConfig of transformers 5. */
+/* defaults of LlamaConfig of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 32000),
     KEY("embedding_length", 4096),
@@ -23,12 +23,13 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Includes mistral, which GGUF files label llama. */
+/* additional keys for mistral, which GGUF files label llama */
 static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.sliding_window"),
     KEYS_END,
 };
 
+/* Set the window. Mistral's GGUF files are labelled llama and may have a window. */
 static void config(struct config *c, struct binder *b)
 {
     int window = config_has(b, "attention.sliding_window") ? config_window(b) : 0;
@@ -44,10 +45,9 @@ void llama_bind(struct binder *b, void *layer, int il)
     bind_glu(b, &l->ffn, il);
 }
 
-void llama_layer(struct fwd *f, const void *layer, int il)
+void llama_layer(struct fwd *f, const void *layer)
 {
     const struct llama_layer *l = layer;
-    (void)il;
     fwd_attn_add(f, f->x, fwd_normed(f, f->x, &l->attn_norm), &l->attn); /* x += attn(norm x) */
     fwd_glu_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);    /* x += ffn(norm x)  */
 }

@@ -1,8 +1,8 @@
 /* mistral.c - Mistral ("Mistral 7B", arXiv 2310.06825): a llama with sliding-window layers. GGUF
- * files call the architecture llama. */
+ * files label the architecture llama. */
 #include "llama_impl.h"
 
-/* MistralConfig of transformers 5. */
+/* defaults of MistralConfig of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 32000),
     KEY("embedding_length", 4096),
@@ -21,6 +21,7 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
+/* Set the window. The window applies to all layers. A list of layer types is rejected. */
 static void config(struct config *c, struct binder *b)
 {
     int window = config_window(b);

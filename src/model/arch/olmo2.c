@@ -1,8 +1,12 @@
-/* olmo2.c - OLMo 2 ("2 OLMo 2 Furious", arXiv 2501.00656): a llama with norms after the blocks
- * instead of before them, and q and k RMS-normalized over all heads together. */
+/* olmo2.c - OLMo 2 ("2 OLMo 2 Furious", arXiv 2501.00656). OLMo 2 differs from llama in two ways.
+ * Norms are after the blocks, not before the blocks. q and k are RMS-normalized over all heads
+ * together.
+ *
+ *   q = norm(W_q x), k = norm(W_k x)      over all heads, before the division into heads and rope
+ *   x += norm(attn(x)); x += norm(ffn(x)) */
 #include "model/model_impl.h"
 
-/* Olmo2Config of transformers 5. */
+/* defaults of Olmo2Config of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 50304),
     KEY("embedding_length", 4096),
@@ -23,7 +27,7 @@ static const struct config_key hf_key[] = {
 struct olmo2_layer {
     struct attn_block attn;
     struct glu_block ffn;
-    struct norm q_norm, k_norm; /* over all heads */
+    struct norm q_norm, k_norm; /* norms over all heads together */
     struct norm attn_post, ffn_post;
 };
 
@@ -38,6 +42,7 @@ static void bind(struct binder *b, void *layer, int il)
     bind_norm(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
 }
 
+/* Compute y = attn(x). x and y are f32 [n_row, d]. x is not normalized before the block. */
 static void attention(struct fwd *f, float *y, const float *x, const struct olmo2_layer *l)
 {
     const struct attn_block *a = &l->attn;
@@ -49,11 +54,10 @@ static void attention(struct fwd *f, float *y, const float *x, const struct olmo
     fwd_attn_out(f, y, a);
 }
 
-/* x += norm(attn(x)); x += norm(ffn(x)) */
-static void layer(struct fwd *f, const void *layer, int il)
+/* Compute x += norm(attn(x)); x += norm(ffn(x)). */
+static void layer(struct fwd *f, const void *layer)
 {
     const struct olmo2_layer *l = layer;
-    (void)il;
     attention(f, f->y, f->x, l);
     fwd_norm(f, f->y, f->y, &l->attn_post);
     fwd_add(f, f->x, f->y);

@@ -1,10 +1,10 @@
 /* qwen2.c - Qwen2 and Qwen2.5 ("Qwen2 Technical Report", arXiv 2407.10671): a llama with biases on
- * q, k and v, and, if the config enables it, a window in its upper layers. */
+ * q, k and v. The upper layers have a window if the config enables windows. */
 #include "llama_impl.h"
 
 #include <limits.h>
 
-/* Qwen2Config of transformers 5. */
+/* defaults of Qwen2Config of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 151936),
     KEY("embedding_length", 4096),
@@ -25,7 +25,8 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Window the listed layers, or those from max_window_layers on, if use_sliding_window is set. */
+/* Set the window of the listed layers, or of the layers from max_window_layers on. Set no window if
+ * use_sliding_window is false. */
 void qwen_windows(struct config *c, struct binder *b)
 {
     int window = config_window(b),
@@ -35,6 +36,7 @@ void qwen_windows(struct config *c, struct binder *b)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].window = i < full_below ? 0 : window;
 }
 
+/* Set biases and windows. The class has biases of q, k and v always, without a field. */
 static void config(struct config *c, struct binder *b)
 {
     if (checkpoint_kind(b->checkpoint) == CKPT_HF) c->qkv_bias = BIAS_NEEDED;

@@ -1,8 +1,8 @@
 /* qwen3.c - Qwen3 ("Qwen3 Technical Report", arXiv 2505.09388): a llama whose q and k heads are
- * RMS-normalized before rope, and whose head width is independent of d / n_head. */
+ * RMS-normalized before rope. Its head width is independent of d / n_head. */
 #include "llama_impl.h"
 
-/* Qwen3Config of transformers 5. */
+/* defaults of Qwen3Config of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 151936),
     KEY("embedding_length", 4096),
@@ -24,6 +24,7 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
+/* Bind a layer. The norms of heads are f32 [d_head], shared by all heads. */
 static void bind(struct binder *b, void *layer, int il)
 {
     struct llama_layer *l = layer;

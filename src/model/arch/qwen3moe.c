@@ -1,11 +1,11 @@
-/* qwen3moe.c - Qwen3 with a mixture of experts ("Qwen3 Technical Report", arXiv 2505.09388): a
- * qwen3 whose feed-forward block is a mixture, in all layers or in those that the config
- * selects. */
+/* qwen3moe.c - Qwen3 with a mixture of experts ("Qwen3 Technical Report", arXiv 2505.09388). The
+ * model is a qwen3 whose feed-forward block is a mixture, in all layers or in the layers that the
+ * config selects. */
 #include "model/model_impl.h"
 
 #include <limits.h>
 
-/* Qwen3MoeConfig of transformers 5. */
+/* defaults of Qwen3MoeConfig of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 151936),
     KEY("embedding_length", 2048),
@@ -44,10 +44,11 @@ static const struct config_key gguf_key[] = {
 struct qwen3moe_layer {
     struct norm attn_norm, ffn_norm;
     struct attn_block attn;
-    struct moe_block moe; /* n_expert 0: the layer has ffn */
+    struct moe_block moe; /* mixture of experts; n_expert: 0 if the layer has `ffn` instead */
     struct glu_block ffn;
 };
 
+/* Return true if the config lists layer il as dense. */
 static bool is_listed(const struct meta *list, int il)
 {
     for (size_t i = 0; i < meta_count(list); i++)
@@ -55,6 +56,7 @@ static bool is_listed(const struct meta *list, int il)
     return false;
 }
 
+/* Check mlp_only_layers. mlp_only_layers is absent, or a list of integers. */
 static void check_list(struct binder *b, const struct meta *list)
 {
     const bool absent = meta_kind(list) == META_NONE;
@@ -63,6 +65,8 @@ static void check_list(struct binder *b, const struct meta *list)
         config_refuse(b, "config.mlp_only_layers", ERR_FORMAT, "must be a list of layers");
 }
 
+/* Set the sizes of each layer's mixture. Every decoder_sparse_step-th layer is a mixture, except
+ * the listed ones. */
 static void config(struct config *c, struct binder *b)
 {
     const int n_expert = config_int(b, "expert_count", 1, 65536, 0),
@@ -74,7 +78,8 @@ static void config(struct config *c, struct binder *b)
     const bool slides = config_bool(b, "config.use_sliding_window", false);
     const struct meta *dense = config_meta(b, "config.mlp_only_layers");
     check_list(b, dense);
-    if (n_used > n_expert) /* default of the class */
+    /* n_used may be the class's default although the file has fewer experts */
+    if (n_used > n_expert)
         config_refuse(b, "expert_used_count", ERR_FORMAT, "must be in [1, %d], got %d", n_expert,
                       n_used);
     c->norm_experts = !config_is_hf(b) || config_bool(b, "config.norm_topk_prob", false);
@@ -88,6 +93,7 @@ static void config(struct config *c, struct binder *b)
     }
 }
 
+/* Bind a layer. A layer has either the mixture or the dense block; the other struct stays zero. */
 static void bind(struct binder *b, void *layer, int il)
 {
     struct qwen3moe_layer *l = layer;
@@ -102,11 +108,10 @@ static void bind(struct binder *b, void *layer, int il)
         bind_glu(b, &l->ffn, il);
 }
 
-/* x += attn(norm x); x += moe(norm x) */
-static void layer(struct fwd *f, const void *layer, int il)
+/* Compute x += attn(norm x); x += moe(norm x). */
+static void layer(struct fwd *f, const void *layer)
 {
     const struct qwen3moe_layer *l = layer;
-    (void)il;
     fwd_attn_add(f, f->x, fwd_normed(f, f->x, &l->attn_norm), &l->attn);
     if (l->moe.n_expert)
         fwd_moe_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->moe);

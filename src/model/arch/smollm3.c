@@ -1,11 +1,11 @@
 /* smollm3.c - SmolLM3: a llama in which every fourth layer has no rope (NoPE; "RoPE to NoRoPE and
- * back again", arXiv 2501.18795). Hugging Face lists the layers (1 = rope) or states the
- * interval; GGUF files rely on an interval of four. */
+ * back again", arXiv 2501.18795). Hugging Face configs list the layers (1 = rope) or contain the
+ * interval. GGUF files contain neither: the interval is four. */
 #include "llama_impl.h"
 
 #include <limits.h>
 
-/* SmolLM3Config of transformers 5. */
+/* defaults of SmolLM3Config of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 128256),
     KEY("embedding_length", 2048),
@@ -31,6 +31,8 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
+/* Set rope and window of each layer.
+ * Without a list of layer types, only layers without rope have a window. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "config.no_rope_layers";

@@ -1,23 +1,37 @@
-/* attn.c - the attention block: q, k, v; head norms and rope, the KV pages, attention; output
- * projection. The architecture wires what comes before and after. */
+/* attn.c - the attention block. Its steps are q, k, v; head norms, rope, KV pages and attention;
+ * the output projection. The architecture defines the operations before and after it.
+ *
+ *   in --norm--> q k v --> norm of heads, rope --> KV pages --> softmax(q K^T * scale) V --> o
+ *                '-- one fused list --'   '-- rope_put --'      '-- attn, grouped query --'
+ *
+ * Some files store q, k and v as one matrix attn_qkv. Its rows are those of q, then k, then v. */
 #include "model/model_impl.h"
 
+/* The scratch buffers are named. All layers share them, and each has the size of the widest layer.
+ * The model records the largest head and group, which the backend needs to reserve its scratch. */
 void bind_attn(struct binder *b, struct attn_block *a, int il)
 {
     struct model *m = b->m;
     const struct config *c = &m->config;
     const struct layer_config *l = &c->layer[il];
     const int64_t d_q = (int64_t)l->n_head * l->d_head, d_kv = (int64_t)l->n_head_kv * l->d_head;
-    bind_linear(b, &a->q, "blk.%d.attn_q", il, c->qkv_bias);
-    bind_linear(b, &a->k, "blk.%d.attn_k", il, c->qkv_bias);
-    bind_linear(b, &a->v, "blk.%d.attn_v", il, c->qkv_bias);
+    if (bind_is_fused(b, "blk.%d.attn_qkv", "blk.%d.attn_q", il)) {
+        bind_part(b, &a->q, "blk.%d.attn_qkv", il, c->qkv_bias, 0, d_q);
+        bind_part(b, &a->k, "blk.%d.attn_qkv", il, c->qkv_bias, d_q, d_kv);
+        bind_part(b, &a->v, "blk.%d.attn_qkv", il, c->qkv_bias, d_q + d_kv, d_kv);
+    } else {
+        bind_linear(b, &a->q, "blk.%d.attn_q", il, c->qkv_bias);
+        bind_linear(b, &a->k, "blk.%d.attn_k", il, c->qkv_bias);
+        bind_linear(b, &a->v, "blk.%d.attn_v", il, c->qkv_bias);
+    }
     bind_linear(b, &a->o, "blk.%d.attn_output", il, c->o_bias);
     a->spec = (struct attn_spec){.n_head = l->n_head,
                                  .n_head_kv = l->n_head_kv,
                                  .d_k = l->d_head,
                                  .d_v = l->d_head,
                                  .scale = l->attn_scale,
-                                 .window = l->window};
+                                 .window = l->window,
+                                 .softcap = c->attn_softcap};
     a->il = il;
     a->rope = l->rope;
     a->at_q = bind_rows(b, "q", d_q);
@@ -36,6 +50,8 @@ void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a)
     fwd_linears(f, out, 3, &in);
 }
 
+/* Everything between the projections: the result is in the scratch `attn`. A layer without rope
+ * (NoPE) only stores k and v. */
 void fwd_attend(struct fwd *f, const struct attn_block *a)
 {
     struct model *m = f->m;
@@ -77,6 +93,7 @@ void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block 
     fwd_attn_out(f, y, a);
 }
 
+/* Like fwd_attn, but add the result to the residual stream x. */
 void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_block *a)
 {
     fwd_qkv(f, in, a);

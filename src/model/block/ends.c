@@ -1,5 +1,5 @@
-/* ends.c - the ends of a decoder: token embedding, and after the layers the output norm and the
- * head. */
+/* ends.c - the ends of a decoder:
+ * token embedding before the layers, output norm and head after the layers. */
 #include "model/model_impl.h"
 
 #include <limits.h>
@@ -7,7 +7,8 @@
 
 /* ---- binding ---- */
 
-/* Check config.json's vocab_size against the embedding's rows; other files have only the rows. */
+/* Check config.json's vocab_size against the rows of the embedding. Other files contain only the
+ * number of rows. */
 static void bind_vocab(struct binder *b)
 {
     struct config *c = &b->m->config;
@@ -23,8 +24,8 @@ static void bind_vocab(struct binder *b)
     c->n_vocab = (int)embd->dim[1];
 }
 
-/* Return whether the head is the embedding: the file has no head and the config allows tying, or
- * the head repeats the embedding's bytes. */
+/* Return true if the head is the embedding. This is so if the file has no head and the config
+ * permits tying, or if the head repeats the embedding's bytes. */
 static bool head_is_tied(struct binder *b)
 {
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight"),
@@ -38,6 +39,20 @@ static bool head_is_tied(struct binder *b)
     return same;
 }
 
+/* Bind the divisors of the rope in a GGUF file: one list, or two for LongRoPE. */
+static void bind_factors(struct binder *b, struct rope_config *r)
+{
+    const int n = r->d_rot / 2;
+    r->freq_factor = bind_extra(b, "rope_freqs.weight", n);
+    if (r->long_factor) return;
+    r->short_factor = bind_extra(b, "rope_factors_short.weight", n);
+    r->long_factor = bind_extra(b, "rope_factors_long.weight", n);
+    if (!r->short_factor != !r->long_factor && b->rc == 0)
+        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor rope_factors_%s.weight is missing",
+                        checkpoint_path(b->checkpoint), r->long_factor ? "short" : "long");
+}
+
+/* The head is bound after the embedding, which converted_params relies on. */
 void decoder_bind(struct binder *b, void *ends)
 {
     struct decoder_ends *e = ends;
@@ -51,19 +66,20 @@ void decoder_bind(struct binder *b, void *ends)
     else
         bind_linear(b, &e->head, "output", -1, c->head_bias);
     e->at_logits = bind_outputs(b, "logits", c->n_vocab);
-    if (b->rc == 0)
-        c->rope[ROPE_MAIN].freq_factor =
-            bind_extra(b, "rope_freqs.weight", c->rope[ROPE_MAIN].d_rot / 2);
+    if (b->rc == 0) bind_factors(b, &c->rope[ROPE_MAIN]);
 }
 
 /* ---- the forward pass ---- */
 
+/* x is f32 [n_row, d]. */
 void fwd_embed(struct fwd *f, float *x, const struct tensor *embd)
 {
     struct backend *b = f->m->backend;
     b->op->embed(b, x, embd, f->on_device->token, f->n_row);
 }
 
+/* Gather the rows that need outputs. All later ops have n_out rows only, so that a long prompt pays
+ * for one row of logits. */
 float *fwd_wanted(struct fwd *f)
 {
     struct backend *b = f->m->backend;
@@ -73,6 +89,8 @@ float *fwd_wanted(struct fwd *f)
     return f->h;
 }
 
+/* Rows of the same kind that follow each other are one call. An output may be both logits and
+ * hidden state. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e)
 {
     const struct batch *b = f->batch;
@@ -101,6 +119,7 @@ void decoder_embed(struct fwd *f, const void *ends)
     fwd_embed(f, f->x, &e->embd);
 }
 
+/* The result borrows scratch until the next forward. */
 struct model_out decoder_output(struct fwd *f, const void *ends)
 {
     const struct decoder_ends *e = ends;

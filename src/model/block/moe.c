@@ -1,8 +1,15 @@
 /* moe.c - a mixture of experts ("Outrageously Large Neural Networks", arXiv 1701.06538; "Mixtral of
- * Experts", arXiv 2401.04088): a router selects gated feed-forward blocks for each row, and their
- * weighted results are summed in ascending order of experts. */
+ * Experts", arXiv 2401.04088). A router selects gated feed-forward blocks for each row. The block
+ * sums their weighted results in ascending order of experts.
+ *
+ *   x [n_row, d] --router--> logits --route--> experts, weights, entries
+ *   x by row --gate, up--> [n_entry, d_expert] --curve_mul--> --down--> [n_entry, d] --combine--> y
+ *
+ * n_entry is n_row * n_used. Gate and up read row r->row[entry] of x; down reads its entry. */
 #include "model/model_impl.h"
 
+/* The scratch of a row has room for all its entries.
+ * i32 lists use f32 scratch, which has the same size. */
 void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize)
 {
     const struct config *c = &b->m->config;
@@ -32,11 +39,13 @@ void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize)
     if (l->n_expert_used > b->m->n_used_max) b->m->n_used_max = l->n_expert_used;
 }
 
+/* Return scratch as i32. */
 static int32_t *ints_at(const struct fwd *f, int scratch)
 {
     return (int32_t *)(void *)fwd_at(f, scratch);
 }
 
+/* Compute the mixture of all rows. y [n_row, d] is set, or increased if `add`. */
 static void mixture(struct fwd *f, float *y, struct input in, const struct moe_block *m, bool add)
 {
     struct backend *b = f->m->backend;

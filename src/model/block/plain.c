@@ -1,10 +1,23 @@
-/* plain.c - operations between blocks: norms, residuals, scales, caps. */
+/* plain.c - operations between blocks: norms, residuals, scales, caps.
+ *
+ * These functions bind the sizes of a forward pass (rows, width, vocabulary) to the backend's ops,
+ * so that an architecture's wiring reads like its paper. An input may carry a pending norm:
+ *
+ *   fwd_normed(x, norm) --> fused with the next linear layers if the backend can
+ *   fwd_plain(x)        --> used unchanged
+ *   fwd_made(input)     --> computed now, for a block that reads its input several times */
 #include "model/model_impl.h"
 
 void fwd_norm(struct fwd *f, float *y, const float *x, const struct norm *n)
 {
     struct backend *b = f->m->backend;
-    b->op->rms_norm(b, y, x, n->g, f->n_row, n->n, n->eps);
+    if (n->n_part == 0) {
+        b->op->rms_norm(b, y, x, n->g, f->n_row, n->n, n->eps);
+        return;
+    }
+    const struct layer_norm norm = {
+        .g = n->g, .bias = n->b, .eps = n->eps, .n_part = n->n_part, .n = n->n / n->n_part};
+    b->op->layer_norm(b, y, x, &norm, f->n_row);
 }
 
 void fwd_add(struct fwd *f, float *x, const float *y)
@@ -19,6 +32,13 @@ void fwd_scale(struct fwd *f, float *x, float by)
     b->op->scale(b, x, (int64_t)f->n_row * f->m->config.d, by);
 }
 
+void fwd_clamp(struct fwd *f, float *x, int64_t n, float limit)
+{
+    struct backend *b = f->m->backend;
+    b->op->clamp(b, x, f->n_row * n, limit);
+}
+
+/* Return without an op if the model has no cap, or if no row of the batch needs logits. */
 void fwd_softcap(struct fwd *f, struct model_out *out, float cap)
 {
     struct backend *b = f->m->backend;
@@ -26,8 +46,21 @@ void fwd_softcap(struct fwd *f, struct model_out *out, float cap)
     b->op->softcap(b, out->logits, (int64_t)out->n_logits * f->m->config.n_vocab, cap);
 }
 
+void fwd_scale_logits(struct fwd *f, struct model_out *out, float by)
+{
+    struct backend *b = f->m->backend;
+    if (out->n_logits == 0) return;
+    b->op->scale(b, out->logits, (int64_t)out->n_logits * f->m->config.n_vocab, by);
+}
+
+/* The scratch f->h is shared. The input is therefore valid until the next fwd_normed is computed. A
+ * LayerNorm is not fused. */
 struct input fwd_normed(struct fwd *f, const float *x, const struct norm *n)
 {
+    if (n->n_part != 0) {
+        fwd_norm(f, f->h, x, n);
+        return fwd_plain(f->h);
+    }
     return (struct input){.x = x, .g = n->g, .eps = n->eps, .h = f->h};
 }
 
@@ -38,8 +71,5 @@ struct input fwd_plain(const float *x)
 
 const float *fwd_made(struct fwd *f, struct input in, int64_t n)
 {
-    struct backend *b = f->m->backend;
-    if (!in.g) return in.x;
-    b->op->rms_norm(b, in.h, in.x, in.g, f->n_row, (int)n, in.eps);
-    return in.h;
+    return backend_normed(f->m->backend, &in, n, f->n_row).x;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """format_make.py - write the seed files of the fuzz targets gguf, safetensors, llama2c, hf_config and json.
 
-Run it in this folder; the files it writes are committed (corpus/TARGET/NAME), so that fuzzing needs nothing else."""
+Run this script in its folder. The written files are committed (corpus/TARGET/NAME), so fuzzing
+needs no other files."""
 import json
 import os
 import struct

@@ -1,6 +1,6 @@
-/* logits.c - print a model's logits for known tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS], with
- * f32 activations and K and V, at most ROWS (1 to 128, the default) tokens a step. For tests/golden/fields.py and
- * odd.py, which compare them with other programs'. */
+/* logits.c - prints a model's logits for given tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS].
+ * Activations, K and V are f32. A step has at most ROWS tokens, in [1, 128] (default 128).
+ * tests/golden/fields.py and odd.py compare these logits with those of other programs. */
 #include "base/buf.h"
 #include "base/os.h"
 #include "engine/engine.h"
@@ -36,7 +36,8 @@ static int run(const char *path, const struct buf *ids, int n_row, FILE *f, stru
                                .batch = {.n_row = 128, .n_seq = 1, .n_out = 128}};
     if (rc == 0) rc = model_open(&m, c, &mo, e);
     struct out o = {f, rc == 0 ? model_info(m)->n_vocab : 0};
-    if (rc == 0) rc = score_tokens(m, (const int32_t *)ids->data, n, n_row, keep, &o, e);
+    const struct score_options so = {.chunk = n_row, .fn = keep, .ctx = &o};
+    if (rc == 0) rc = score_tokens(m, (const int32_t *)ids->data, n, &so, e);
     model_close(m);
     backend_close(b);
     checkpoint_close(c);

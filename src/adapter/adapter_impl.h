@@ -1,0 +1,77 @@
+/* adapter_impl.h - private to src/adapter: the configuration of an adapter, and binding.
+ *
+ *   peft.c     adapter_config.json -> struct peft
+ *   bind.c     tensors -> additions to the matrices of a model
+ *   adapter.c  open and close */
+#ifndef QUOTH_ADAPTER_IMPL_H
+#define QUOTH_ADAPTER_IMPL_H
+
+#include "adapter.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/json.h"
+
+/* ---- peft.c ---- */
+
+/* Configuration of an adapter. */
+struct peft {
+    const char *path;  /* path of the file, borrowed */
+    struct json *root; /* owned */
+    int64_t rank;
+    double alpha;
+    bool rslora; /* true: scales are alpha / sqrt(rank), otherwise alpha / rank */
+    /* values by patterns of modules' names, borrowed from root; NULL if none */
+    const struct json *rank_pattern, *alpha_pattern;
+    /* lists of modules' names, or one pattern, borrowed from root; targets: NULL: all modules;
+     * excluded: NULL: none */
+    const struct json *targets, *excluded;
+    /* index or list of indices, borrowed from root; NULL: all layers. Only for lists of targets,
+     * and for targets without the full name of the module */
+    const struct json *layers;
+};
+
+/* Read the file adapter_config.json at `path`, which is borrowed. The caller closes p, which is
+ * zeroed, also after a failure. Errors as of json_read_file. ERR_FORMAT for a wrong value,
+ * ERR_UNSUPPORTED for an unknown key or another method than LoRA. ERR_MEMORY. */
+int peft_open(struct peft *p, const char *path, struct err *e);
+void peft_close(struct peft *p);
+/* Set rank and scale of a module, such as "model.layers.0.self_attn.q_proj". ERR_FORMAT if a
+ * pattern or its value is invalid, or the scale is infinite, ERR_MEMORY. */
+int peft_module(const struct peft *p, const char *module, int64_t *rank, float *scale,
+                struct err *e);
+/* Return 0 if PEFT would load the tensors of the module: it is a target, in a layer to transform,
+ * and not excluded. Add 1 to target [n_target] of each entry of the list that names the module.
+ * ERR_FORMAT with the key otherwise, or if a pattern is invalid, ERR_MEMORY. */
+int peft_is_target(const struct peft *p, const char *module, int *target, struct err *e);
+/* Return the number of entries in the list of targets; 0 if the targets are not a list. */
+size_t peft_n_target(const struct peft *p);
+
+/* ---- bind.c ---- */
+
+/* An adapter on its way from files to additions. */
+struct source {
+    struct peft peft;
+    struct checkpoint *file; /* owned; NULL if the set is empty or bound */
+};
+
+/* State of all adapters, owned by struct additions. */
+struct adapters {
+    struct arena arena;       /* names, sets, additions */
+    struct arena values;      /* f32 values until they are on the device */
+    struct addition_set *set; /* [n_set], in the arena */
+    struct source *source;    /* [n_set], in the arena */
+    int n_set;
+    VEC(struct tensor *) tensor; /* matrices for the device: list owned, items in the arena */
+    int64_t rank_max, n_out_max; /* largest sizes of an addition */
+    struct backend *backend;     /* borrowed; NULL before adapters_bind */
+    struct weights *weights;     /* matrices on the device, owned */
+    float *inner, *outer;        /* scratch on the device, owned */
+    size_t inner_bytes, outer_bytes;
+};
+
+/* Bind the tensors of s to the model's matrices: set the additions of `set`, in the arena of a. The
+ * errors are those of adapters_bind. */
+int adapter_bind(struct adapters *a, struct addition_set *set, struct source *s,
+                 const struct model_info *info, struct err *e);
+
+#endif

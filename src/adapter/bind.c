@@ -1,0 +1,231 @@
+/* bind.c - conversion of an adapter's tensors to additions.
+ *
+ * PEFT names the tensors of a module base_model.model.MODULE.lora_A.weight and .lora_B.weight. The
+ * names of modules are those of format/tensors.def. Only matrices of layers have additions yet:
+ * embedding, head and experts are rejected, as is each other tensor that no matrix uses.
+ *
+ *   file        base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight   [r, k]
+ *               base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight   [n_out, r]
+ *   model       blk.0.attn_q.weight                                              [n_out, k]
+ *   addition    y += scale * B (A x)
+ *
+ * Two differences between the files and the model need work. A file's module may be several
+ * matrices of the model, for example a fused qkv: A is shared, and B is divided by rows
+ * (first_row). A GGUF file of Llama has permuted rows of q and k, so the rows of B are permuted too
+ * (pair_neighbours). */
+#include "adapter_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_MAX_ = 200 }; /* buffer for a tensor's name */
+
+/* State of adapter_bind, which owns target and used. Other pointers are borrowed for the call. */
+struct binding {
+    struct adapters *a;
+    const struct source *s;
+    const struct model_info *info;
+    const char *path; /* path of the file with tensors */
+    int *target;      /* number of modules of each entry of target_modules */
+    uint8_t *used;    /* 1 for each bound tensor */
+    struct err *e;    /* receives the first error */
+    int rc;           /* 0, or the code of the first error */
+};
+
+/* Set `module` to the Hugging Face name of a layer's matrix, such as
+ * "model.layers.0.self_attn.q_proj". Return false if the matrix has none. */
+static bool module_of(char module[NAME_MAX_], const char *arch, const struct tensor *t)
+{
+    int n = 0, layer = 0, n_row;
+    const struct tensor_row *row = tensor_rows(arch, &n_row);
+    if (t->n_expert || !t->name || sscanf(t->name, "blk.%d.%n", &layer, &n) != 1 || !n)
+        return false;
+    for (int i = 0; row && i < n_row; i++) {
+        char name[NAME_MAX_];
+        if (!row[i].raw || row[i].bias || row[i].n_expert != SIZE_ONE) continue;
+        if (strncmp(row[i].name, "blk.", 4) != 0) continue;
+        snprintf(name, sizeof name, row[i].name, layer); /* check: a name of tensors.def */
+        const size_t len = strlen(name);
+        if (strncmp(t->name, name, len) != 0 || strcmp(t->name + len, ".weight") != 0) continue;
+        snprintf(module, NAME_MAX_, row[i].raw, layer); /* check: a name of tensors.def */
+        return true;
+    }
+    return false;
+}
+
+/* Return a tensor of a module; NULL if the file has none. suffix: "lora_A" or "lora_B" */
+static const struct tensor_info *find(struct binding *b, const char *module, const char *suffix)
+{
+    char name[NAME_MAX_ + 64];
+    snprintf(name, sizeof name, "base_model.model.%s.%s.weight", module, suffix);
+    const struct tensor_info *t = checkpoint_tensor(b->s->file, name);
+    if (t) b->used[t - checkpoint_tensor_at(b->s->file, 0)] = 1;
+    return t;
+}
+
+/* Require a float tensor [n_out, k]. dim[0] is the fastest dimension, as in GGUF. After an earlier
+ * error the function has no effect. */
+static void check_tensor(struct binding *b, const struct tensor_info *t, int64_t n_out, int64_t k)
+{
+    const bool is_float = t->type == QT_f32 || t->type == QT_f16 || t->type == QT_bf16;
+    if (b->rc != 0) return;
+    if (t->n_dim != 2 || t->dim[0] != k || t->dim[1] != n_out)
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s is [%lld, %lld], expected [%lld, %lld]",
+                        b->path, t->name, (long long)t->dim[1], (long long)t->dim[0],
+                        (long long)n_out, (long long)k);
+    else if (!is_float)
+        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s: not supported yet",
+                        b->path, t->name, qtype_info[t->type].name);
+}
+
+/* Return the values of a tensor, f32 [n_out, k]. They are in the arena `values` until adapters_bind
+ * ends. A NaN or an infinity is an error with its index, because it would make every answer of the
+ * adapter NaN. */
+static float *values(struct binding *b, const struct tensor_info *t)
+{
+    const int64_t n = t->dim[0] * t->dim[1];
+    float *v = arena_push(&b->a->values, (size_t)n * sizeof *v, 64);
+    if (!v) {
+        b->rc = err_memory(b->e, t->name, (unsigned long long)n * sizeof *v);
+        return NULL;
+    }
+    qtype_info[t->type].ops->decode(v, t->data, n);
+    for (int64_t i = 0; i < n && b->rc == 0; i++)
+        if (v[i] - v[i] != 0)
+            b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s: value %lld must be finite", b->path,
+                            t->name, (long long)i);
+    return v;
+}
+
+/* Change rows from Hugging Face's order, which pairs rotary lanes (i, i + d/2), to (2i, 2i + 1). v
+ * is f32 [n_row, k]. Each head has d_head rows. The permutation is that of llama.cpp's converter
+ * for q and k. */
+static int pair_neighbours(float *v, int64_t n_row, int64_t k, int d_head, struct err *e)
+{
+    const size_t row = (size_t)k * sizeof *v;
+    float *head = malloc((size_t)d_head * row);
+    if (!head) return err_memory(e, "the rows of a head", (size_t)d_head * row);
+    for (int64_t at = 0; at + d_head <= n_row; at += d_head) {
+        memcpy(head, v + at * k, (size_t)d_head * row);
+        for (int i = 0; i < d_head; i++)
+            memcpy(v + (at + i) * k, head + (i % 2 * (d_head / 2) + i / 2) * k, row);
+    }
+    free(head);
+    return 0;
+}
+
+/* Return true for the matrices of q and k, whose rows rotary embedding pairs. */
+static bool has_rotary_rows(const struct tensor *t)
+{
+    return strstr(t->name, ".attn_q.") || strstr(t->name, ".attn_k.");
+}
+
+/* Return v, f32 [n_out, k], as a tensor without its own memory.
+ * The name is borrowed from the file. */
+static struct tensor matrix(const struct tensor_info *t, const float *v, int64_t n_out)
+{
+    return (struct tensor){.type = QT_f32,
+                           .n_out = n_out,
+                           .k = t->dim[0],
+                           .data = (const uint8_t *)v,
+                           .name = t->name};
+}
+
+/* Return the number of rows before t, and set *n_all to the rows of all, in the tensor of the model
+ * that t is a part of. Its parts have one name and follow each other. */
+static int64_t first_row(const struct model_info *info, const struct tensor *t, int64_t *n_all)
+{
+    int64_t first = 0;
+    *n_all = 0;
+    for (int i = 0; i < info->n_matrix; i++) {
+        const struct tensor *m = info->matrix[i];
+        if (!m->name || strcmp(m->name, t->name) != 0) continue;
+        if (m == t) first = *n_all;
+        *n_all += m->n_out;
+    }
+    return first;
+}
+
+/* Return the addition to the matrix t from the tensors a and b of a module. b has the rows of t
+ * from `first` on. */
+static const struct addition *add(struct binding *b, const struct tensor *t,
+                                  const struct tensor_info *ta, const struct tensor_info *tb,
+                                  int64_t first, float scale)
+{
+    struct adapters *all = b->a;
+    struct addition *x = arena_push0(&all->arena, 1, sizeof *x);
+    float *va = values(b, ta), *vb = b->rc == 0 ? values(b, tb) : NULL;
+    if (b->rc == 0 && b->info->permuted && has_rotary_rows(t))
+        b->rc = pair_neighbours(vb, tb->dim[1], tb->dim[0], b->info->d_head, b->e);
+    if (b->rc == 0 && !x) b->rc = err_memory(b->e, "an addition", sizeof *x);
+    if (b->rc != 0) return NULL;
+    *x = (struct addition){.a.w = matrix(ta, va, ta->dim[1]),
+                           .b.w = matrix(tb, vb + first * tb->dim[0], t->n_out),
+                           .scale = scale};
+    if (!vec_push(&all->tensor, &x->a.w) || !vec_push(&all->tensor, &x->b.w))
+        b->rc = err_memory(b->e, "the list of tensors", sizeof(struct tensor *));
+    if (x->a.w.n_out > all->rank_max) all->rank_max = x->a.w.n_out;
+    if (x->b.w.n_out > all->n_out_max) all->n_out_max = x->b.w.n_out;
+    return x;
+}
+
+/* Return the addition to the matrix t; NULL if the adapter has none. */
+static const struct addition *bind_matrix(struct binding *b, const struct tensor *t)
+{
+    char module[NAME_MAX_];
+    if (b->rc != 0 || !module_of(module, b->info->arch, t)) return NULL;
+    const struct tensor_info *ta = find(b, module, "lora_A"), *tb = find(b, module, "lora_B");
+    int64_t rank = 0, n_out;
+    const int64_t first = first_row(b->info, t, &n_out);
+    float scale = 0;
+    if (!ta && !tb) return NULL;
+    if (!ta || !tb)
+        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor base_model.model.%s.%s.weight is missing",
+                        b->path, module, ta ? "lora_B" : "lora_A");
+    if (b->rc == 0) b->rc = peft_is_target(&b->s->peft, module, b->target, b->e);
+    if (b->rc == 0) b->rc = peft_module(&b->s->peft, module, &rank, &scale, b->e);
+    if (b->rc == 0 && rank > b->info->d_model)
+        b->rc = err_set(b->e, ERR_LIMIT, "%s: r: must be at most %d, got %lld", b->s->peft.path,
+                        b->info->d_model, (long long)rank);
+    if (b->rc != 0) return NULL;
+    check_tensor(b, ta, rank, t->k);
+    check_tensor(b, tb, n_out, rank);
+    return b->rc == 0 ? add(b, t, ta, tb, first, scale) : NULL;
+}
+
+/* Reject a tensor that no matrix uses, and a target without tensors. */
+static void check_all(struct binding *b)
+{
+    const int n = checkpoint_n_tensor(b->s->file);
+    for (int i = 0; i < n && b->rc == 0; i++)
+        if (!b->used[i])
+            b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                            "%s: tensor %.200s: no matrix of the model's layers has this name",
+                            b->path, checkpoint_tensor_at(b->s->file, i)->name);
+    if (b->rc == 0 && n == 0)
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: must have at least 1 tensor, got 0", b->path);
+    for (size_t i = 0; i < peft_n_target(&b->s->peft) && b->rc == 0; i++)
+        if (!b->target[i])
+            b->rc = err_set(b->e, ERR_FORMAT, "%s: target_modules: \"%.60s\" has no tensor",
+                            b->s->peft.path, json_text(json_item(b->s->peft.targets, i), NULL));
+}
+
+int adapter_bind(struct adapters *a, struct addition_set *set, struct source *s,
+                 const struct model_info *info, struct err *e)
+{
+    const int n = info->n_matrix;
+    struct binding b = {
+        .a = a, .s = s, .info = info, .path = checkpoint_path(s->file), .e = e, .rc = 0};
+    const struct addition **list = arena_push0(&a->arena, (size_t)n + 1, sizeof(void *));
+    b.used = calloc((size_t)checkpoint_n_tensor(s->file) + 1, 1);
+    b.target = calloc(peft_n_target(&s->peft) + 1, sizeof *b.target);
+    if (!list || !b.used || !b.target) b.rc = err_memory(e, "an adapter", (size_t)n);
+    for (int i = 0; i < n && b.rc == 0; i++) list[i] = bind_matrix(&b, info->matrix[i]);
+    if (b.rc == 0) check_all(&b);
+    set->add = list;
+    free(b.used);
+    free(b.target);
+    return b.rc;
+}

@@ -1,0 +1,288 @@
+/* published.c - rows of number formats, made from the codes and scales of a published matrix.
+ *
+ *   codes [n_out, k], packed
+ *   scales [rows, groups]            --published_type--> the smallest format without loss
+ *   zeros [n_out, groups], packed    --published_rows--> rows of that format
+ *
+ * The conversion is exact. Blocks of GGUF have 32 values, one f16 scale and no zero. A matrix gets
+ * such a format only if its groups, scales and zeros fit. Otherwise its values become f32. */
+#include "published.h"
+
+#include "base/hash.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 32 };
+
+/* ---- codes ---- */
+
+/* Return the word at any alignment.
+ * GPTQ stores zero - 1; `plus` undoes this for all codes of a word. */
+static uint32_t word_at(const struct codes *c, const uint8_t *at)
+{
+    uint32_t w = at[0];
+    if (c->word == 4) memcpy(&w, at, 4);
+    return w + c->plus;
+}
+
+/* Return the code of output `row` at input or group `col`. A code of 3, 5, 6 or 7 bits may cross
+ * the end of its word. Its upper bits are then the lower bits of the next word. */
+static int code_at(const struct codes *c, int64_t row, int64_t col)
+{
+    static const int8_t awq[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    int64_t i = c->along_out ? row : col;
+    const int64_t j = c->along_out ? col : row;
+    const uint32_t mask = (1u << c->bits) - 1;
+    if (c->order == ORDER_PLANES)
+        return (int)(c->data[i % c->n_plane * c->step + j * c->other] >>
+                         (i / c->n_plane * c->bits) &
+                     mask);
+    if (c->order == ORDER_AWQ) i = (i & ~(int64_t)7) | awq[i & 7];
+    if (c->order == ORDER_HIGH_FIRST) i ^= 1;
+    const int64_t bit = i * c->bits;
+    const int shift = (int)(bit & (8 * c->word - 1));
+    const uint8_t *at = c->data + (bit >> (c->word == 4 ? 5 : 3)) * c->step + j * c->other;
+    uint32_t code = word_at(c, at) >> shift;
+    if (shift + c->bits > 8 * c->word) code |= word_at(c, at + c->step) << (8 * c->word - shift);
+    if (c->sign) code ^= 128;
+    return (int)((code + (uint32_t)c->add) & mask);
+}
+
+/* ---- scales ---- */
+
+/* Read 4 bytes at any alignment. */
+static float f32_at(const uint8_t *at)
+{
+    float x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+/* Return item i as a factor. An item is a float, an index of `level` (bitsandbytes), or an exponent
+ * 2^(item - 127) (MX formats). The values of `level` have scales of their own. */
+static float scale_item(const struct scales *s, int64_t i)
+{
+    float x;
+    if (s->type != QT_u8)
+        qtype_info[s->type].ops->decode(&x, s->data + i * qtype_info[s->type].n_byte, 1);
+    else if (s->level) {
+        x = s->level[s->data[i]] * f32_at(s->over + i / s->n_over * (int64_t)sizeof x);
+        x = x + s->offset;
+    } else
+        x = ldexpf(1.0f, s->data[i] - 127);
+    if (s->inverse) return 1.0f / x;
+    return x / s->divisor;
+}
+
+/* A run of inputs of one row with the same scale and zero. */
+struct run {
+    int64_t end; /* first input after the run */
+    float scale; /* factor of the codes */
+    int zero;    /* code of the value 0 */
+};
+
+/* Return the run that begins at input `at` of the row. With `group` (GPTQ's desc_act) inputs of a
+ * group need not follow each other, so a run may be one input long. */
+static struct run run_of(const struct published *p, int64_t row, int64_t at, int64_t k)
+{
+    struct run r = {.end = at + 1, .zero = p->zero_point};
+    const int64_t flat = row * k + at;
+    int64_t g = p->flat ? flat / p->block_k : p->group ? p->group[at] : at / p->block_k;
+    if (!p->group) r.end = at + p->block_k - (p->flat ? flat : at) % p->block_k;
+    while (p->group && r.end < k && p->group[r.end] == g) r.end++;
+    if (r.end > k) r.end = k;
+    const int64_t out = p->flat ? 0 : row / p->block_out;
+    r.scale = scale_item(&p->scale, out * p->scale.row_step + g * p->scale.group_step);
+    if (p->zero.data) r.zero = code_at(&p->zero, row, g);
+    return r;
+}
+
+/* ---- choice of a format ---- */
+
+/* Return true if all zeros are `zero`. Whole words are compared if only whole words have codes. */
+static bool zeros_are(const struct codes *c, int zero, int64_t n_out, int64_t n_group)
+{
+    const bool whole = c->word == 4 && c->along_out && c->add == 0 && 32 % c->bits == 0 &&
+                       n_out * c->bits % 32 == 0;
+    const int64_t n = whole ? n_out * c->bits / 32 : n_out;
+    uint32_t pattern = 0;
+    for (int i = 0; i < 32 && 32 % c->bits == 0; i += c->bits) pattern |= (uint32_t)zero << i;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t g = 0; g < n_group; g++)
+            if (whole) {
+                if (word_at(c, c->data + i * c->step + g * c->other) != pattern) return false;
+            } else if (code_at(c, i, g) != zero)
+                return false;
+    return true;
+}
+
+/* Return true if f16 can represent a bf16 number. The exponent decides: 2^-17 and above, or zero.
+ * The common case is decided without a conversion, because a model has millions of scales. */
+static bool bf16_is_f16(const uint8_t *at)
+{
+    uint16_t x;
+    memcpy(&x, at, sizeof x);
+    const int exponent = x >> 7 & 255;
+    return (x & 0x7FFF) == 0 || (exponent >= 110 && exponent <= 142);
+}
+
+/* Return true if f16 can represent every scale. */
+static bool scales_are_f16(const struct scales *s, int64_t n)
+{
+    const bool plain = s->divisor == 1 && !s->inverse;
+    if (s->type == QT_f16 && plain) return true;
+    for (int64_t i = 0; i < n; i++) {
+        if (s->type == QT_bf16 && plain && bf16_is_f16(s->data + 2 * i)) continue;
+        const float x = scale_item(s, i);
+        if (f32_of_f16(f16_of_f32(x)) != x) return false;
+    }
+    return true;
+}
+
+/* lo and hi are the range of code - zero. Zeros that vary widen it to [-top, top], which needs one
+ * bit more. */
+enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
+{
+    const int64_t n_group = (k + p->block_k - 1) / p->block_k;
+    const int top = (1 << p->code.bits) - 1, middle = (top + 1) / 2;
+    const bool blocks = !p->flat && !p->group && p->by == 1 && k % CHUNK == 0 &&
+                        (p->block_k >= k || p->block_k % CHUNK == 0);
+    if (!blocks) return QT_f32;
+    if (p->level)
+        return p->code.bits == 4 && p->scale.type == QT_u8 && !p->scale.level && p->block_k == CHUNK
+                   ? QT_mxfp4
+                   : QT_f32;
+    const int64_t n_row = (n_out + p->block_out - 1) / p->block_out;
+    if (!scales_are_f16(&p->scale, n_row * n_group)) return QT_f32;
+    int lo = -p->zero_point, hi = top - p->zero_point;
+    if (p->zero.data && zeros_are(&p->zero, middle, n_out, n_group))
+        lo = -middle, hi = top - middle;
+    else if (p->zero.data)
+        lo = -top, hi = top;
+    if (lo >= -8 && hi <= 7) return QT_q4_0;
+    if (lo >= -16 && hi <= 15) return QT_q5_0;
+    return lo >= -128 && hi <= 127 ? QT_q8_0 : QT_f32;
+}
+
+/* Return the rank of a format in the order of integer formats that contain one another; 0 for other
+ * formats. */
+static int rank_of(enum qtype t)
+{
+    return t == QT_q4_0 ? 1 : t == QT_q5_0 ? 2 : t == QT_q8_0 ? 3 : 0;
+}
+
+enum qtype published_wider(enum qtype a, enum qtype b)
+{
+    if (a == b) return a;
+    if (!rank_of(a) || !rank_of(b)) return QT_f32;
+    return rank_of(a) > rank_of(b) ? a : b;
+}
+
+/* ---- rows ---- */
+
+static void put_half(uint8_t *to, float x)
+{
+    const uint16_t h = f16_of_f32(x);
+    memcpy(to, &h, sizeof h);
+}
+
+/* Write a block's codes of 4 bits. The first half is in the lower bits, the second half in the
+ * upper bits. */
+static void put_nibbles(uint8_t *to, const int *code)
+{
+    for (int i = 0; i < CHUNK / 2; i++)
+        to[i] = (uint8_t)((code[i] & 15) | (code[i + CHUNK / 2] & 15) << 4);
+}
+
+/* Write one block of 32 values (code - zero) with scale d.
+ *   Q4_0    f16 scale, 16 bytes of codes               value = (q - 8) * d
+ *   Q5_0    f16 scale, 4 bytes of fifth bits, 16       value = (q - 16) * d
+ *   Q8_0    f16 scale, 32 signed bytes                 value = q * d
+ *   MXFP4   exponent, 16 bytes of codes                value = level[q] * 2^(e - 127) */
+static void put_block(uint8_t *to, enum qtype type, const int *code, int zero, float d,
+                      int exponent)
+{
+    int q[CHUNK];
+    uint32_t high = 0;
+    const int bias = type == QT_q4_0 ? 8 : type == QT_q5_0 ? 16 : 0;
+    for (int i = 0; i < CHUNK; i++) q[i] = code[i] - zero + bias;
+    if (type == QT_mxfp4) {
+        to[0] = (uint8_t)exponent;
+        put_nibbles(to + 1, code);
+        return;
+    }
+    put_half(to, d);
+    for (int i = 0; i < CHUNK; i++) high |= (uint32_t)(q[i] >> 4 & 1) << i;
+    if (type == QT_q5_0) memcpy(to + 2, &high, sizeof high);
+    if (type == QT_q8_0)
+        for (int i = 0; i < CHUNK; i++) to[2 + i] = (uint8_t)q[i];
+    else
+        put_nibbles(to + (type == QT_q5_0 ? 6 : 2), q);
+}
+
+/* Write one row of n blocks.
+ * A run has at least 32 inputs here, because published_type requires it. */
+static void put_blocks(uint8_t *to, const struct published *p, enum qtype type, int64_t row,
+                       int64_t k)
+{
+    struct run r = {0};
+    for (int64_t at = 0; at < k; at += CHUNK, to += qtype_info[type].n_byte) {
+        int code[CHUNK], exponent = 0;
+        if (at >= r.end) r = run_of(p, row, at, k);
+        for (int i = 0; i < CHUNK; i++) code[i] = code_at(&p->code, row, at + i);
+        if (type == QT_mxfp4)
+            exponent = p->scale.data[row / p->block_out * p->scale.row_step +
+                                     at / CHUNK * p->scale.group_step];
+        put_block(to, type, code, r.zero, r.scale, exponent);
+    }
+}
+
+/* Write one row of f32. The two products are rounded one after another, as in the library that made
+ * the file. */
+static void put_floats(uint8_t *to, const struct published *p, int64_t row, int64_t k)
+{
+    struct run r = {0};
+    for (int64_t at = 0; at < k; at++, to += sizeof(float)) {
+        if (at >= r.end) r = run_of(p, row, at, k);
+        const int code = code_at(&p->code, row, at);
+        float x = p->level ? p->level[code] : (float)(code - r.zero);
+        x = x * r.scale;
+        x = x * p->by;
+        memcpy(to, &x, sizeof x);
+    }
+}
+
+void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
+                    int64_t k)
+{
+    for (int i = 0; i < n; i++, to += qtype_bytes(type, k))
+        if (type == QT_f32)
+            put_floats(to, p, row + i, k);
+        else
+            put_blocks(to, p, type, row + i, k);
+}
+
+/* ---- identity ---- */
+
+static uint64_t codes_hash(const struct codes *c, uint64_t seed)
+{
+    const int64_t n[] = {c->data != NULL, c->bits, c->word,    c->order, c->along_out, c->sign,
+                         c->plus,         c->add,  c->n_plane, c->step,  c->other};
+    return hash_bytes(n, sizeof n, seed);
+}
+
+/* Hash the description of the matrix, not its bytes. The cache of packed weights uses the hash as a
+ * part of its key. */
+uint64_t published_hash(const struct published *p, uint64_t seed)
+{
+    const struct scales *s = &p->scale;
+    const int64_t n[] = {p->form,       p->level != NULL, p->zero_point,    p->block_out,
+                         p->block_k,    p->group != NULL, p->flat,          s->row_step,
+                         s->group_step, s->n_over,        s->level != NULL, s->inverse};
+    const float x[] = {s->offset, s->divisor, p->by};
+    const char *type = qtype_info[s->type].name;
+    seed = codes_hash(&p->zero, codes_hash(&p->code, seed));
+    seed = hash_bytes(type, strlen(type), hash_bytes(n, sizeof n, seed));
+    return hash_bytes(x, sizeof x, seed);
+}

@@ -1,0 +1,90 @@
+/* published.h - the stored form of a matrix in a file, as one tensor or several. Part of backend.h.
+ * Only packing reads it.
+ *
+ * FORM_ROWS is rows of a number format. FORM_CODES is small codes with scales. Other libraries
+ * publish quantized weights in this form (model/form). The value of output r at input c, in group
+ * g, is
+ *
+ *     integers    (code - zero) * scale[r, g] * by       rounded after each product
+ *     levels      level[code] * scale[r, g] * by
+ *
+ * The codes can be converted to rows of any number format that represents all these values
+ * (published_rows). */
+#ifndef QUOTH_BACKEND_PUBLISHED_H
+#define QUOTH_BACKEND_PUBLISHED_H
+
+#include "quant/quant.h"
+
+/* Place of code i of the packed axis among its words:
+ *   PLAIN       i
+ *   AWQ         groups of 8 codes: 0 2 4 6 1 3 5 7 from the lowest bits
+ *   HIGH_FIRST  pairs of codes: the first in the upper bits
+ *   PLANES      n_plane codes in the lowest bits of all words, the next n_plane above them ... */
+enum code_order { ORDER_PLAIN, ORDER_AWQ, ORDER_HIGH_FIRST, ORDER_PLANES };
+
+/* Packed codes of a matrix [n_out, n], at any alignment, borrowed. */
+struct codes {
+    const uint8_t *data; /* NULL: no codes */
+    int bits;            /* bits of a code, [1, 8] */
+    int word;            /* bytes of a little-endian word: 1 (`bits` divides 8) or 4 */
+    enum code_order order;
+    bool along_out;  /* true: the codes of consecutive outputs share a word */
+    bool sign;       /* true: codes of 8 bits are signed; a code is the value + 128 */
+    uint32_t plus;   /* added to each word, modulo 2^32 */
+    int add;         /* added to each code, modulo 2^bits */
+    int64_t n_plane; /* ORDER_PLANES */
+    int64_t step;    /* bytes from a word to the next word of the packed axis */
+    int64_t other;   /* bytes from an item of the other axis to the next item */
+};
+
+/* Scales of a matrix: the item of output r in group g is r * row_step + g * group_step. All
+ * pointers are borrowed. */
+struct scales {
+    const uint8_t *data; /* at any alignment */
+    enum qtype type;     /* a float type; U8: 2^(item - 127), or an index of `level` */
+    int64_t row_step, group_step;
+    const float *level;  /* f32 [256] scales of scales: level[item] * over + offset; NULL: none */
+    const uint8_t *over; /* f32 [ceil(items / n_over)], at any alignment */
+    int64_t n_over;
+    float offset;
+    float divisor; /* the scale is item / divisor */
+    bool inverse;  /* true: the scale is 1 / item */
+};
+
+enum published_form { FORM_ROWS, FORM_CODES };
+
+/* A matrix [n_out, k] as published. All pointers are borrowed from its files or its loader. */
+struct published {
+    enum published_form form;
+    const uint8_t *rows; /* FORM_ROWS: the rows, one after another */
+    struct codes code, zero;
+    const float *level; /* f32 [2^bits] value of each code; NULL: integers */
+    int zero_point;     /* zero of all codes if zero.data is NULL */
+    struct scales scale;
+    float by;
+    int64_t block_out, block_k; /* outputs and inputs that share a scale */
+    const int32_t *group;       /* i32 [k] group of each input; NULL: input / block_k */
+    bool flat;                  /* true: groups of block_k values cross the ends of rows */
+};
+
+/* Return the address that identifies the matrix: its first byte. */
+static inline const uint8_t *published_data(const struct published *p)
+{
+    return p->form == FORM_ROWS ? p->rows : p->code.data;
+}
+
+/* Return the smallest number format that represents every value of p, a FORM_CODES matrix [n_out,
+ * k]. QT_f32 represents every value. Reads the zeros, and scales of formats wider than f16. */
+enum qtype published_type(const struct published *p, int64_t n_out, int64_t k);
+/* Return a format that represents the values of a and of b. Both are results of published_type. */
+enum qtype published_wider(enum qtype a, enum qtype b);
+
+/* Write rows [row, row + n) of p, a FORM_CODES matrix with k inputs, in a format that represents
+ * its values. `to` has room for n rows. */
+void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
+                    int64_t k);
+
+/* Return a hash of the description of p, without addresses and values. */
+uint64_t published_hash(const struct published *p, uint64_t seed);
+
+#endif

@@ -1,0 +1,115 @@
+/* published_test.c - goal: the rows that packing makes of codes and scales have the values of the
+ * description, for each layout of the codes. Method: random matrices; compare the rows of the
+ * selected number format, decoded, with the rows of f32. */
+#include "../../tests/unit.h"
+
+#include "base/rng.h"
+#include "published.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_OUT = 24, K = 96, N_BYTE = 1 << 14 };
+
+static uint8_t *random_bytes(uint64_t *rng)
+{
+    uint8_t *data = malloc(N_BYTE);
+    for (int i = 0; i < N_BYTE; i++) data[i] = (uint8_t)rng_next(rng);
+    return data;
+}
+
+/* Expect that the selected format is `type`, and that its rows have the values of f32 rows. */
+static void expect_values(const char *name, const struct published *p, enum qtype type)
+{
+    static uint8_t rows[N_OUT * K * sizeof(float)];
+    static float plain[N_OUT][K], made[K];
+    const enum qtype got = published_type(p, N_OUT, K);
+    if (got != type)
+        test_fail(__FILE__, __LINE__, "%s: type %s, expected %s", name, qtype_info[got].name,
+                  qtype_info[type].name);
+    published_rows((uint8_t *)plain, p, QT_f32, 0, N_OUT, K);
+    published_rows(rows, p, got, 0, N_OUT, K);
+    for (int i = 0; i < N_OUT; i++) {
+        qtype_info[got].ops->decode(made, rows + (size_t)i * qtype_bytes(got, K), K);
+        for (int j = 0; j < K; j++)
+            if (made[j] != plain[i][j]) {
+                test_fail(__FILE__, __LINE__, "%s: value [%d, %d] is %g, expected %g", name, i, j,
+                          (double)made[j], (double)plain[i][j]);
+                return;
+            }
+    }
+}
+
+/* Return a matrix of integers with f16 scales, [N_OUT / block_out, K / block_k]. */
+static struct published integers(const uint8_t *data, const uint16_t *scale, int bits,
+                                 int64_t block_out, int64_t block_k)
+{
+    return (struct published){.form = FORM_CODES,
+                              .code = {.data = data,
+                                       .bits = bits,
+                                       .word = 4,
+                                       .step = 4,
+                                       .other = 4 * ((K * bits + 31) / 32)},
+                              .zero_point = 1 << (bits - 1),
+                              .scale = {.data = (const uint8_t *)scale,
+                                        .type = QT_f16,
+                                        .row_step = K / block_k,
+                                        .group_step = 1,
+                                        .divisor = 1},
+                              .by = 1,
+                              .block_out = block_out,
+                              .block_k = block_k};
+}
+
+TEST(rows_of_integers_have_the_values_of_their_codes)
+{
+    static const struct {
+        int bits;
+        int64_t block_out, block_k;
+        enum qtype type;
+    } cases[] = {{4, 1, 32, QT_q4_0}, {3, 1, 96, QT_q4_0},  {2, 8, 32, QT_q4_0},
+                 {5, 1, 32, QT_q5_0}, {7, 24, 96, QT_q8_0}, {8, 1, 32, QT_q8_0},
+                 {4, 1, 16, QT_f32},  {4, 1, 48, QT_f32}};
+    uint64_t rng = 1;
+    uint8_t *data = random_bytes(&rng);
+    uint16_t scale[N_OUT * K];
+    for (int i = 0; i < N_OUT * K; i++) scale[i] = (uint16_t)(0x2000 + rng_next(&rng) % 0x1000);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d bits, [%d, %d]", cases[i].bits, (int)cases[i].block_out,
+                 (int)cases[i].block_k);
+        const struct published p =
+            integers(data, scale, cases[i].bits, cases[i].block_out, cases[i].block_k);
+        expect_values(name, &p, cases[i].type);
+    }
+    free(data);
+}
+
+/* Goal: a scale of several outputs is read from its own row, at the end of the data. */
+TEST(mxfp4_rows_may_share_their_scales)
+{
+    static const float level[16] = {0,  0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                    -0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+    uint64_t rng = 2;
+    uint8_t *data = random_bytes(&rng);
+    for (int block_out = 1; block_out <= N_OUT; block_out *= 2) {
+        const int n_row = (N_OUT + block_out - 1) / block_out;
+        uint8_t *exponent = malloc((size_t)n_row * K / 32);
+        for (int i = 0; i < n_row * K / 32; i++) exponent[i] = (uint8_t)(100 + rng_next(&rng) % 50);
+        const struct published p = {
+            .form = FORM_CODES,
+            .code = {.data = data, .bits = 4, .word = 1, .step = 1, .other = K / 2},
+            .level = level,
+            .scale = {.data = exponent,
+                      .type = QT_u8,
+                      .row_step = K / 32,
+                      .group_step = 1,
+                      .divisor = 1},
+            .by = 1,
+            .block_out = block_out,
+            .block_k = 32};
+        expect_values("mxfp4", &p, QT_mxfp4);
+        free(exponent);
+    }
+    free(data);
+}

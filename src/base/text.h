@@ -1,0 +1,36 @@
+/* text.h - ends of texts, names in paths, and hexadecimal digits. Pure functions. */
+#ifndef QUOTH_BASE_TEXT_H
+#define QUOTH_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Return true if the n bytes of `text` end with `end`. text may be NULL if n is 0. */
+static inline bool text_n_ends_with(const char *text, size_t n, const char *end)
+{
+    size_t n_end = strlen(end);
+    return n >= n_end && (n_end == 0 || memcmp(text + n - n_end, end, n_end) == 0);
+}
+
+static inline bool text_ends_with(const char *text, const char *end)
+{
+    return text_n_ends_with(text, strlen(text), end);
+}
+
+/* Return the part of a path after its last slash, or the whole path if it has no slash. */
+static inline const char *path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Return the value of a hexadecimal digit; -1 for other characters. */
+static inline int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* structured.c - the form of JSON in constraints, as flags of quoth run, and of a server for all
+ * its requests. vLLM's --structured-outputs-config is an object with the same settings.
+ *
+ * The server reads the flags once (structured_read). A constraint of a request can only make its
+ * own JSON stricter than these settings. */
+#include "answer.h"
+
+#include "base/log.h"
+
+#include <string.h>
+
+static bool compact, closed;
+static const char *config;
+/* the parsed config is never freed, because options borrow its names */
+static struct json *config_read;
+
+static int config_form(const char *text, struct err *e);
+
+const struct option structured_options[] = {
+    FLAG_OPTION("disable-any-whitespace", &compact,
+                "no white space between JSON tokens of constrained answers, which saves tokens"),
+    FLAG_OPTION("disable-additional-properties", &closed,
+                "objects of a schema have only its members, unless it allows others"),
+    OPTIONS_END,
+};
+
+const struct option structured_server_options[] = {
+    OPTIONS_OF(structured_options),
+    FORM_OPTION("structured-outputs-config", "JSON", &config, config_form,
+                "vLLM's settings of constraints, e.g. {\"disable_any_whitespace\": true}"),
+    OPTIONS_END,
+};
+
+/* Set *out to a boolean member. */
+static int config_flag(bool *out, const char *name, const struct json *value, struct err *e)
+{
+    if (json_kind(value) != JK_BOOL)
+        return err_set(e, ERR_ARG, ".%s: expected true or false, got %s", name,
+                       json_kind_name(json_kind(value)));
+    *out = json_bool(value, false);
+    return 0;
+}
+
+/* Accept the members of vLLM's object. Some have no effect here: quoth has one backend and no
+ * fallback. enable_in_reasoning would change the answers, so it is rejected. */
+static int config_member(const char *name, const struct json *value, struct err *e)
+{
+    bool ignored = false;
+    int rc = 0;
+    if (strcmp(name, "disable_any_whitespace") == 0) return config_flag(&compact, name, value, e);
+    if (strcmp(name, "disable_additional_properties") == 0)
+        return config_flag(&closed, name, value, e);
+    if (strcmp(name, "disable_fallback") == 0) return config_flag(&ignored, name, value, e);
+    if (strcmp(name, "enable_in_reasoning") == 0) {
+        rc = config_flag(&ignored, name, value, e);
+        return rc || !ignored
+                   ? rc
+                   : err_set(e, ERR_UNSUPPORTED, ".%s: not supported yet: reasoning is free", name);
+    }
+    const char *text = json_text(value, NULL);
+    bool backend = strcmp(name, "backend") == 0;
+    if (!backend && strcmp(name, "reasoning_parser") != 0)
+        return err_set(e, ERR_ARG, ".%.40s: unknown member", name);
+    if (!text)
+        return err_set(e, ERR_ARG, ".%s: expected a string, got %s", name,
+                       json_kind_name(json_kind(value)));
+    const char *own = session_flags.reasoning_parser;
+    if (backend || !*text) return 0;
+    if (own && strcmp(own, text) != 0)
+        return err_set(e, ERR_ARG, ".%s: --reasoning-parser is \"%.60s\", got \"%.60s\"", name, own,
+                       text);
+    session_flags.reasoning_parser = text;
+    return 0;
+}
+
+/* Parse the object and store its members. The flag's form is its reader, because the values set
+ * other flags. A null member means that it is not set. */
+static int config_form(const char *text, struct err *e)
+{
+    json_drop(config_read);
+    int rc = json_parse(&config_read, text, strlen(text), NULL, e);
+    if (rc == 0 && json_kind(config_read) != JK_OBJECT)
+        rc = err_set(e, ERR_ARG, "expected an object, got %s",
+                     json_kind_name(json_kind(config_read)));
+    for (void *it = rc == 0 ? json_first(config_read) : NULL; it && rc == 0;
+         it = json_next(config_read, it))
+        if (json_kind(json_it_value(it)) != JK_NULL)
+            rc = config_member(json_it_key(it, NULL), json_it_value(it), e);
+    return rc;
+}
+
+/* The name of another engine's backend is logged, because it has no effect. */
+void structured_read(struct api *a)
+{
+    const char *backend = json_text(json_field(config_read, "backend"), NULL);
+    a->no_white_space = compact;
+    a->no_additional = closed;
+    if (backend) log_info("backend %s of --structured-outputs-config: quoth has its own", backend);
+}

@@ -1,0 +1,81 @@
+/* exaone4.c - EXAONE 4.0 ("EXAONE 4.0: Unified Large Language Models", arXiv 2507.11407): norms
+ * after the blocks, and of q and k heads. If layers have a window, all others have no rope. */
+#include "gemma_impl.h"
+
+#include <limits.h>
+
+/* defaults of Exaone4Config of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 102400),
+    KEY("embedding_length", 4096),
+    KEY("feed_forward_length", 16384),
+    KEY("block_count", 32),
+    KEY("attention.head_count", 32),
+    KEY("attention.head_count_kv", 32),
+    KEY_UNSET("attention.key_length"),
+    KEY("context_length", 2048),
+    KEY("attention.layer_norm_rms_epsilon", 1e-5),
+    KEY("rope.freq_base", 10000),
+    KEY_UNSET("config.hidden_act"),
+    KEY("config.tie_word_embeddings", 0),
+    KEY("attention.sliding_window", 4096),
+    KEY("config.sliding_window_pattern", 4),
+    KEY_UNSET("config.layer_types"),
+    KEYS_END,
+};
+
+/* Set windows as in transformers: the listed layers, or all except the last of every interval. A
+ * GGUF file has no interval here: llama.cpp computes windows of the 64-layer model alone. */
+static void config(struct config *c, struct binder *b)
+{
+    static const char key[] = "config.sliding_window_pattern";
+    if (!config_is_hf(b)) return;
+    const int window = config_window(b);
+    const bool listed = config_layer_types(b, c, window);
+    /* a pattern such as LLLG is not used if there is a list */
+    const bool text = listed && meta_kind(config_meta(b, key)) == META_TEXT;
+    const int interval = text ? 1 : config_int(b, key, listed ? INT_MIN : 1, INT_MAX, 1);
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
+        if (!listed) c->layer[i].window = (i + 1) % interval ? window : 0;
+        c->layer[i].rope = window && !c->layer[i].window ? ROPE_OFF : ROPE_MAIN;
+    }
+}
+
+/* Bind a layer without norms before its blocks:
+ * attn_norm and ffn_norm of gemma_layer stay unused. */
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct gemma_layer *l = layer;
+    bind_attn(b, &l->attn, il);
+    bind_norm(b, &l->attn.q_norm, "blk.%d.attn_q_norm", il);
+    bind_norm(b, &l->attn.k_norm, "blk.%d.attn_k_norm", il);
+    bind_norm(b, &l->attn_post, "blk.%d.post_attention_norm", il);
+    bind_glu(b, &l->ffn, il);
+    bind_norm(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
+}
+
+/* Compute x += norm(attn(x)); x += norm(ffn(x)). */
+static void layer(struct fwd *f, const void *layer)
+{
+    const struct gemma_layer *l = layer;
+    fwd_attn(f, f->y, fwd_plain(f->x), &l->attn);
+    fwd_norm(f, f->y, f->y, &l->attn_post);
+    fwd_add(f, f->x, f->y);
+    fwd_glu(f, f->y, fwd_plain(f->x), &l->ffn);
+    fwd_norm(f, f->y, f->y, &l->ffn_post);
+    fwd_add(f, f->x, f->y);
+}
+
+const struct arch arch_exaone4 = {
+    .name = "exaone4",
+    .hf_key = hf_key,
+    .gguf_neox = true,
+    .ends_bytes = sizeof(struct decoder_ends),
+    .layer_bytes = sizeof(struct gemma_layer),
+    .config = config,
+    .bind_ends = decoder_bind,
+    .bind = bind,
+    .embed = decoder_embed,
+    .layer = layer,
+    .output = decoder_output,
+};

@@ -1,0 +1,69 @@
+/* gemma2.c - Gemma 2 ("Gemma 2: Improving Open Language Models at a Practical Size", arXiv
+ * 2408.00118): norms before and after each block, a window in every other layer, caps of attention
+ * scores and logits. */
+#include "gemma_impl.h"
+
+/* defaults of Gemma2Config of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 256000),
+    KEY("embedding_length", 2304),
+    KEY("feed_forward_length", 9216),
+    KEY("block_count", 26),
+    KEY("attention.head_count", 8),
+    KEY("attention.head_count_kv", 4),
+    KEY("attention.key_length", 256),
+    KEY("context_length", 8192),
+    KEY("attention.layer_norm_rms_epsilon", 1e-6),
+    KEY("rope.freq_base", 10000),
+    KEY_UNSET("config.hidden_activation"),
+    KEY("config.tie_word_embeddings", 1),
+    KEY("config.attention_bias", 0),
+    KEY("config.query_pre_attn_scalar", 256),
+    KEY("attention.sliding_window", 4096),
+    KEY_UNSET("config.layer_types"),
+    KEY("config.final_logit_softcapping", 30),
+    KEY("config.attn_logit_softcapping", 50),
+    IDLE("config.hidden_act", "in the published files, but not in the class"),
+    IDLE("config.cache_implementation", "how the reference's program computes the same"),
+    ONLY("config.use_bidirectional_attention", 0,
+         "attention to later positions is not supported yet"),
+    KEYS_END,
+};
+
+static const struct config_key gguf_key[] = {
+    KEY("attention.sliding_window", 4096),
+    KEY("final_logit_softcapping", 30),
+    KEY("attn_logit_softcapping", 50),
+    KEYS_END,
+};
+
+/* Read the config as in transformers. A GGUF file is read as in llama.cpp, where only the 27B model
+ * has a different scale. */
+static void config(struct config *c, struct binder *b)
+{
+    if (config_is_hf(b)) {
+        gemma_hf_config(c, b, 2);
+        c->attn_softcap = config_cap(b, "config.attn_logit_softcapping");
+        return;
+    }
+    gemma_gguf_windows(c, b, 2);
+    gemma_attn_scale(c, c->n_layer == 46 ? c->d / c->n_head : c->d_head);
+    c->logit_softcap = config_cap(b, "final_logit_softcapping");
+    c->attn_softcap = config_cap(b, "attn_logit_softcapping");
+}
+
+const struct arch arch_gemma2 = {
+    .name = "gemma2",
+    .hf_key = hf_key,
+    .gguf_key = gguf_key,
+    .gguf_neox = true,
+    .curve = CURVE_gelu_tanh,
+    .ends_bytes = sizeof(struct decoder_ends),
+    .layer_bytes = sizeof(struct gemma_layer),
+    .config = config,
+    .bind_ends = decoder_bind,
+    .bind = gemma_bind,
+    .embed = gemma_embed,
+    .layer = gemma_layer,
+    .output = gemma_output,
+};

@@ -1,0 +1,101 @@
+/* granite.c - Granite 3 (IBM): a llama with a factor each for embeddings, attention scores,
+ * residual branches and logits. GGUF files omit a factor of 1, and the scale of scores if it is 1 /
+ * sqrt(d_head).
+ *
+ *   x = embed * embed_scale;  x += residual_scale * block(norm(x));  logits * (1 / logits_scaling)
+ *
+ * The two sources spell the factors differently: embedding_multiplier in config.json is
+ * embedding_scale in a GGUF. */
+#include "llama_impl.h"
+
+/* defaults of GraniteConfig of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 32000),
+    KEY("embedding_length", 4096),
+    KEY("feed_forward_length", 11008),
+    KEY("block_count", 32),
+    KEY("attention.head_count", 32),
+    KEY_UNSET("attention.head_count_kv"),
+    KEY_UNSET("attention.key_length"),
+    KEY("context_length", 2048),
+    KEY("attention.layer_norm_rms_epsilon", 1e-6),
+    KEY("rope.freq_base", 10000),
+    KEY_UNSET("config.hidden_act"),
+    KEY("config.tie_word_embeddings", 0),
+    KEY("config.attention_bias", 0),
+    KEY("config.mlp_bias", 0),
+    KEY("config.embedding_multiplier", 1),
+    KEY("config.attention_multiplier", 1),
+    KEY("config.residual_multiplier", 1),
+    KEY("config.logits_scaling", 1),
+    KEYS_END,
+};
+
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("embedding_scale"),
+    KEY_UNSET("attention.scale"),
+    KEY_UNSET("residual_scale"),
+    KEY("logit_scale", 1),
+    ONLY("rope.scaling.finetuned", 1, "llama.cpp switches rope off with this key"),
+    KEYS_END,
+};
+
+/* Read the four factors. 0 means "absent" in a GGUF, where the factor is then 1. */
+static void config(struct config *c, struct binder *b)
+{
+    const bool hf = config_is_hf(b);
+    double embed = config_real(b, hf ? "config.embedding_multiplier" : "embedding_scale", 0),
+           scores = config_real(b, hf ? "config.attention_multiplier" : "attention.scale", 0),
+           residual = config_real(b, hf ? "config.residual_multiplier" : "residual_scale", 0),
+           logits = config_real(b, hf ? "config.logits_scaling" : "logit_scale", 0);
+    if (logits == 0)
+        config_refuse(b, hf ? "config.logits_scaling" : "logit_scale", ERR_FORMAT,
+                      "must be a number other than 0");
+    c->embed_scale = (float)(hf || embed != 0 ? embed : 1);
+    c->residual_scale = (float)(hf || residual != 0 ? residual : 1);
+    c->logit_scale = (float)(1 / logits);
+    for (int i = 0; i < c->n_layer && (hf || scores != 0); i++)
+        c->layer[i].attn_scale = (float)scores;
+}
+
+/* Multiply the rows x f32 [n_row, d] after the look-up. */
+static void embed(struct fwd *f, const void *ends)
+{
+    decoder_embed(f, ends);
+    fwd_scale(f, f->x, f->m->config.embed_scale);
+}
+
+/* Compute x += r attn(norm x); x += r ffn(norm x). */
+static void layer(struct fwd *f, const void *layer)
+{
+    const struct llama_layer *l = layer;
+    const float r = f->m->config.residual_scale;
+    fwd_attn(f, f->y, fwd_normed(f, f->x, &l->attn_norm), &l->attn);
+    fwd_scale(f, f->y, r);
+    fwd_add(f, f->x, f->y);
+    fwd_glu(f, f->y, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
+    fwd_scale(f, f->y, r);
+    fwd_add(f, f->x, f->y);
+}
+
+static struct model_out output(struct fwd *f, const void *ends)
+{
+    struct model_out out = decoder_output(f, ends);
+    fwd_scale_logits(f, &out, f->m->config.logit_scale);
+    return out;
+}
+
+const struct arch arch_granite = {
+    .name = "granite",
+    .hf_key = hf_key,
+    .gguf_key = gguf_key,
+    .gguf_neox = false,
+    .ends_bytes = sizeof(struct decoder_ends),
+    .layer_bytes = sizeof(struct llama_layer),
+    .config = config,
+    .bind_ends = decoder_bind,
+    .bind = llama_bind,
+    .embed = embed,
+    .layer = layer,
+    .output = output,
+};

@@ -1,0 +1,76 @@
+/* stablelm.c - StableLM ("Stable LM 2 1.6B Technical Report", arXiv 2402.17834): LayerNorm and a
+ * partial rope. The 12B model has norms of q and k heads, and its blocks are parallel. */
+#include "command_r_impl.h"
+
+/* defaults of StableLmConfig of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 50304),
+    KEY("embedding_length", 2560),
+    KEY("feed_forward_length", 6912),
+    KEY("block_count", 32),
+    KEY("attention.head_count", 32),
+    KEY("attention.head_count_kv", 32),
+    KEY_UNSET("attention.key_length"),
+    KEY("context_length", 4096),
+    KEY("config.layer_norm_eps", 1e-5),
+    KEY("rope.freq_base", 10000),
+    KEY("config.rope_parameters.partial_rotary_factor", 0.25),
+    KEY_UNSET("config.hidden_act"),
+    KEY("config.tie_word_embeddings", 0),
+    KEY("config.use_qkv_bias", 0),
+    KEY("config.qk_layernorm", 0),
+    KEY("config.use_parallel_residual", 0),
+    IDLE("config.hidden_dropout", "training"),
+    IDLE("config.rotary_scaling_factor", "in the published files, but not in the class"),
+    IDLE("config.norm_eps", "in the published files, but not in the class"),
+    KEYS_END,
+};
+
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("attention.layer_norm_epsilon"),
+    KEY_UNSET("use_parallel_residual"),
+    KEYS_END,
+};
+
+static void config(struct config *c, struct binder *b)
+{
+    if (c->d_head != c->d / c->n_head) /* transformers rotates other lanes, or fails */
+        config_refuse(b, "attention.key_length", ERR_UNSUPPORTED,
+                      "must be %d, the hidden size / the heads, got %d", c->d / c->n_head,
+                      c->d_head);
+    if (!config_is_hf(b)) {
+        config_bool(b, "use_parallel_residual", false); /* the tensors decide, as in llama.cpp */
+        return;
+    }
+    c->qkv_bias = config_bool(b, "config.use_qkv_bias", false) ? BIAS_NEEDED : BIAS_NONE;
+    c->o_bias = BIAS_NONE;
+    c->head_norms = config_bool(b, "config.qk_layernorm", false);
+    c->parallel = config_bool(b, "config.use_parallel_residual", false);
+}
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct command_r_layer *l = layer;
+    const char *const norm = "blk.%d.ffn_norm";
+    const bool parallel = config_is_hf(b) ? b->m->config.parallel : !bind_has(b, norm, il);
+    command_r_bind(b, layer, il);
+    if (!parallel) bind_norm(b, &l->ffn_norm, norm, il);
+}
+
+const struct arch arch_stablelm = {
+    .name = "stablelm",
+    .hf_key = hf_key,
+    .gguf_key = gguf_key,
+    .gguf_neox = true,
+    .partial_rope = true,
+    .layer_norm_eps = "config.layer_norm_eps",
+    .norm_bias = true,
+    .ends_bytes = sizeof(struct decoder_ends),
+    .layer_bytes = sizeof(struct command_r_layer),
+    .config = config,
+    .bind_ends = decoder_bind,
+    .bind = bind,
+    .embed = decoder_embed,
+    .layer = command_r_layer,
+    .output = decoder_output,
+};

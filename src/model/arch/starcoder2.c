@@ -1,0 +1,79 @@
+/* starcoder2.c - StarCoder 2 ("StarCoder 2 and The Stack v2", arXiv 2402.19173): LayerNorm, biases,
+ * a feed-forward block without a gate. */
+#include "starcoder2_impl.h"
+
+/* defaults of Starcoder2Config of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 49152),
+    KEY("embedding_length", 3072),
+    KEY("feed_forward_length", 12288),
+    KEY("block_count", 30),
+    KEY("attention.head_count", 24),
+    KEY("attention.head_count_kv", 2),
+    KEY_UNSET("attention.key_length"),
+    KEY("context_length", 4096),
+    KEY("config.norm_epsilon", 1e-5),
+    KEY("rope.freq_base", 10000),
+    KEY_UNSET("config.hidden_act"),
+    KEY("config.tie_word_embeddings", 1),
+    KEY("config.use_bias", 1),
+    KEY_UNSET("attention.sliding_window"),
+    IDLE("config.residual_dropout", "training"),
+    IDLE("config.embedding_dropout", "training"),
+    IDLE("config.activation_function", "in the published files, but not in the class"),
+    IDLE("config.layer_norm_epsilon", "in the published files, but not in the class"),
+    IDLE("config.mlp_type", "in the published files, but not in the class"),
+    IDLE("config.norm_type", "in the published files, but not in the class"),
+    IDLE("config.num_layers", "in the published files, but not in the class"),
+    KEYS_END,
+};
+
+/* llama.cpp has no window here. The window takes effect in transformers. */
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("attention.layer_norm_epsilon"),
+    KEY_UNSET("attention.sliding_window"),
+    KEYS_END,
+};
+
+static void config(struct config *c, struct binder *b)
+{
+    const int window = config_window(b);
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].window = window;
+    if (config_is_hf(b))
+        c->qkv_bias = c->o_bias = c->ffn_bias =
+            config_bool(b, "config.use_bias", true) ? BIAS_NEEDED : BIAS_NONE;
+}
+
+void starcoder2_bind(struct binder *b, void *layer, int il)
+{
+    struct starcoder2_layer *l = layer;
+    bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
+    bind_attn(b, &l->attn, il);
+    bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
+    bind_mlp(b, &l->ffn, il);
+}
+
+void starcoder2_layer(struct fwd *f, const void *layer)
+{
+    const struct starcoder2_layer *l = layer;
+    fwd_attn_add(f, f->x, fwd_normed(f, f->x, &l->attn_norm), &l->attn);
+    fwd_mlp_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
+}
+
+const struct arch arch_starcoder2 = {
+    .name = "starcoder2",
+    .hf_key = hf_key,
+    .gguf_key = gguf_key,
+    .gguf_neox = true,
+    .layer_norm_eps = "config.norm_epsilon",
+    .norm_bias = true,
+    .curve = CURVE_gelu_tanh,
+    .ends_bytes = sizeof(struct decoder_ends),
+    .layer_bytes = sizeof(struct starcoder2_layer),
+    .config = config,
+    .bind_ends = decoder_bind,
+    .bind = starcoder2_bind,
+    .embed = decoder_embed,
+    .layer = starcoder2_layer,
+    .output = decoder_output,
+};

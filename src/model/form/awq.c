@@ -1,0 +1,100 @@
+/* awq.c - integers of 4 bits in groups of inputs with scales and zero points (AWQ). A word has 8
+ * codes. Version "gemm" packs along the outputs, in the order 0 2 4 6 1 3 5 7:
+ *
+ *     qweight  I32 [k, n_out / 8]
+ *     qzeros   I32 [n_group, n_out / 8]
+ *     scales   [n_group, n_out]
+ *
+ * Version "gemv" packs along the inputs and the groups, in ascending order. Rows of qzeros are
+ * padded:
+ *
+ *     qweight  I32 [n_out, k / 8]
+ *     qzeros   I32 [n_out, words of the groups]
+ *     scales   [n_out, 8 * words of the groups]
+ *
+ *     value = (qweight - zero) * scale */
+#include "form_impl.h"
+
+#include <string.h>
+
+enum { BITS = 4, PER_WORD = 8 };
+
+static void read(struct binder *b)
+{
+    struct quantization *q = &b->m->config.quant;
+    q->bits = form_int(b, "bits", BITS, BITS, form_int(b, "w_bit", BITS, BITS, BITS));
+    q->group_size[0] =
+        form_int(b, "group_size", -1, 1 << 22, form_int(b, "q_group_size", -1, 1 << 22, -1));
+    q->n_group_size = 1;
+    if (q->group_size[0] == 0) form_refuse(b, "group_size", "must not be 0");
+    static const char *const field[] = {"version", "format", "checkpoint_format"};
+    const char *first = NULL;
+    for (int i = 0; i < 3; i++) {
+        const char *version = meta_text(form_meta(b, field[i]), NULL);
+        if (!version) continue;
+        q->along_k = strcasecmp(version, "gemv") == 0;
+        if (!q->along_k && strcasecmp(version, "gemm") != 0)
+            form_refuse(b, field[i], "must be \"gemm\" or \"gemv\", got \"%.40s\"", version);
+        if (first && strcasecmp(version, first) != 0)
+            form_refuse(b, field[i], "must be the same in all fields, got \"%.40s\" and \"%.40s\"",
+                        first, version);
+        first = version;
+    }
+}
+
+static void bind_gemm(struct binder *b, const struct site *s, struct published *p)
+{
+    const int64_t n_word = s->n_out / PER_WORD;
+    const struct tensor_info *t = form_need(b, s, "qweight", TYPE(i32), s->k, n_word);
+    const struct tensor_info *scale = form_need(b, s, "scales", FLOAT_TYPES, -1, s->n_out);
+    if (!t || !scale) return;
+    const int64_t n_group = scale->dim[1];
+    p->block_k = form_group_size(b, n_group, s->k, false);
+    const struct tensor_info *zero = form_need(b, s, "qzeros", TYPE(i32), n_group, n_word);
+    if (s->n_out % PER_WORD)
+        form_fault(b, t, "has %lld outputs: must be a multiple of %d", (long long)s->n_out,
+                   PER_WORD);
+    if (p->block_k == 0)
+        form_fault(b, scale, "has %lld groups for %lld inputs: not of %d inputs each",
+                   (long long)n_group, (long long)s->k, b->m->config.quant.group_size[0]);
+    if (!zero || b->rc != 0) return;
+    p->code = form_words_out(t, BITS, n_word);
+    p->zero = form_words_out(zero, BITS, n_word);
+    p->code.order = p->zero.order = ORDER_AWQ;
+    p->scale.data = scale->data, p->scale.type = scale->type;
+    p->scale.row_step = 1, p->scale.group_step = s->n_out;
+}
+
+static void bind_gemv(struct binder *b, const struct site *s, struct published *p)
+{
+    const int64_t n_word = s->k / PER_WORD;
+    const int n = b->m->config.quant.group_size[0];
+    const struct tensor_info *t = form_need(b, s, "qweight", TYPE(i32), s->n_out, n_word),
+                             *zero = form_need(b, s, "qzeros", TYPE(i32), s->n_out, -1),
+                             *scale = form_need(b, s, "scales", FLOAT_TYPES, s->n_out, -1);
+    if (!t || !zero || !scale) return;
+    const int64_t n_group = n > 0 ? (s->k + n - 1) / n : 1;
+    if (s->k % PER_WORD)
+        form_fault(b, t, "has %lld inputs: must be a multiple of %d", (long long)s->k, PER_WORD);
+    if (scale->dim[0] < n_group || zero->dim[0] * PER_WORD < n_group)
+        form_fault(b, scale, "has %lld groups for %lld inputs: not of %d inputs each",
+                   (long long)scale->dim[0], (long long)s->k, n);
+    p->block_k = n > 0 ? n : s->k;
+    p->code = form_words(t, BITS, n_word);
+    p->zero = form_words(zero, BITS, zero->dim[0]);
+    p->scale.data = scale->data, p->scale.type = scale->type;
+    p->scale.row_step = scale->dim[0], p->scale.group_step = 1;
+}
+
+static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
+{
+    const struct tensor_info *t = form_find(b, s, "qweight");
+    if (!t) return NULL;
+    if (b->m->config.quant.along_k)
+        bind_gemv(b, s, p);
+    else
+        bind_gemm(b, s, p);
+    return t;
+}
+
+const struct form form_awq = {.method = "awq", .read = read, .bind = bind};

@@ -1,0 +1,197 @@
+/* compressed.c - compressed-tensors. The tensors of a matrix determine its form:
+ *
+ *   pack-quantized         weight_packed I32 [n_out, ceil(k * bits / 32)], codes along the inputs,
+ *                          value + 2^(bits - 1); weight_zero_point I32, the same along the outputs,
+ *                          [ceil(n_out * bits / 32), n_group]; weight_g_idx I32 [k]
+ *   int-, naive-quantized  weight I8 [n_out, k], weight_zero_point I8 of the scale's shape
+ *   float-quantized        weight F8_E4M3 [n_out, k]
+ *   mxfp4-pack-quantized   weight_packed U8 [n_out, k / 2], E2M1, the first code in the lower bits;
+ *                          weight_scale U8 [n_out, k / 32], 2^(item - 127)
+ *   nvfp4-pack-quantized   the same with weight_scale F8_E4M3 [n_out, k / 16] and
+ *                          weight_global_scale F32 [1], which divides the scales
+ *
+ * weight_scale is [1], [n_out], [n_out, n_group] or one item per block. value = (code - zero) *
+ * scale. Scales of activations are not used, because quoth computes activations as exactly as for
+ * other weights. The groups of the config (config_groups) give the possible bits,
+ * group sizes and blocks. */
+#include "form_impl.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+/* ---- config ---- */
+
+/* Add a size that is not in the list yet. A matrix with a size beyond the list is rejected. */
+static void add_group_size(struct quantization *q, int n)
+{
+    for (int i = 0; i < q->n_group_size; i++)
+        if (q->group_size[i] == n) return;
+    if (q->n_group_size < GROUP_SIZES_MAX) q->group_size[q->n_group_size++] = n;
+}
+
+/* Collect the values of all groups of the config. A matrix does not name its group, so each is
+ * tried against its shape. */
+static void read(struct binder *b)
+{
+    struct quantization *q = &b->m->config.quant;
+    q->per_output = true;
+    for (int i = 0; i < checkpoint_n_meta(b->checkpoint); i++) {
+        const char *key;
+        const struct meta *m = checkpoint_meta_at(b->checkpoint, i, &key);
+        if (!strstr(key, "quantization_config.config_groups.")) continue;
+        const int64_t n = meta_int(m, 0);
+        if (text_ends_with(key, ".weights.num_bits") && n >= 1 && n <= 8) q->bits_set |= 1 << n;
+        if (text_ends_with(key, ".weights.group_size") && n >= 1 && n <= 1 << 22)
+            add_group_size(q, (int)n);
+        if (text_ends_with(key, ".weights.symmetric")) q->has_zeros |= !meta_bool(m, true);
+        if (text_ends_with(key, ".weights.block_structure") && meta_count(m) == 2) {
+            const int64_t out = meta_item_int(m, 0, 0), k = meta_item_int(m, 1, 0);
+            if (out >= 1 && k >= 1 && out <= 1 << 22 && k <= 1 << 22)
+                q->block_out = (int)out, q->block_k = (int)k;
+        }
+    }
+}
+
+/* ---- matrices ---- */
+
+/* Bind weight_scale. A scale per block is recognized by its rows: they are neither n_out nor 1. */
+static void bind_scale(struct binder *b, const struct site *s, struct published *p, uint64_t types)
+{
+    const struct quantization *q = &b->m->config.quant;
+    const struct tensor_info *t = form_need(b, s, "weight_scale", types, -1, -1);
+    if (!t) return;
+    const int64_t n_row = t->n_dim == 1 ? t->dim[0] : t->dim[1];
+    const bool rows = n_row == s->n_out || t->dim[0] * t->dim[1] == 1;
+    form_scales(b, s, p, t, rows ? 0 : q->block_out, rows ? 0 : q->block_k);
+}
+
+/* Reject zeros of symmetric weights. The library ignores these zeros, so zeros other than 0
+ * contradict the config. */
+static void check_zeros(struct binder *b, const struct tensor_info *t)
+{
+    if (!b->m->config.quant.has_zeros)
+        form_fault(b, t, "has zeros, but the weights of config_groups are symmetric");
+}
+
+/* Bind packed zero points. Zeros are packed along the outputs: [ceil(n_out * bits / 32),
+ * n_group]. */
+static void bind_packed_zero(struct binder *b, const struct site *s, struct published *p)
+{
+    const int bits = p->code.bits;
+    const int64_t n_group = p->scale.row_step;
+    if (!form_find(b, s, "weight_zero_point") || b->rc != 0) return;
+    const struct tensor_info *t =
+        form_need(b, s, "weight_zero_point", TYPE(i32), (s->n_out * bits + 31) / 32, n_group);
+    if (!t) return;
+    check_zeros(b, t);
+    if (p->block_out != 1) form_fault(b, t, "has zeros per output, but there is one scale");
+    p->zero = form_words_out(t, bits, n_group);
+    p->zero.step = n_group * FORM_INT32, p->zero.other = FORM_INT32;
+}
+
+/* Bind packed integers. The number of bits follows from the shape, because several groups may have
+ * different bits. */
+static const struct tensor_info *bind_packed(struct binder *b, const struct site *s,
+                                             struct published *p)
+{
+    const struct tensor_info *t = form_need(b, s, "weight_packed", TYPE(i32), s->n_out, -1);
+    int bits = 0;
+    for (int n = 1; n <= 8 && t; n++)
+        if ((b->m->config.quant.bits_set >> n & 1) && (s->k * n + 31) / 32 == t->dim[0]) bits = n;
+    if (t && bits == 0)
+        form_fault(b, t, "has %lld words for %lld inputs: not the config's num_bits",
+                   (long long)t->dim[0], (long long)s->k);
+    if (b->rc != 0) return NULL;
+    p->code = form_words(t, bits, t->dim[0]);
+    p->zero_point = 1 << (bits - 1);
+    bind_scale(b, s, p, FLOAT_TYPES);
+    bind_packed_zero(b, s, p);
+    form_groups(b, s, p, "weight_g_idx", p->scale.row_step);
+    return t;
+}
+
+/* Bind FP4 codes. MXFP4 and NVFP4 differ in the scales only. A global scale identifies NVFP4. */
+static const struct tensor_info *bind_fp4(struct binder *b, const struct site *s,
+                                          struct published *p)
+{
+    const struct tensor_info *t = form_need(b, s, "weight_packed", TYPE(u8), s->n_out, s->k / 2),
+                             *global = form_find(b, s, "weight_global_scale");
+    if (t && s->k % 2) form_fault(b, t, "has an odd number of inputs");
+    if (!t || b->rc != 0) return NULL;
+    p->code = (struct codes){.data = t->data, .bits = 4, .word = 1, .step = 1, .other = s->k / 2};
+    p->level = form_e2m1;
+    bind_scale(b, s, p, global ? FLOAT_TYPES | TYPE(f8_e4m3) : TYPE(u8));
+    if (global) global = form_need(b, s, "weight_global_scale", TYPE(f32), 1, 1);
+    if (global) p->scale.divisor = form_scalar(global);
+    return t;
+}
+
+/* Bind codes of 8 bits. I8 codes are integers with a zero;
+ * F8 codes are indices of a table of 256 levels. */
+static const struct tensor_info *bind_bytes(struct binder *b, const struct site *s,
+                                            struct published *p, const struct tensor_info *t)
+{
+    const bool whole = t->type == QT_i8;
+    t = form_need(b, s, "weight", TYPE(i8) | TYPE(f8_e4m3), s->n_out, s->k);
+    if (!t) return NULL;
+    p->code = form_bytes(t, s->k);
+    p->code.sign = whole, p->zero_point = 128;
+    if (!whole) p->level = form_e4m3(b);
+    bind_scale(b, s, p, FLOAT_TYPES);
+    if (!whole || !form_find(b, s, "weight_zero_point") || b->rc != 0) return t;
+    const int64_t n_row = (s->n_out + p->block_out - 1) / p->block_out;
+    const struct tensor_info *zero = form_find(b, s, "weight_zero_point");
+    bool all_zero = true;
+    for (size_t i = 0; i < zero->n_byte && zero->data; i++) all_zero &= zero->data[i] == 0;
+    if (zero->type != QT_i8 || (int64_t)zero->n_byte != n_row * p->scale.row_step || !zero->data)
+        form_fault(b, zero, "must have the type I8 and the shape of the scale");
+    else if (p->block_out != 1 && !all_zero)
+        form_fault(b, zero, "must be 0 if outputs share a scale");
+    if (!all_zero) check_zeros(b, zero);
+    if (b->rc != 0 || all_zero) return t;
+    p->zero = form_bytes(zero, p->scale.row_step);
+    p->zero.sign = true;
+    return t;
+}
+
+/* Check weight_shape, which repeats the size of the matrix. */
+static void check_shape(struct binder *b, const struct site *s)
+{
+    const struct tensor_info *t = form_find(b, s, "weight_shape");
+    if (!t || b->rc != 0) return;
+    t = form_need(b, s, "weight_shape", TYPE(i64) | TYPE(i32), 1, 2);
+    int64_t size[2] = {0};
+    for (int i = 0; i < 2 && t; i++) {
+        int32_t narrow;
+        if (t->type == QT_i64) {
+            memcpy(&size[i], t->data + 8 * i, sizeof size[i]);
+        } else {
+            memcpy(&narrow, t->data + 4 * i, sizeof narrow);
+            size[i] = narrow;
+        }
+    }
+    if (t && (size[0] != s->n_out || size[1] != s->k))
+        form_fault(b, t, "is (%lld, %lld), expected (%lld, %lld)", (long long)size[0],
+                   (long long)size[1], (long long)s->n_out, (long long)s->k);
+}
+
+/* Return NULL for a plain matrix, which the caller binds. */
+static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
+{
+    static const char *const unused[] = {"input_scale",  "input_zero_point",  "input_global_scale",
+                                         "output_scale", "output_zero_point", NULL};
+    const struct tensor_info *packed = form_find(b, s, "weight_packed"), *t;
+    if (packed)
+        t = packed->type == QT_u8 ? bind_fp4(b, s, p) : bind_packed(b, s, p);
+    else {
+        t = form_find(b, s, "weight");
+        if (!t || (t->type != QT_i8 && t->type != QT_f8_e4m3)) return NULL;
+        t = bind_bytes(b, s, p, t);
+    }
+    check_shape(b, s);
+    form_skip(b, s, unused);
+    return t;
+}
+
+const struct form form_compressed = {.method = "compressed-tensors", .read = read, .bind = bind};

@@ -1,0 +1,294 @@
+/* form_test.c - goal: each matrix of a published form has its library's values bit for bit. The
+ * error for a file that contradicts itself or its config contains the tensor or field. Method:
+ * compare with the hashes in values.txt of tests/golden/forms, and open copies with one change. */
+#include "../../../tests/unit.h"
+
+#include "base/os.h"
+#include "model/model_impl.h"
+
+#include <stdlib.h>
+
+static const char *const names[] = {"gptq",   "gptq-v2",    "awq",      "awq-gemv",
+                                    "fp8",    "bnb-4bit",   "bnb-8bit", "compressed",
+                                    "bitnet", "bitnet-auto"};
+enum { N_FORM = sizeof names / sizeof names[0] };
+
+struct opened {
+    struct checkpoint *c;
+    struct backend *b;
+    struct model *m;
+};
+
+static int open_model(struct opened *o, const char *path, struct err *e)
+{
+    *o = (struct opened){0};
+    int rc = checkpoint_open(&o->c, path, e);
+    if (rc == 0) rc = backend_open(&o->b, "cpu", &(struct backend_options){.n_thread = 1}, e);
+    struct model_options mo = {
+        .backend = o->b, .context_max = 64, .batch = {.n_row = 8, .n_seq = 1, .n_out = 8}};
+    return rc ? rc : model_open(&o->m, o->c, &mo, e);
+}
+
+static void close_model(struct opened *o)
+{
+    model_close(o->m);
+    backend_close(o->b);
+    checkpoint_close(o->c);
+}
+
+/* Return the hash of values.txt: 64-bit FNV-1a of f32, with -0 as 0. */
+static uint64_t hash_of(const struct opened *o, const struct tensor *t)
+{
+    uint64_t h = 0xCBF29CE484222325u;
+    float *x = malloc((size_t)t->k * sizeof *x);
+    for (int32_t row = 0; row < t->n_out; row++) {
+        o->b->op->embed(o->b, x, t, &row, 1);
+        for (int64_t i = 0; i < t->k; i++) {
+            const float v = x[i] + 0.0f;
+            uint8_t byte[4];
+            memcpy(byte, &v, 4);
+            for (int j = 0; j < 4; j++) h = (h ^ byte[j]) * 0x100000001B3u;
+        }
+    }
+    free(x);
+    return h;
+}
+
+/* Find the tensor whose name in the file begins with `module`. */
+static const struct tensor *tensor_of(const struct opened *o, const char *module)
+{
+    const size_t n = strlen(module);
+    for (size_t i = 0; i < o->m->tensor.n; i++) {
+        const char *raw = checkpoint_tensor(o->c, o->m->tensor.v[i]->name)->name_raw;
+        if (strncmp(raw, module, n) == 0 && raw[n] == '.') return o->m->tensor.v[i];
+    }
+    return NULL;
+}
+
+static void compare_values(const char *name)
+{
+    char path[128], module[128];
+    struct opened o;
+    struct err e;
+    struct buf lines = {0};
+    unsigned long long want;
+    int n = 0;
+    snprintf(path, sizeof path, "tests/golden/forms/%s/values.txt", name);
+    if (file_read(&lines, repo_path(path), 1 << 20, &e) != 0)
+        test_fail(__FILE__, __LINE__, "%s", e.text);
+    snprintf(path, sizeof path, "tests/golden/forms/%s", name);
+    if (open_model(&o, repo_path(path), &e) != 0) {
+        test_fail(__FILE__, __LINE__, "%s", e.text);
+        close_model(&o);
+        buf_deinit(&lines);
+        return;
+    }
+    for (char *rest = lines.data, *line; (line = strsep(&rest, "\n")) && *line; n++) {
+        if (sscanf(line, "%127s %llx", module, &want) != 2) break;
+        const struct tensor *t = tensor_of(&o, module);
+        if (!t)
+            test_fail(__FILE__, __LINE__, "%s: %s is not bound", name, module);
+        else {
+            test_note("%-12s %-34s %-6s %5.2f bits", name, module + 13, qtype_info[t->type].name,
+                      8.0 * (double)qtype_bytes(t->type, t->k) / (double)t->k);
+            if (hash_of(&o, t) != want)
+                test_fail(__FILE__, __LINE__, "%s: %s has other values", name, module);
+        }
+    }
+    EXPECT(n >= 12);
+    close_model(&o);
+    buf_deinit(&lines);
+}
+
+TEST(form_values_are_the_librarys)
+{
+    if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    for (int i = 0; i < N_FORM; i++) compare_values(names[i]);
+}
+
+/* ---- facts of a quantized model ---- */
+
+struct counts {
+    int n, n_converted, n_by_type[QT_COUNT];
+    int64_t n_value;
+};
+
+static void count_matrix(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
+                         bool converted)
+{
+    struct counts *c = ctx;
+    EXPECT(tensor != NULL);
+    c->n++, c->n_converted += converted, c->n_by_type[type]++, c->n_value += n_value;
+}
+
+/* Goal: the matrices of a quantized model are reported with their formats in memory, and the number
+ * of parameters is that of the matrices, not of their codes. */
+TEST(form_matrices_are_counted_as_in_memory)
+{
+    struct opened o;
+    struct err e;
+    struct counts c = {0};
+    if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    NEED_OK(open_model(&o, repo_path("tests/golden/forms/gptq"), &e), &e);
+    NEED_OK(model_matrices(o.c, o.b, count_matrix, &c, &e), &e);
+    EXPECT_INT(c.n, 15); /* 14 layers, and the embedding, which is the head */
+    EXPECT_INT(c.n_converted, 13);
+    EXPECT_INT(c.n_by_type[QT_bf16], 2);
+    EXPECT_INT(c.n_by_type[QT_q4_0], 6);
+    EXPECT_INT(c.n_value, 260 * 64 + 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 96 * 64));
+    EXPECT_INT(model_info(o.m)->n_param, c.n_value + 5 * 64);
+    EXPECT_INT(model_info(o.m)->head_macs, 260 * 64);
+    EXPECT_INT(model_info(o.m)->layer_macs, c.n_value - 260 * 64);
+    close_model(&o);
+}
+
+/* ---- files that contradict themselves ---- */
+
+/* Append the text b to `out`, with `from` replaced by `to`: all if `all`, otherwise the first.
+ * Return true if there was one. */
+static bool replace(struct buf *out, const struct buf *b, const char *from, size_t n_from,
+                    const char *to, size_t n_to, bool all)
+{
+    const char *rest = b->data, *end = b->data + b->n, *at;
+    bool found = false;
+    while ((at = memmem(rest, (size_t)(end - rest), from, n_from)) && (all || !found)) {
+        buf_add(out, rest, (size_t)(at - rest));
+        buf_add(out, to, n_to);
+        rest = at + n_from;
+        found = true;
+    }
+    buf_add(out, rest, (size_t)(end - rest));
+    return found;
+}
+
+/* Copy a folder with each `from` of config.json, or the first of model.safetensors, replaced by
+ * `to`. Open the copy, and expect `word` in the error. A replacement in model.safetensors has the
+ * same length. */
+static void expect_refusal(const char *name, const char *file, const char *from, size_t n_from,
+                           const char *to, size_t n_to, const char *word)
+{
+    static const char *const files[] = {"config.json", "model.safetensors"};
+    struct err e = {0};
+    struct opened o;
+    bool found = false;
+    for (int i = 0; i < 2; i++) {
+        struct buf b = {0}, out = {0};
+        char path[256];
+        snprintf(path, sizeof path, "tests/golden/forms/%s/%s", name, files[i]);
+        if (file_read(&b, repo_path(path), 1 << 24, &e) != 0) break;
+        if (strcmp(files[i], file) == 0)
+            found = replace(&out, &b, from, n_from, to, n_to, i == 0);
+        else
+            buf_add(&out, b.data, b.n);
+        snprintf(path, sizeof path, "changed/%s", files[i]);
+        temp_put(path, "");
+        file_write(temp_path(path), out.data, out.n, &e);
+        buf_deinit(&b);
+        buf_deinit(&out);
+    }
+    const int rc = open_model(&o, temp_path("changed"), &e);
+    if (!found || rc == 0 || !strstr(e.text, word))
+        test_fail(__FILE__, __LINE__, "%s with %s: %d \"%s\", expected %s", name, to, rc,
+                  found ? e.text : "not found", word);
+    close_model(&o);
+}
+
+TEST(forms_that_contradict_themselves_are_refused_by_name)
+{
+    static const struct {
+        const char *form, *file, *from, *to, *word;
+    } cases[] = {
+        {"gptq", "config.json", "\"dynamic\"", "\"dynamics\"", "quantization_config.dynamics: not"},
+        {"gptq", "config.json", "\"gptq\",\n  \"meta", "\"marlin\",\n  \"meta",
+         "checkpoint_format: must be"},
+        {"gptq", "model.safetensors", "0.self_attn.q_proj.qzeros", "0.self_attn.q_proj.qzerox",
+         "blk.0.attn_q.qzeros is missing"},
+        {"gptq", "model.safetensors", "0.self_attn.q_proj.g_idx", "0.self_attn.q_proj.h_idx",
+         "q_proj.h_idx: not supported"},
+        {"gptq", "model.safetensors", "0.self_attn.q_proj.qweight\":{\"dtype\":\"I32",
+         "0.self_attn.q_proj.qweight\":{\"dtype\":\"F32", "has type F32"},
+        {"gptq", "config.json", "\"group_size\": 32", "\"group_size\": 0", "group_size: must not"},
+        {"gptq", "config.json", "\"group_size\": 32", "\"group_size\": true", "group_size: must"},
+        {"gptq", "config.json", "\"checkpoint_format\"",
+         "\"format\": \"gptq_v2\", \"checkpoint_format\"", "format: must be checkpoint_format"},
+        {"gptq", "config.json", "\"checkpoint_format\": \"gptq\"",
+         "\"checkpoint_format\": \"gptq\\\"|\\\"gptq_v2\"", "checkpoint_format: must be"},
+        {"awq", "config.json", "\"group_size\": 32", "\"group_size\": 48", "not of 48 inputs"},
+        {"awq", "config.json", "\"group_size\": 32", "\"group_size\": 0", "group_size: must not"},
+        {"awq", "config.json", "\"version\"", "\"format\": \"gemv\", \"version\"",
+         "format: must be the same"},
+        {"awq", "config.json", "\"gemm\"", "\"gemv\"", "qzeros is ["},
+        {"awq-gemv", "config.json", "\"gemv\"", "\"gemm\"", "scales is ["},
+        {"awq-gemv", "config.json", "\"group_size\": 32", "\"group_size\": 3", "not of 3 inputs"},
+        {"fp8", "model.safetensors", "0.self_attn.q_proj.weight_scale",
+         "0.self_attn.q_proj.weight_scalx", "weight_scale_inv is missing"},
+        {"fp8", "config.json", "\"ignored_layers\"",
+         "\"weight_block_size\": [8, 8], \"ignored_layers\"", "expected [8, 8]"},
+        {"bnb-4bit", "model.safetensors", "0.self_attn.q_proj.weight.quant_map",
+         "0.self_attn.q_proj.weight.quant_mbp", "weight.quant_map is missing"},
+        {"bnb-4bit", "model.safetensors", "\"blocksize\": 64", "\"blocksize\": 32",
+         "weight.absmax is ["},
+        {"bnb-4bit", "model.safetensors", "\"blocksize\": 64", "\"blocksize\": []",
+         "must have a blocksize in"},
+        {"bnb-4bit", "model.safetensors", "\"nested_blocksize\"", "\"nested_blockside\"",
+         "must have a nested_blocksize in"},
+        {"bnb-4bit", "model.safetensors", "\"nested_offset\"", "\"nested_offsex\"",
+         "must have a number nested_offset"},
+        {"bnb-4bit", "model.safetensors", "\"shape\": [64, 96]", "\"shape\": [96, 64]",
+         "must have the shape [64, 96]"},
+        {"bnb-8bit", "model.safetensors", "0.self_attn.q_proj.SCB", "0.self_attn.q_proj.SCA",
+         "has type I8"},
+        {"compressed", "config.json", "\"symmetric\": false", "\"symmetric\": true",
+         "are symmetric"},
+        {"compressed", "config.json", "mixed-precision", "marlin-24", "format: must be"},
+        {"compressed", "config.json", "\"transform_config\": {}",
+         "\"transform_config\": {\"config_groups\": {\"R1\": {}}}",
+         "transform_config.config_groups"},
+        {"compressed", "model.safetensors", "0.mlp.up_proj.weight_global_scale",
+         "0.mlp.up_proj.weight_global_scalx", "weight_scale has type F8_E4M3"},
+        {"bitnet", "config.json", "offline", "online", "quantization_mode: must be"},
+        {"bitnet", "config.json", "\"linear_class\"", "\"use_rms_norm\": true, \"linear_class\"",
+         "use_rms_norm: must be false"},
+    };
+    if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_refusal(cases[i].form, cases[i].file, cases[i].from, strlen(cases[i].from),
+                       cases[i].to, strlen(cases[i].to), cases[i].word);
+}
+
+/* Goal: codes of bitsandbytes that are not rows one after another are rejected. */
+TEST(other_layouts_of_8_bit_codes_are_refused)
+{
+    struct checkpoint *c;
+    struct err e;
+    char changed[64];
+    if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    NEED_OK(checkpoint_open(&c, repo_path("tests/golden/forms/bnb-8bit"), &e), &e);
+    const struct tensor_info *t = checkpoint_tensor(c, "blk.0.attn_k.weight_format");
+    const char *from = (const char *)t->data - sizeof changed + 1; /* with the bytes before */
+    memcpy(changed, from, sizeof changed);
+    changed[sizeof changed - 1] = 2;
+    expect_refusal("bnb-8bit", "model.safetensors", from, sizeof changed, changed, sizeof changed,
+                   "weight_format must be 0");
+    checkpoint_close(c);
+}
+
+/* Goal: a group outside the scales is rejected before it is used. */
+TEST(groups_of_inputs_outside_the_scales_are_refused)
+{
+    static const int32_t wrong[] = {-1, 2, INT32_MAX, INT32_MIN};
+    struct checkpoint *c;
+    struct err e;
+    if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    NEED_OK(checkpoint_open(&c, repo_path("tests/golden/forms/gptq"), &e), &e);
+    const struct tensor_info *t = checkpoint_tensor(c, "blk.0.attn_k.g_idx");
+    char *changed = malloc(t->n_byte);
+    for (size_t i = 0; i < 2 * sizeof wrong / sizeof wrong[0]; i++) {
+        memcpy(changed, t->data, t->n_byte);
+        memcpy(changed + i % 2 * 40, &wrong[i / 2], 4); /* the first group is unset, or another */
+        expect_refusal("gptq", "model.safetensors", (const char *)t->data, t->n_byte, changed,
+                       t->n_byte, "expected a group in [0, 2)");
+    }
+    free(changed);
+    checkpoint_close(c);
+}

@@ -1,0 +1,574 @@
+/* Goal: a model with an adapter equals a model whose weights contain the adapter. Rows of other
+ * adapters do not change a bit of a request. An invalid adapter is rejected by its field or tensor.
+ * Method: random adapters for the golden models, written here in PEFT's format. */
+#include "../../tests/door/counting.h"
+#include "../../tests/unit.h"
+
+#include "adapter/adapter.h"
+#include "base/os.h"
+#include "base/rng.h"
+#include "session.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- files ---- */
+
+/* A safetensors file with f32 tensors. */
+struct made {
+    struct buf header, data;
+};
+
+static void made_begin(struct made *m)
+{
+    *m = (struct made){0};
+    buf_add_text(&m->header, "{");
+}
+
+static void made_add(struct made *m, const char *name, const float *v, int64_t n_out, int64_t k)
+{
+    char shape[64];
+    if (n_out)
+        snprintf(shape, sizeof shape, "%lld,%lld", (long long)n_out, (long long)k);
+    else
+        snprintf(shape, sizeof shape, "%lld", (long long)k);
+    const size_t n = (size_t)((n_out ? n_out : 1) * k) * sizeof *v, at = m->data.n;
+    buf_addf(&m->header, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+             m->header.n > 1 ? "," : "", name, shape, at, at + n);
+    buf_add(&m->data, (const char *)v, n);
+}
+
+static void made_end(struct made *m, const char *path)
+{
+    struct buf b = {0};
+    struct err e;
+    buf_add_char(&m->header, '}');
+    for (int i = 0; i < 8; i++) buf_add_char(&b, (char)(m->header.n >> (8 * i)));
+    buf_add(&b, m->header.data, m->header.n);
+    buf_add(&b, m->data.data, m->data.n);
+    if (file_write(path, b.data, b.n, &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+    buf_deinit(&b);
+    buf_deinit(&m->header);
+    buf_deinit(&m->data);
+}
+
+/* ---- adapters ---- */
+
+enum { N_PART = 9 };
+static const char *const parts[N_PART] = {
+    "self_attn.q_proj", "self_attn.k_proj",   "self_attn.v_proj",
+    "self_attn.o_proj", "mlp.gate_proj",      "mlp.up_proj",
+    "mlp.down_proj",    "self_attn.qkv_proj", "mlp.gate_up_proj"};
+
+static const char all_seven[] =
+    "{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":6,\"bias\":\"none\","
+    "\"target_modules\":[\"q_proj\",\"k_proj\",\"v_proj\",\"o_proj\","
+    "\"gate_proj\",\"up_proj\",\"down_proj\"]}";
+
+/* An adapter's config, and the rank and scale that it gives a part. */
+struct kind {
+    const char *config;
+    unsigned parts; /* bit of each part with tensors */
+    int rank[N_PART];
+    float scale[N_PART];
+};
+
+static const struct kind plain = {
+    all_seven, 127, {4, 4, 4, 4, 4, 4, 4}, {1.5f, 1.5f, 1.5f, 1.5f, 1.5f, 1.5f, 1.5f}};
+
+static float *random_values(uint64_t *rng, int64_t n)
+{
+    float *v = malloc((size_t)n * sizeof *v);
+    for (int64_t i = 0; v && i < n; i++) v[i] = rng_float(rng) * 0.4f - 0.2f;
+    return v;
+}
+
+/* Add scale * b a to w [n_out, k]. */
+static void merge(float *w, const float *a, const float *b, int64_t n_out, int64_t k, int rank,
+                  float scale)
+{
+    for (int64_t i = 0; i < n_out; i++)
+        for (int64_t j = 0; j < k; j++) {
+            double sum = 0;
+            for (int r = 0; r < rank; r++) sum += (double)b[i * rank + r] * a[r * k + j];
+            w[i * k + j] = (float)(w[i * k + j] + scale * sum);
+        }
+}
+
+/* Return the part of a tensor "model.layers.N.PART.weight"; -1 if it has none. */
+static int part_of(const char *name)
+{
+    const char *at = strncmp(name, "model.layers.", 13) ? NULL : strchr(name + 13, '.');
+    for (int i = 0; at && i < N_PART; i++)
+        if (strncmp(at + 1, parts[i], strlen(parts[i])) == 0 && strstr(at, ".weight")) return i;
+    return -1;
+}
+
+static void copy_file(const char *from, const char *to, const char *name)
+{
+    struct buf b = {0};
+    struct err e;
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", from, name);
+    if (file_read(&b, path, 1 << 24, &e) == 0) {
+        snprintf(path, sizeof path, "%s/%s", to, name);
+        file_write(path, b.data, b.n, &e);
+    }
+    buf_deinit(&b);
+}
+
+/* Write a random adapter for the golden model to the temporary folder `to`, and a model whose
+ * weights contain the adapter to `merged` (NULL: none). */
+static void make_adapter(const char *to, const char *merged, const char *golden,
+                         const struct kind *kind, uint64_t seed)
+{
+    struct made adapter, model;
+    struct checkpoint *c = NULL;
+    struct err e;
+    char path[400], name[200];
+    snprintf(path, sizeof path, "tests/golden/%s", golden);
+    if (checkpoint_open(&c, repo_path(path), &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+    made_begin(&adapter);
+    made_begin(&model);
+    for (int i = 0; i < checkpoint_n_tensor(c); i++) {
+        const struct tensor_info *t = checkpoint_tensor_at(c, i);
+        const int part = part_of(t->name_raw), n = (int)(t->n_byte / sizeof(float));
+        const int64_t k = t->dim[0], n_out = t->dim[1];
+        float *w = malloc(t->n_byte);
+        memcpy(w, t->data, (size_t)n * sizeof *w);
+        if (part >= 0 && (kind->parts >> part & 1)) {
+            const int rank = kind->rank[part];
+            float *a = random_values(&seed, rank * k), *b = random_values(&seed, n_out * rank);
+            const int stem = (int)(strlen(t->name_raw) - strlen(".weight"));
+            snprintf(name, sizeof name, "base_model.model.%.*s.lora_A.weight", stem, t->name_raw);
+            made_add(&adapter, name, a, rank, k);
+            snprintf(name, sizeof name, "base_model.model.%.*s.lora_B.weight", stem, t->name_raw);
+            made_add(&adapter, name, b, n_out, rank);
+            merge(w, a, b, n_out, k, rank, kind->scale[part]);
+            free(a), free(b);
+        }
+        made_add(&model, t->name_raw, w, t->n_dim > 1 ? n_out : 0, k);
+        free(w);
+    }
+    snprintf(name, sizeof name, "%s/adapter_config.json", to);
+    temp_put(name, kind->config);
+    snprintf(name, sizeof name, "%s/adapter_model.safetensors", to);
+    made_end(&adapter, temp_path(name));
+    snprintf(name, sizeof name, "%s/model.safetensors", merged ? merged : to);
+    if (merged) {
+        snprintf(name, sizeof name, "%s/config.json", merged);
+        temp_put(name, "");
+        copy_file(repo_path(path), temp_path(merged), "config.json");
+        copy_file(repo_path(path), temp_path(merged), "tokenizer.json");
+        copy_file(repo_path(path), temp_path(merged), "tokenizer_config.json");
+        snprintf(name, sizeof name, "%s/model.safetensors", merged);
+    }
+    made_end(&model, temp_path(name));
+    checkpoint_close(c);
+}
+
+/* ---- merged weights ---- */
+
+enum { N_ID = 40 };
+
+struct logits {
+    float *v; /* [N_ID, n_vocab] */
+    int n_vocab;
+};
+
+static void keep(void *ctx, int pos, const float *logits)
+{
+    struct logits *l = ctx;
+    memcpy(l->v + (size_t)pos * (size_t)l->n_vocab, logits, (size_t)l->n_vocab * sizeof *l->v);
+}
+
+static int open_with(struct session *s, const char *path, const char *lora, struct err *e)
+{
+    struct session_options o = session_defaults;
+    const struct session_size size = {.n_seq = 1, .n_out = 64};
+    o.lora = lora;
+    o.kv_cache_dtype = "float32";
+    o.max_model_len = 64;
+    o.max_num_batched_tokens = 24;
+    o.pack_cache = false;
+    o.threads = 1; /* quick on a busy machine */
+    return session_open_as(s, path, &o, &size, e);
+}
+
+/* Set *l to the logits of a fixed text. */
+static bool logits_of(struct logits *l, const char *path, const char *lora)
+{
+    struct session s;
+    struct err e = {0};
+    int32_t ids[N_ID];
+    for (int i = 0; i < N_ID; i++) ids[i] = 3 + i * i * 7 % 250;
+    *l = (struct logits){0};
+    int rc = open_with(&s, path, lora, &e);
+    if (rc == 0) {
+        l->n_vocab = s.info->n_vocab;
+        l->v = calloc((size_t)l->n_vocab * N_ID, sizeof *l->v);
+        rc = score_tokens(s.model, ids, N_ID,
+                          &(struct score_options){.chunk = 16, .fn = keep, .ctx = l}, &e);
+        session_close(&s);
+    }
+    if (rc != 0) test_fail(__FILE__, __LINE__, "%s: %s", path, e.text);
+    return rc == 0;
+}
+
+/* Return max|a - b| / max|b|. */
+static double distance(const struct logits *a, const struct logits *b)
+{
+    double most = 0, apart = 0;
+    for (int i = 0; i < N_ID * b->n_vocab; i++) {
+        const double d = fabs((double)a->v[i] - b->v[i]);
+        apart = d > apart || d != d ? d : apart;
+        most = fabs((double)b->v[i]) > most ? fabs((double)b->v[i]) : most;
+    }
+    return apart / most;
+}
+
+TEST(adapter_equals_merged_weights)
+{
+    const struct kind kinds[] = {
+        plain,
+        /* alpha / sqrt(rank); a pattern is a regular expression */
+        {"{\"peft_type\":\"LORA\",\"r\":9,\"lora_alpha\":2,\"use_rslora\":true,"
+         "\"rank_pattern\":{\"v_proj\":4,\"mlp\\\\.(gate|up)_proj\":1,\"proj\":2},"
+         "\"alpha_pattern\":{\"v_proj\":0.5},\"target_modules\":\".*(q|v|gate|down)_proj\","
+         "\"lora_dropout\":0.1,\"some_field_of_2027\":null}",
+         1 | 4 | 16 | 64,
+         {9, 0, 4, 0, 1, 0, 9},
+         {2 / 3.f, 0, 0.25f, 0, 2, 0, 2 / 3.f}},
+        /* a rank that is not a multiple of a SIMD vector */
+        {"{\"peft_type\":\"LORA\",\"r\":33,\"lora_alpha\":33,\"target_modules\":\"all-linear\"}",
+         8 | 32,
+         {0, 0, 0, 33, 0, 33, 0},
+         {0, 0, 0, 1, 0, 1, 0}},
+        {"{\"peft_type\":\"LORA\",\"r\":3,\"lora_alpha\":6,\"target_modules\":[\"q_proj\","
+         "\"k_proj\",\"self_attn.v_proj\",\"o_proj\"]}",
+         15,
+         {3, 3, 3, 3},
+         {2, 2, 2, 2}},
+        {"{\"peft_type\":\"LORA\",\"r\":5,\"lora_alpha\":10,"
+         "\"target_modules\":[\"qkv_proj\",\"gate_up_proj\",\"down_proj\"]}",
+         64 | 128 | 256,
+         {0, 0, 0, 0, 0, 0, 5, 5, 5},
+         {0, 0, 0, 0, 0, 0, 2, 2, 2}},
+    };
+    static const struct {
+        const char *golden, *gguf; /* gguf: another file of the same weights; NULL: none */
+    } models[] = {{"llama3", "tests/golden/llama3/model.gguf"},
+                  {"qwen3", "tests/golden/qwen3/model.gguf"},
+                  {"gemma3", NULL},
+                  {"qwen2", NULL},
+                  {"qwen3moe", "tests/golden/qwen3moe/model.gguf"},
+                  {"smollm3", "tests/golden/smollm3/model.gguf"},
+                  {"mistral", "tests/golden/mistral/model.gguf"},
+                  {"olmo2", NULL},
+                  {"granite", "tests/golden/granite/model.gguf"},
+                  {"glm4", "tests/golden/glm4/model.gguf"},
+                  {"phi3", "tests/golden/phi3/model.gguf"}};
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            char path[100];
+            struct logits base, merged, with, gguf;
+            snprintf(path, sizeof path, "tests/golden/%s", models[i].golden);
+            if (!dir_exists(repo_path(path))) SKIP("tests/golden is not here");
+            if (k == 2 && i > 0) continue; /* d_model is less than the rank */
+            const char *const golden = models[i].golden;
+            if (k < 2 && strcmp(golden, "qwen3moe") == 0) continue; /* experts */
+            if (k < 2 && strcmp(golden, "glm4") == 0) continue;     /* gate and up are one matrix */
+            if ((k < 4) == (strcmp(golden, "phi3") == 0)) continue; /* q, k and v are one matrix */
+            make_adapter("lora", "merged", models[i].golden, &kinds[k], 7 + i);
+            NEED(logits_of(&base, repo_path(path), NULL));
+            NEED(logits_of(&merged, temp_path("merged"), NULL));
+            NEED(logits_of(&with, repo_path(path), temp_path("lora")));
+            const double apart = distance(&with, &merged), from_base = distance(&with, &base);
+            if (!(apart <= 1e-5 && from_base > 1e-2))
+                test_fail(__FILE__, __LINE__, "%s, adapter %zu: %g from merged, %g from base",
+                          models[i].golden, k, apart, from_base);
+            if (models[i].gguf) {
+                NEED(logits_of(&gguf, repo_path(models[i].gguf), temp_path("lora")));
+                if (!(distance(&gguf, &merged) <= 1e-5))
+                    test_fail(__FILE__, __LINE__, "%s, adapter %zu: %g from merged", models[i].gguf,
+                              k, distance(&gguf, &merged));
+                free(gguf.v);
+            }
+            free(base.v), free(merged.v), free(with.v);
+        }
+}
+
+/* Set *l to the logits of a fixed text with the adapter "lora", on a backend of this kind and
+ * kernel level. */
+static int logits_on(struct logits *l, enum wrap wrap, const char *level, struct err *e)
+{
+    struct checkpoint *c = NULL;
+    struct backend *b = NULL;
+    struct model *m = NULL;
+    struct additions a = {0};
+    const struct backend_options bo = {.n_thread = 1, .cpu_level = level};
+    int32_t ids[N_ID];
+    for (int i = 0; i < N_ID; i++) ids[i] = 3 + i * i * 7 % 250;
+    int rc = checkpoint_open(&c, repo_path("tests/golden/llama3"), e);
+    if (rc == 0) rc = test_backend(&b, wrap, &bo, e);
+    const struct model_options mo = {.backend = b,
+                                     .context_max = 64,
+                                     .batch = {.n_row = 24, .n_seq = 1, .n_out = 64},
+                                     .additions = &a};
+    if (rc == 0) rc = adapters_open(&a, temp_path("lora"), &(struct text_list){0}, e);
+    if (rc == 0) rc = model_open(&m, c, &mo, e);
+    if (rc == 0) rc = adapters_bind(&a, m, b, e);
+    l->n_vocab = rc == 0 ? model_info(m)->n_vocab : 0;
+    l->v = calloc((size_t)l->n_vocab * N_ID + 1, sizeof *l->v);
+    if (rc == 0) rc = score_tokens(m, ids, N_ID, &(struct score_options){.fn = keep, .ctx = l}, e);
+    model_close(m);
+    adapters_close(&a);
+    backend_close(b);
+    checkpoint_close(c);
+    return rc;
+}
+
+TEST(adapters_have_the_same_bits_on_every_backend)
+{
+    struct err e = {0};
+    struct logits want = {0};
+    if (!dir_exists(repo_path("tests/golden/llama3"))) SKIP("tests/golden is not here");
+    make_adapter("lora", NULL, "llama3", &plain, 11);
+    NEED_OK(logits_on(&want, WRAP_NONE, "ref", &e), &e);
+    for (int i = 0; kern_levels()[i]; i++)
+        for (int wrap = WRAP_NONE; wrap <= WRAP_PLAIN; wrap++) {
+            struct logits got = {0};
+            int rc = logits_on(&got, (enum wrap)wrap, kern_levels()[i], &e);
+            const size_t n = (size_t)want.n_vocab * N_ID * sizeof *want.v;
+            if (rc == 0 && memcmp(got.v, want.v, n) != 0)
+                test_fail(__FILE__, __LINE__, "%s, backend %d differs", kern_levels()[i], wrap);
+            if (rc != 0 && rc != ERR_UNSUPPORTED) test_fail(__FILE__, __LINE__, "%s", e.text);
+            free(got.v);
+        }
+    free(want.v);
+}
+
+/* ---- neighbours ---- */
+
+enum { N_ADAPTER = 3, N_ANSWER = 12, N_PROMPT = 37 };
+
+struct answer {
+    int n, n_cached;
+    int32_t token[N_ANSWER];
+    float logprob[N_ANSWER];
+};
+
+static int submit(struct engine *en, struct queue *q, int prompt, int adapter, struct err *e)
+{
+    struct request *r = request_open(e);
+    for (int i = 0; i < N_PROMPT; i++)
+        (void)!vec_push(&r->prompt, 3 + (i * i + (i > 20 ? prompt : 0)) % 200);
+    r->max_tokens = N_ANSWER;
+    r->adapter = adapter;
+    r->params.temperature = 0;
+    r->params.ignore_eos = true;
+    r->params.n_logprob = 0;
+    r->reply = q;
+    return engine_submit(en, r, e);
+}
+
+static void collect(struct engine *en, struct queue *const *q, struct answer *a, int n)
+{
+    struct event ev;
+    for (int left = n; left > 0;) {
+        engine_step(en);
+        for (int i = 0; i < n; i++)
+            while (queue_pop(q[i], &ev, 0)) {
+                if (ev.kind == EVENT_DONE) left--, a[i].n_cached = ev.usage.n_cached;
+                if (ev.kind != EVENT_TOKEN || a[i].n == N_ANSWER) continue;
+                a[i].token[a[i].n] = ev.token;
+                a[i].logprob[a[i].n++] = ev.chosen.logprob;
+            }
+    }
+}
+
+TEST(adapters_in_a_batch_do_not_change_other_rows)
+{
+    enum { N = 9 }; /* three prompts with three adapters each; prompts share their first page */
+    struct err e = {0};
+    struct session s;
+    struct session_options o = session_defaults;
+    struct engine_options eo;
+    struct answer alone[N] = {{0}}, mixed[2][N] = {{{0}}};
+    struct queue *q[N];
+    char named[2][300];
+    const char *words[] = {named[0], named[1]};
+    if (!dir_exists(repo_path("tests/golden/llama3"))) SKIP("tests/golden is not here");
+    make_adapter("one", NULL, "llama3", &plain, 5);
+    make_adapter("two", NULL, "llama3", &plain, 6);
+    snprintf(named[0], sizeof named[0], "one=%s", temp_path("one"));
+    snprintf(named[1], sizeof named[1], "two=%s", temp_path("two"));
+    o.lora_modules = (struct text_list){.v = words, .n = 2};
+    o.pack_cache = false;
+    o.block_size = 16;
+    o.threads = 1;
+    o.max_num_batched_tokens = 23; /* chunks of prompts next to decodes */
+    NEED_OK(session_open_as(&s, repo_path("tests/golden/llama3"), &o, &session_many, &e), &e);
+    EXPECT_INT(session_adapter(&s, "one"), 1);
+    EXPECT_INT(session_adapter(&s, "two"), 2);
+    EXPECT_INT(session_adapter(&s, "three"), 0);
+    for (int i = 0; i < N; i++) q[i] = engine_reply_queue();
+    for (int i = 0; i < N; i++) { /* a new engine for each, so nothing is cached */
+        session_engine_options(&eo, &s, &o);
+        NEED_OK(engine_open(&s.engine, &eo, &e), &e);
+        NEED_OK(submit(s.engine, q[i], i / N_ADAPTER, i % N_ADAPTER, &e), &e);
+        collect(s.engine, &q[i], &alone[i], 1);
+        engine_close(s.engine);
+    }
+    eo.check = true;
+    NEED_OK(engine_open(&s.engine, &eo, &e), &e);
+    for (int turn = 0; turn < 2; turn++) { /* the second finds the first one's pages */
+        for (int i = 0; i < N; i++)
+            NEED_OK(submit(s.engine, q[i], i / N_ADAPTER, i % N_ADAPTER, &e), &e);
+        collect(s.engine, q, mixed[turn], N);
+        for (int i = 0; i < N; i++) {
+            EXPECT(turn == 0 || mixed[turn][i].n_cached == 32);
+            EXPECT(memcmp(mixed[turn][i].token, alone[i].token, sizeof alone[i].token) == 0);
+            EXPECT(memcmp(mixed[turn][i].logprob, alone[i].logprob, sizeof alone[i].logprob) == 0);
+        }
+    }
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < i; k++)
+            EXPECT(memcmp(alone[i].logprob, alone[k].logprob, sizeof alone[i].logprob) != 0);
+    for (int i = 0; i < N; i++) queue_close(q[i]);
+    session_close(&s);
+}
+
+/* ---- invalid adapters ---- */
+
+/* Open the golden model with the folder "bad" and return the error, which must be there. */
+static void expect_refusal(const char *want)
+{
+    struct session s;
+    struct err e = {0};
+    int rc = open_with(&s, repo_path("tests/golden/llama3"), temp_path("bad"), &e);
+    if (rc == 0) session_close(&s);
+    if (rc == 0 || !strstr(e.text, want))
+        test_fail(__FILE__, __LINE__, "\"%s\", expected: %s", e.text, want);
+}
+
+TEST(adapters_with_other_fields_are_refused_by_name)
+{
+    static const char *const cases[][2] = {
+        {"{\"peft_type\":\"LOHA\"}", "peft_type"},
+        {"{}", "peft_type"},
+        {"[]", "expected an object"},
+        {"{\"peft_type\":\"LORA\",\"use_dora\":true}", "use_dora: not supported yet (DoRA)"},
+        {"{\"peft_type\":\"LORA\",\"bias\":\"all\"}", "bias: not supported yet"},
+        {"{\"peft_type\":\"LORA\",\"modules_to_save\":[\"lm_head\"]}", "modules_to_save"},
+        {"{\"peft_type\":\"LORA\",\"init_lora_weights\":\"pissa\"}", "init_lora_weights"},
+        {"{\"peft_type\":\"LORA\",\"new_field\":false}", "new_field: not supported yet"},
+        {"{\"peft_type\":\"LORA\",\"r\":0}", "r: must be in [1, 65536], got 0"},
+        {"{\"peft_type\":\"LORA\",\"r\":4.5}", "r: expected an integer"},
+        {"{\"peft_type\":\"LORA\",\"r\":99}", "r: must be at most 64, got 99"},
+        {"{\"peft_type\":\"LORA\",\"r\":3}", "is [4, 64], expected [3, 64]"},
+        {"{\"peft_type\":\"LORA\",\"lora_alpha\":\"4\"}", "lora_alpha: expected a number"},
+        {"{\"peft_type\":\"LORA\",\"use_rslora\":1}", "use_rslora: expected true or false"},
+        {"{\"peft_type\":\"LORA\",\"rank_pattern\":[1]}", "rank_pattern: expected an object"},
+        {"{\"peft_type\":\"LORA\",\"rank_pattern\":{\"(\":1}}", "must be a regular expression"},
+        {"{\"peft_type\":\"LORA\",\"alpha_pattern\":{\"q_proj\":\"a\"}}", "alpha_pattern"},
+        {"{\"peft_type\":\"LORA\",\"r\":4,\"target_modules\":[\"q_proj\"]}",
+         "target_modules: must have model.layers.0.self_attn.k_proj"},
+        {"{\"peft_type\":\"LORA\",\"r\":4,\"target_modules\":\"(a+)+b\"}", "target_modules"},
+        {"{\"peft_type\":\"LORA\",\"target_modules\":[1]}", "target_modules: expected a list"},
+        {"{\"peft_type\":\"LORA\"", "adapter_config.json"},
+    };
+    if (!dir_exists(repo_path("tests/golden/llama3"))) SKIP("tests/golden is not here");
+    make_adapter("bad", NULL, "llama3", &plain, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        temp_put("bad/adapter_config.json", cases[i][0]);
+        expect_refusal(cases[i][1]);
+    }
+    temp_put("bad/adapter_config.json", "{\"peft_type\":\"LORA\",\"r\":4,\"target_modules\":"
+                                        "[\"proj\",\"q_proj\"]}");
+    expect_refusal("target_modules: must have");
+}
+
+/* Replace each `from` by `to`, of equal length, in bad/adapter_model.safetensors. */
+static void change(const char *from, const char *to)
+{
+    struct buf b = {0};
+    struct err e;
+    make_adapter("bad", NULL, "llama3", &plain, 1);
+    const char *path = temp_path("bad/adapter_model.safetensors");
+    if (file_read(&b, path, 1 << 24, &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+    for (char *at; (at = memmem(b.data, b.n, from, strlen(from)));) memcpy(at, to, strlen(to));
+    file_write(path, b.data, b.n, &e);
+    buf_deinit(&b);
+}
+
+TEST(adapters_with_other_tensors_are_refused_by_name)
+{
+    static const char *const cases[][3] = {
+        {"layers.1.self_attn.q_proj", "layers.7.self_attn.q_proj", "layers.7.self_attn.q_proj"},
+        {"layers.0.mlp.up_proj.lora_A", "layers.0.mlp.up_proj.lora_X", "lora_A.weight is missing"},
+        {"layers.0.mlp.up_proj.lora_B", "layers.0.mlp.up_proj.lora_X", "lora_B.weight is missing"},
+        {"model.layers.2.mlp.down_proj.", "model.layers.2.mlp.experts_0.", "experts_0"},
+        {"base_model.model.", "base_model.modex.", "no matrix of the model's layers"},
+        {"[4,96]", "[96,4]", "is [96, 4], expected [4, 96]"},
+        {"\"F32\"", "\"I32\"", "type I32: not supported yet"},
+    };
+    if (!dir_exists(repo_path("tests/golden/llama3"))) SKIP("tests/golden is not here");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        change(cases[i][0], cases[i][1]);
+        expect_refusal(cases[i][2]);
+    }
+    struct kind some = plain;
+    some.parts = 1;
+    make_adapter("bad", NULL, "llama3", &some, 1);
+    expect_refusal("target_modules: \"k_proj\" has no tensor");
+}
+
+TEST(adapter_values_must_be_finite)
+{
+    struct buf b = {0};
+    struct err e;
+    if (!dir_exists(repo_path("tests/golden/llama3"))) SKIP("tests/golden is not here");
+    make_adapter("bad", NULL, "llama3", &plain, 1);
+    NEED_OK(file_read(&b, temp_path("bad/adapter_model.safetensors"), 1 << 24, &e), &e);
+    memcpy(b.data + b.n - 4, &(float){NAN}, 4);
+    file_write(temp_path("bad/adapter_model.safetensors"), b.data, b.n, &e);
+    expect_refusal("must be finite");
+    /* a file that ends early, anywhere */
+    for (size_t n = 0; n < b.n - 4; n += 1 + n / 7) {
+        file_write(temp_path("bad/adapter_model.safetensors"), b.data, n, &e);
+        expect_refusal("adapter_model.safetensors");
+    }
+    buf_deinit(&b);
+}
+
+TEST(adapters_are_named_once_each_and_are_folders)
+{
+    static const struct {
+        const char *word[2], *want;
+    } cases[] = {
+        {{"name", NULL}, "lora-modules: must be NAME=PATH, got \"name\""},
+        {{"=path", NULL}, "lora-modules: must be NAME=PATH"},
+        {{"name=", NULL}, "lora-modules: must be NAME=PATH"},
+        {{"a=nowhere", NULL}, "nowhere: expected a folder"},
+        {{"a=x", "a=y"}, "lora-modules: \"a\" has two paths"},
+        {{"{\"name\":\"a\",\"path\":\"x\"}", "a=y"}, "lora-modules: \"a\" has two paths"},
+        {{"{\"name\":\"a\",\"path\":\"nowhere\",\"base_model_name\":\"b\"}", NULL},
+         "nowhere: expected a folder"},
+        {{"{\"name\":\"a\",\"path\":\"x\",\"rank\":3}", NULL}, "lora-modules: must have"},
+        {{"{\"name\":\"a\",\"path\":7}", NULL}, "lora-modules: must have"},
+        {{"{\"name\":", NULL}, "lora-modules: "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct session s;
+        struct err e = {0};
+        struct session_options o = session_defaults;
+        const char *words[] = {cases[i].word[0], cases[i].word[1]};
+        o.threads = 1;
+        o.lora_modules = (struct text_list){.v = words, .n = words[1] ? 2 : 1};
+        EXPECT(session_open_as(&s, repo_path("models/quoth-tiny/quoth-tiny-q8_0.gguf"), &o,
+                               &session_many, &e) != 0);
+        if (!strstr(e.text, cases[i].want))
+            test_fail(__FILE__, __LINE__, "\"%s\", expected: %s", e.text, cases[i].want);
+    }
+}

@@ -1,0 +1,106 @@
+"""campaign.py - parts of fields.py and keys.py: programs that print logits, verdicts, a report.
+
+Verdicts: = equal, r as far as rounding explains, R refused by name, w a warning names the field, x
+refused by the reference, ! silently different."""
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ABSENT = object()
+N_TOKEN = 160
+
+
+def quoth_logits():
+    """Return the program that prints quoth's logits: QUOTH_LOGITS, or a new build/logits."""
+    if path := os.environ.get("QUOTH_LOGITS"):
+        return pathlib.Path(path)
+    subprocess.check_call(["make", "-s", "-C", ROOT, "build/logits"])
+    return ROOT / "build" / "logits"
+
+
+def distance(a, b):
+    """Return max|a - b| / max|b|, infinite if the shapes differ or a number is missing."""
+    if a.shape != b.shape or not np.isfinite(a).all():
+        return float("inf")
+    return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
+
+
+class Campaign:
+    def __init__(self, folder, quoth):
+        self.folder, self.quoth = folder, quoth
+        self.count = dict.fromkeys("=rRwx!", 0)
+        self.wrong, self.idle, self.refused, self.far, self.seen = [], [], [], [], {}
+        self.rounding = 0.0  # distance of the last reference in float32 from that in float64, if known
+
+    def tokens(self, n):
+        path = self.folder / f"tokens-{n}.i32"
+        if not path.exists():
+            np.random.RandomState(7).randint(0, 60, n).astype("<i4").tofile(path)
+        return path
+
+    def program(self, program, path, n):
+        """Return logits [n, vocabulary] and None, or None and the error message."""
+        out = self.folder / "out.f32"
+        out.unlink(missing_ok=True)
+        r = subprocess.run([program, path, self.tokens(n), out], capture_output=True, text=True, errors="replace", timeout=300)
+        said = r.stderr.strip()
+        return (np.fromfile(out, "<f4").reshape(n, -1), said) if r.returncode == 0 else (None, said or f"exit {r.returncode}")
+
+    why = ""  # last refusal of the reference
+
+    def verdict(self, label, name, want, got, said, limit):
+        leaf = name.split(" (")[0].split(".")[-1]
+        names_it = leaf in said or (leaf in ("type", "rope_type", "rope scaling") and ("rope scaling" in said or "rope.scaling" in said))
+        if got is None:
+            mark = "R" if names_it or want is None else "!"
+            if mark == "!":
+                self.wrong.append(f"{label}: refused without a word of {leaf}: {said[-200:]}")
+        elif want is None:
+            mark = "x"
+            self.refused.append(f"{label}: {self.why}")
+        elif distance(got, want) <= limit:
+            mark = "w" if "warning" in said and names_it else "="
+        elif distance(got, want) <= self.rounding:
+            mark = "r"
+            self.far.append(f"{label}: differs by {distance(got, want):.2e}, the reference in float32 by {self.rounding:.2e}")
+        else:
+            mark = "!"
+            self.wrong.append(f"{label}: differs by {distance(got, want):.2e} without a word")
+        self.count[mark] += 1
+        return mark
+
+    def field(self, arch, name, variants, limit, run):
+        """Check a field. variants: (label, setting, setting of the comparison for `moved`)."""
+        marks, moved = [], False
+        for label, setting, plain in variants:
+            want, got, said = run(arch, setting)
+            mark = self.verdict(f"{arch} {name} {label}", name, want, got, said, limit)
+            marks.append(f"{label}:{mark}")
+            key = (arch, repr(sorted(plain.items(), key=str)))
+            if want is not None and key not in self.seen:
+                self.seen[key] = run(arch, plain)[0]
+            base = self.seen.get(key)
+            moved |= want is not None and (base is None or distance(want, base) > 1e-6)
+        if not moved:
+            self.idle.append((arch, name))
+        print(f"{arch:8s} {name:42s} {' '.join(marks)}", flush=True)
+
+
+def report(c, what):
+    print(f"\n{what}: {sum(c.count.values())} configurations: {c.count['='] + c.count['w']} equal ({c.count['w']} with a warning that names the "
+          f"field), {c.count['r']} equal within the rounding of float32, {c.count['R']} refused by name, {c.count['x']} that the reference refuses, {c.count['!']} silently different")
+    idle = {}
+    for arch, name in c.idle:
+        idle.setdefault(name, []).append(arch)
+    n = max(len(v) for v in idle.values()) if idle else 0
+    print("never moved the reference:", ", ".join(k if len(v) == n else f"{k} ({' '.join(v)})" for k, v in idle.items()) or "none")
+    for line in c.refused:
+        print("computed, though the reference refuses:", line)
+    for line in c.far:
+        print("rounding:", line)
+    for line in c.wrong:
+        print("!", line)
+    return not c.wrong

@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""Make the golden checkpoints of published forms of quantized weights, in tests/golden/forms.
+
+    tests/golden/forms.py [NAME...]      makes all, or the named folders
+
+Each folder is a tiny llama with quantized linear layers. compressed-tensors, bitsandbytes and BitNet's
+layers are written by their libraries (pip install --no-deps compressed-tensors bitsandbytes loguru);
+GPTQ and AWQ by the code here, from the description of the formats. logits.f32 is transformers' result
+with the dequantized weights, in float64. values.txt has, for each quantized matrix, the 64-bit FNV-1a
+hash of its values as f32, rows one after another, with -0 as 0. The libraries compute these values,
+with scales in f32.
+
+A folder has several kinds of one form if the form permits this (dynamic, config_groups).
+"""
+import copy
+import json
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+os.environ.setdefault("BNB_DISABLE_TRITON", "1")
+import make  # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+
+N_TOKEN = 24
+SPEC = dict(cls=transformers.LlamaForCausalLM, seed=17,
+            config=dict(hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                        num_hidden_layers=2, tie_word_embeddings=True,
+                        rope_parameters=dict(rope_type="default", rope_theta=10000.0)))
+
+
+def bits_along(codes, bits):
+    """Pack codes [n, m] into words of 32 bits along the first axis: a stream of bits, lowest first."""
+    n, m = codes.shape
+    out = np.zeros(((n * bits + 31) // 32, m), np.uint64)
+    for i in range(n):
+        word, shift = i * bits // 32, i * bits % 32
+        value = codes[i].astype(np.uint64) << np.uint64(shift)
+        out[word] |= value & np.uint64(0xFFFFFFFF)
+        if shift + bits > 32:
+            out[word + 1] |= value >> np.uint64(32)
+    return torch.from_numpy(out.astype(np.uint32).view(np.int32))
+
+
+def integers(rng, w, bits, size, sym, groups):
+    """Return codes [n_out, k], zeros and scales (f16) [n_group, n_out], and values. groups [k]."""
+    n_out, k = w.shape
+    n_group, top = int(groups.max()) + 1, 2**bits - 1
+    scale, zero = np.zeros((n_group, n_out), np.float16), np.zeros((n_group, n_out), np.int64)
+    for g in range(n_group):
+        part = w[:, groups == g]
+        lo, hi = np.minimum(part.min(1), 0), np.maximum(part.max(1), 0)
+        if sym:
+            scale[g] = np.maximum(np.maximum(-lo, hi) * 2 / top, 1e-4)
+            zero[g] = 2**(bits - 1)
+        else:
+            scale[g] = np.maximum((hi - lo) / top, 1e-4)
+            zero[g] = np.clip(np.round(-lo / scale[g].astype(np.float32)), 1, top)
+    s, z = scale.astype(np.float32)[groups].T, zero[groups].T
+    code = np.clip(np.round(w / s) + z, 0, top).astype(np.int64)
+    return code, zero, scale, (code - z).astype(np.float32) * s
+
+
+def gptq(rng, raw, w, bits=4, size=32, sym=True, act=False, version=1):
+    k = w.shape[1]
+    groups = np.arange(k) // size if size > 0 else np.zeros(k, np.int64)
+    if act:
+        groups = rng.permutation(groups)
+    code, zero, scale, values = integers(rng, w, bits, size, sym, groups)
+    stored = zero - 1 if version == 1 else zero
+    return {raw + ".qweight": bits_along(code.T, bits), raw + ".qzeros": bits_along(stored.T, bits).T.contiguous(),
+            raw + ".scales": torch.from_numpy(scale), raw + ".g_idx": torch.from_numpy(groups.astype(np.int32))}, values
+
+
+def make_gptq(rng, version):
+    """Per layer: bits of 4, 8, 3, 2; groups in order or not; symmetric or not; one group; a float matrix."""
+    kinds = dict(q_proj=dict(), k_proj=dict(act=True), v_proj=dict(sym=False), o_proj=dict(bits=8),
+                 gate_proj=dict(bits=3), up_proj=dict(bits=2, size=64), down_proj=dict(bits=8, sym=False, act=True))
+    second = dict(q_proj=dict(size=-1), k_proj=dict(sym=False, act=True), v_proj=dict(bits=3, sym=False), o_proj=None,
+                  gate_proj=dict(sym=False, size=-1), up_proj=dict(bits=2, sym=False), down_proj=dict(bits=4, size=48))
+
+    def convert(raw, w):
+        how = (second if ".1." in raw else kinds)[raw.split(".")[-1]]
+        return gptq(rng, raw, w, version=version, **how) if how is not None else None
+
+    config = dict(quant_method="gptq", bits=4, group_size=32, desc_act=True, sym=True, damp_percent=0.01, lm_head=False,
+                  true_sequential=True, static_groups=False, checkpoint_format="gptq" if version == 1 else "gptq_v2",
+                  meta=dict(quantizer=["gptqmodel:1.0"]),
+                  dynamic={"+:.*o_proj": dict(bits=8), "-:.*1.*o_proj": {}})
+    return convert, config
+
+
+def make_awq(rng, version):
+    order = [0, 2, 4, 6, 1, 3, 5, 7]
+
+    def interleave(codes):
+        """Order the first axis by groups of 8."""
+        return codes.reshape(-1, 8, codes.shape[1])[:, order].reshape(codes.shape)
+
+    def convert(raw, w):
+        k = w.shape[1]
+        if raw.endswith("1.self_attn.o_proj"):
+            return None  # modules_to_not_convert
+        code, zero, scale, values = integers(rng, w, 4, 32, raw.endswith("q_proj"), np.arange(k) // 32)
+        if version == "gemm":
+            return {raw + ".qweight": bits_along(interleave(code), 4).T.contiguous(), raw + ".scales": torch.from_numpy(scale),
+                    raw + ".qzeros": bits_along(interleave(zero.T), 4).T.contiguous()}, values
+        n_word = 2  # padded: more words than groups need
+        padded = np.zeros((n_word * 8, w.shape[0]), np.int64)
+        padded[:zero.shape[0]] = zero
+        scales = np.zeros((n_word * 8, w.shape[0]), np.float16)
+        scales[:zero.shape[0]] = scale
+        return {raw + ".qweight": bits_along(code.T, 4).T.contiguous(), raw + ".qzeros": bits_along(padded, 4).T.contiguous(),
+                raw + ".scales": torch.from_numpy(scales.T.copy())}, values
+
+    return convert, dict(quant_method="awq", bits=4, group_size=32, zero_point=True, version=version,
+                         modules_to_not_convert=["model.layers.1.self_attn.o_proj"], do_fuse=False, backend="autoawq")
+
+
+def make_compressed(rng, _):
+    from compressed_tensors.compressors.base import BaseCompressor
+    from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+    from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+    from compressed_tensors.quantization.lifecycle.forward import dequantize
+    kinds = dict(
+        q_proj=("pack-quantized", dict(num_bits=4, type="int", strategy="group", group_size=32, symmetric=True)),
+        k_proj=("pack-quantized", dict(num_bits=4, type="int", strategy="group", group_size=32, symmetric=False)),
+        v_proj=("pack-quantized", dict(num_bits=8, type="int", strategy="channel", symmetric=True)),
+        o_proj=("int-quantized", dict(num_bits=8, type="int", strategy="channel", symmetric=True)),
+        gate_proj=("float-quantized", dict(num_bits=8, type="float", strategy="channel", symmetric=True)),
+        up_proj=("nvfp4-pack-quantized", dict(num_bits=4, type="float", strategy="tensor_group", group_size=16, symmetric=True)),
+        down_proj=("mxfp4-pack-quantized", dict(num_bits=4, type="float", strategy="group", group_size=32, symmetric=True)))
+    second = dict(
+        q_proj=("int-quantized", dict(num_bits=8, type="int", strategy="tensor", symmetric=True)),
+        k_proj=("int-quantized", dict(num_bits=8, type="int", strategy="channel", symmetric=False)),
+        v_proj=("pack-quantized", dict(num_bits=3, type="int", strategy="group", group_size=32, symmetric=False)),
+        o_proj=None,
+        gate_proj=("float-quantized", dict(num_bits=8, type="float", strategy="tensor", symmetric=True)),
+        up_proj=("float-quantized", dict(num_bits=8, type="float", strategy="block", block_structure=[24, 40], symmetric=True)),
+        down_proj=("pack-quantized", dict(num_bits=4, type="int", strategy="channel", symmetric=True)))
+
+    def convert(raw, w):
+        how = (second if ".1." in raw else kinds)[raw.split(".")[-1]]
+        if how is None:
+            return None
+        fmt, args = how
+        w, strategy, bits = torch.from_numpy(w), args["strategy"], args["num_bits"]
+        n_out, k = w.shape
+        dtype = torch.bfloat16 if "0." in raw else torch.float16
+        if args["strategy"] == "block":
+            bo, bk = args["block_structure"]
+            padded = torch.nn.functional.pad(w, (0, -k % bk, 0, -n_out % bo))
+            parts = padded.reshape(padded.shape[0] // bo, bo, -1, bk).permute(0, 2, 1, 3).flatten(2)
+        else:
+            size = args.get("group_size") or k
+            parts = w.reshape(n_out, -1, size) if strategy != "tensor" else w.reshape(1, 1, -1)
+        lo, hi = parts.amin(-1).clamp(max=0), parts.amax(-1).clamp(min=0)
+        amax = torch.maximum(-lo, hi)
+        state, zero, extra = {}, None, {}
+        if fmt.startswith("mxfp4"):
+            scale = 2.0 ** torch.floor(torch.log2(amax / 6.0)).clamp(-30, 30)
+        elif fmt.startswith("nvfp4"):
+            top = (448 * 6 / amax.max()).reshape(1)
+            scale = (amax / 6.0 * top).to(torch.float8_e4m3fn).float()
+            extra["weight_global_scale"] = top
+        elif args["type"] == "float":
+            scale = amax / 448
+        elif args["symmetric"]:
+            scale = (amax * 2 / (2**bits - 1)).to(dtype).float()
+        else:
+            scale = ((hi - lo) / (2**bits - 1)).to(dtype).float()
+            zero = torch.clamp(torch.round(-lo / scale) - 2**(bits - 1), -2**(bits - 1), 2**(bits - 1) - 1).to(torch.int8)
+        if strategy == "tensor":
+            scale = scale.reshape(1)
+        state = dict(weight=w, weight_scale=scale, **extra)
+        if zero is not None:
+            state["weight_zero_point"] = zero
+        scheme = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**args))
+        compressor = BaseCompressor.get_value_from_registry(fmt)
+        out = compressor.compress(dict(state), scheme)
+        if fmt.startswith("nvfp4"):  # decompress() computes in bf16
+            code = unpack_fp4_from_uint8(out["weight_packed"], n_out, k, torch.float32)
+            values = dequantize(x_q=code, scale=out["weight_scale"].float(), args=scheme.weights,
+                                global_scale=out["weight_global_scale"], dtype=torch.float32).numpy()
+        else:
+            values = compressor.decompress(dict(out), scheme)["weight"].float().numpy()
+        if args["type"] == "int":  # the files' scales have 16 bits
+            out["weight_scale"] = out["weight_scale"].to(dtype)
+        if fmt == "float-quantized":
+            out["input_scale"] = torch.ones(1)  # static activations
+        return {f"{raw}.{name}": t.contiguous() for name, t in out.items() if isinstance(t, torch.Tensor)}, values
+
+    groups = {}
+    for layer, table in enumerate((kinds, second)):
+        for name, how in table.items():
+            if how:
+                groups[f"group_{len(groups)}"] = dict(
+                    targets=[f"re:.*{layer}.*{name}"], format=how[0], output_activations=None,
+                    weights=dict(how[1], dynamic=False, actorder=None, observer="minmax", observer_kwargs={}),
+                    input_activations=dict(num_bits=8, type="float", dynamic=True, strategy="token", symmetric=True) if "float" in how[0] else None)
+    return convert, dict(quant_method="compressed-tensors", format="mixed-precision", quantization_status="compressed", version="0.20.0",
+                         global_compression_ratio=None, kv_cache_scheme=None, ignore=["lm_head", "model.layers.1.self_attn.o_proj"],
+                         sparsity_config={}, transform_config={}, config_groups=groups)
+
+
+def make_fp8(rng, _):
+    def convert(raw, w):
+        w = torch.from_numpy(w)
+        rows = ".1." in raw
+        scale = (w.abs().amax(1, keepdim=True) if rows else w.abs().max()) / 448
+        code = (w / scale).to(torch.float8_e4m3fn)
+        return {raw + ".weight": code, raw + ".weight_scale": scale.clone(), raw + ".input_scale": torch.tensor(0.5)}, (code.float() * scale).numpy()
+
+    return convert, dict(quant_method="fp8", activation_scheme="static", ignored_layers=["lm_head"], kv_cache_scheme=None)
+
+
+def make_bnb4(rng, _):
+    import bitsandbytes.functional as bnb
+
+    def convert(raw, w):
+        if raw.endswith("1.self_attn.o_proj"):
+            return None  # llm_int8_skip_modules
+        code, state = bnb.quantize_4bit(torch.from_numpy(w), quant_type="fp4" if "mlp" in raw else "nf4", compress_statistics=".0." in raw)
+        flat = copy.copy(state)
+        flat.shape = (1, w.size)  # bitsandbytes 0.50 requires whole blocks per row on CPU
+        values = bnb.dequantize_4bit(code, flat).float().numpy().reshape(w.shape)
+        out = {f"{raw}.weight.{name}": t for name, t in state.as_dict(packed=True).items()}
+        return {raw + ".weight": code, **out}, values
+
+    return convert, dict(quant_method="bitsandbytes", load_in_4bit=True, load_in_8bit=False, _load_in_4bit=True, _load_in_8bit=False,
+                         bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype="float32",
+                         bnb_4bit_quant_storage="uint8", llm_int8_threshold=6.0, llm_int8_has_fp16_weight=False,
+                         llm_int8_skip_modules=["lm_head", "model.layers.1.self_attn.o_proj"], llm_int8_enable_fp32_cpu_offload=False)
+
+
+def make_bnb8(rng, _):
+    import bitsandbytes.functional as bnb
+
+    def convert(raw, w):
+        code, scale, _ = bnb.int8_vectorwise_quant(torch.from_numpy(w).half())
+        values = bnb.int8_vectorwise_dequant(code, scale).float().numpy()
+        return {raw + ".weight": code, raw + ".SCB": scale, raw + ".weight_format": torch.tensor(0, dtype=torch.uint8)}, values
+
+    return convert, dict(quant_method="bitsandbytes", load_in_4bit=False, load_in_8bit=True, llm_int8_threshold=6.0,
+                         llm_int8_has_fp16_weight=False, llm_int8_skip_modules=None)
+
+
+def make_bitnet(rng, kind):
+    from transformers.integrations.bitnet import pack_weights
+
+    def convert(raw, w):
+        mean = np.abs(w).mean()
+        code = np.clip(np.round(w / mean), -1, 1).astype(np.float32)
+        scale = torch.tensor([1 / mean if kind == "bitlinear" else mean]).to(torch.bfloat16)
+        values = code / scale.float().numpy() if kind == "bitlinear" else code * scale.float().numpy()
+        return {raw + ".weight": pack_weights(torch.from_numpy(code.copy())), raw + ".weight_scale": scale}, values
+
+    return convert, dict(quant_method="bitnet", linear_class=kind, quantization_mode="offline", modules_to_not_convert=["lm_head"])
+
+
+FORMS = {"gptq": (make_gptq, 1), "gptq-v2": (make_gptq, 2), "awq": (make_awq, "gemm"), "awq-gemv": (make_awq, "gemv"),
+         "compressed": (make_compressed, None), "fp8": (make_fp8, None), "bnb-4bit": (make_bnb4, None), "bnb-8bit": (make_bnb8, None),
+         "bitnet": (make_bitnet, "bitlinear"), "bitnet-auto": (make_bitnet, "autobitlinear")}
+
+
+def fnv(values):
+    h = 0xCBF29CE484222325
+    for byte in (values + np.float32(0)).astype("<f4").tobytes():
+        h = (h ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{h:016x}"
+
+
+def make_form(name, root):
+    maker, kind = FORMS[name]
+    rng = np.random.RandomState(5)
+    convert, quantization = maker(rng, kind)
+    out = root / name
+    out.mkdir(parents=True, exist_ok=True)
+    model = make.make_model(SPEC)
+    tensors, lines = {}, []
+    with torch.no_grad():
+        for raw, p in make.published(model):
+            done = convert(raw.removesuffix(".weight"), p.detach().numpy().copy()) if raw.endswith("_proj.weight") else None
+            if done:
+                part, values = done
+                values = np.asarray(values, np.float32)
+                p.copy_(torch.from_numpy(values.copy()))
+                tensors.update(part)
+                lines.append(f"{raw.removesuffix('.weight')} {fnv(values)}\n")
+            elif raw != "lm_head.weight":
+                p.copy_(p.to(torch.bfloat16).float())
+                tensors[raw] = p.detach().to(torch.bfloat16).contiguous()
+    save_file({k: t.contiguous().clone() for k, t in tensors.items()}, out / "model.safetensors")
+    (out / "values.txt").write_text("".join(lines))
+    model.config.save_pretrained(out)
+    config = json.loads((out / "config.json").read_text())
+    config["quantization_config"] = quantization
+    make.write_json(out / "config.json", config)
+    tokens = np.random.RandomState(77).randint(0, make.N_VOCAB, N_TOKEN).astype("<i4")
+    tokens.tofile(out / "tokens.i32")
+    make.logits_of(model.double(), tokens).astype("<f4").tofile(out / "logits.f32")
+    for file in out.iterdir():
+        file.chmod(0o644)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or FORMS:
+        make_form(name, pathlib.Path(__file__).resolve().parent / "forms")
+        print(name)

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""keys.py - check that every metadata key of a GGUF changes quoth's logits as it changes llama.cpp's.
+
+    tests/golden/keys.py PROGRAM [ARCH...]      ARCH: llama, qwen2, qwen3, smollm3, olmo2, qwen3moe, gemma3
+
+PROGRAM is a program of the user with libllama. PROGRAM MODEL TOKENS.i32 OUT.f32 writes f32 logits
+[tokens, vocabulary], computed with an F32 cache. The keys are those that llama.cpp's converter
+writes, or llama.cpp reads, for these architectures. Each key is omitted, and set to legal values,
+in a setting in which the key has an effect: a text beyond window and trained context, small
+activations for the epsilon, new weights if shapes change. quoth's logits (build/logits, f32) must
+equal llama.cpp's (max|d| / max|reference| <= 1e-3). Otherwise quoth must refuse the model with the
+name of the key. Files of mistral have the architecture llama. The script needs numpy and gguf, not
+torch. QUOTH_LOGITS is another build of build/logits.
+
+All files are made in a temporary folder. The script prints a line per key with the verdicts of
+campaign.py, and then the keys that never changed llama.cpp's logits. The exit status is 1 if any
+difference is silent. If llama.cpp reads GELU from its table of 16-bit floats (GGML_GELU_FP16),
+gemma3 differs by up to 1e-3."""
+import pathlib
+import sys
+import tempfile
+import zlib
+
+import gguf
+import numpy as np
+
+from campaign import ABSENT, N_TOKEN, Campaign, quoth_logits, report
+
+N_VOCAB, LIMIT = 96, 1e-3
+BOTH = (True, False)
+BASE = {"context_length": 128, "embedding_length": 32, "block_count": 5, "feed_forward_length": 48, "attention.head_count": 2,
+        "attention.head_count_kv": 1, "attention.key_length": 16, "attention.value_length": 16, "rope.freq_base": 10000.0,
+        "attention.layer_norm_rms_epsilon": 1e-5, "rope.dimension_count": 16, "vocab_size": N_VOCAB}
+# Keys of an architecture's files in addition to BASE. gemma3: every sixth layer has no window.
+BESIDE = {"qwen3moe": {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 24},
+          "gemma3": {"block_count": 7, "attention.sliding_window": 16, "rope.freq_base_swa": 1000.0}}
+ARCHS = ("llama", "qwen2", "qwen3", "smollm3", "olmo2", "qwen3moe", "gemma3")
+# quoth computes the window of a llama file, because mistral's files have the architecture llama
+# (README.md). llama.cpp ignores the window.
+ON_PURPOSE = {("llama", "attention.sliding_window")}
+YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32}
+LINEAR = {"rope.scaling.factor": 4.0}
+
+VALUES = {
+    "context_length": (64, 4096), "embedding_length": (64,), "embedding_length_out": (32, 16), "block_count": (1, 4),
+    "feed_forward_length": (32, 80), "vocab_size": (96, 64),
+    "attention.head_count": (4, 8), "attention.head_count_kv": (2,), "attention.key_length": (16, 32), "attention.value_length": (16, 32),
+    "attention.key_length_swa": (16, 8), "attention.value_length_swa": (16, 8), "attention.layer_norm_rms_epsilon": (1e-3, 1e-7),
+    "attention.layer_norm_epsilon": (1e-5, 1e-2), "attention.causal": BOTH, "attention.scale": (0.0, 0.1),
+    "attention.sliding_window": (0, 16, 40), "attention.sliding_window_pattern": (1, 2, 6, [True, False] * 3 + [True]),
+    "attention.clamp_kqv": (0.0, 0.5), "attention.max_alibi_bias": (0.0, 8.0), "attention.temperature_scale": (0.0, 0.5),
+    "rope.freq_base": (500.0, 1e6), "rope.freq_base_swa": (300.0, 10000.0), "rope.dimension_count": (16, 8),
+    "rope.dimension_count_swa": (16, 8), "rope.dimension_sections": ([4, 2, 2, 0],),
+    "rope.scaling.type": ("none", "linear", "yarn", "longrope"), "rope.scaling.factor": (2.0, 16.0, 0.0),
+    "rope.scaling.original_context_length": (16, 64, 4), "rope.scaling.attn_factor": (1.0, 0.7),
+    "rope.scaling.yarn_ext_factor": (1.0, 0.5), "rope.scaling.yarn_attn_factor": (1.0, 1.5),
+    "rope.scaling.yarn_beta_fast": (32.0, 8.0), "rope.scaling.yarn_beta_slow": (1.0, 2.0),
+    "rope.scaling.yarn_log_multiplier": (0.0, 1.0), "rope.scaling.finetuned": BOTH, "rope.scale_linear": (2.0, 4.0),
+    "rope.scaling.alpha": (0.0, 2.0),
+    "expert_count": (0, 2), "expert_used_count": (0, 1, 5), "expert_feed_forward_length": (24, 40), "expert_group_count": (0, 1),
+    "expert_group_used_count": (0, 1), "expert_shared_count": (0, 1), "expert_shared_feed_forward_length": (0, 24),
+    "expert_weights_scale": (0.0, 1.0, 2.0), "expert_weights_norm": BOTH, "expert_gating_func": (1, 2),
+    "leading_dense_block_count": (0, 1), "moe_every_n_layers": (1, 2), "interleave_moe_layer_step": (1, 2), "nextn_predict_layers": (0, 1),
+    "pooling_type": (0, 1), "hidden_activation": ("silu", "gelu"), "logit_scale": (0.0, 0.5), "residual_scale": (0.0, 0.5),
+    "embedding_scale": (0.0, 0.5), "attn_logit_softcapping": (0.0, 30.0), "final_logit_softcapping": (0.0, 2.0),
+    "use_parallel_residual": BOTH, "tensor_data_layout": ("Meta AI original pth", "x")}
+
+
+def tensors(arch, k):
+    """Generate (name, shape) of the tensors that the keys describe."""
+    def key(name):
+        return k.get(name) or {**BASE, **BESIDE.get(arch, {})}.get(name, 0)
+    d, head, ff = key("embedding_length"), key("attention.head_count"), key("feed_forward_length")
+    head_kv = k.get("attention.head_count_kv", head)
+    d_k, d_v = k.get("attention.key_length", d // head), k.get("attention.value_length", d // head)
+    n, ff_expert = key("expert_count"), k.get("expert_feed_forward_length") or ff // max(key("expert_used_count"), 1)
+    yield "token_embd.weight", (N_VOCAB, d)
+    yield "output_norm.weight", (d,)
+    if arch != "gemma3":
+        yield "output.weight", (N_VOCAB, d)
+    for i in range(key("block_count")):
+        def name(what, i=i):
+            return f"blk.{i}.{what}"
+        for what, rows in (("attn_q", head * d_k), ("attn_k", head_kv * d_k), ("attn_v", head_kv * d_v)):
+            yield name(what + ".weight"), (rows, d)
+            if arch == "qwen2":
+                yield name(what + ".bias"), (rows,)
+        yield name("attn_output.weight"), (d, head * d_v)
+        if arch in ("qwen3", "qwen3moe", "gemma3"):
+            yield name("attn_q_norm.weight"), (d_k,)
+            yield name("attn_k_norm.weight"), (d_k,)
+        if arch == "olmo2":
+            yield name("attn_q_norm.weight"), (head * d_k,)
+            yield name("attn_k_norm.weight"), (head_kv * d_k,)
+        else:
+            yield name("attn_norm.weight"), (d,)
+            yield name("ffn_norm.weight"), (d,)
+        if arch in ("olmo2", "gemma3"):
+            yield name("post_attention_norm.weight"), (d,)
+            yield name("post_ffw_norm.weight"), (d,)
+        if arch == "qwen3moe":
+            yield name("ffn_gate_inp.weight"), (n, d)
+            yield name("ffn_gate_exps.weight"), (n, ff_expert, d)
+            yield name("ffn_up_exps.weight"), (n, ff_expert, d)
+            yield name("ffn_down_exps.weight"), (n, d, ff_expert)
+        else:
+            yield name("ffn_gate.weight"), (ff, d)
+            yield name("ffn_up.weight"), (ff, d)
+            yield name("ffn_down.weight"), (d, ff)
+
+
+def values(arch, name, shape, small):
+    """Return weights that depend only on name and shape, so that a key that changes no shape
+    changes no weight."""
+    rng = np.random.RandomState(zlib.crc32(f"{name} {shape}".encode()))
+    if "norm" in name:
+        w = rng.uniform(0.5, 1.5, shape)
+    elif name.endswith(".bias"):
+        w = rng.normal(0, 0.5, shape)
+    elif name == "token_embd.weight":
+        w = rng.normal(0, 0.05 if arch in ("olmo2", "gemma3") else 0.4, shape) * (1e-3 if small else 1)
+    else:
+        w = rng.normal(0, (1.6 if "attn_q" in name or "attn_k" in name else 1.2) / np.sqrt(shape[-1]), shape)
+    return w.astype(np.float32)
+
+
+def add_value(writer, key, value):
+    if isinstance(value, bool):
+        writer.add_bool(key, value)
+    elif isinstance(value, str):
+        writer.add_string(key, value)
+    elif isinstance(value, float):
+        writer.add_float32(key, value)
+    elif isinstance(value, list):
+        writer.add_array(key, value)
+    else:
+        writer.add_uint32(key, value)
+
+
+class GgufCampaign(Campaign):
+    def __init__(self, folder, quoth, llama):
+        super().__init__(folder, quoth)
+        self.llama = llama
+
+    def write(self, path, arch, keys):
+        w = gguf.GGUFWriter(path, arch)
+        for key, value in keys.items():
+            add_value(w, f"{arch}.{key}", value)
+        w.add_tokenizer_model("gpt2")
+        w.add_tokenizer_pre("gpt-2")
+        w.add_token_list([chr(33 + i) for i in range(N_VOCAB - 2)] + ["\u0120", "he"])
+        w.add_token_types([gguf.TokenType.NORMAL] * N_VOCAB)
+        w.add_token_merges(["h e"])
+        w.add_bos_token_id(1)
+        w.add_eos_token_id(2)
+        small = keys.get("attention.layer_norm_rms_epsilon") != BASE["attention.layer_norm_rms_epsilon"]
+        for name, shape in tensors(arch, keys):
+            w.add_tensor(name, values(arch, name, shape, small))
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+
+    def run(self, arch, setting):
+        keys = {k: v for k, v in {**BASE, **BESIDE.get(arch, {}), **setting}.items() if v is not ABSENT}
+        path = self.folder / "model.gguf"
+        self.write(path, arch, keys)
+        want, self.why = self.program(self.llama, path, N_TOKEN)
+        got, said = self.program(self.quoth, path, N_TOKEN)
+        return want, got, said
+
+    def keys(self, arch):
+        for key, some in VALUES.items():
+            if (arch, key) in ON_PURPOSE:
+                print(f"{arch:8s} {key:42s} differs on purpose")
+                continue
+            for label, beside in (("", {}), (" (yarn)", YARN), (" (linear)", LINEAR)):
+                if label and not key.startswith("rope.") and key != "context_length":
+                    continue
+                variants = [("absent", {**beside, key: ABSENT}, beside)]
+                variants += [(str(v), {**beside, key: v}, beside) for v in some]
+                self.field(arch, key + label, variants, LIMIT, self.run)
+
+
+def main(args):
+    if not args:
+        sys.exit("keys.py: name a program that prints llama.cpp's logits")
+    with tempfile.TemporaryDirectory() as folder:
+        c = GgufCampaign(pathlib.Path(folder), quoth_logits(), args[0])
+        for arch in [a for a in args[1:] if a in ARCHS] or ARCHS:
+            c.keys(arch)
+        return 0 if report(c, "GGUF keys against " + args[0]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
