@@ -107,19 +107,19 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
     return 0;
 }
 
-/* Return the row of a matrix or norm; NULL if the table lacks it. Rows of biases are skipped. */
-static const struct tensor_row *row_in(const struct binder *b, const char *stem)
+/* Rows of biases are skipped. */
+const struct tensor_row *bind_row(const struct binder *b, const char *stem)
 {
     for (int i = 0; i < b->n_row; i++)
         if (!b->row[i].bias && strcmp(b->row[i].name, stem) == 0) return &b->row[i];
     return NULL;
 }
 
-/* Return the row of a matrix or norm. As row_in, but an absent row is ERR_UNSUPPORTED. It is a
+/* Return the row of a matrix or norm. As bind_row, but an absent row is ERR_UNSUPPORTED. It is a
  * fault of the table, not of the file. */
 static const struct tensor_row *row_of(struct binder *b, const char *stem)
 {
-    const struct tensor_row *row = row_in(b, stem);
+    const struct tensor_row *row = bind_row(b, stem);
     if (!row && b->rc == 0)
         b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: the table of %s has no tensor %s",
                         checkpoint_path(b->checkpoint), b->m->arch->name, stem);
@@ -130,8 +130,8 @@ static const struct tensor_row *row_of(struct binder *b, const char *stem)
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il)
 {
     char whole_name[160], part_name[160];
-    const struct tensor_row *whole = row_in(b, fused);
-    if (!whole || !whole->some) return whole && !row_in(b, part);
+    const struct tensor_row *whole = bind_row(b, fused);
+    if (!whole || !whole->some) return whole && !bind_row(b, part);
     bind_name(whole_name, fused, il, "weight");
     bind_name(part_name, part, il, "weight");
     return checkpoint_tensor(b->checkpoint, whole_name) &&
@@ -320,7 +320,6 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
     if (k > b->m->k_max) b->m->k_max = k;
 }
 
-/* norm_add is 1 for Gemma, whose files contain g - 1. */
 /* Make n a LayerNorm of d values without weights: g is 1. */
 static void plain_norm(struct binder *b, struct norm *n)
 {
@@ -332,9 +331,10 @@ static void plain_norm(struct binder *b, struct norm *n)
     add_vector(b, &n->g, d);
 }
 
+/* norm_add is 1 for Gemma, whose files contain g - 1. */
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
 {
-    if (b->m->arch->layer_norm_eps && !row_in(b, stem)) {
+    if (b->m->arch->plain_norms) {
         plain_norm(b, n);
         return;
     }
@@ -491,15 +491,17 @@ void bind_all(struct binder *b)
     const struct arch *arch = m->arch;
     const size_t n_layer = (size_t)m->config.n_layer;
     b->row = tensor_rows(arch->name, &b->n_row);
-    m->layer_bytes = arch->layer_bytes;
-    m->ends = push_bound(b, "the ends", 1, arch->ends_bytes);
-    m->layer = push_bound(b, "the layers", n_layer, arch->layer_bytes);
+    m->layer_bytes = arch->layer_bytes ? arch->layer_bytes : sizeof(struct decoder_layer);
+    m->ends = push_bound(b, "the ends", 1,
+                         arch->ends_bytes ? arch->ends_bytes : sizeof(struct decoder_ends));
+    m->layer = push_bound(b, "the layers", n_layer, m->layer_bytes);
     m->kv_geometry = push_bound(b, "the KV geometry", n_layer, sizeof *m->kv_geometry);
     m->at_x = bind_rows(b, "x", m->config.d);
     m->at_h = bind_rows(b, "h", m->config.d);
     m->at_y = bind_rows(b, "y", m->config.d);
-    if (b->rc == 0) arch->bind_ends(b, m->ends);
+    if (b->rc == 0) (arch->bind_ends ? arch->bind_ends : decoder_bind)(b, m->ends);
     for (int il = 0; il < m->config.n_layer && b->rc == 0; il++)
-        arch->bind(b, (char *)m->layer + (size_t)il * m->layer_bytes, il);
+        (arch->bind ? arch->bind
+                    : decoder_bind_layer)(b, (char *)m->layer + (size_t)il * m->layer_bytes, il);
     check_tensors(b);
 }

@@ -353,6 +353,7 @@ static void config_sizes(struct binder *b, struct config *c)
 void config_read(struct binder *b)
 {
     struct config *c = &b->m->config;
+    c->embed_scale = c->residual_scale = c->logit_scale = 1;
     config_sizes(b, c);
     if (b->rc == 0) config_activation(b, c);
     if (b->rc == 0) config_parts(b, c);

@@ -57,6 +57,7 @@ static int32_t highest(const int32_t *x, int n)
 struct model_out model_forward(struct model *m, const struct batch *b)
 {
     const unsigned plain = m->backend->plain;
+    const struct arch *arch = m->arch;
     CHECK(b->n_row <= m->limits.n_row && b->n_seq <= m->limits.n_seq,
           "%d rows of %d, %d sequences of %d", b->n_row, m->limits.n_row, b->n_seq,
           m->limits.n_seq);
@@ -70,14 +71,15 @@ struct model_out model_forward(struct model *m, const struct batch *b)
     f.x = fwd_at(&f, m->at_x), f.h = fwd_at(&f, m->at_h), f.y = fwd_at(&f, m->at_y);
     rope_reach(m, highest(b->pos, b->n_row));
     kv_store_reach(&m->kv, highest(b->slot, b->n_row) / m->kv.page_rows);
-    m->arch->embed(&f, m->ends);
+    (arch->embed ? arch->embed : decoder_embed)(&f, m->ends);
     trace(&f, "embd", f.x, m->config.d);
     for (f.il = 0; f.il < m->config.n_layer; f.il++) {
-        m->arch->layer(&f, (char *)m->layer + (size_t)f.il * m->layer_bytes);
+        (arch->layer ? arch->layer
+                     : decoder_layer)(&f, (char *)m->layer + (size_t)f.il * m->layer_bytes);
         trace(&f, "layer_out", f.x, m->config.d);
     }
     f.il = -1;
-    struct model_out out = m->arch->output(&f, m->ends);
+    struct model_out out = (arch->output ? arch->output : decoder_output)(&f, m->ends);
     out.logits = fetch(m, out.logits, (int64_t)out.n_logits * m->config.n_vocab);
     out.hidden = fetch(m, out.hidden, (int64_t)out.n_hidden * m->config.d);
     m->backend->plain = plain;

@@ -57,6 +57,9 @@ struct layer_config {
     float attn_scale; /* scale of attention scores       */
 };
 
+/* Order of a layer's blocks (block/layer.c). 2_NORMS: parallel, with a norm for each block. */
+enum block_order { BLOCKS_SERIAL, BLOCKS_PARALLEL, BLOCKS_2_NORMS };
+
 /* Biases of linear layers. BIAS_HELD: a layer has a bias if the file contains one (GGUF). */
 enum bias { BIAS_NONE, BIAS_HELD, BIAS_NEEDED };
 
@@ -81,20 +84,19 @@ struct config {
     float rms_eps;   /* epsilon of the norms */
     float norm_add;  /* 0 or 1, added to the weights of norms, because files contain g - norm_add */
     bool head_norms; /* true: q and k heads are normalized; read only by some architectures */
-    bool parallel;   /* true: the blocks of a layer have the same input; likewise */
+    enum block_order order;
     bool norm_experts; /* true: the weights of a row's experts are normalized to sum 1 */
     enum curve curve;  /* activation of gated feed-forward blocks */
     enum bias qkv_bias, o_bias, ffn_bias, head_bias;
     bool tied; /* true: the head may share the embedding's tensor */
     struct quantization quant;
-    float logit_softcap; /* cap of cap * tanh(logit / cap); 0: no cap */
-    float attn_softcap;  /* cap of attention scores; 0: no cap */
-    float qkv_limit;     /* limit of q, k and v; 0: none. Only some architectures read it. */
-    /* factors of architectures that have them */
-    float embed_scale, residual_scale, logit_scale;
-    int n_rope;                         /* number of ropes, at least 1 */
-    struct rope_config rope[ROPES_MAX]; /* ropes by ROPE_MAIN, ROPE_LOCAL */
-    struct layer_config *layer;         /* configs of the layers [n_layer], in the model's arena */
+    float logit_softcap;                            /* cap of cap * tanh(logit / cap); 0: no cap */
+    float attn_softcap;                             /* cap of attention scores; 0: no cap */
+    float qkv_limit;                                /* limit of q, k and v; 0: none */
+    float embed_scale, residual_scale, logit_scale; /* factors; 1: none */
+    int n_rope;                                     /* number of ropes, at least 1 */
+    struct rope_config rope[ROPES_MAX];             /* ropes by ROPE_MAIN, ROPE_LOCAL */
+    struct layer_config *layer; /* configs of the layers [n_layer], in the model's arena */
 };
 
 /* ---- weights ---- */
@@ -112,23 +114,20 @@ struct attn_block {
     /* matrices: q [n_head * d_head, d]; k, v [n_head_kv * d_head, d]; o [d, n_head * d_head] */
     struct linear q, k, v, o;
     struct norm q_norm, k_norm; /* norms over d_head, before rope; g: NULL if none */
+    /* norms of rows, or of heads with weights per head, before rope; g: NULL if none */
+    struct norm q_row, k_row;
+    float limit; /* q, k and v are clamped to [-limit, limit]; 0: none */
     struct attn_spec spec;
     int il, rope; /* il: layer index in the KV store; rope: index of the rope, or ROPE_OFF */
     int at_q, at_k, at_v, at_attn;
 };
 
-/* A gated feed-forward block. Row scratch: gate, up [d_ff]. */
-struct glu_block {
+/* A feed-forward block. Row scratch: gate, up [d_ff]. */
+struct ffn_block {
+    bool gated;                   /* false: no gate */
     struct linear gate, up, down; /* matrices: gate, up [d_ff, d]; down [d, d_ff] */
     enum curve curve;
     int at_gate, at_up;
-};
-
-/* A feed-forward block without a gate. Row scratch: up [d_ff]. */
-struct mlp_block {
-    struct linear up, down; /* matrices: up [d_ff, d]; down [d, d_ff] */
-    enum curve curve;
-    int at_up;
 };
 
 /* A mixture of experts. Each expert is a gated feed-forward block. A row uses the n_used experts
@@ -143,6 +142,13 @@ struct moe_block {
     bool normalize; /* true: the weights of a row are normalized to sum 1 */
     int at_logits, at_gate, at_up, at_out;
     int at_expert, at_weight, at_entry, at_row, at_first;
+};
+
+/* A layer of a decoder. g of a norm is NULL if the architecture has no such norm. */
+struct decoder_layer {
+    struct norm attn_norm, attn_post, ffn_norm, ffn_post; /* norms before and after the blocks */
+    struct attn_block attn;
+    struct ffn_block ffn;
 };
 
 /* The ends of a decoder: token embedding, output norm, head. Result scratch: logits [n_vocab]. */
@@ -270,11 +276,14 @@ struct arch {
     /* field of config.json with the epsilon of LayerNorm; NULL: the architecture has RMSNorm */
     const char *layer_norm_eps;
     bool norm_bias;   /* true: each LayerNorm has a bias; false: none has one */
+    bool plain_norms; /* true: each LayerNorm lacks weights */
     enum curve curve; /* default activation of feed-forward blocks, if the metadata have none */
+    /* sizes of the structs of the functions below; 0: sizes of decoder_ends and decoder_layer */
     size_t ends_bytes, layer_bytes;
     /* Adjust the config that config.c read from the common keys. NULL if no adjustment is needed. b
      * keeps the first failure. */
     void (*config)(struct config *c, struct binder *b);
+    /* NULL for any of these: the function of a decoder (block/layer.c, block/ends.c) */
     void (*bind_ends)(struct binder *b, void *ends);
     void (*bind)(struct binder *b, void *layer, int il);
     /* Set f->x to the embedded tokens of the batch. */
@@ -345,6 +354,8 @@ const struct tensor_info *form_bind(struct binder *b, struct published *p, enum 
 /* Return true if no matrix uses a tensor of that name, such as the scales of a quantized cache. */
 bool form_left_out(const struct binder *b, const char *name);
 
+/* Return the architecture's row for a matrix or norm in tensors.def; NULL if none. */
+const struct tensor_row *bind_row(const struct binder *b, const char *stem);
 /* Return the tensor `name`, and mark it as bound; NULL if none. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name);
 /* Write `stem` with the layer number il, then `suffix`, to out. */
@@ -444,18 +455,19 @@ void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_bl
 void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a);
 /* Apply head norms and rope, store k and v in the KV pages, and compute attention. */
 void fwd_attend(struct fwd *f, const struct attn_block *a);
-/* Apply the output projection. */
+/* Apply the output projection. The _add function adds the result to x. */
 void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a);
+void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);
 
-/* block/ffn.c: compute y = the gated feed-forward block of `in`. The _add function adds the result
- * to x, in fewer passes. */
-void bind_glu(struct binder *b, struct glu_block *g, int il);
-void fwd_glu(struct fwd *f, float *y, struct input in, const struct glu_block *g);
-void fwd_glu_add(struct fwd *f, float *x, struct input in, const struct glu_block *g);
+/* block/ffn.c: compute y = the feed-forward block of `in`. The _add function adds the result to x,
+ * in fewer passes. The block has a gate if the table of tensors has one. */
+void bind_ffn(struct binder *b, struct ffn_block *g, int il);
+void fwd_ffn(struct fwd *f, float *y, struct input in, const struct ffn_block *g);
+void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_block *g);
 
-/* block/ffn.c: add the feed-forward block of `in` without a gate to x. */
-void bind_mlp(struct binder *b, struct mlp_block *g, int il);
-void fwd_mlp_add(struct fwd *f, float *x, struct input in, const struct mlp_block *g);
+/* block/layer.c: the layer of most decoders. */
+void decoder_bind_layer(struct binder *b, void *layer, int il);
+void decoder_layer(struct fwd *f, const void *layer);
 
 /* block/moe.c: compute y = the mixture of experts of `in`. The _add function adds the result to x.
  * The layer's config defines the expert counts. */
@@ -463,7 +475,8 @@ void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize);
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m);
 void fwd_moe_add(struct fwd *f, float *x, struct input in, const struct moe_block *m);
 
-/* block/ends.c: embedding, output norm and head of most decoders, and parts of these. */
+/* block/ends.c: embedding, output norm and head of most decoders, and parts of these. The config
+ * has the factors of embedding and logits, and the cap of the logits. */
 void decoder_bind(struct binder *b, void *ends);
 void decoder_embed(struct fwd *f, const void *ends);
 struct model_out decoder_output(struct fwd *f, const void *ends);

@@ -1,5 +1,5 @@
 /* arcee.c - AFM (Arcee): a llama whose feed-forward block has squared ReLU and no gate. */
-#include "starcoder2_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of ArceeConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -25,11 +25,4 @@ const struct arch arch_arcee = {
     .hf_key = hf_key,
     .gguf_neox = false,
     .curve = CURVE_relu2,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct starcoder2_layer),
-    .bind_ends = decoder_bind,
-    .bind = starcoder2_bind,
-    .embed = decoder_embed,
-    .layer = starcoder2_layer,
-    .output = decoder_output,
 };

@@ -1,7 +1,7 @@
 /* chatglm.c - GLM-4-9B ("ChatGLM: A Family of Large Language Models", arXiv 2406.12793), model_type
  * glm. The model is a llama with biases of q, k and v. Gate and up are one matrix. The rope rotates
  * adjacent lanes in the first half of each head. */
-#include "llama_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of GlmConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -33,12 +33,5 @@ const struct arch arch_chatglm = {
     .gguf_neox = false,
     .hf_adjacent = true,
     .partial_rope = true,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = llama_bind,
-    .embed = decoder_embed,
-    .layer = llama_layer,
-    .output = decoder_output,
 };

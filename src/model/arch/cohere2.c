@@ -53,7 +53,7 @@ static void config(struct config *c, struct binder *b)
     const char *key =
         config_is_hf(b) ? "config.sliding_window_pattern" : "attention.sliding_window_pattern";
     const int interval = config_int(b, key, listed ? INT_MIN : 1, INT_MAX, 4);
-    command_r_logit_scale(c, b);
+    command_r_config(c, b);
     if (window == 0 && !listed && interval > 1)
         config_refuse(b, "attention.sliding_window", ERR_FORMAT, "is missing: layers slide");
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
@@ -69,12 +69,5 @@ const struct arch arch_cohere2 = {
     .gguf_neox = false,
     .hf_adjacent = true,
     .layer_norm_eps = "config.layer_norm_eps",
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct command_r_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = command_r_bind,
-    .embed = decoder_embed,
-    .layer = command_r_layer,
-    .output = command_r_output,
 };

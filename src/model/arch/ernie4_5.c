@@ -1,6 +1,6 @@
 /* ernie4_5.c - ERNIE 4.5 (Baidu), dense: a llama with a rope of adjacent lanes, and biases in all
  * layers or none. */
-#include "llama_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of Ernie4_5Config of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -33,12 +33,5 @@ const struct arch arch_ernie4_5 = {
     .hf_key = hf_key,
     .gguf_neox = false,
     .hf_adjacent = true,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = llama_bind,
-    .embed = decoder_embed,
-    .layer = llama_layer,
-    .output = decoder_output,
 };

@@ -1,6 +1,6 @@
 /* exaone4.c - EXAONE 4.0 ("EXAONE 4.0: Unified Large Language Models", arXiv 2507.11407): norms
  * after the blocks, and of q and k heads. If layers have a window, all others have no rope. */
-#include "gemma_impl.h"
+#include "model/model_impl.h"
 
 #include <limits.h>
 
@@ -41,41 +41,9 @@ static void config(struct config *c, struct binder *b)
     }
 }
 
-/* Bind a layer without norms before its blocks:
- * attn_norm and ffn_norm of gemma_layer stay unused. */
-static void bind(struct binder *b, void *layer, int il)
-{
-    struct gemma_layer *l = layer;
-    bind_attn(b, &l->attn, il);
-    bind_norm(b, &l->attn.q_norm, "blk.%d.attn_q_norm", il);
-    bind_norm(b, &l->attn.k_norm, "blk.%d.attn_k_norm", il);
-    bind_norm(b, &l->attn_post, "blk.%d.post_attention_norm", il);
-    bind_glu(b, &l->ffn, il);
-    bind_norm(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
-}
-
-/* Compute x += norm(attn(x)); x += norm(ffn(x)). */
-static void layer(struct fwd *f, const void *layer)
-{
-    const struct gemma_layer *l = layer;
-    fwd_attn(f, f->y, fwd_plain(f->x), &l->attn);
-    fwd_norm(f, f->y, f->y, &l->attn_post);
-    fwd_add(f, f->x, f->y);
-    fwd_glu(f, f->y, fwd_plain(f->x), &l->ffn);
-    fwd_norm(f, f->y, f->y, &l->ffn_post);
-    fwd_add(f, f->x, f->y);
-}
-
 const struct arch arch_exaone4 = {
     .name = "exaone4",
     .hf_key = hf_key,
     .gguf_neox = true,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct gemma_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = bind,
-    .embed = decoder_embed,
-    .layer = layer,
-    .output = decoder_output,
 };

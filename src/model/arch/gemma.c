@@ -1,8 +1,7 @@
 /* gemma.c - Gemma 1 ("Gemma: Open Models Based on Gemini Research and Technology", arXiv
  * 2403.08295): a llama with GeGLU, embeddings times sqrt(d) and a tied head. Hugging Face files
  * contain g - 1 for the weight g of each norm. */
-#include "gemma_impl.h"
-#include "llama_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of GemmaConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -27,6 +26,7 @@ static const struct config_key hf_key[] = {
 
 static void config(struct config *c, struct binder *b)
 {
+    c->embed_scale = (float)sqrt(c->d);
     if (!config_is_hf(b)) return;
     c->norm_add = 1;
     /* the first files contain "gelu", which the class reads as its tanh form */
@@ -38,12 +38,5 @@ const struct arch arch_gemma = {
     .hf_key = hf_key,
     .gguf_neox = true,
     .curve = CURVE_gelu_tanh,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = llama_bind,
-    .embed = gemma_embed,
-    .layer = llama_layer,
-    .output = decoder_output,
 };

@@ -41,6 +41,7 @@ static const struct config_key gguf_key[] = {
  * has a different scale. */
 static void config(struct config *c, struct binder *b)
 {
+    c->embed_scale = (float)sqrt(c->d);
     if (config_is_hf(b)) {
         gemma_hf_config(c, b, 2);
         c->attn_softcap = config_cap(b, "config.attn_logit_softcapping");
@@ -58,12 +59,5 @@ const struct arch arch_gemma2 = {
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .curve = CURVE_gelu_tanh,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct gemma_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = gemma_bind,
-    .embed = gemma_embed,
-    .layer = gemma_layer,
-    .output = gemma_output,
 };

@@ -132,61 +132,11 @@ static void hf_config(struct config *c, struct binder *b)
 /* Read the config by its source. The two sources have different fields for windows and scales. */
 static void config(struct config *c, struct binder *b)
 {
+    c->embed_scale = (float)sqrt(c->d);
     if (config_is_hf(b))
         hf_config(c, b);
     else
         gguf_config(c, b);
-}
-
-/* ---- binding and the forward pass ---- */
-
-/* Bind a layer with norms before and after each block. gemma2 and glm4 use it too. */
-void gemma_bind(struct binder *b, void *layer, int il)
-{
-    struct gemma_layer *l = layer;
-    bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
-    bind_attn(b, &l->attn, il);
-    bind_norm(b, &l->attn_post, "blk.%d.post_attention_norm", il);
-    bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
-    bind_glu(b, &l->ffn, il);
-    bind_norm(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
-}
-
-/* Bind a layer. As gemma_bind, with norms of the q and k heads. */
-static void bind(struct binder *b, void *layer, int il)
-{
-    struct gemma_layer *l = layer;
-    gemma_bind(b, l, il);
-    bind_norm(b, &l->attn.q_norm, "blk.%d.attn_q_norm", il);
-    bind_norm(b, &l->attn.k_norm, "blk.%d.attn_k_norm", il);
-}
-
-/* The factor is rounded to f32 once. */
-void gemma_embed(struct fwd *f, const void *ends)
-{
-    const struct decoder_ends *e = ends;
-    fwd_embed(f, f->x, &e->embd);
-    fwd_scale(f, f->x, (float)sqrt(f->m->config.d));
-}
-
-/* Compute x += norm(attn(norm x)); x += norm(ffn(norm x)). */
-void gemma_layer(struct fwd *f, const void *layer)
-{
-    const struct gemma_layer *l = layer;
-    fwd_attn(f, f->y, fwd_normed(f, f->x, &l->attn_norm), &l->attn);
-    fwd_norm(f, f->y, f->y, &l->attn_post);
-    fwd_add(f, f->x, f->y);
-    fwd_glu(f, f->y, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
-    fwd_norm(f, f->y, f->y, &l->ffn_post);
-    fwd_add(f, f->x, f->y);
-}
-
-/* The cap applies to the logits of all rows. A cap of 0 does nothing. */
-struct model_out gemma_output(struct fwd *f, const void *ends)
-{
-    struct model_out out = decoder_output(f, ends);
-    fwd_softcap(f, &out, f->m->config.logit_softcap);
-    return out;
 }
 
 const struct arch arch_gemma3 = {
@@ -195,12 +145,5 @@ const struct arch arch_gemma3 = {
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .curve = CURVE_gelu_tanh,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct gemma_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = bind,
-    .embed = gemma_embed,
-    .layer = gemma_layer,
-    .output = gemma_output,
 };

@@ -1,15 +1,8 @@
-/* gemma_impl.h - parts that gemma, gemma2 and gemma3 share. gemma3.c defines them. */
+/* gemma_impl.h - parts that gemma2 and gemma3 share. gemma3.c defines them. */
 #ifndef QUOTH_ARCH_GEMMA_IMPL_H
 #define QUOTH_ARCH_GEMMA_IMPL_H
 
 #include "model/model_impl.h"
-
-/* A layer of gemma2 and gemma3: norms before and after each block. */
-struct gemma_layer {
-    struct norm attn_norm, attn_post, ffn_norm, ffn_post;
-    struct attn_block attn;
-    struct glu_block ffn;
-};
 
 /* Set the scale of attention scores to 1 / sqrt(divisor). */
 void gemma_attn_scale(struct config *c, double divisor);
@@ -18,9 +11,5 @@ void gemma_attn_scale(struct config *c, double divisor);
 void gemma_hf_config(struct config *c, struct binder *b, int interval);
 /* Set the window of all layers except the last of every `interval`. */
 void gemma_gguf_windows(struct config *c, struct binder *b, int interval);
-void gemma_bind(struct binder *b, void *layer, int il);
-void gemma_embed(struct fwd *f, const void *ends);
-void gemma_layer(struct fwd *f, const void *layer);
-struct model_out gemma_output(struct fwd *f, const void *ends);
 
 #endif

@@ -1,5 +1,5 @@
-/* glm4.c - GLM-4-0414: glm with norms before and after each block, in gemma's order. */
-#include "gemma_impl.h"
+/* glm4.c - GLM-4-0414: glm with norms before and after each block. */
+#include "model/model_impl.h"
 
 /* defaults of Glm4Config of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -32,12 +32,5 @@ const struct arch arch_glm4 = {
     .gguf_neox = false,
     .hf_adjacent = true,
     .partial_rope = true,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct gemma_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = gemma_bind,
-    .embed = decoder_embed,
-    .layer = gemma_layer,
-    .output = decoder_output,
 };

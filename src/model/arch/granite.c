@@ -6,7 +6,7 @@
  *
  * The two sources spell the factors differently: embedding_multiplier in config.json is
  * embedding_scale in a GGUF. */
-#include "llama_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of GraniteConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -58,44 +58,10 @@ static void config(struct config *c, struct binder *b)
         c->layer[i].attn_scale = (float)scores;
 }
 
-/* Multiply the rows x f32 [n_row, d] after the look-up. */
-static void embed(struct fwd *f, const void *ends)
-{
-    decoder_embed(f, ends);
-    fwd_scale(f, f->x, f->m->config.embed_scale);
-}
-
-/* Compute x += r attn(norm x); x += r ffn(norm x). */
-static void layer(struct fwd *f, const void *layer)
-{
-    const struct llama_layer *l = layer;
-    const float r = f->m->config.residual_scale;
-    fwd_attn(f, f->y, fwd_normed(f, f->x, &l->attn_norm), &l->attn);
-    fwd_scale(f, f->y, r);
-    fwd_add(f, f->x, f->y);
-    fwd_glu(f, f->y, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
-    fwd_scale(f, f->y, r);
-    fwd_add(f, f->x, f->y);
-}
-
-static struct model_out output(struct fwd *f, const void *ends)
-{
-    struct model_out out = decoder_output(f, ends);
-    fwd_scale_logits(f, &out, f->m->config.logit_scale);
-    return out;
-}
-
 const struct arch arch_granite = {
     .name = "granite",
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = false,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = llama_bind,
-    .embed = embed,
-    .layer = layer,
-    .output = output,
 };

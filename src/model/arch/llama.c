@@ -1,7 +1,7 @@
 /* llama.c - Llama 1 to 3.x ("LLaMA: Open and Efficient Foundation Language Models", arXiv
  * 2302.13971), SmolLM, and other models that GGUF files label llama. Llama is a pre-norm decoder:
  * grouped-query attention with rope, SwiGLU, RMSNorm. */
-#include "llama_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of LlamaConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -36,33 +36,10 @@ static void config(struct config *c, struct binder *b)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].window = window;
 }
 
-void llama_bind(struct binder *b, void *layer, int il)
-{
-    struct llama_layer *l = layer;
-    bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
-    bind_attn(b, &l->attn, il);
-    bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
-    bind_glu(b, &l->ffn, il);
-}
-
-void llama_layer(struct fwd *f, const void *layer)
-{
-    const struct llama_layer *l = layer;
-    fwd_attn_add(f, f->x, fwd_normed(f, f->x, &l->attn_norm), &l->attn); /* x += attn(norm x) */
-    fwd_glu_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);    /* x += ffn(norm x)  */
-}
-
 const struct arch arch_llama = {
     .name = "llama",
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = false,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = llama_bind,
-    .embed = decoder_embed,
-    .layer = llama_layer,
-    .output = decoder_output,
 };

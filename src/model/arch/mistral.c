@@ -1,6 +1,6 @@
 /* mistral.c - Mistral ("Mistral 7B", arXiv 2310.06825): a llama with sliding-window layers. GGUF
  * files label the architecture llama. */
-#include "llama_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of MistralConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -35,12 +35,5 @@ const struct arch arch_mistral = {
     .name = "mistral",
     .hf_key = hf_key,
     .gguf_neox = false,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = llama_bind,
-    .embed = decoder_embed,
-    .layer = llama_layer,
-    .output = decoder_output,
 };

@@ -1,7 +1,7 @@
 /* nemotron.c - Nemotron-4 and Minitron ("Nemotron-4 15B Technical Report", arXiv 2402.16819):
  * LayerNorm, a partial rope, a feed-forward block with squared ReLU and without a gate. Hugging
  * Face files contain g - 1 for the weight g of each norm. */
-#include "starcoder2_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of NemotronConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -42,12 +42,5 @@ const struct arch arch_nemotron = {
     .layer_norm_eps = "config.norm_eps",
     .norm_bias = true,
     .curve = CURVE_relu2,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct starcoder2_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = starcoder2_bind,
-    .embed = decoder_embed,
-    .layer = starcoder2_layer,
-    .output = decoder_output,
 };

@@ -1,6 +1,6 @@
 /* olmo.c - OLMo 1 ("OLMo: Accelerating the Science of Language Models", arXiv 2402.00838): a llama
  * with LayerNorm without weights, and in some models a limit of q, k and v. */
-#include "llama_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of OlmoConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -39,45 +39,12 @@ static void config(struct config *c, struct binder *b)
     c->qkv_limit = (float)limit;
 }
 
-static void bind(struct binder *b, void *layer, int il)
-{
-    struct llama_layer *l = layer;
-    bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
-    bind_attn(b, &l->attn, il);
-    bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
-    bind_glu(b, &l->ffn, il);
-}
-
-/* Compute x += attn(norm x); x += ffn(norm x). */
-static void layer(struct fwd *f, const void *layer)
-{
-    const struct llama_layer *l = layer;
-    const struct attn_block *a = &l->attn;
-    const float limit = f->m->config.qkv_limit;
-    fwd_qkv(f, fwd_normed(f, f->x, &l->attn_norm), a);
-    if (limit > 0) {
-        fwd_clamp(f, fwd_at(f, a->at_q), a->q.w.n_out, limit);
-        fwd_clamp(f, fwd_at(f, a->at_k), a->k.w.n_out, limit);
-        fwd_clamp(f, fwd_at(f, a->at_v), a->v.w.n_out, limit);
-    }
-    fwd_attend(f, a);
-    fwd_attn_out(f, f->y, a);
-    fwd_add(f, f->x, f->y);
-    fwd_glu_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
-}
-
 const struct arch arch_olmo = {
     .name = "olmo",
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = false,
     .layer_norm_eps = "config.layer_norm_eps",
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
+    .plain_norms = true,
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = bind,
-    .embed = decoder_embed,
-    .layer = layer,
-    .output = decoder_output,
 };

@@ -1,7 +1,7 @@
 /* phi2.c - Phi-1, Phi-1.5 and Phi-2 ("Textbooks Are All You Need II", arXiv 2309.05463).
  * Attention and a feed-forward block without a gate are parallel, after one LayerNorm. All linear
  * layers have biases, also the head. The rope is partial. */
-#include "starcoder2_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of PhiConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -34,23 +34,7 @@ static void config(struct config *c, struct binder *b)
     (void)b;
     c->qkv_bias = c->o_bias = c->ffn_bias = c->head_bias = BIAS_NEEDED;
     c->tied = false;
-}
-
-static void bind(struct binder *b, void *layer, int il)
-{
-    struct starcoder2_layer *l = layer;
-    bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
-    bind_attn(b, &l->attn, il);
-    bind_mlp(b, &l->ffn, il);
-}
-
-/* Compute h = norm x; x += attn(h); x += ffn(h). */
-static void layer(struct fwd *f, const void *layer)
-{
-    const struct starcoder2_layer *l = layer;
-    fwd_norm(f, f->h, f->x, &l->attn_norm);
-    fwd_attn_add(f, f->x, fwd_plain(f->h), &l->attn);
-    fwd_mlp_add(f, f->x, fwd_plain(f->h), &l->ffn);
+    c->order = BLOCKS_PARALLEL;
 }
 
 const struct arch arch_phi2 = {
@@ -62,12 +46,5 @@ const struct arch arch_phi2 = {
     .layer_norm_eps = "config.layer_norm_eps",
     .norm_bias = true,
     .curve = CURVE_gelu_tanh,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct starcoder2_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = bind,
-    .embed = decoder_embed,
-    .layer = layer,
-    .output = decoder_output,
 };

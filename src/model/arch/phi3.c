@@ -1,6 +1,6 @@
 /* phi3.c - Phi-3, Phi-3.5 and Phi-4 ("Phi-3 Technical Report", arXiv 2404.14219): a llama with
  * LongRoPE. One matrix holds q, k and v, another gate and up. Phi-4-mini has a partial rope. */
-#include "llama_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of Phi3Config of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -49,12 +49,5 @@ const struct arch arch_phi3 = {
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .partial_rope = true,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = llama_bind,
-    .embed = decoder_embed,
-    .layer = llama_layer,
-    .output = decoder_output,
 };

@@ -1,6 +1,6 @@
 /* qwen2.c - Qwen2 and Qwen2.5 ("Qwen2 Technical Report", arXiv 2407.10671): a llama with biases on
  * q, k and v. The upper layers have a window if the config enables windows. */
-#include "llama_impl.h"
+#include "qwen_impl.h"
 
 #include <limits.h>
 
@@ -47,12 +47,5 @@ const struct arch arch_qwen2 = {
     .name = "qwen2",
     .hf_key = hf_key,
     .gguf_neox = true,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = llama_bind,
-    .embed = decoder_embed,
-    .layer = llama_layer,
-    .output = decoder_output,
 };

@@ -1,6 +1,6 @@
 /* qwen3.c - Qwen3 ("Qwen3 Technical Report", arXiv 2505.09388): a llama whose q and k heads are
  * RMS-normalized before rope. Its head width is independent of d / n_head. */
-#include "llama_impl.h"
+#include "qwen_impl.h"
 
 /* defaults of Qwen3Config of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -24,25 +24,9 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Bind a layer. The norms of heads are f32 [d_head], shared by all heads. */
-static void bind(struct binder *b, void *layer, int il)
-{
-    struct llama_layer *l = layer;
-    llama_bind(b, l, il);
-    bind_norm(b, &l->attn.q_norm, "blk.%d.attn_q_norm", il);
-    bind_norm(b, &l->attn.k_norm, "blk.%d.attn_k_norm", il);
-}
-
 const struct arch arch_qwen3 = {
     .name = "qwen3",
     .hf_key = hf_key,
     .gguf_neox = true,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = qwen_windows,
-    .bind_ends = decoder_bind,
-    .bind = bind,
-    .embed = decoder_embed,
-    .layer = llama_layer,
-    .output = decoder_output,
 };

@@ -45,7 +45,7 @@ struct qwen3moe_layer {
     struct norm attn_norm, ffn_norm;
     struct attn_block attn;
     struct moe_block moe; /* mixture of experts; n_expert: 0 if the layer has `ffn` instead */
-    struct glu_block ffn;
+    struct ffn_block ffn;
 };
 
 /* Return true if the config lists layer il as dense. */
@@ -99,13 +99,11 @@ static void bind(struct binder *b, void *layer, int il)
     struct qwen3moe_layer *l = layer;
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_attn(b, &l->attn, il);
-    bind_norm(b, &l->attn.q_norm, "blk.%d.attn_q_norm", il);
-    bind_norm(b, &l->attn.k_norm, "blk.%d.attn_k_norm", il);
     bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
     if (b->m->config.layer[il].n_expert)
         bind_moe(b, &l->moe, il, b->m->config.norm_experts);
     else
-        bind_glu(b, &l->ffn, il);
+        bind_ffn(b, &l->ffn, il);
 }
 
 /* Compute x += attn(norm x); x += moe(norm x). */
@@ -116,7 +114,7 @@ static void layer(struct fwd *f, const void *layer)
     if (l->moe.n_expert)
         fwd_moe_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->moe);
     else
-        fwd_glu_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
+        fwd_ffn_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
 }
 
 const struct arch arch_qwen3moe = {
@@ -124,12 +122,8 @@ const struct arch arch_qwen3moe = {
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = true,
-    .ends_bytes = sizeof(struct decoder_ends),
     .layer_bytes = sizeof(struct qwen3moe_layer),
     .config = config,
-    .bind_ends = decoder_bind,
     .bind = bind,
-    .embed = decoder_embed,
     .layer = layer,
-    .output = decoder_output,
 };

@@ -1,6 +1,6 @@
 /* seed_oss.c - Seed-OSS (ByteDance): a llama with biases of q, k and v. GGUF files call the norm
  * before the feed-forward block post_attention_norm. */
-#include "llama_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of SeedOssConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -32,26 +32,20 @@ static void config(struct config *c, struct binder *b)
         c->o_bias = config_bool(b, "config.attention_out_bias", false) ? BIAS_NEEDED : BIAS_NONE;
 }
 
-/* Bind a layer. As llama_bind, except for the name of the norm before the feed-forward block. */
+/* Bind a layer. Only the name of the second norm differs from other decoders. */
 static void bind(struct binder *b, void *layer, int il)
 {
-    struct llama_layer *l = layer;
+    struct decoder_layer *l = layer;
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_attn(b, &l->attn, il);
     bind_norm(b, &l->ffn_norm, "blk.%d.post_attention_norm", il);
-    bind_glu(b, &l->ffn, il);
+    bind_ffn(b, &l->ffn, il);
 }
 
 const struct arch arch_seed_oss = {
     .name = "seed_oss",
     .hf_key = hf_key,
     .gguf_neox = true,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = config,
-    .bind_ends = decoder_bind,
     .bind = bind,
-    .embed = decoder_embed,
-    .layer = llama_layer,
-    .output = decoder_output,
 };

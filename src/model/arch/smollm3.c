@@ -1,7 +1,7 @@
 /* smollm3.c - SmolLM3: a llama in which every fourth layer has no rope (NoPE; "RoPE to NoRoPE and
  * back again", arXiv 2501.18795). Hugging Face configs list the layers (1 = rope) or contain the
  * interval. GGUF files contain neither: the interval is four. */
-#include "llama_impl.h"
+#include "model/model_impl.h"
 
 #include <limits.h>
 
@@ -57,12 +57,5 @@ const struct arch arch_smollm3 = {
     .name = "smollm3",
     .hf_key = hf_key,
     .gguf_neox = false,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct llama_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = llama_bind,
-    .embed = decoder_embed,
-    .layer = llama_layer,
-    .output = decoder_output,
 };

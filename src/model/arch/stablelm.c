@@ -1,6 +1,6 @@
 /* stablelm.c - StableLM ("Stable LM 2 1.6B Technical Report", arXiv 2402.17834): LayerNorm and a
  * partial rope. The 12B model has norms of q and k heads, and its blocks are parallel. */
-#include "command_r_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of StableLmConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -38,23 +38,17 @@ static void config(struct config *c, struct binder *b)
         config_refuse(b, "attention.key_length", ERR_UNSUPPORTED,
                       "must be %d, the hidden size / the heads, got %d", c->d / c->n_head,
                       c->d_head);
-    if (!config_is_hf(b)) {
+    const bool hf = config_is_hf(b),
+               parallel = hf ? config_bool(b, "config.use_parallel_residual", false)
+                             : !bind_has(b, "blk.%d.ffn_norm", 0);
+    c->order = parallel ? BLOCKS_PARALLEL : BLOCKS_SERIAL;
+    if (!hf) {
         config_bool(b, "use_parallel_residual", false); /* the tensors decide, as in llama.cpp */
         return;
     }
     c->qkv_bias = config_bool(b, "config.use_qkv_bias", false) ? BIAS_NEEDED : BIAS_NONE;
     c->o_bias = BIAS_NONE;
     c->head_norms = config_bool(b, "config.qk_layernorm", false);
-    c->parallel = config_bool(b, "config.use_parallel_residual", false);
-}
-
-static void bind(struct binder *b, void *layer, int il)
-{
-    struct command_r_layer *l = layer;
-    const char *const norm = "blk.%d.ffn_norm";
-    const bool parallel = config_is_hf(b) ? b->m->config.parallel : !bind_has(b, norm, il);
-    command_r_bind(b, layer, il);
-    if (!parallel) bind_norm(b, &l->ffn_norm, norm, il);
 }
 
 const struct arch arch_stablelm = {
@@ -65,12 +59,5 @@ const struct arch arch_stablelm = {
     .partial_rope = true,
     .layer_norm_eps = "config.layer_norm_eps",
     .norm_bias = true,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct command_r_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = bind,
-    .embed = decoder_embed,
-    .layer = command_r_layer,
-    .output = decoder_output,
 };

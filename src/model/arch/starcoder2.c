@@ -1,6 +1,6 @@
 /* starcoder2.c - StarCoder 2 ("StarCoder 2 and The Stack v2", arXiv 2402.19173): LayerNorm, biases,
  * a feed-forward block without a gate. */
-#include "starcoder2_impl.h"
+#include "model/model_impl.h"
 
 /* defaults of Starcoder2Config of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -44,22 +44,6 @@ static void config(struct config *c, struct binder *b)
             config_bool(b, "config.use_bias", true) ? BIAS_NEEDED : BIAS_NONE;
 }
 
-void starcoder2_bind(struct binder *b, void *layer, int il)
-{
-    struct starcoder2_layer *l = layer;
-    bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
-    bind_attn(b, &l->attn, il);
-    bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
-    bind_mlp(b, &l->ffn, il);
-}
-
-void starcoder2_layer(struct fwd *f, const void *layer)
-{
-    const struct starcoder2_layer *l = layer;
-    fwd_attn_add(f, f->x, fwd_normed(f, f->x, &l->attn_norm), &l->attn);
-    fwd_mlp_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
-}
-
 const struct arch arch_starcoder2 = {
     .name = "starcoder2",
     .hf_key = hf_key,
@@ -68,12 +52,5 @@ const struct arch arch_starcoder2 = {
     .layer_norm_eps = "config.norm_epsilon",
     .norm_bias = true,
     .curve = CURVE_gelu_tanh,
-    .ends_bytes = sizeof(struct decoder_ends),
-    .layer_bytes = sizeof(struct starcoder2_layer),
     .config = config,
-    .bind_ends = decoder_bind,
-    .bind = starcoder2_bind,
-    .embed = decoder_embed,
-    .layer = starcoder2_layer,
-    .output = decoder_output,
 };

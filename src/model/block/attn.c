@@ -7,6 +7,25 @@
  * Some files store q, k and v as one matrix attn_qkv. Its rows are those of q, then k, then v. */
 #include "model/model_impl.h"
 
+/* Bind the norms of q and k, if the architecture has any: of each head, with weights per head, or
+ * of whole rows. The table of tensors gives the size of the weights. Weights per head are an option
+ * of the model: config.json decides, or the tensors of a GGUF. */
+static void bind_head_norms(struct binder *b, struct attn_block *a, int il)
+{
+    static const char q[] = "blk.%d.attn_q_norm", k[] = "blk.%d.attn_k_norm";
+    const struct config *c = &b->m->config;
+    const struct tensor_row *row = bind_row(b, q);
+    if (!row) return;
+    if (row->some) {
+        if (config_is_hf(b) ? !c->head_norms : !bind_has(b, q, il)) return;
+        bind_part_norm(b, &a->q_row, q, il, c->layer[il].n_head);
+        bind_part_norm(b, &a->k_row, k, il, c->layer[il].n_head_kv);
+        return;
+    }
+    bind_norm(b, row->k == SIZE_D_HEAD ? &a->q_norm : &a->q_row, q, il);
+    bind_norm(b, row->k == SIZE_D_HEAD ? &a->k_norm : &a->k_row, k, il);
+}
+
 /* The scratch buffers are named. All layers share them, and each has the size of the widest layer.
  * The model records the largest head and group, which the backend needs to reserve its scratch. */
 void bind_attn(struct binder *b, struct attn_block *a, int il)
@@ -25,6 +44,8 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
         bind_linear(b, &a->v, "blk.%d.attn_v", il, c->qkv_bias);
     }
     bind_linear(b, &a->o, "blk.%d.attn_output", il, c->o_bias);
+    bind_head_norms(b, a, il);
+    a->limit = c->qkv_limit;
     a->spec = (struct attn_spec){.n_head = l->n_head,
                                  .n_head_kv = l->n_head_kv,
                                  .d_k = l->d_head,
@@ -50,6 +71,13 @@ void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a)
     fwd_linears(f, out, 3, &in);
 }
 
+static void clamp_qkv(struct fwd *f, const struct attn_block *a)
+{
+    fwd_clamp(f, fwd_at(f, a->at_q), a->q.w.n_out, a->limit);
+    fwd_clamp(f, fwd_at(f, a->at_k), a->k.w.n_out, a->limit);
+    fwd_clamp(f, fwd_at(f, a->at_v), a->v.w.n_out, a->limit);
+}
+
 /* Everything between the projections: the result is in the scratch `attn`. A layer without rope
  * (NoPE) only stores k and v. */
 void fwd_attend(struct fwd *f, const struct attn_block *a)
@@ -59,6 +87,9 @@ void fwd_attend(struct fwd *f, const struct attn_block *a)
     const struct attn_spec *s = &a->spec;
     const struct kv_layer *kv = &m->kv.layer[a->il];
     float *q = fwd_at(f, a->at_q), *k = fwd_at(f, a->at_k), *attn = fwd_at(f, a->at_attn);
+    if (a->limit > 0) clamp_qkv(f, a);
+    if (a->q_row.g) fwd_norm(f, q, q, &a->q_row);
+    if (a->k_row.g) fwd_norm(f, k, k, &a->k_row);
     backend_rope_put(b,
                      &(struct rope_put){
                          .q = q,
@@ -86,6 +117,12 @@ void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a)
     trace(f, "attn_out", y, a->o.w.n_out);
 }
 
+void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a)
+{
+    fwd_linear_add(f, x, &a->o, fwd_at(f, a->at_attn));
+    trace(f, "attn_out", f->y, a->o.w.n_out);
+}
+
 void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block *a)
 {
     fwd_qkv(f, in, a);
@@ -98,6 +135,5 @@ void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_bl
 {
     fwd_qkv(f, in, a);
     fwd_attend(f, a);
-    fwd_linear_add(f, x, &a->o, fwd_at(f, a->at_attn));
-    trace(f, "attn_out", f->y, a->o.w.n_out);
+    fwd_attn_out_add(f, x, a);
 }

@@ -116,7 +116,9 @@ struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_en
 void decoder_embed(struct fwd *f, const void *ends)
 {
     const struct decoder_ends *e = ends;
+    const float scale = f->m->config.embed_scale;
     fwd_embed(f, f->x, &e->embd);
+    if (scale != 1) fwd_scale(f, f->x, scale);
 }
 
 /* The result borrows scratch until the next forward. */
@@ -126,5 +128,8 @@ struct model_out decoder_output(struct fwd *f, const void *ends)
     float *h = fwd_wanted(f);
     fwd_norm(f, h, h, &e->norm);
     trace(f, "out_norm", h, e->norm.n);
-    return fwd_head(f, h, e);
+    struct model_out out = fwd_head(f, h, e);
+    fwd_scale_logits(f, &out, f->m->config.logit_scale);
+    fwd_softcap(f, &out, f->m->config.logit_softcap);
+    return out;
 }

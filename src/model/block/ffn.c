@@ -1,29 +1,33 @@
-/* ffn.c - the gated feed-forward block: down(curve(gate x) * up x) ("GLU Variants Improve
- * Transformer", arXiv 2002.05202), and the block without a gate: down(curve(up x)). The
- * architecture defines the operations before and after it. */
+/* ffn.c - the feed-forward block, with a gate: down(curve(gate x) * up x) ("GLU Variants Improve
+ * Transformer", arXiv 2002.05202), or without one: down(curve(up x)). The architecture defines the
+ * operations before and after it. */
 #include "model/model_impl.h"
 
 /* Phi-3 and GLM store gate and up as one matrix [2 * d_ff, d]. */
-void bind_glu(struct binder *b, struct glu_block *g, int il)
+void bind_ffn(struct binder *b, struct ffn_block *g, int il)
 {
+    static const char gate[] = "blk.%d.ffn_gate", up[] = "blk.%d.ffn_up";
     const struct config *c = &b->m->config;
+    const struct tensor_row *row = bind_row(b, up);
     const int64_t d_ff = c->layer[il].d_ff;
-    if (bind_is_fused(b, "blk.%d.ffn_up", "blk.%d.ffn_gate", il)) { /* gate, then up */
-        bind_part(b, &g->gate, "blk.%d.ffn_up", il, c->ffn_bias, 0, d_ff);
-        bind_part(b, &g->up, "blk.%d.ffn_up", il, c->ffn_bias, d_ff, d_ff);
+    const bool fused = row && row->n_out == SIZE_D_FF_2;
+    g->gated = fused || bind_row(b, gate);
+    if (fused) { /* gate, then up */
+        bind_part(b, &g->gate, up, il, c->ffn_bias, 0, d_ff);
+        bind_part(b, &g->up, up, il, c->ffn_bias, d_ff, d_ff);
     } else {
-        bind_linear(b, &g->gate, "blk.%d.ffn_gate", il, c->ffn_bias);
-        bind_linear(b, &g->up, "blk.%d.ffn_up", il, c->ffn_bias);
+        if (g->gated) bind_linear(b, &g->gate, gate, il, c->ffn_bias);
+        bind_linear(b, &g->up, up, il, c->ffn_bias);
     }
     bind_linear(b, &g->down, "blk.%d.ffn_down", il, c->ffn_bias);
     g->curve = c->curve;
-    g->at_gate = bind_rows(b, "gate", d_ff);
+    g->at_gate = g->gated ? bind_rows(b, "gate", d_ff) : 0;
     g->at_up = bind_rows(b, "up", d_ff);
 }
 
 /* Return the operands of backend_glu. a and b are f32 [n_row, d_ff], y f32 [n_row, d]: scratch of
  * backend_glu. */
-static struct glu glu_of(const struct fwd *f, const struct glu_block *g, bool add)
+static struct glu glu_of(const struct fwd *f, const struct ffn_block *g, bool add)
 {
     return (struct glu){.gate = &g->gate,
                         .up = &g->up,
@@ -35,35 +39,32 @@ static struct glu glu_of(const struct fwd *f, const struct glu_block *g, bool ad
                         .y = f->y};
 }
 
-void fwd_glu(struct fwd *f, float *y, struct input in, const struct glu_block *g)
-{
-    const struct glu glu = glu_of(f, g, false);
-    fwd_glu_linears(f, y, &glu, &in);
-    trace(f, "ffn_out", y, g->down.w.n_out);
-}
-
-void fwd_glu_add(struct fwd *f, float *x, struct input in, const struct glu_block *g)
-{
-    const struct glu glu = glu_of(f, g, true);
-    fwd_glu_linears(f, x, &glu, &in);
-    trace(f, "ffn_out", f->y, g->down.w.n_out);
-}
-
-void bind_mlp(struct binder *b, struct mlp_block *g, int il)
-{
-    const struct config *c = &b->m->config;
-    bind_linear(b, &g->up, "blk.%d.ffn_up", il, c->ffn_bias);
-    bind_linear(b, &g->down, "blk.%d.ffn_down", il, c->ffn_bias);
-    g->curve = c->curve;
-    g->at_up = bind_rows(b, "up", c->layer[il].d_ff);
-}
-
-void fwd_mlp_add(struct fwd *f, float *x, struct input in, const struct mlp_block *g)
+/* Return curve(up in), f32 [n_row, d_ff], for a block without a gate. */
+static const float *inner(struct fwd *f, struct input in, const struct ffn_block *g)
 {
     struct backend *b = f->m->backend;
     float *up = fwd_at(f, g->at_up);
     fwd_linears(f, &(struct output){&g->up, up}, 1, &in);
     b->op->curve(b, up, f->n_row * g->up.w.n_out, g->curve);
-    fwd_linear_add(f, x, &g->down, up);
+    return up;
+}
+
+void fwd_ffn(struct fwd *f, float *y, struct input in, const struct ffn_block *g)
+{
+    const struct glu glu = glu_of(f, g, false);
+    if (g->gated)
+        fwd_glu_linears(f, y, &glu, &in);
+    else
+        fwd_linear(f, y, &g->down, inner(f, in, g), f->n_row);
+    trace(f, "ffn_out", y, g->down.w.n_out);
+}
+
+void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_block *g)
+{
+    const struct glu glu = glu_of(f, g, true);
+    if (g->gated)
+        fwd_glu_linears(f, x, &glu, &in);
+    else
+        fwd_linear_add(f, x, &g->down, inner(f, in, g));
     trace(f, "ffn_out", f->y, g->down.w.n_out);
 }

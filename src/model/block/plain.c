@@ -49,7 +49,7 @@ void fwd_softcap(struct fwd *f, struct model_out *out, float cap)
 void fwd_scale_logits(struct fwd *f, struct model_out *out, float by)
 {
     struct backend *b = f->m->backend;
-    if (out->n_logits == 0) return;
+    if (by == 1 || out->n_logits == 0) return;
     b->op->scale(b, out->logits, (int64_t)out->n_logits * f->m->config.n_vocab, by);
 }
 

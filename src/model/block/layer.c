@@ -1,0 +1,83 @@
+/* layer.c - a layer of most decoders: attention and a feed-forward block, with norms before the
+ * blocks, after the blocks, or both. The architecture's table of tensors defines the norms that a
+ * layer has. The config defines the order of the blocks, and a factor r of their results.
+ *
+ *   BLOCKS_SERIAL     x += r post(attn(pre x)); x += r post(ffn(pre x))
+ *   BLOCKS_PARALLEL   x += attn(h) + ffn(h), h = pre x
+ *   BLOCKS_2_NORMS    x += attn(pre x) + ffn(pre' x) */
+#include "model/model_impl.h"
+
+/* Bind a norm of a layer. A norm without a row in the table stays zero, unless the norms of the
+ * architecture have no weights. */
+static void bind_own(struct binder *b, struct norm *n, const char *stem, int il)
+{
+    if (b->m->arch->plain_norms || bind_row(b, stem)) bind_norm(b, n, stem, il);
+}
+
+void decoder_bind_layer(struct binder *b, void *layer, int il)
+{
+    struct decoder_layer *l = layer;
+    const bool post = !b->m->arch->plain_norms;
+    bind_own(b, &l->attn_norm, "blk.%d.attn_norm", il);
+    bind_attn(b, &l->attn, il);
+    if (post) bind_own(b, &l->attn_post, "blk.%d.post_attention_norm", il);
+    if (b->m->config.order != BLOCKS_PARALLEL) bind_own(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
+    bind_ffn(b, &l->ffn, il);
+    if (post) bind_own(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
+}
+
+/* Return x, or its norm if the layer has one, as the input of a block. */
+static struct input pre(struct fwd *f, const struct norm *n)
+{
+    return n->g ? fwd_normed(f, f->x, n) : fwd_plain(f->x);
+}
+
+/* Return true if a block's result is added to x as it is, which takes fewer passes. */
+static bool adds_plainly(const struct fwd *f, const struct norm *post)
+{
+    return !post->g && f->m->config.residual_scale == 1;
+}
+
+/* Add a block's result y to x. */
+static void add_result(struct fwd *f, float *y, const struct norm *post)
+{
+    const float r = f->m->config.residual_scale;
+    if (post->g) fwd_norm(f, y, y, post);
+    if (r != 1) fwd_scale(f, y, r);
+    fwd_add(f, f->x, y);
+}
+
+static void serial(struct fwd *f, const struct decoder_layer *l)
+{
+    if (adds_plainly(f, &l->attn_post))
+        fwd_attn_add(f, f->x, pre(f, &l->attn_norm), &l->attn);
+    else {
+        fwd_attn(f, f->y, pre(f, &l->attn_norm), &l->attn);
+        add_result(f, f->y, &l->attn_post);
+    }
+    if (adds_plainly(f, &l->ffn_post))
+        fwd_ffn_add(f, f->x, pre(f, &l->ffn_norm), &l->ffn);
+    else {
+        fwd_ffn(f, f->y, pre(f, &l->ffn_norm), &l->ffn);
+        add_result(f, f->y, &l->ffn_post);
+    }
+}
+
+/* Both norms read x before attention changes it. q, k and v are the only readers of the first. */
+static void parallel(struct fwd *f, const struct decoder_layer *l)
+{
+    fwd_norm(f, f->h, f->x, &l->attn_norm);
+    fwd_qkv(f, fwd_plain(f->h), &l->attn);
+    if (l->ffn_norm.g) fwd_norm(f, f->h, f->x, &l->ffn_norm);
+    fwd_attend(f, &l->attn);
+    fwd_attn_out_add(f, f->x, &l->attn);
+    fwd_ffn_add(f, f->x, fwd_plain(f->h), &l->ffn);
+}
+
+void decoder_layer(struct fwd *f, const void *layer)
+{
+    if (f->m->config.order == BLOCKS_SERIAL)
+        serial(f, layer);
+    else
+        parallel(f, layer);
+}
