@@ -44,6 +44,8 @@ KERNEL := -O3 -g1 -fno-stack-protector -fno-stack-clash-protection -U_FORTIFY_SO
 include $(wildcard src/kern/*/isa.mk)
 KERN_OTHER := $(filter-out ref $(KERN_$(ARCH)),$(notdir $(wildcard src/kern/*)))
 $(foreach k,ref $(KERN_$(ARCH)),$(eval $(BUILD)/src/kern/$(k)/%.o: ISA = $(KERNEL) $(ISA_$(k))))
+# Tests run on every processor. Their functions of an instruction set have its target attribute.
+$(foreach k,$(KERN_$(ARCH)),$(eval $(BUILD)/src/kern/$(k)/%_test.o: ISA =))
 $(BUILD)/src/kern/panel.o $(BUILD)/src/quant/%.o: ISA = $(KERNEL)
 UNSAN := $(foreach k,$(KERN_$(ARCH)),$(UNSAN_$(k):%=$(BUILD)/src/kern/$(k)/%.o))
 
