@@ -7,18 +7,23 @@
 #include "base/rng.h"
 #include "kern_impl.h"
 
+#include <fenv.h>
 #include <float.h>
 #include <time.h>
 
 enum { N_MAX = 5000, N_BLOCK = N_MAX / ROW_BLOCK + 1 };
 
-/* Fill x with approximately normally distributed values. Some rows are rounded coarsely. Some
- * contain NaNs and infinities. */
+/* Fill x with approximately normally distributed values. Some rows are rounded coarsely. Some have
+ * weights that are subnormal. Some contain NaNs and infinities, or have only a few logits that are
+ * not forbidden. */
 static void random_logits(float *x, int n, uint64_t *rng)
 {
     bool coarse = rng_below(rng, 3) == 0, holes = rng_below(rng, 3) == 0;
+    bool masked = rng_below(rng, 4) == 0;
+    float spread = rng_below(rng, 4) ? 10 : 50;
     for (int i = 0; i < n; i++) {
-        x[i] = 10 * (rng_float(rng) + rng_float(rng) + rng_float(rng) - 1.5f);
+        x[i] = spread * (rng_float(rng) + rng_float(rng) + rng_float(rng) - 1.5f);
+        if (masked && rng_below(rng, 80)) x[i] = -INFINITY;
         if (coarse) x[i] = (float)(int)x[i];
         uint64_t hole = holes ? rng_below(rng, 12) : 4;
         if (hole < 4)
@@ -163,6 +168,25 @@ TEST(rows_every_level_equals_reference)
             for (int again = 0; again < (test_long() ? 100 : 3); again++) compare_rows(&t, n);
     }
     edge_close(&t.x), edge_close(&t.y), edge_close(&t.block);
+}
+
+/* An underflow takes most processors over 100 cycles. */
+TEST(rows_forbidden_logits_do_not_underflow)
+{
+    static float x[N_MAX], w[N_MAX], block[N_BLOCK];
+    struct kern k;
+    struct err e;
+    uint64_t rng = 4;
+    for (int i = 0; i < N_MAX; i++)
+        x[i] = i == 100 || (i > 1000 && rng_below(&rng, 2)) ? 80 * rng_float(&rng) - 80 : -INFINITY;
+    for (const char *const *level = kern_levels(); *level; level++) {
+        if (strcmp(*level, "ref") == 0) continue;
+        NEED_OK(kern_open(&k, *level, &e), &e);
+        feclearexcept(FE_UNDERFLOW);
+        k.row_exp(w, block, x, N_MAX, 0, 1);
+        if (fetestexcept(FE_UNDERFLOW))
+            test_fail(__FILE__, __LINE__, "%s: row_exp underflows", *level);
+    }
 }
 
 TEST(rows_exp_is_near_double)

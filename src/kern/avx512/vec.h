@@ -110,6 +110,7 @@ static inline vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 static inline vi vi_sub_i8(vi a, vi b) { return _mm512_sub_epi8(a, b); } /* subtraction of bytes */
 static inline vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 static inline vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
+static inline vmask vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
 static inline int vi_max_lanes(vi a) { return _mm512_reduce_max_epi32(a); }
 static inline vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 static inline vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }

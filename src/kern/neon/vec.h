@@ -126,6 +126,7 @@ static inline vi vi_sub(vi a, vi b) { return vsubq_s32(a, b); }
 static inline vi vi_sub_i8(vi a, vi b) { return vreinterpretq_s32_s8(vsubq_s8(vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b))); }
 static inline vi vi_mul(vi a, vi b) { return vmulq_s32(a, b); }
 static inline vi vi_max(vi a, vi b) { return vmaxq_s32(a, b); }
+static inline vmask vi_gt(vi a, vi b) { return vcgtq_s32(a, b); }
 static inline int vi_max_lanes(vi a) { return vmaxvq_s32(a); }
 static inline vi vi_and(vi a, vi b) { return vandq_s32(a, b); }
 static inline vi vi_or(vi a, vi b) { return vorrq_s32(a, b); }
