@@ -153,14 +153,14 @@ static float *scratch(struct adapters *a, size_t n, size_t *n_byte)
 
 /* Move the matrices to the device and allocate the scratch.
  *   inner   f32 [n_row, rank_max]    x A, before the product with B
- *   outer   f32 [n_row, n_out_max]   the addition, before it is added to the layer's output */
+ *   outer   f32 [n_row, out_max]   the addition, before it is added to the layer's output */
 static int place(struct adapters *a, size_t n_row, struct err *e)
 {
     int rc = a->backend->op->weights(a->backend, &a->weights, a->tensor.v, (int)a->tensor.n, NULL,
                                      NULL, e);
     if (rc != 0) return rc;
     a->inner = scratch(a, n_row * (size_t)a->rank_max, &a->inner_bytes);
-    a->outer = scratch(a, n_row * (size_t)a->n_out_max, &a->outer_bytes);
+    a->outer = scratch(a, n_row * (size_t)a->out_max, &a->outer_bytes);
     return a->inner && a->outer ? 0 : err_memory(e, "adapters", a->inner_bytes + a->outer_bytes);
 }
 

@@ -62,7 +62,7 @@ struct adapters {
     struct source *source;    /* [n_set], in the arena */
     int n_set;
     VEC(struct tensor *) tensor; /* matrices for the device: list owned, items in the arena */
-    int64_t rank_max, n_out_max; /* largest sizes of an addition */
+    int64_t rank_max, out_max; /* largest sizes of an addition */
     struct backend *backend;     /* borrowed; NULL before adapters_bind */
     struct weights *weights;     /* matrices on the device, owned */
     float *inner, *outer;        /* scratch on the device, owned */

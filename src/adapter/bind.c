@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_MAX_ = 200 }; /* buffer for a tensor's name */
+enum { TENSOR_NAME_MAX = 200 }; /* buffer for a tensor's name */
 
 /* State of adapter_bind, which owns target and used. Other pointers are borrowed for the call. */
 struct binding {
@@ -36,20 +36,20 @@ struct binding {
 
 /* Set `module` to the Hugging Face name of a layer's matrix, such as
  * "model.layers.0.self_attn.q_proj". Return false if the matrix has none. */
-static bool module_of(char module[NAME_MAX_], const char *arch, const struct tensor *t)
+static bool module_of(char module[TENSOR_NAME_MAX], const char *arch, const struct tensor *t)
 {
     int n = 0, layer = 0, n_row;
     const struct tensor_row *row = tensor_rows(arch, &n_row);
     if (t->n_expert || !t->name || sscanf(t->name, "blk.%d.%n", &layer, &n) != 1 || !n)
         return false;
     for (int i = 0; row && i < n_row; i++) {
-        char name[NAME_MAX_];
+        char name[TENSOR_NAME_MAX];
         if (!row[i].raw || row[i].bias || row[i].n_expert != SIZE_ONE) continue;
         if (strncmp(row[i].name, "blk.", 4) != 0) continue;
         snprintf(name, sizeof name, row[i].name, layer); /* check: a name of tensors.def */
         const size_t len = strlen(name);
         if (strncmp(t->name, name, len) != 0 || strcmp(t->name + len, ".weight") != 0) continue;
-        snprintf(module, NAME_MAX_, row[i].raw, layer); /* check: a name of tensors.def */
+        snprintf(module, TENSOR_NAME_MAX, row[i].raw, layer); /* check: a name of tensors.def */
         return true;
     }
     return false;
@@ -58,7 +58,7 @@ static bool module_of(char module[NAME_MAX_], const char *arch, const struct ten
 /* Return a tensor of a module; NULL if the file has none. suffix: "lora_A" or "lora_B" */
 static const struct tensor_info *find(struct binding *b, const char *module, const char *suffix)
 {
-    char name[NAME_MAX_ + 64];
+    char name[TENSOR_NAME_MAX + 64];
     snprintf(name, sizeof name, "base_model.model.%s.%s.weight", module, suffix);
     const struct tensor_info *t = checkpoint_tensor(b->s->file, name);
     if (t) b->used[t - checkpoint_tensor_at(b->s->file, 0)] = 1;
@@ -167,14 +167,14 @@ static const struct addition *add(struct binding *b, const struct tensor *t,
     if (!vec_push(&all->tensor, &x->a.w) || !vec_push(&all->tensor, &x->b.w))
         b->rc = err_memory(b->e, "the list of tensors", sizeof(struct tensor *));
     if (x->a.w.n_out > all->rank_max) all->rank_max = x->a.w.n_out;
-    if (x->b.w.n_out > all->n_out_max) all->n_out_max = x->b.w.n_out;
+    if (x->b.w.n_out > all->out_max) all->out_max = x->b.w.n_out;
     return x;
 }
 
 /* Return the addition to the matrix t; NULL if the adapter has none. */
 static const struct addition *bind_matrix(struct binding *b, const struct tensor *t)
 {
-    char module[NAME_MAX_];
+    char module[TENSOR_NAME_MAX];
     if (b->rc != 0 || !module_of(module, b->info->arch, t)) return NULL;
     const struct tensor_info *ta = find(b, module, "lora_A"), *tb = find(b, module, "lora_B");
     int64_t rank = 0, n_out;

@@ -108,7 +108,7 @@ int orca_open(struct server *s, struct err *e)
         struct stats_view v;
         cores_read(c);
         s->orca->n_cpu = c->n_cpu < c->n_quota ? c->n_cpu : c->n_quota;
-        s->orca->n_seq = engine_n_seq_max(s->api->session->engine);
+        s->orca->n_seq = engine_seq_max(s->api->session->engine);
         stats_read(engine_stats(s->api->session->engine), &v);
         struct sample now = sample_now(s, &v);
         keep(s->orca, &now);

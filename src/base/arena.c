@@ -41,7 +41,7 @@ void *arena_push(struct arena *a, size_t n, size_t align)
 {
     CHECK(align && (align & (align - 1)) == 0, "align %zu", align);
     if (n > SIZE_MAX / 4) return NULL;
-    if (a->n_byte_max && n > a->n_byte_max - a->n_byte) return a->limited = true, NULL;
+    if (a->bytes_max && n > a->bytes_max - a->n_byte) return a->limited = true, NULL;
     void *p = a->head ? chunk_take(a->head, n, align) : NULL;
     if (!p && chunk_add(a, n + align)) p = chunk_take(a->head, n, align);
     if (p) a->n_byte += n;

@@ -28,7 +28,7 @@ TEST(arena_alignment_and_contents)
 
 TEST(arena_limits)
 {
-    struct arena a = {.n_byte_max = 100};
+    struct arena a = {.bytes_max = 100};
     EXPECT(arena_push(&a, 60, 1) && !arena_push(&a, 41, 1) && arena_push(&a, 40, 1) &&
            a.n_byte == 100);
     EXPECT(!arena_push0(&a, SIZE_MAX / 2, 3) && !arena_push(&a, SIZE_MAX, 1));

@@ -207,12 +207,12 @@ static uint64_t disk_free(int dir)
 }
 
 /* Remove files until n_byte more bytes fit. Remove no file if the bytes cannot fit. The limit is
- * c->n_byte_max, or by default a quarter of the space that is free or used by the cache. Failures
+ * c->bytes_max, or by default a quarter of the space that is free or used by the cache. Failures
  * of unlinkat are ignored: the next file is tried. */
 static int make_room_in(int dir, const struct filecache *c, kept_list *list, uint64_t n_byte,
                         struct err *e)
 {
-    uint64_t used = 0, free_now = disk_free(dir), most = c->n_byte_max;
+    uint64_t used = 0, free_now = disk_free(dir), most = c->bytes_max;
     for (size_t i = 0; i < list->n; i++) used += list->v[i].n_byte;
     if (most == 0) most = least(n_byte_most, (used + free_now) / 4);
     most = least(most, used + free_now);

@@ -24,7 +24,7 @@ struct filecache {
     uint64_t n_byte_min; /* minimum size of a file to cache; callers check it */
     /* maximum size of all files. 0: 100 GB, or a quarter of the disk space for them if that is
      * less. The least recently used files are evicted. */
-    uint64_t n_byte_max;
+    uint64_t bytes_max;
 };
 
 /* Write the default folder to out: $XDG_CACHE_HOME/quoth/NAME, or ~/.cache/quoth/NAME. ERR_MISSING

@@ -16,13 +16,13 @@
 
 static char dir[300];
 
-static struct filecache fresh(uint64_t n_byte_max)
+static struct filecache fresh(uint64_t bytes_max)
 {
     char command[400];
     snprintf(dir, sizeof dir, "%s/kept", temp_path("filecache"));
     snprintf(command, sizeof command, "rm -rf '%s'", temp_path("filecache"));
     if (system(command) != 0) test_fail(__FILE__, __LINE__, "%s", command);
-    return (struct filecache){.dir = dir, .n_byte_max = n_byte_max};
+    return (struct filecache){.dir = dir, .bytes_max = bytes_max};
 }
 
 static void done(void)
@@ -236,7 +236,7 @@ TEST(filecache_on_a_full_disk)
             mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
             mount("tmpfs", dir, "tmpfs", 0, "size=1m") != 0)
             _exit(77);
-        c.n_byte_max = 1 << 30;
+        c.bytes_max = 1 << 30;
         bool ok = keep(&c, "a", 700000, 'a', &e) == 0 &&
                   keep(&c, "b", 2000000, 'b', &e) == ERR_LIMIT &&
                   holds(&c, "a", 700000, 'a', NULL) && keep(&c, "b", 900000, 'b', &e) == 0 &&

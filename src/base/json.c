@@ -12,11 +12,11 @@
 #include <math.h>
 #include <string.h>
 
-int json_read_file(struct json **out, const char *path, size_t n_byte_max, struct err *e)
+int json_read_file(struct json **out, const char *path, size_t bytes_max, struct err *e)
 {
     *out = NULL;
     struct buf b = {0};
-    int rc = file_read(&b, path, n_byte_max, e);
+    int rc = file_read(&b, path, bytes_max, e);
     if (rc == 0) {
         rc = json_parse(out, b.data, b.n, NULL, e);
         if (rc != 0) err_prefix(e, rc, "%s", path);

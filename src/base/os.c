@@ -114,7 +114,7 @@ int file_map_detach(struct file_map *m, size_t n_keep, struct err *e)
 
 /* "-" is standard input. The limit is checked after each block of 64 KiB, because sizes of pipes
  * and of files in /proc are unknown before. */
-int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *e)
+int file_read(struct buf *out, const char *path, size_t bytes_max, struct err *e)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
@@ -132,9 +132,9 @@ int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *
         if (got <= 0) break;
         out->n += (size_t)got;
         n_read += (size_t)got;
-        if (n_read > n_byte_max) {
+        if (n_read > bytes_max) {
             rc = err_set(e, ERR_LIMIT, "%s: cannot read: larger than the limit of %zu bytes", path,
-                         n_byte_max);
+                         bytes_max);
             break;
         }
     }

@@ -31,8 +31,8 @@ void file_map_release_pages(const struct file_map *m);
 int file_map_detach(struct file_map *m, size_t n_keep, struct err *e);
 
 /* Append a whole file to `out`.
- * ERR_LIMIT if it is larger than n_byte_max. The path "-" is standard input. */
-int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *e);
+ * ERR_LIMIT if it is larger than bytes_max. The path "-" is standard input. */
+int file_read(struct buf *out, const char *path, size_t bytes_max, struct err *e);
 
 /* Read the first one or two numbers of a small file, e.g. in /sys. Returns the number of values
  * found; "max" is not a value. */

@@ -58,7 +58,7 @@ static void read_descriptors(struct process_usage *u)
 {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) == 0)
-        u->n_fd_max = r.rlim_cur == RLIM_INFINITY ? -1 : (int64_t)r.rlim_cur;
+        u->fd_max = r.rlim_cur == RLIM_INFINITY ? -1 : (int64_t)r.rlim_cur;
     DIR *d = opendir("/proc/self/fd");
     if (!d) return;
     u->n_fd = -3; /* do not count ".", ".." and the open folder */

@@ -16,7 +16,7 @@ TEST(process_usage_follows_what_is_used)
     process_usage(&before);
     int64_t now = time_wall_us() / 1000000;
     EXPECT(before.start_s > now - 864000 && before.start_s <= now + 2);
-    EXPECT(before.cpu_us > 0 && before.n_fd >= 3 && before.n_fd_max >= before.n_fd);
+    EXPECT(before.cpu_us > 0 && before.n_fd >= 3 && before.fd_max >= before.n_fd);
     EXPECT(before.resident_bytes > 1 << 20 && before.virtual_bytes >= before.resident_bytes);
     char *p = os_alloc(N_BYTE);
     NEED(p);

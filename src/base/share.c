@@ -37,23 +37,23 @@ struct share {
     int64_t loose;     /* units that are not settled */
     int64_t weight;    /* sum of the weights */
     uint64_t seed;     /* hash seed, because ids may be input from outside */
-    struct holder *at; /* owned [n_holder_max], the heap                  */
+    struct holder *at; /* owned [holder_max], the heap                  */
     int *table;        /* owned [n_cell], indices of the heap, or EMPTY */
 };
 
 int share_open(struct share **out, const struct share_options *o, struct err *e)
 {
-    CHECK(o->limit >= 0 && o->reserve >= 0 && o->reserve <= o->limit && o->n_holder_max > 0,
+    CHECK(o->limit >= 0 && o->reserve >= 0 && o->reserve <= o->limit && o->holder_max > 0,
           "limit %lld, reserve %lld, %d holders", (long long)o->limit, (long long)o->reserve,
-          o->n_holder_max);
+          o->holder_max);
     *out = NULL;
     struct share *s = calloc(1, sizeof *s);
     if (!s) return err_memory(e, "a table of shares", sizeof *s);
     s->options = *o;
-    for (s->n_cell = 16; s->n_cell < 2 * o->n_holder_max;) s->n_cell *= 2;
-    s->at = calloc((size_t)o->n_holder_max, sizeof *s->at);
+    for (s->n_cell = 16; s->n_cell < 2 * o->holder_max;) s->n_cell *= 2;
+    s->at = calloc((size_t)o->holder_max, sizeof *s->at);
     s->table = malloc((size_t)s->n_cell * sizeof *s->table);
-    size_t n_byte = (size_t)o->n_holder_max * sizeof *s->at + (size_t)s->n_cell * sizeof *s->table;
+    size_t n_byte = (size_t)o->holder_max * sizeof *s->at + (size_t)s->n_cell * sizeof *s->table;
     if (!s->at || !s->table) {
         share_close(s);
         return err_memory(e, "a table of shares", n_byte);
@@ -157,7 +157,7 @@ static void resize(struct share *s, struct holder *h)
  * held and weight and calls resize. */
 static struct holder *insert(struct share *s, uint64_t id)
 {
-    CHECK(s->n < s->options.n_holder_max, "%d holders", s->n);
+    CHECK(s->n < s->options.holder_max, "%d holders", s->n);
     int cell = find_cell(s, id);
     put(s, s->n, &(struct holder){.id = id, .size = -1, .cell = cell});
     return &s->at[s->n++];
@@ -248,7 +248,7 @@ static enum share_answer decide(const struct share *s, const struct claim *a, in
 {
     int64_t limit = limit_for(s, a), need = s->total + n - limit;
     if (n > limit) return SHARE_REFUSED;
-    if (need <= 0) return a->holder || s->n < s->options.n_holder_max ? SHARE_TAKEN : SHARE_REFUSED;
+    if (need <= 0) return a->holder || s->n < s->options.holder_max ? SHARE_TAKEN : SHARE_REFUSED;
     const struct holder *v = victim_of(s, a, need);
     if (v) *victim = v->id;
     return v ? SHARE_EVICT : SHARE_REFUSED;

@@ -34,7 +34,7 @@ struct share_options {
     int64_t limit;   /* maximum number of units of all holders */
     int64_t reserve; /* units of `limit` reserved for small holders, [0, limit] */
     /* maximum number of holders, e.g. the number of items that fit */
-    int n_holder_max;
+    int holder_max;
 };
 
 /* Allocate all memory for the options. The caller owns *out, which is NULL after ERR_MEMORY. */

@@ -7,11 +7,11 @@
 
 #include <stdlib.h>
 
-static struct share *open_share(int64_t limit, int64_t reserve, int n_holder_max)
+static struct share *open_share(int64_t limit, int64_t reserve, int holder_max)
 {
     struct share *s;
     struct err e;
-    struct share_options o = {.limit = limit, .reserve = reserve, .n_holder_max = n_holder_max};
+    struct share_options o = {.limit = limit, .reserve = reserve, .holder_max = holder_max};
     if (share_open(&s, &o, &e) == 0) return s;
     test_fail(__FILE__, __LINE__, "%s", e.text);
     exit(1); /* the test cannot continue */

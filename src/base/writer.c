@@ -7,7 +7,7 @@
  *
  *   any thread: writer_put --> queue of pieces --> writer's thread: poll, write --> fd
  *
- * A slow reader of the log therefore never delays a request: lines beyond n_byte_max are lost and
+ * A slow reader of the log therefore never delays a request: lines beyond bytes_max are lost and
  * counted. */
 #include "writer.h"
 #include "check.h"
@@ -35,7 +35,7 @@ struct piece {
 };
 struct writer {
     int fd;               /* borrowed, never closed here */
-    size_t n_byte_max;    /* limit of n_held */
+    size_t bytes_max;    /* limit of n_held */
     struct queue *queue;  /* owned: struct piece */
     atomic_size_t n_held; /* bytes in the queue and in the current write */
     /* number of lost lines; end of the thread's writing, 0: none */
@@ -147,13 +147,13 @@ static int start(struct writer *w, struct err *e)
     return w->started ? 0 : err_set(e, ERR_MEMORY, "cannot start the log's thread");
 }
 
-int writer_open(struct writer **out, int fd, size_t n_byte_max, struct err *e)
+int writer_open(struct writer **out, int fd, size_t bytes_max, struct err *e)
 {
-    CHECK(n_byte_max > 0, "descriptor %d", fd);
+    CHECK(bytes_max > 0, "descriptor %d", fd);
     struct writer *w = *out = calloc(1, sizeof *w);
     if (!w) return err_memory(e, "a log", sizeof *w);
     w->fd = fd;
-    w->n_byte_max = n_byte_max;
+    w->bytes_max = bytes_max;
     w->queue = queue_open(PIECES_MAX, sizeof(struct piece));
     int rc = w->queue ? start(w, e) : err_memory(e, "a log", PIECES_MAX);
     if (rc != 0) writer_close(w, 0), *out = NULL;
@@ -195,7 +195,7 @@ bool writer_put(struct writer *w, const char *lines, size_t n)
 {
     if (n == 0) return true;
     struct piece p = {.n = n};
-    bool room = atomic_fetch_add(&w->n_held, n) + n <= w->n_byte_max;
+    bool room = atomic_fetch_add(&w->n_held, n) + n <= w->bytes_max;
     if (room) p.data = malloc(n);
     if (p.data) memcpy(p.data, lines, n);
     if (p.data && queue_push(w->queue, &p)) return true;

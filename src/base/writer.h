@@ -12,9 +12,9 @@
 
 struct writer; /* opaque */
 
-/* Open a writer to fd (borrowed) with at most n_byte_max bytes pending. The caller owns *out.
+/* Open a writer to fd (borrowed) with at most bytes_max bytes pending. The caller owns *out.
  * ERR_MEMORY also if the thread cannot start. */
-int writer_open(struct writer **out, int fd, size_t n_byte_max, struct err *e);
+int writer_open(struct writer **out, int fd, size_t bytes_max, struct err *e);
 /* Write pending lines for at most wait_ms, then free w. A thread that stays blocked is abandoned.
  * NULL is allowed. */
 void writer_close(struct writer *w, int wait_ms);

@@ -3,7 +3,7 @@
  * Sequences have disjoint pages. Page i of a sequence is interleaved with those of the others, as
  * in an engine after some time:
  *
- *   page number = i * n_seq_max + seq        slot = page number * page_rows + pos % page_rows
+ *   page number = i * seq_max + seq        slot = page number * page_rows + pos % page_rows
  *
  * Tokens are pseudo-random from a fixed seed, so that every run computes the same work. */
 #include "measure.h"
@@ -14,7 +14,7 @@ int bench_batch_open(struct bench_batch *b, const struct batch_limits *l, int pa
                      int n_vocab, struct err *e)
 {
     *b = (struct bench_batch){
-        .n_seq_max = l->n_seq, .page_rows = page_rows, .n_vocab = n_vocab, .rng = 1};
+        .seq_max = l->n_seq, .page_rows = page_rows, .n_vocab = n_vocab, .rng = 1};
     return batch_open(&b->batch, l, e);
 }
 
@@ -25,7 +25,7 @@ void bench_batch_close(struct bench_batch *b)
 
 int32_t bench_batch_page(const struct bench_batch *b, int seq, int i)
 {
-    return i * b->n_seq_max + seq;
+    return i * b->seq_max + seq;
 }
 
 /* Append rows [pos0, pos0 + n) of a sequence. KV before pos0 is read as it is: its values do not

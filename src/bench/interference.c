@@ -225,6 +225,6 @@ const struct command command_bench_interference = {
               "tokens with and without the prompt. It also has the prompt's rate with and without "
               "the sequences. --itl-target-ms (2x, 4x) sets the balance.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

@@ -149,6 +149,6 @@ const struct command command_bench_kernels = {
         "128k, and for prompts of 512 and 8192 tokens. With --fusion each row is measured with all "
         "fusions and without one, in turns.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

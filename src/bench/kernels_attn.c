@@ -59,7 +59,7 @@ static int fill_kv(struct ops *b, struct err *e)
     int n_slot = b->kv.n_page * b->kv.page_rows;
     int rc = 0;
     for (int at = 0, n; at < n_slot && rc == 0; at += n) {
-        n = n_slot - at < b->n_row_max ? n_slot - at : b->n_row_max;
+        n = n_slot - at < b->row_max ? n_slot - at : b->row_max;
         rc = ops_set_index(b, at, e);
         for (int il = 0; il < b->kv.n_layer && rc == 0; il++)
             be->op->kv_put(be, &b->kv.layer[il], b->x, b->x, b->index, n);
@@ -74,7 +74,7 @@ struct batch_limits ops_batch_limits(const struct ops *b)
     int context = usual ? usual_depth[3] + 1 : b->plan->context, n_seq = usual ? 1 : b->plan->n_seq;
     int page_rows = session_page_rows(), stride = (context + page_rows - 1) / page_rows;
     return (struct batch_limits){
-        .n_row = b->n_row_max, .n_seq = n_seq, .n_out = n_seq, .page_stride = stride};
+        .n_row = b->row_max, .n_seq = n_seq, .n_out = n_seq, .page_stride = stride};
 }
 
 /* Open a KV store with as many layers as a quarter of the free memory holds. Several layers prevent

@@ -113,7 +113,7 @@ static void run_rope(struct ops *b, const struct call *c, int i)
     (void)i;
     struct backend *be = b->s.backend;
     struct rope_spec spec = {
-        .d_rot = b->d_head, .neox = true, .pos_max = b->n_row_max, .cos = b->ones, .sin = b->z};
+        .d_rot = b->d_head, .neox = true, .pos_max = b->row_max, .cos = b->ones, .sin = b->z};
     be->op->rope(be, b->y, b->n_head, b->d_head, b->index, c->n_row, &spec);
 }
 
@@ -181,8 +181,8 @@ static int measure_add(struct ops *b, struct err *e)
 static int measure_kv_put(struct ops *b, struct err *e)
 {
     int rc = ops_open_kv(b, e), n_slot = b->kv.n_page * b->kv.page_rows;
-    if (rc == 0 && n_slot < b->n_row_max)
-        return err_set(e, ERR_ARG, "--op kv_put: %d rows do not fit into %d slots", b->n_row_max,
+    if (rc == 0 && n_slot < b->row_max)
+        return err_set(e, ERR_ARG, "--op kv_put: %d rows do not fit into %d slots", b->row_max,
                        n_slot);
     struct call c = {.op = "kv_put",
                      .type = rc ? NULL : kv_type_name(b->kv.layer[0].type),
@@ -294,7 +294,7 @@ static bool list_rows(struct ops *b)
         for (size_t i = 0; i < from[l]->n; i++)
             if (!vec_push(&b->n_row, from[l]->v[i])) return false;
     if (b->n_row.n == 0 && !vec_push(&b->n_row, 1)) return false;
-    b->n_row_max = numbers_most(&b->n_row, b->usual_attn ? PROMPT_ROWS : 1);
+    b->row_max = numbers_most(&b->n_row, b->usual_attn ? PROMPT_ROWS : 1);
     return true;
 }
 
@@ -314,13 +314,13 @@ static int64_t most_values(const struct ops *b, int64_t *k_max)
             row = row > t->n_out ? row : t->n_out;
     }
     *k_max = row;
-    return row * b->n_row_max > head ? row * b->n_row_max : head;
+    return row * b->row_max > head ? row * b->row_max : head;
 }
 
 /* Return the size of the array of row indexes. */
 static size_t index_bytes(const struct ops *b)
 {
-    return (size_t)b->n_row_max * sizeof *b->index;
+    return (size_t)b->row_max * sizeof *b->index;
 }
 
 /* Set the indexes to from, from + 1, ... on the device. */
@@ -329,7 +329,7 @@ int ops_set_index(struct ops *b, int from, struct err *e)
     struct backend *be = b->s.backend;
     int32_t *made = malloc(index_bytes(b));
     if (!made) return err_memory(e, "operands", index_bytes(b));
-    for (int i = 0; i < b->n_row_max; i++) made[i] = from + i;
+    for (int i = 0; i < b->row_max; i++) made[i] = from + i;
     be->op->write(be, b->index, made, index_bytes(b));
     free(made);
     return 0;
@@ -369,7 +369,7 @@ static int open_buffers(struct ops *b, struct err *e)
     int rc = ops_set_index(b, 0, e);
     if (rc != 0) return rc;
     const struct batch_limits limits = ops_batch_limits(b);
-    const struct op_sizes sizes = {.n_row = b->n_row_max,
+    const struct op_sizes sizes = {.n_row = b->row_max,
                                    .k = k_max,
                                    .d_head = b->d_head,
                                    .n_group = b->n_head / b->n_head_kv,

@@ -29,9 +29,9 @@ struct ops {
     VEC(uint32_t) order;     /* group of each matrix, in the file's order */
     struct weights *weights; /* owned: the matrices on the device */
     struct ids n_row;        /* numbers of rows to measure, owned */
-    int n_row_max;
+    int row_max;
     /* Operands on the device, owned: f32 [n_value], each large enough for any op, and index i32
-     * [n_row_max]: 0, 1, 2 ... */
+     * [row_max]: 0, 1, 2 ... */
     int64_t n_value;
     float *x, *y, *z, *ones; /* owned */
     int32_t *index;          /* owned */
@@ -70,7 +70,7 @@ int ops_measure_linear(struct ops *b, struct err *e);
 int ops_measure_attn(struct ops *b, struct err *e);
 /* Return the limits of batches for attention. */
 struct batch_limits ops_batch_limits(const struct ops *b);
-/* Set b->index i32 [n_row_max] to from, from + 1, ... on the device. ERR_MEMORY. */
+/* Set b->index i32 [row_max] to from, from + 1, ... on the device. ERR_MEMORY. */
 int ops_set_index(struct ops *b, int from, struct err *e);
 /* Open KV pages for all sequences at the greatest depth, in as many layers as fit into a quarter of
  * the memory. No effect if the pages are open. ERR_ARG for another --kv-cache-dtype, ERR_MEMORY. */

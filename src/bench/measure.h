@@ -85,7 +85,7 @@ const char *share_json(char out[16], double x, double before, double after);
  * that grow concurrently. */
 struct bench_batch {
     struct batch batch; /* batch of random tokens, owned */
-    int n_seq_max, page_rows, n_vocab;
+    int seq_max, page_rows, n_vocab;
     uint64_t rng;
 };
 /* Open an empty batch within the limits l, which are copied. ERR_MEMORY; call bench_batch_close
@@ -110,9 +110,9 @@ struct bench_case {
 
 struct bench_model;
 /* Open the measurement of a model. The session's batch limits and pages must hold all cases:
- * n_seq_max sequences. The session is borrowed until bench_model_close, which the caller calls in
+ * seq_max sequences. The session is borrowed until bench_model_close, which the caller calls in
  * any case. ERR_LIMIT if the KV pages do not fit into memory, ERR_MEMORY. */
-int bench_model_open(struct bench_model **out, struct session *s, int n_seq_max, struct err *e);
+int bench_model_open(struct bench_model **out, struct session *s, int seq_max, struct err *e);
 void bench_model_close(struct bench_model *b); /* free the memory; no effect for NULL */
 /* Run a case once without measuring it, then n_repeat times. Append the duration of each run in
  * seconds. Cases of one depth should be consecutive, because a new depth computes its prefix

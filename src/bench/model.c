@@ -63,7 +63,7 @@ static void reach(struct bench_model *b, int depth)
     batch_clear(t);
     bench_batch_add(&b->work, 0, depth, 1, true);
     for (int i = 0; i * b->work.page_rows < depth; i++)
-        for (int s = 1; s < b->work.n_seq_max; s++)
+        for (int s = 1; s < b->work.seq_max; s++)
             t->copy[t->n_copy++] = (struct batch_copy){bench_batch_page(&b->work, 0, i),
                                                        bench_batch_page(&b->work, s, i), COPY_KV};
     model_forward(b->m, t);
@@ -73,7 +73,7 @@ static void reach(struct bench_model *b, int depth)
 
 /* The KV pages are allocated lazily, so their size is compared with the free memory before the
  * first step touches them. */
-int bench_model_open(struct bench_model **out, struct session *s, int n_seq_max, struct err *e)
+int bench_model_open(struct bench_model **out, struct session *s, int seq_max, struct err *e)
 {
     struct bench_model *b = *out = calloc(1, sizeof *b);
     if (!b) return err_memory(e, "a measurement", sizeof *b);
@@ -87,7 +87,7 @@ int bench_model_open(struct bench_model **out, struct session *s, int n_seq_max,
                        (long long)(info->kv_bytes >> 20));
     int rc =
         bench_batch_open(&b->work, model_batch_limits(s->model), info->page_rows, info->n_vocab, e);
-    b->work.n_seq_max = n_seq_max;
+    b->work.seq_max = seq_max;
     return rc;
 }
 

@@ -334,6 +334,6 @@ const struct command command_bench_roofline = {
         "must read, as a share of the bandwidth. Prefill: operations of the linear layers, as a "
         "share of the peak of each instruction set.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

@@ -112,6 +112,6 @@ const struct command command_bench_tokenize = {
     .summary = "megabytes a second of a tokenizer",
     .usage = "[MODEL] [OPTIONS]",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

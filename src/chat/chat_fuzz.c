@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const struct template_limits small = {
-    .n_step_max = 50000, .n_byte_max = 8 << 20, .n_byte_out_max = 256 << 10};
+    .step_max = 50000, .bytes_max = 8 << 20, .out_bytes_max = 256 << 10};
 
 static const char conversation_text[] =
     "{\"messages\":[{\"role\":\"system\",\"content\":\"Be "

@@ -47,9 +47,9 @@ bool render_charge(struct render *r, uint64_t n_step)
 {
     if (r->rc != 0) return false;
     r->n_step += n_step;
-    if (r->n_step > r->n_step_max)
+    if (r->n_step > r->step_max)
         jinja_fail_code(r, ERR_LIMIT, "rendering takes more than %llu steps",
-                        (unsigned long long)r->n_step_max);
+                        (unsigned long long)r->step_max);
     return r->rc == 0;
 }
 

@@ -5,7 +5,7 @@
  *
  * All objects of a rendering are in its arena and are released together. So values need no
  * reference counts, and cycles are harmless. A failure is permanent. jinja_fail sets render.rc, and
- * every function then returns immediately. Four limits stop every template. n_step_max limits work,
+ * every function then returns immediately. Four limits stop every template. step_max limits work,
  * depth_max recursion, the arena memory, and out.max text. */
 #ifndef QUOTH_CHAT_JINJA_IMPL_H
 #define QUOTH_CHAT_JINJA_IMPL_H
@@ -283,7 +283,7 @@ struct render {
     struct buf out;              /* owned */
     struct err *err;             /* borrowed: receives the first failure */
     int rc;                      /* 0, or the code of the first failure */
-    uint64_t n_step, n_step_max; /* evaluation steps so far; limit */
+    uint64_t n_step, step_max; /* evaluation steps so far; limit */
     int depth, depth_max;        /* open recursions; limit */
     const char *source;          /* borrowed from the template */
     uint32_t at;                 /* current offset in the source, for error messages */

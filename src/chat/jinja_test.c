@@ -51,8 +51,8 @@ static bool grow_limit(const struct template *t, const struct json *context, con
 {
     /* the limit grows by 1 at first, then by more */
     for (int i = 1; i < 1 << 26; i += 1 + i / 64) {
-        struct template_limits l = {.n_byte_max = (size_t)(i * by_byte),
-                                    .n_step_max = (uint64_t)(i * by_step)};
+        struct template_limits l = {.bytes_max = (size_t)(i * by_byte),
+                                    .step_max = (uint64_t)(i * by_step)};
         struct buf out = {0};
         struct err e = {0};
         int rc = render_context(t, context, &l, 1795176000, &out, &e);
@@ -130,7 +130,7 @@ TEST(jinja_errors_name_line_and_column)
 TEST(jinja_limits_hold)
 {
     static const struct template_limits small = {
-        .n_step_max = 100000, .n_byte_max = 4 << 20, .n_byte_out_max = 1 << 20};
+        .step_max = 100000, .bytes_max = 4 << 20, .out_bytes_max = 1 << 20};
     static const char *const runaway[] = {
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",

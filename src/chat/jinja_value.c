@@ -28,14 +28,14 @@ void render_no_memory(struct render *r, size_t n)
  * checked first, so that a hostile template gets the same error on every machine. */
 void *render_push(struct render *r, size_t count, size_t size)
 {
-    CHECK(r->arena.n_byte <= r->arena.n_byte_max, "%zu bytes of %zu", r->arena.n_byte,
-          r->arena.n_byte_max);
-    size_t n, left = r->arena.n_byte_max - r->arena.n_byte;
+    CHECK(r->arena.n_byte <= r->arena.bytes_max, "%zu bytes of %zu", r->arena.n_byte,
+          r->arena.bytes_max);
+    size_t n, left = r->arena.bytes_max - r->arena.n_byte;
     bool fits = !__builtin_mul_overflow(count, size, &n) && n <= left;
     void *p = fits && r->rc == 0 ? arena_push0(&r->arena, count, size) : NULL;
     if (!fits)
         jinja_fail_code(r, ERR_LIMIT, "rendering needs more than %zu MiB",
-                        r->arena.n_byte_max >> 20);
+                        r->arena.bytes_max >> 20);
     else if (!p)
         render_no_memory(r, n);
     return p;

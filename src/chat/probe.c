@@ -56,7 +56,7 @@ static bool probe(struct probe *p, const char *conversation)
     struct render r;
     struct json *j = NULL;
     struct template_limits limits = {
-        .n_step_max = 300000, .n_byte_max = 8 << 20, .n_byte_out_max = 1 << 20};
+        .step_max = 300000, .bytes_max = 8 << 20, .out_bytes_max = 1 << 20};
     buf_clear(&p->prompt);
     p->no_memory |= json_parse(&j, conversation, strlen(conversation), NULL, NULL) != 0;
     render_begin(&r, p->t, &limits, 0, NULL);

@@ -100,10 +100,10 @@ int render_begin(struct render *r, const struct template *t, const struct templa
     static const struct template_limits none;
     if (!limits) limits = &none;
     *r = (struct render){.err = e, .source = t->source, .now = now ? now : (int64_t)time(NULL)};
-    r->n_step_max = limits->n_step_max ? limits->n_step_max : 20 * 1000 * 1000;
+    r->step_max = limits->step_max ? limits->step_max : 20 * 1000 * 1000;
     r->depth_max = limits->depth_max ? limits->depth_max : DEPTH_MAX;
-    r->arena.n_byte_max = limits->n_byte_max ? limits->n_byte_max : (size_t)256 << 20;
-    r->out.max = limits->n_byte_out_max ? limits->n_byte_out_max : (size_t)64 << 20;
+    r->arena.bytes_max = limits->bytes_max ? limits->bytes_max : (size_t)256 << 20;
+    r->out.max = limits->out_bytes_max ? limits->out_bytes_max : (size_t)64 << 20;
     r->globals = val_dict(r, V_DICT).dict;
     return r->rc;
 }

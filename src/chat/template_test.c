@@ -104,7 +104,7 @@ static void fail_allocations(const struct template *t, const struct conversation
     int rc = ERR_LIMIT;
     for (size_t i = 8; rc == ERR_LIMIT; i += 8 + i / 64) {
         struct conversation limited = *c;
-        limited.limits.n_byte_max = i;
+        limited.limits.bytes_max = i;
         rc = render_behind_x(t, &limited, want, ERR_LIMIT);
     }
     bool hit = true;

@@ -392,6 +392,6 @@ const struct command command_batch = {
         "as they complete. After any interruption the same command resumes. Exits 1 if every line "
         "failed.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

@@ -168,6 +168,6 @@ const struct command command_demo = {
     .summary = "show the packed model for half a minute: a story, a chat, a sum, a tool, a form",
     .usage = "[MODEL] [OPTIONS]",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

@@ -414,6 +414,6 @@ const struct command command_grammar = {
               "print the offset of the first wrong byte. Exits 0 (it does), 1 (it does not, or the "
               "constraint is rejected) or 2 (usage).",
     .options = options,
-    .n_arg_max = 3,
+    .arg_max = 3,
     .run = run,
 };

@@ -163,6 +163,6 @@ const struct command command_health = {
         "Request /health of the server at URL (default http://127.0.0.1:8000), which needs no key. "
         "It is for a container's HEALTHCHECK, probes and scripts.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

@@ -24,6 +24,6 @@ const struct command command_help = {
     .summary = "list of the commands, or help for one",
     .usage = "[COMMAND]",
     .options = options,
-    .n_arg_max = 2,
+    .arg_max = 2,
     .run = run,
 };

@@ -401,6 +401,6 @@ const struct command command_inspect = {
     .summary = "metadata, tensors and memory of a model file",
     .usage = "MODEL [OPTIONS]",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

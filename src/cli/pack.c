@@ -38,6 +38,6 @@ const struct command command_pack = {
               "runs the model: it answers a text, or begins a chat at a terminal. The model is "
               "mapped from the program, not unpacked.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

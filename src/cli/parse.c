@@ -86,6 +86,6 @@ const struct command command_parse = {
     .summary = "convert model output on standard input to a message in OpenAI's form",
     .usage = "--template FILE|--tool-call-parser NAME [--reasoning-parser NAME] < TEXT",
     .options = options,
-    .n_arg_max = 0,
+    .arg_max = 0,
     .run = run,
 };

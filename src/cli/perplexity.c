@@ -18,7 +18,7 @@
 
 static const char *logits_path;
 static bool as_json;
-static int64_t chunk, n_window_max;
+static int64_t chunk, window_max;
 
 static const struct option options[] = {
     TEXT_OPTION("logits", "FILE", &logits_path,
@@ -26,7 +26,7 @@ static const struct option options[] = {
     INT_OPTION(
         "chunk", "N", &chunk, 0, 1 << 16,
         "rows computed at once, without effect on the result (default 0: as many as a step holds)"),
-    INT_OPTION("windows", "N", &n_window_max, 0, 1 << 30,
+    INT_OPTION("windows", "N", &window_max, 0, 1 << 30,
                "score only the first N windows (default 0: all)"),
     FLAG_OPTION("json", &as_json, "one JSON object"),
     OPTIONS_OF(model_options),
@@ -85,7 +85,7 @@ static int score_windows(struct session *s, const struct ids *ids, int window, s
     if (!part) return err_memory(e, "a window", (unsigned long long)window * 4);
     int bos = tokenizer_adds_bos(s->tokenizer) ? tokenizer_bos(s->tokenizer) : -1, rc = 0;
     long n = (long)ids->n / window;
-    if (n_window_max && n > n_window_max) n = n_window_max;
+    if (window_max && n > window_max) n = window_max;
     int64_t start = time_us();
     const struct score_options so = {.chunk = (int)chunk, .fn = score, .ctx = t};
     for (long w = 0; w < n && rc == 0; w++) {
@@ -159,6 +159,6 @@ const struct command command_perplexity = {
     .usage = "MODEL FILE [OPTIONS]",
     .detail = "Score the text in windows of --max-model-len tokens (512), the second half of each.",
     .options = options,
-    .n_arg_max = 2,
+    .arg_max = 2,
     .run = run,
 };

@@ -133,6 +133,6 @@ const struct command command_run = {
               "read from standard input. At a terminal a chat begins instead (/help lists its "
               "commands). A model without a chat template completes the prompt unchanged.",
     .options = options,
-    .n_arg_max = 2,
+    .arg_max = 2,
     .run = run,
 };

@@ -195,10 +195,10 @@ static struct net_options net_flags(struct net_keys *k)
         .proxies = proxies,
         .access_log = no_access_log ? NULL : access_log,
         .n_handler = (int)n_handler,
-        .n_conn_max = (int)n_conn,
-        .n_head_max = (size_t)head_kib << 10,
-        .n_body_max = (size_t)body_mib << 20,
-        .n_body_total_max = body_total(),
+        .conn_max = (int)n_conn,
+        .head_max = (size_t)head_kib << 10,
+        .body_max = (size_t)body_mib << 20,
+        .body_total_max = body_total(),
         .head_ms = (int)head_s * 1000,
         .body_ms = (int)body_s * 1000,
         .idle_ms = (int)idle_s * 1000,
@@ -312,7 +312,7 @@ static int start_engine(struct session *s, struct err *e)
     session_engine_options(&eo, s, &session_flags);
     if (names.n) eo.executor.name = names.v[0];
     eo.queue_max = (int)n_queue;
-    eo.byte_max = session_request_bytes();
+    eo.bytes_max = session_request_bytes();
     int rc = engine_open(&s->engine, &eo, e);
     return rc ? rc : engine_start(s->engine, e);
 }
@@ -419,7 +419,7 @@ const struct command command_serve = {
               "/reset_prefix_cache, /health, /metrics, /load, /version. On SIGTERM the server "
               "finishes requests in flight.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .prepare = prepare,
     .run = run,
 };

@@ -155,6 +155,6 @@ const struct command command_template = {
               "tools, documents, chat_template_kwargs and add_generation_prompt. If it is -, it is "
               "read from standard input.",
     .options = options,
-    .n_arg_max = 2,
+    .arg_max = 2,
     .run = run,
 };

@@ -157,6 +157,6 @@ const struct command command_tokenize = {
     .detail = "MODEL is a model file or folder, or a tokenizer file: tokenizer.json, a "
               "SentencePiece .model, a .tiktoken file.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

@@ -56,7 +56,7 @@ static int find_target(struct target *t, const char *url, struct err *e)
                                     .insecure = insecure,
                                     .connect_ms = 2000,
                                     .total_ms = 5000,
-                                    .n_byte_max = 16 << 20};
+                                    .bytes_max = 16 << 20};
     if (strncmp(url, unix_scheme, sizeof unix_scheme - 1) == 0)
         t->how.unix_socket = url + sizeof unix_scheme - 1, url = "localhost";
     size_t n = strlen(url);
@@ -246,6 +246,6 @@ const struct command command_top = {
               "vLLM's names. Latencies before the bar are of the last seconds, those after it of "
               "all time. q quits.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

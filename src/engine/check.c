@@ -1,8 +1,8 @@
 /* check.c - the invariants of sequences and of what they hold. They are checked after every step of
  * builds with DEBUG or SAN, and of tests that set engine_options.check.
  *
- * (1) Counts are ordered: n_prompt <= n_token <= n_token_max, n_kv <= n_token, n_hole <= n_page
- *     <= n_page_max.
+ * (1) Counts are ordered: n_prompt <= n_token <= token_max, n_kv <= n_token, n_hole <= n_page
+ *     <= page_max.
  * (2) Sealed pages are full: n_sealed * rows <= n_kv.
  * (3) A running sequence has pages for its n_kv rows, no more, and no pages in host memory. Any
  *     other sequence has host pages, or no pages.
@@ -21,7 +21,7 @@
 static const char *check_host(const struct engine *en, const struct seq *s)
 {
     int n = 0;
-    for (int i = 0; i < s->n_page_max; i++) {
+    for (int i = 0; i < s->page_max; i++) {
         if (s->host[i] < 0) continue;
         if (s->host[i] >= en->spill.n_page || !en->spill.held[s->host[i]])
             return "a sequence waits in a host page that is free";
@@ -51,10 +51,10 @@ static const char *check_state(const struct engine *en, const struct seq *s)
 static const char *check_seq(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages);
-    if (s->n_kv > s->n_token || s->n_token > s->n_token_max || s->n_token < s->n_prompt)
+    if (s->n_kv > s->n_token || s->n_token > s->token_max || s->n_token < s->n_prompt)
         return "a sequence's counts are out of order";
     if (s->n_sealed * rows > s->n_kv) return "a page is sealed before it is full";
-    if (s->n_hole > s->n_page || s->n_page > s->n_page_max) return "a page table is out of order";
+    if (s->n_hole > s->n_page || s->n_page > s->page_max) return "a page table is out of order";
     if (s->state == SEQ_RUNNING && s->n_page * rows < s->n_kv)
         return "a running sequence lacks pages";
     if (s->state == SEQ_RUNNING && s->n_page > s->n_hole && (s->n_page - 1) * rows >= s->n_kv)

@@ -16,10 +16,10 @@
 enum { EXTRA_HOLDERS = 4096, PART_RESERVED = 8, PART_ANSWERS = 4 };
 
 /* *out stays NULL without a limit. */
-static int open_bytes(struct share **out, int64_t limit, int n_holder_max, struct err *e)
+static int open_bytes(struct share **out, int64_t limit, int holder_max, struct err *e)
 {
     struct share_options o = {
-        .limit = limit, .reserve = limit / PART_RESERVED, .n_holder_max = n_holder_max};
+        .limit = limit, .reserve = limit / PART_RESERVED, .holder_max = holder_max};
     return limit ? share_open(out, &o, e) : 0;
 }
 
@@ -28,9 +28,9 @@ int door_open(struct door *d, const struct door_options *o, struct err *e)
     int n_holder = o->queue_max + EXTRA_HOLDERS;
     *d = (struct door){.options = *o, .opened = true};
     pthread_mutex_init(&d->lock, NULL);
-    struct share_options so = {.limit = o->queue_max, .n_holder_max = o->queue_max};
+    struct share_options so = {.limit = o->queue_max, .holder_max = o->queue_max};
     int rc = share_open(&d->place, &so, e);
-    if (rc == 0) rc = open_bytes(&d->byte, o->byte_max, n_holder, e);
+    if (rc == 0) rc = open_bytes(&d->byte, o->bytes_max, n_holder, e);
     if (rc == 0) rc = open_bytes(&d->answer, door_answer_max(d), n_holder, e);
     return rc;
 }
@@ -197,7 +197,7 @@ int64_t door_answer_bytes(struct door *d)
 
 int64_t door_answer_max(const struct door *d)
 {
-    return d->options.byte_max / PART_ANSWERS;
+    return d->options.bytes_max / PART_ANSWERS;
 }
 
 /* The reserve is only for small holders, so one request cannot use it. */

@@ -31,7 +31,7 @@ struct door_options {
     int queue_max; /* maximum number of requests submitted and not yet scheduled */
     /* minimum queue length at which requests with retry_silently are refused */
     int queue_retry_max;
-    int64_t byte_max; /* maximum bytes of all groups; 0: no limit */
+    int64_t bytes_max; /* maximum bytes of all groups; 0: no limit */
 };
 
 /* State of a group at the door; part of struct group. newer, older: neighbours in the queue,

@@ -152,7 +152,7 @@ TEST(a_small_holder_gets_memory_beside_a_flood)
     const struct shape flood = {.holder = 1, .n_prompt = 20, .n = 16, .max_tokens = 30},
                        small = {.holder = 2, .n_prompt = 5};
     enum { LIMIT = 106000 };
-    NEED_OK(slow_open_how(&r, 40, 32, 2, &(struct engine_options){.byte_max = LIMIT}, &e), &e);
+    NEED_OK(slow_open_how(&r, 40, 32, 2, &(struct engine_options){.bytes_max = LIMIT}, &e), &e);
     int n = 0, rc = 0, n_refused = 0;
     for (; rc == 0 && n < N_QUEUE; n += rc == 0) rc = submit(&r, n, &flood, &e);
     EXPECT_INT(rc, ERR_BUSY);
@@ -229,7 +229,7 @@ TEST(an_idle_door_gives_a_request_the_most_of_answers)
     struct err e;
     struct request r = {.holder = 1, .holder_weight = 1};
     NEED_OK(door_open(
-                &d, &(struct door_options){.queue_max = 8, .queue_retry_max = 8, .byte_max = 64000},
+                &d, &(struct door_options){.queue_max = 8, .queue_retry_max = 8, .bytes_max = 64000},
                 &e),
             &e);
     int64_t most = door_answer_most(&d);
@@ -246,7 +246,7 @@ TEST(threads_that_flood_hold_no_other_out)
     struct err e;
     struct flooder f[N_THREAD];
     pthread_t thread[N_THREAD];
-    NEED_OK(slow_open_how(&r, 40, 32, 2, &(struct engine_options){.byte_max = 1 << 30}, &e), &e);
+    NEED_OK(slow_open_how(&r, 40, 32, 2, &(struct engine_options){.bytes_max = 1 << 30}, &e), &e);
     NEED_OK(engine_start(r.engine, &e), &e);
     for (int i = 0; i < N_THREAD; i++) {
         /* three threads of one holder with 48 requests at a time, one thread with one */

@@ -23,9 +23,9 @@ static int room_for(const struct engine *en, const struct seq *s)
     const struct batch_limits *l = &en->batch.limits;
     const struct group *g = s->group;
     bool one = g->forked || g->n_seq == 1; /* otherwise its first logits are for all choices */
-    if (!s->plan.decodes || s->plan.n_pick != 1 || s->n_draft_max == 0 || s->padding || !one)
+    if (!s->plan.decodes || s->plan.n_pick != 1 || s->draft_max == 0 || s->padding || !one)
         return 0;
-    int n = least(s->n_draft_max, l->n_row - en->plan.n_row);
+    int n = least(s->draft_max, l->n_row - en->plan.n_row);
     n = least(n, l->n_out - en->plan.n_logits);
     n = least(n, g->request->max_tokens - s->n_output - 1);
     if (!g->ranked) n = least(n, emit_part(s) - 1);

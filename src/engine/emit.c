@@ -184,7 +184,7 @@ static void accept(struct engine *en, struct seq *s, const struct pick *p)
         fail(en, s, constraint_cause(s));
         return;
     }
-    CHECK(s->n_token < s->n_token_max, "%d tokens of %d", s->n_token, s->n_token_max);
+    CHECK(s->n_token < s->token_max, "%d tokens of %d", s->n_token, s->token_max);
     s->token[s->n_token++] = p->id;
     sampler_accept(s->sampler, p->id);
     emit_token(en, s, p);

@@ -203,7 +203,7 @@ static int open_door(struct engine *en, const struct engine_options *o, struct e
     int n_seq = o->executor.limits->n_seq;
     struct door_options d = {.queue_max = o->queue_max ? o->queue_max : QUEUE_MAX,
                              .queue_retry_max = n_seq,
-                             .byte_max = o->byte_max};
+                             .bytes_max = o->bytes_max};
     int rc = door_open(&en->door, &d, e);
     if (rc != 0) return rc;
     en->inbox = queue_open(inbox_max(d.queue_max), sizeof(struct message));
@@ -333,7 +333,7 @@ void engine_close(struct engine *en)
 
 /* ---- figures ---- */
 
-int engine_n_seq_max(const struct engine *en)
+int engine_seq_max(const struct engine *en)
 {
     return en->executor.limits->n_seq;
 }

@@ -202,7 +202,7 @@ struct engine_options {
     const char *cpu_level;             /* borrowed: kernel level of sampling; NULL: the best */
     int queue_max;                     /* maximum number of waiting requests; 0: 1024 */
     /* maximum bytes that requests may hold besides pages; 0: no limit */
-    int64_t byte_max;
+    int64_t bytes_max;
     int prompt_max;        /* maximum number of prompt tokens; 0: the context */
     bool no_prefix_cache;  /* true: forget pages at the end of their sequence */
     const char *scheduler; /* borrowed: name of a policy; NULL: fcfs */
@@ -244,7 +244,7 @@ struct queue *engine_reply_queue(void);
 /* Validate and submit take_r. On success the engine owns the request and emits exactly one
  * EVENT_DONE for its id. On failure the caller keeps the request. ERR_ARG: a field is invalid; the
  * error contains its name. ERR_LIMIT: the request can never fit. ERR_BUSY: the queue is full, or
- * accepted requests hold byte_max.
+ * accepted requests hold bytes_max.
  * ERR_UNSUPPORTED: fields that cannot be combined. ERR_MEMORY. Any thread. */
 int engine_submit(struct engine *en, struct request *take_r, struct err *e);
 /* Validate r: return what engine_submit would return if the queue and memory had room: 0, ERR_ARG,
@@ -261,7 +261,7 @@ void engine_refused(struct engine *en);
 int engine_share_lists(const struct engine *en, const struct sample_params *p,
                        struct sample_lists **out, struct err *e);
 /* Reserve n_byte for response buffers held by the client of r. The limit of all reservations is
- * byte_max / 4, of which one holder leaves an eighth to others. Return ERR_BUSY if too much is in
+ * bytes_max / 4, of which one holder leaves an eighth to others. Return ERR_BUSY if too much is in
  * use, ERR_LIMIT if n_byte can never fit. Any thread. */
 int engine_reserve(struct engine *en, const struct request *r, int64_t n_byte, struct err *e);
 /* Release n_byte bytes that engine_reserve has reserved. Any thread. */
@@ -283,7 +283,7 @@ bool engine_step(struct engine *en);
  * violation. Engine thread, between steps. */
 const char *engine_check(struct engine *en);
 /* maximum number of sequences of a step; any thread */
-int engine_n_seq_max(const struct engine *en);
+int engine_seq_max(const struct engine *en);
 /* Return the number of running sequences. Engine thread, between steps. */
 int engine_n_running(const struct engine *en);
 /* Return the number of waiting sequences. Engine thread, between steps. */

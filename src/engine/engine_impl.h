@@ -84,7 +84,7 @@ struct seq_slots {
     int32_t at;   /* slot of the state after n_kv tokens; -1 if none */
     int32_t host; /* place of that state in host memory; -1 if none */
     bool sealed;  /* true: the state in `at` is not written again */
-    int32_t *to;  /* arena [1 + n_draft_max] slots that this step writes; the first n_to are set */
+    int32_t *to;  /* arena [1 + draft_max] slots that this step writes; the first n_to are set */
     int n_to;
     int32_t snapshot; /* slot of the state after n_snapshot pages; -1 if none */
     int n_snapshot;
@@ -107,7 +107,7 @@ struct seq {
     uint64_t row_no;
     struct sampler *sampler;       /* owned; NULL if the sequence picks no tokens */
     struct constraint *constraint; /* owned; fork of the request's constraint; NULL if none */
-    /* arena [1 + n_draft_max, n_mask_word]: masks of constraint before each token that this step
+    /* arena [1 + draft_max, n_mask_word]: masks of constraint before each token that this step
      * may pick */
     uint32_t *mask;
     size_t n_mask_word;
@@ -116,20 +116,20 @@ struct seq {
      * is filled. LATER: the mask is not made yet. */
     enum constraint_made mask_made;
     struct job *job; /* borrowed: job that makes the sequence's mask (deferred.c); NULL if none */
-    /* arena [n_draft_max] guessed next tokens: the last plan.n_draft rows of the step */
+    /* arena [draft_max] guessed next tokens: the last plan.n_draft rows of the step */
     int32_t *draft;
-    int n_draft_max;
+    int draft_max;
     int n_fresh; /* number of tokens that the sequence's last step made, at least 1 */
     int n_prompt, n_token, n_kv;
     int n_output;   /* number of tokens generated so far, the stop token included */
-    int32_t *token; /* arena [n_token_max] known tokens */
-    int n_token_max;
+    int32_t *token; /* arena [token_max] known tokens */
+    int token_max;
     int n_emitted; /* prompt rows whose wanted results have been emitted */
 
-    int32_t *page;  /* arena [n_page_max] numbers of its pages */
-    int32_t *host;  /* arena [n_page_max] host page of page i, -1 if none */
-    uint64_t *name; /* arena [n_page_max] names of its pages in the prefix cache */
-    int n_page_max, n_page, n_hole, n_sealed, n_name, n_host;
+    int32_t *page;  /* arena [page_max] numbers of its pages */
+    int32_t *host;  /* arena [page_max] host page of page i, -1 if none */
+    uint64_t *name; /* arena [page_max] names of its pages in the prefix cache */
+    int page_max, n_page, n_hole, n_sealed, n_name, n_host;
     struct seq_slots slots; /* recurrent state (state.c) */
     /* number of tokens found in the cache at first admission
      * or while the sequence waited for rows */
@@ -357,9 +357,9 @@ void seq_follow(struct engine *en, struct seq *child, const struct seq *parent);
 /* ---- group.c ---- */
 
 /* Open the group of take_r and its sequences. On failure the caller keeps take_r. ERR_LIMIT if the
- * group needs more than byte_max bytes (0: no limit). Any thread. */
+ * group needs more than bytes_max bytes (0: no limit). Any thread. */
 int group_open(struct group **out, const struct engine *en, struct request *take_r,
-               int64_t byte_max, struct err *e);
+               int64_t bytes_max, struct err *e);
 void group_close(struct group *g); /* Close g, whose sequences must hold no pages. */
 void group_submit(struct engine *en, struct group *take_g);
 /* Cancel a choice of a request; choice -1: all choices. */

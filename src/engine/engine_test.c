@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 static bool no_prefix_cache;
-static int64_t byte_max;
+static int64_t bytes_max;
 
 static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int n_seq,
                     struct err *e)
@@ -24,7 +24,7 @@ static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int
               .n_page = n_page,
               .context_max = 256,
               .batch = {.n_row = n_row, .n_seq = n_seq, .n_out = 16}},
-        .e = {.queue_max = 32, .byte_max = byte_max, .no_prefix_cache = no_prefix_cache}};
+        .e = {.queue_max = 32, .bytes_max = bytes_max, .no_prefix_cache = no_prefix_cache}};
     return golden_open(r, &o, e);
 }
 
@@ -368,9 +368,9 @@ TEST(requests_hold_so_much_memory_at_most)
     struct rig r;
     struct err e;
     enum { LIMIT = 40000 };
-    byte_max = LIMIT;
+    bytes_max = LIMIT;
     NEED_OK(rig_open(&r, "llama3", 64, 8, 8, &e), &e);
-    byte_max = 0;
+    bytes_max = 0;
     struct queue *q = engine_reply_queue();
     int32_t ids[5] = {0};
     struct request *rq = make(ids, 5, 200, q);

@@ -48,30 +48,30 @@ static void name_pages(const struct engine *en, struct seq *first)
 }
 
 /* Open a sampler for each sequence. */
-static int open_samplers(struct group *g, const struct engine *en, int64_t byte_max, struct err *e)
+static int open_samplers(struct group *g, const struct engine *en, int64_t bytes_max, struct err *e)
 {
     int rc = 0;
     for (int i = 0; i < g->n_seq && rc == 0; i++) {
         rc = seq_open_sampler(&g->seq[i], en, e);
         if (rc == 0) g->n_byte += sampler_bytes(g->seq[i].sampler);
-        if (rc == 0 && byte_max && g->n_byte > byte_max) rc = fail_limit(g, e);
+        if (rc == 0 && bytes_max && g->n_byte > bytes_max) rc = fail_limit(g, e);
     }
     return rc;
 }
 
-/* Fork the constraint for each sequence. ERR_LIMIT if the request exceeds byte_max. */
-static int open_constraints(struct group *g, int64_t byte_max, struct err *e)
+/* Fork the constraint for each sequence. ERR_LIMIT if the request exceeds bytes_max. */
+static int open_constraints(struct group *g, int64_t bytes_max, struct err *e)
 {
     int rc = 0;
     for (int i = 0; i < g->n_seq && rc == 0; i++) {
         rc = constraint_open(&g->seq[i], e);
-        if (rc == 0 && byte_max && g->n_byte > byte_max) rc = fail_limit(g, e);
+        if (rc == 0 && bytes_max && g->n_byte > bytes_max) rc = fail_limit(g, e);
     }
     return rc;
 }
 
 /* Open all that sequences need, so that a step allocates nothing. g->n_byte is the sum. */
-static int open_seqs(struct group *g, const struct engine *en, int64_t byte_max, struct err *e)
+static int open_seqs(struct group *g, const struct engine *en, int64_t bytes_max, struct err *e)
 {
     const struct request *r = g->request;
     int rc = 0;
@@ -83,25 +83,25 @@ static int open_seqs(struct group *g, const struct engine *en, int64_t byte_max,
     bool samples = !g->beam && !r->pooling;
     if (samples && !r->params.lists) rc = sample_lists_open(&g->lists, &r->params, &en->vocab, e);
     g->n_byte += sample_lists_bytes(g->lists);
-    if (rc == 0 && r->constraint) rc = open_constraints(g, byte_max, e);
-    if (rc == 0 && samples) rc = open_samplers(g, en, byte_max, e);
+    if (rc == 0 && r->constraint) rc = open_constraints(g, bytes_max, e);
+    if (rc == 0 && samples) rc = open_samplers(g, en, bytes_max, e);
     return rc;
 }
 
 /* On failure the caller keeps the request. */
 int group_open(struct group **out, const struct engine *en, struct request *take_r,
-               int64_t byte_max, struct err *e)
+               int64_t bytes_max, struct err *e)
 {
     struct group *g = calloc(1, sizeof *g);
     if (!g) return err_memory(e, "a request", sizeof *g);
-    g->arena.n_byte_max = (size_t)byte_max;
+    g->arena.bytes_max = (size_t)bytes_max;
     g->request = take_r;
     g->n_seq = take_r->best_of > take_r->n ? take_r->best_of : take_r->n;
     if (take_r->beam_width) g->n_seq = take_r->beam_width;
     g->ranked = g->n_seq > take_r->n || take_r->beam_width;
     g->n_answer = take_r->n;
     g->n_live = g->n_seq;
-    int rc = open_seqs(g, en, byte_max, e);
+    int rc = open_seqs(g, en, bytes_max, e);
     if (rc == 0) {
         *out = g;
         return 0;

@@ -200,7 +200,7 @@ static bool own_page(struct engine *en, struct seq *s, int i, bool *lacks)
 static int grow(struct engine *en, struct seq *s, int from, int n)
 {
     int rows = pages_rows(en->pages);
-    CHECK(from + n <= s->n_page_max * rows, "%d rows from %d", n, from);
+    CHECK(from + n <= s->page_max * rows, "%d rows from %d", n, from);
     while (s->n_page * rows < from + n) {
         int32_t page = page_take(en->pages);
         if (page < 0) break;
@@ -237,7 +237,7 @@ int hold_more(struct engine *en, struct seq *s, int n)
 static int most_pages(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), w = en->executor.window, chunk = en->batch.limits.n_row;
-    int n = s->n_token < s->n_token_max ? s->n_token + 1 : s->n_token, most = ceil_div(n, rows);
+    int n = s->n_token < s->token_max ? s->n_token + 1 : s->n_token, most = ceil_div(n, rows);
     int in_window = w > 0 && chunk < n - w ? ceil_div(w - 1 + chunk, rows) + 1 : most;
     if (most > in_window) most = in_window;
     if (most < s->n_page - s->n_hole) most = s->n_page - s->n_hole;
@@ -415,7 +415,7 @@ void hold_preempt(struct engine *en, struct seq *s)
 void hold_fork(struct engine *en, struct seq *child, const struct seq *parent)
 {
     int n = n_full(en, parent);
-    CHECK(child->n_page == 0 && n <= child->n_page_max, "%d pages, then %d", child->n_page, n);
+    CHECK(child->n_page == 0 && n <= child->page_max, "%d pages, then %d", child->n_page, n);
     child->n_page = n;
     child->n_hole = parent->n_hole;
     child->n_sealed = parent->n_sealed;

@@ -28,7 +28,7 @@ static void put(struct engine *en, const struct trace_event *e)
 int record_open(struct engine *en, const struct engine_options *o, struct err *e)
 {
     if (!o->trace_path) return 0;
-    struct trace_options to = {.path = o->trace_path, .n_byte_max = o->trace_bytes_max};
+    struct trace_options to = {.path = o->trace_path, .bytes_max = o->trace_bytes_max};
     en->traced.taken = calloc((size_t)en->batch.limits.n_seq, sizeof *en->traced.taken);
     if (!en->traced.taken) return err_memory(e, "lanes", (size_t)en->batch.limits.n_seq);
     return trace_open(&en->traced.trace, &to, e);

@@ -25,8 +25,8 @@ static uint64_t extra_of(const struct request *r)
 
 uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i)
 {
-    CHECK(i >= 0 && i <= s->n_name && i < s->n_page_max, "page %d, %d of %d have names", i,
-          s->n_name, s->n_page_max);
+    CHECK(i >= 0 && i <= s->n_name && i < s->page_max, "page %d, %d of %d have names", i,
+          s->n_name, s->page_max);
     return page_name(en->pages, i ? s->name[i - 1] : PAGE_ROOT,
                      s->token + i * pages_rows(en->pages), extra_of(s->group->request));
 }
@@ -37,10 +37,10 @@ static bool open_drafts(struct seq *s, const struct engine *en)
 {
     enum { FORCED = 8 };
     const struct request *r = s->group->request;
-    s->n_draft_max = s->group->beam || r->pooling ? 0 : en->drafter.n_max;
-    if (r->constraint && emit_needs_logits(s) && s->n_draft_max < FORCED) s->n_draft_max = FORCED;
+    s->draft_max = s->group->beam || r->pooling ? 0 : en->drafter.n_max;
+    if (r->constraint && emit_needs_logits(s) && s->draft_max < FORCED) s->draft_max = FORCED;
     s->n_mask_word = r->constraint ? ((size_t)en->vocab.n_vocab + 31) / 32 : 0;
-    size_t n = (size_t)s->n_draft_max, n_word = (n + 1) * s->n_mask_word;
+    size_t n = (size_t)s->draft_max, n_word = (n + 1) * s->n_mask_word;
     if (n > 0) s->draft = arena_push(&s->group->arena, n * sizeof *s->draft, 64);
     if (n_word > 0) s->mask = arena_push(&s->group->arena, n_word * sizeof *s->mask, 64);
     if (en->states) s->slots.to = arena_push(&s->group->arena, (n + 1) * sizeof *s->slots.to, 64);
@@ -57,10 +57,10 @@ bool seq_open(struct seq *s, const struct engine *en, struct group *g)
     s->n_fresh = 1;
     s->slots.at = s->slots.host = s->slots.snapshot = -1;
     s->n_prompt = s->n_token = (int)r->prompt.n;
-    s->n_token_max = s->n_prompt + r->max_tokens;
-    s->n_page_max = (s->n_token_max + rows - 1) / rows;
-    size_t n_page = (size_t)s->n_page_max;
-    s->token = arena_push(&g->arena, (size_t)s->n_token_max * sizeof *s->token, 64);
+    s->token_max = s->n_prompt + r->max_tokens;
+    s->page_max = (s->token_max + rows - 1) / rows;
+    size_t n_page = (size_t)s->page_max;
+    s->token = arena_push(&g->arena, (size_t)s->token_max * sizeof *s->token, 64);
     s->page = arena_push(&g->arena, n_page * sizeof *s->page, 64);
     s->host = arena_push(&g->arena, n_page * sizeof *s->host, 64);
     s->name = arena_push(&g->arena, n_page * sizeof *s->name, 64);
@@ -82,7 +82,7 @@ int seq_open_sampler(struct seq *s, const struct engine *en, struct err *e)
     if (!p.lists) p.lists = s->group->lists;
     /* the rank of an answer is the mean logprob */
     if (s->group->ranked && p.n_logprob < 0) p.n_logprob = 0;
-    int rc = sampler_open(&s->sampler, &p, &en->vocab, (uint32_t)s->choice, s->n_token_max, e);
+    int rc = sampler_open(&s->sampler, &p, &en->vocab, (uint32_t)s->choice, s->token_max, e);
     if (rc == 0) sampler_accept_prompt(s->sampler, s->token, s->n_prompt);
     return rc;
 }

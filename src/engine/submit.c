@@ -145,7 +145,7 @@ static int busy(struct engine *en, const struct request *r, enum door_answer a, 
                            o->queue_max)
                  : err_set(e, ERR_BUSY,
                            "the requests in flight hold the maximum of %lld MiB; try again later",
-                           (long long)o->byte_max >> 20);
+                           (long long)o->bytes_max >> 20);
     if (r->retry_silently) return rc;
     stats_refused(en->stats, a == DOOR_FULL ? STAT_rejected_queue : STAT_rejected_memory);
     return refused(en, rc);

@@ -28,7 +28,7 @@ struct trace {
     /* File descriptor; writer thread only. */
     int fd;
     bool failed;                /* true: nothing more is written */
-    int64_t n_byte, n_byte_max; /* size of the file, and its limit; 0: none */
+    int64_t n_byte, bytes_max; /* size of the file, and its limit; 0: none */
     struct trace_text text;
     struct buf out;
 };
@@ -70,7 +70,7 @@ static bool write_all(int fd, const char *p, size_t n)
 /* Write whole events or nothing, so that the file stays well-formed. */
 static bool put_bytes(struct trace *t)
 {
-    bool fits = t->n_byte_max == 0 || t->n_byte + (int64_t)t->out.n + END_BYTES <= t->n_byte_max;
+    bool fits = t->bytes_max == 0 || t->n_byte + (int64_t)t->out.n + END_BYTES <= t->bytes_max;
     bool ok = !t->failed && !t->out.failed && fits && write_all(t->fd, t->out.data, t->out.n);
     if (ok)
         t->n_byte += (int64_t)t->out.n;
@@ -119,7 +119,7 @@ int trace_open(struct trace **out, const struct trace_options *o, struct err *e)
     struct trace *t = *out = calloc(1, sizeof *t);
     if (!t) return err_memory(e, "a trace", sizeof *t);
     t->paused = o->paused;
-    t->n_byte_max = o->n_byte_max;
+    t->bytes_max = o->bytes_max;
     uint64_t want = o->n_event ? (uint64_t)o->n_event : RING_EVENTS;
     for (t->n_ring = 1; t->n_ring < want;) t->n_ring *= 2;
     t->ring = calloc(t->n_ring, sizeof *t->ring);

@@ -45,7 +45,7 @@ struct trace_event {
 struct trace; /* opaque */
 struct trace_options {
     const char *path;   /* borrowed; path of the file */
-    int64_t n_byte_max; /* maximum size of the file; 0: no limit */
+    int64_t bytes_max; /* maximum size of the file; 0: no limit */
     int n_event;        /* number of events in the ring; 0: 8192 */
     bool paused;        /* true: write nothing before trace_close; for tests */
 };

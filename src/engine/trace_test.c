@@ -145,7 +145,7 @@ TEST(trace_ends_well_formed_at_its_limit)
     struct err e;
     struct json *j = NULL;
     const char *path = temp_path("limit.json");
-    struct trace_options o = {.path = path, .n_event = 1024, .paused = true, .n_byte_max = 2000};
+    struct trace_options o = {.path = path, .n_event = 1024, .paused = true, .bytes_max = 2000};
     EXPECT(trace_open(&t, &(struct trace_options){.path = "/nowhere/at/all"}, &e) != 0);
     EXPECT(strstr(e.text, "/nowhere/at/all"));
     NEED_OK(trace_open(&t, &o, &e), &e);

@@ -138,7 +138,7 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
     if (o) f->o = *o;
     f->due_us = INT64_MAX;
     if (f->o.connect_ms == 0) f->o.connect_ms = CONNECT_MS;
-    if (f->o.n_byte_max == 0) f->o.n_byte_max = BODY_MAX;
+    if (f->o.bytes_max == 0) f->o.bytes_max = BODY_MAX;
     if (set_up(f)) return 0;
     fetch_close(f);
     *out = NULL;
@@ -367,5 +367,5 @@ size_t fetch_under_way(const struct fetch *f)
 
 size_t fetch_body_max(const struct fetch *f)
 {
-    return f->o.n_byte_max;
+    return f->o.bytes_max;
 }

@@ -168,7 +168,7 @@ static void check_get(const char *base, const struct case_of *c)
 {
     /* the timeout is short only for a server that never answers,
      * because a busy machine may be slow */
-    struct fetch_options o = {.total_ms = strstr(c->path, "never") ? 200 : 5000, .n_byte_max = 200};
+    struct fetch_options o = {.total_ms = strstr(c->path, "never") ? 200 : 5000, .bytes_max = 200};
     struct buf body = {0};
     struct err e = {0};
     int status = 0, rc = fetch_get(at(base, c->path), NULL, 0, &o, &body, &status, &e);
@@ -204,7 +204,7 @@ TEST(fetch_answers_come_whole_or_with_a_reason)
     const char *base = server_open(&t);
     NEED(base);
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) check_get(base, &want[i]);
-    struct fetch_options o = {.n_byte_max = 4};
+    struct fetch_options o = {.bytes_max = 4};
     struct buf body = {0};
     struct err e = {0};
     EXPECT_INT(fetch_get(at(base, "/plain"), NULL, 0, &o, &body, NULL, &e), ERR_LIMIT);

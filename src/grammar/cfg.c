@@ -15,7 +15,7 @@ static uint32_t choose(void *front, uint32_t arg, uint32_t tag)
 bool cfg_open(struct cfg *g, struct expr_limits x, struct machine_limits limits)
 {
     *g = (struct cfg){0};
-    g->arena.n_byte_max = x.n_byte_max;
+    g->arena.bytes_max = x.bytes_max;
     bool ok = machine_open(&g->m, x, limits, expand, g);
     g->m.choose = choose;
     return ok;

@@ -172,7 +172,7 @@ bool cfg_graft_expand(struct cfg *g, uint32_t rule, struct alts *out)
     struct machine *from = g->graft.v[graft]->from;
     struct alts alts = {0};
     from->x.limit.us_max = g->m.x.limit.us_max;
-    from->x.limit.n_work_max = g->m.x.limit.n_work_max;
+    from->x.limit.work_max = g->m.x.limit.work_max;
     exprs_resume(&from->x);
     int64_t before = exprs_work(&from->x);
     bool ok = from->expand(from->front, from, g->rule.v[rule].graft_rule, &alts);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const struct expr_limits LIMIT = {.n_byte_max = 64u << 20, .n_row_max = 100000};
+static const struct expr_limits LIMIT = {.bytes_max = 64u << 20, .row_max = 100000};
 
 TEST(decimal_intervals)
 {

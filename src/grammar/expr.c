@@ -30,7 +30,7 @@ uint32_t expr_fail(struct exprs *x, enum expr_failure why)
 bool exprs_open(struct exprs *x, struct expr_limits limit)
 {
     *x = (struct exprs){.limit = limit};
-    x->arena.n_byte_max = limit.n_byte_max;
+    x->arena.bytes_max = limit.bytes_max;
     exprs_resume(x);
     x->slot = calloc(N_SLOT_FIRST, sizeof *x->slot);
     x->n_slot = x->slot ? N_SLOT_FIRST : 0;
@@ -101,7 +101,7 @@ static bool grow_slots(struct exprs *x)
 static bool grow_exprs(struct exprs *x)
 {
     uint32_t cap = x->cap ? 2 * x->cap : 512;
-    if (x->limit.n_byte_max && (size_t)cap * (sizeof *x->e + 12) > x->limit.n_byte_max)
+    if (x->limit.bytes_max && (size_t)cap * (sizeof *x->e + 12) > x->limit.bytes_max)
         return expr_fail(x, EXPR_BYTES), false;
     struct expr *e = realloc(x->e, cap * sizeof *e);
     if (e) x->e = e;

@@ -76,11 +76,11 @@ struct divisor {
 
 /* Limits of the work on expressions; 0: no limit. */
 struct expr_limits {
-    size_t n_byte_max; /* maximum bytes of all expressions and their data */
-    size_t n_row_max;  /* maximum number of states with computed transitions */
+    size_t bytes_max; /* maximum bytes of all expressions and their data */
+    size_t row_max;  /* maximum number of states with computed transitions */
     /* maximum processor time of this thread since exprs_resume, microseconds */
     int64_t us_max;
-    int64_t n_work_max;                     /* maximum number of steps of work since exprs_resume */
+    int64_t work_max;                     /* maximum number of steps of work since exprs_resume */
     bool (*grow)(void *arg, size_t n_byte); /* callback for the growth (grammar_limits.grow) */
     void *grow_arg;                         /* borrowed until exprs_close: argument of grow */
 };
@@ -137,10 +137,10 @@ void exprs_close(struct exprs *x); /* Safe on a zeroed struct. */
 
 /* ---- limits (expr_limit.c) ---- */
 
-/* Begin a new piece of work, limited to limit.us_max and limit.n_work_max.
+/* Begin a new piece of work, limited to limit.us_max and limit.work_max.
  * A failed set stays failed. */
 void exprs_resume(struct exprs *x);
-/* Continue a piece of work for which n_done steps of n_work_max are spent. */
+/* Continue a piece of work for which n_done steps of work_max are spent. */
 void exprs_continue(struct exprs *x, int64_t n_done);
 /* Return the number of bytes of all expressions and their data. */
 size_t exprs_bytes(const struct exprs *x);

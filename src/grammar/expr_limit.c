@@ -21,8 +21,8 @@ void exprs_continue(struct exprs *x, int64_t n_done)
     x->n_work = exprs_work(x);
     x->n_step = x->failed ? 0 : STEPS;
     x->us_end = 0;
-    x->work_end = x->limit.n_work_max ? x->n_work + x->limit.n_work_max - n_done : 0;
-    if (x->limit.n_work_max && x->work_end < 1) x->work_end = 1; /* 0: no limit */
+    x->work_end = x->limit.work_max ? x->n_work + x->limit.work_max - n_done : 0;
+    if (x->limit.work_max && x->work_end < 1) x->work_end = 1; /* 0: no limit */
 }
 
 void exprs_resume(struct exprs *x)
@@ -48,7 +48,7 @@ bool exprs_check(struct exprs *x, size_t n)
     if (x->failed) return false;
     x->n_work = exprs_work(x) + (int64_t)n;
     x->n_step = STEPS;
-    if (x->limit.n_byte_max && exprs_bytes(x) > x->limit.n_byte_max)
+    if (x->limit.bytes_max && exprs_bytes(x) > x->limit.bytes_max)
         expr_fail(x, EXPR_BYTES);
     else if (x->limit.grow && !x->limit.grow(x->limit.grow_arg, exprs_bytes(x)))
         expr_fail(x, EXPR_CROWDED);
@@ -68,7 +68,7 @@ struct expr_limits exprs_left(struct exprs *x)
     struct expr_limits l = x->limit;
     size_t used = exprs_bytes(x);
     l.grow = NULL; /* bytes of temporary expressions count as those of x after exprs_adopt */
-    if (l.n_byte_max) l.n_byte_max = used + 1 < l.n_byte_max ? l.n_byte_max - used : 1;
+    if (l.bytes_max) l.bytes_max = used + 1 < l.bytes_max ? l.bytes_max - used : 1;
     if (l.us_max && x->us_end == 0) x->us_end = thread_us() + l.us_max;
     if (l.us_max) l.us_max = x->us_end - thread_us();
     if (x->limit.us_max && l.us_max < 1) l.us_max = 1;
@@ -92,17 +92,17 @@ int exprs_error(const struct exprs *x, struct err *why)
         return err_cancelled(why);
     case EXPR_BYTES:
         return err_set(why, ERR_LIMIT, "too large: more than %zu MiB of memory",
-                       x->limit.n_byte_max >> 20);
+                       x->limit.bytes_max >> 20);
     case EXPR_CROWDED:
         return err_set(why, ERR_BUSY, "the grammars in use hold too much memory; retry later");
     case EXPR_STATES:
-        return err_set(why, ERR_LIMIT, "too large: more than %zu states", x->limit.n_row_max);
+        return err_set(why, ERR_LIMIT, "too large: more than %zu states", x->limit.row_max);
     case EXPR_TIME:
         return err_set(why, ERR_LIMIT, "too large: more than %lld ms of processor time",
                        (long long)x->limit.us_max / 1000);
     case EXPR_WORK:
         return err_set(why, ERR_LIMIT, "too large: more than %lld steps of work for one token",
-                       (long long)x->limit.n_work_max);
+                       (long long)x->limit.work_max);
     case EXPR_TOO_DEEP:
         break;
     }

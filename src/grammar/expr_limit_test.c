@@ -28,16 +28,16 @@ TEST(grammar_limits_are_named)
     static char long_text[20000];
     struct err e;
     for (size_t i = 0; i + 1 < sizeof long_text; i++) long_text[i] = "ab"[i * i % 7 % 2];
-    EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.n_text_max = 10}, "", &e) ==
+    EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.text_max = 10}, "", &e) ==
            ERR_LIMIT);
     EXPECT(strstr(e.text, "17 bytes, more than 10"));
-    EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.n_state_max = 200}, long_text, &e) ==
+    EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.state_max = 200}, long_text, &e) ==
            ERR_LIMIT);
     EXPECT(strstr(e.text, "more than 200 states"));
-    EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.n_byte_max = 2 << 20}, long_text,
+    EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.bytes_max = 2 << 20}, long_text,
                &e) == ERR_LIMIT);
     EXPECT(strstr(e.text, "more than 2 MiB"));
-    EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.n_work_max = 50000}, long_text, &e) ==
+    EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.work_max = 50000}, long_text, &e) ==
            ERR_LIMIT);
     EXPECT(strstr(e.text, "more than 50000 steps of work"));
     EXPECT(run(GRAMMAR_REGEX, primes, (struct grammar_limits){0}, "aaaaaaab", &e) == 0);

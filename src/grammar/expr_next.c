@@ -260,7 +260,7 @@ static uint32_t derive_class(struct exprs *x, uint32_t e, const struct classes *
 /* Count another state with a row. Return false if a limit is reached. */
 static bool count_row(struct exprs *x)
 {
-    if (x->limit.n_row_max && x->n_row >= x->limit.n_row_max)
+    if (x->limit.row_max && x->n_row >= x->limit.row_max)
         return expr_fail(x, EXPR_STATES), false;
     x->n_row++;
     return expr_spend(x, 20);

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "../../tests/unit.h"
 
-static const struct expr_limits LIMIT = {.n_byte_max = 64u << 20, .n_row_max = 100000};
+static const struct expr_limits LIMIT = {.bytes_max = 64u << 20, .row_max = 100000};
 
 static bool matches(struct exprs *x, uint32_t e, const char *text)
 {

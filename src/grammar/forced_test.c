@@ -265,10 +265,10 @@ TEST(grammar_near_its_limits_is_worn)
     struct machine_limits l = g->m->limit;
     grammar_accept(g, grammar_begin(g), "((((((((", 8, NULL);
     EXPECT(!grammar_worn(g));
-    g->m->limit.n_config_max = (uint32_t)g->m->config.n + 1;
+    g->m->limit.config_max = (uint32_t)g->m->config.n + 1;
     EXPECT(grammar_worn(g));
     g->m->limit = l;
-    g->m->limit.n_stack_max = (uint32_t)g->m->cell.n + 1;
+    g->m->limit.stack_max = (uint32_t)g->m->cell.n + 1;
     EXPECT(grammar_worn(g));
     grammar_close(g);
 }

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-static const struct expr_limits LIMIT = {.n_byte_max = 128u << 20, .n_row_max = 100000};
+static const struct expr_limits LIMIT = {.bytes_max = 128u << 20, .row_max = 100000};
 static const struct machine_limits SIZES = {300000, 300000, 2000, 2000};
 
 static bool takes(struct cfg *g, const char *text, size_t n)
@@ -234,7 +234,7 @@ TEST(gbnf_threads_are_part_of_the_language)
     struct err e = {0};
     struct cfg g;
     uint32_t c;
-    limits.n_thread_max = 60;
+    limits.thread_max = 60;
     NEED(cfg_open(&g, LIMIT, limits));
     NEED_OK(gbnf_parse(&g, text, sizeof text - 1, NULL, NULL, &e), &e);
     EXPECT_INT(follow(&g, "aaaaaaaa", &c), 4);

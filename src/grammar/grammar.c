@@ -16,11 +16,11 @@
 #include <string.h>
 
 enum { N_CONFIG_MAX = 1000000, N_THREAD_MAX = 2000, STACK_MAX = 2000, MASK_BYTES_MAX = 32 << 20 };
-static const struct grammar_limits GRAMMAR_LIMITS = {.n_text_max = 4 << 20,
-                                                     .n_byte_max = 256 << 20,
-                                                     .n_state_max = 200000,
+static const struct grammar_limits GRAMMAR_LIMITS = {.text_max = 4 << 20,
+                                                     .bytes_max = 256 << 20,
+                                                     .state_max = 200000,
                                                      .us_max = 1000000,
-                                                     .n_work_max = 40000000};
+                                                     .work_max = 40000000};
 
 /* ---- vocabulary ---- */
 
@@ -145,11 +145,11 @@ static int open_schema(struct grammar *g, const char *text, size_t n,
 static struct grammar_limits limits_of(const struct grammar_limits *given)
 {
     struct grammar_limits l = *given;
-    if (!l.n_text_max) l.n_text_max = GRAMMAR_LIMITS.n_text_max;
-    if (!l.n_byte_max) l.n_byte_max = GRAMMAR_LIMITS.n_byte_max;
-    if (!l.n_state_max) l.n_state_max = GRAMMAR_LIMITS.n_state_max;
+    if (!l.text_max) l.text_max = GRAMMAR_LIMITS.text_max;
+    if (!l.bytes_max) l.bytes_max = GRAMMAR_LIMITS.bytes_max;
+    if (!l.state_max) l.state_max = GRAMMAR_LIMITS.state_max;
     if (!l.us_max) l.us_max = GRAMMAR_LIMITS.us_max;
-    if (!l.n_work_max) l.n_work_max = GRAMMAR_LIMITS.n_work_max;
+    if (!l.work_max) l.work_max = GRAMMAR_LIMITS.work_max;
     return l;
 }
 
@@ -161,18 +161,18 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
     *out = NULL;
     if (!g) return err_memory(e, "a grammar", sizeof *g);
     const struct grammar_limits limit = limits_of(&o->limits);
-    struct expr_limits x = {.n_byte_max = limit.n_byte_max,
-                            .n_row_max = limit.n_state_max,
+    struct expr_limits x = {.bytes_max = limit.bytes_max,
+                            .row_max = limit.state_max,
                             .us_max = limit.us_max,
                             .grow = limit.grow,
                             .grow_arg = limit.grow_arg};
     struct machine_limits m = {N_CONFIG_MAX, N_CONFIG_MAX, N_THREAD_MAX, STACK_MAX};
     g->vocab = o->vocab;
     if (kind == GRAMMAR_OBJECT) text = object, n = sizeof object - 1;
-    if (n > limit.n_text_max) {
+    if (n > limit.text_max) {
         grammar_close(g);
         return err_set(e, ERR_LIMIT, "the constraint has %zu bytes, more than %zu", n,
-                       limit.n_text_max);
+                       limit.text_max);
     }
     bool is_schema = kind == GRAMMAR_SCHEMA || kind == GRAMMAR_OBJECT;
     int rc =
@@ -182,7 +182,7 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
     if (rc == 0) {
         /* limit the number of steps instead, which is equal on every machine */
         g->m->x.limit.us_max = 0;
-        g->m->x.limit.n_work_max = limit.n_work_max;
+        g->m->x.limit.work_max = limit.work_max;
         *out = g;
     } else {
         grammar_close(g);
@@ -344,9 +344,9 @@ bool grammar_worn(const struct grammar *g)
 {
     const struct exprs *x = &g->m->x;
     const struct machine_limits *l = &g->m->limit;
-    if (g->m->config.n > l->n_config_max / 2 || g->m->cell.n > l->n_stack_max / 2) return true;
-    return x->failed || exprs_bytes(x) > x->limit.n_byte_max / 2 ||
-           x->n_row > x->limit.n_row_max / 2;
+    if (g->m->config.n > l->config_max / 2 || g->m->cell.n > l->stack_max / 2) return true;
+    return x->failed || exprs_bytes(x) > x->limit.bytes_max / 2 ||
+           x->n_row > x->limit.row_max / 2;
 }
 
 size_t grammar_bytes(const struct grammar *g)

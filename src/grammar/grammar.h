@@ -49,13 +49,13 @@ typedef int grammar_import_fn(const void *arg, const char *path, char **text, si
  * run (grammar_failure) fails with ERR_LIMIT and the limit's name. It fails with ERR_BUSY if the
  * flag of base/cancel.h is set. */
 struct grammar_limits {
-    size_t n_text_max;  /* maximum bytes of the constraint */
-    size_t n_byte_max;  /* maximum bytes of the grammar, without its cached masks */
-    size_t n_state_max; /* maximum number of states of its automata */
+    size_t text_max;  /* maximum bytes of the constraint */
+    size_t bytes_max;  /* maximum bytes of the grammar, without its cached masks */
+    size_t state_max; /* maximum number of states of its automata */
     /* maximum processor time of this thread for the compilation, microseconds */
     int64_t us_max;
     /* maximum number of steps of work for each later mask or text, about 60 million per second */
-    int64_t n_work_max;
+    int64_t work_max;
     /* Callback for the size of the grammar in bytes, without its cached masks. It is called
      * regularly. The grammar fails with ERR_BUSY if it returns false. NULL: never called. */
     bool (*grow)(void *arg, size_t n_byte);

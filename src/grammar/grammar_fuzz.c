@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const struct grammar_limits LIMITS = {
-    .n_byte_max = 24 << 20, .n_state_max = 20000, .us_max = 50000};
+    .bytes_max = 24 << 20, .state_max = 20000, .us_max = 50000};
 enum { WALK_MAX = 120, N_WALK = 2, N_INPUT_MAX = 4000 };
 
 /* Append a random byte that may follow. Return false if no byte may follow. */

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-static const struct expr_limits LIMIT = {.n_byte_max = 128u << 20, .n_row_max = 100000};
+static const struct expr_limits LIMIT = {.bytes_max = 128u << 20, .row_max = 100000};
 static const struct machine_limits SIZES = {300000, 300000, 2000, 2000};
 
 static bool takes_bytes(struct cfg *g, const char *text, size_t n)

@@ -18,7 +18,7 @@ bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits
                   expand_fn *expand, void *front)
 {
     *m = (struct machine){.limit = limit, .expand = expand, .front = front};
-    m->rows.n_byte_max = x.n_byte_max;
+    m->rows.bytes_max = x.bytes_max;
     m->cell_slot = calloc(N_SLOT, sizeof *m->cell_slot);
     m->config_slot = calloc(N_SLOT, sizeof *m->config_slot);
     m->n_cell_slot = m->n_config_slot = N_SLOT;
@@ -86,7 +86,7 @@ static uint32_t push(struct machine *m, struct symbol sym, uint32_t below)
 {
     if (m->x.failed) return STACK_EMPTY;
     struct stack_cell c = {.sym = sym, .below = below, .depth = m->cell.v[below].depth + 1};
-    if (m->cell.n >= m->limit.n_stack_max) return expr_fail(&m->x, EXPR_STATES);
+    if (m->cell.n >= m->limit.stack_max) return expr_fail(&m->x, EXPR_STATES);
     if (m->cell.n * 2 > m->n_cell_slot && !grow_cell_slots(m)) return STACK_EMPTY;
     uint32_t at = (uint32_t)cell_hash(&c) & (m->n_cell_slot - 1);
     for (; m->cell_slot[at]; at = (at + 1) & (m->n_cell_slot - 1))
@@ -221,7 +221,7 @@ static bool add_thread(struct machine *m, struct thread t)
         if (!expr_spend(&m->x, 2 + m->next.n / 16)) return false;
         for (size_t i = 0; i < m->next.n; i++)
             if (m->next.v[i].expr == t.expr && m->next.v[i].stack == t.stack) return true;
-        if (m->next.n >= m->limit.n_thread_max) return m->crowded = m->cut = true, false;
+        if (m->next.n >= m->limit.thread_max) return m->crowded = m->cut = true, false;
         if (!vec_push(&m->next, t)) return no_memory(m);
     }
     return !m->x.failed && (!expr_nullable(&m->x, t.expr) || finish(m, t));
@@ -302,7 +302,7 @@ static uint32_t end_config(struct machine *m)
     uint32_t at = (uint32_t)config_hash(m->next.v, n, m->accepts) & (m->n_config_slot - 1);
     for (; m->config_slot[at]; at = (at + 1) & (m->n_config_slot - 1))
         if (is_config(m, &m->config.v[m->config_slot[at]])) return m->config_slot[at];
-    if (m->config.n >= m->limit.n_config_max) return expr_fail(&m->x, EXPR_STATES), CONFIG_DEAD;
+    if (m->config.n >= m->limit.config_max) return expr_fail(&m->x, EXPR_STATES), CONFIG_DEAD;
     m->x.n_byte_other += sizeof(struct config) + 4 * sizeof(uint32_t) + n * sizeof *m->next.v;
     struct config c = {
         .thread = (uint32_t)m->thread.n,

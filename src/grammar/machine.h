@@ -15,7 +15,7 @@
  * Every request that reaches a config uses its computed data (next configs, masks).
  *
  * The limits of depth and of threads are parts of the language. No text reaches a stack deeper than
- * depth_max, or a config with more threads than n_thread_max. So a text that reaches a limit ends.
+ * depth_max, or a config with more threads than thread_max. So a text that reaches a limit ends.
  * Other texts of the machine continue. An alternative that could not end within depth_max is not
  * offered (machine_need.c). The other limits are failures, which are sticky (x.failed).
  *
@@ -53,9 +53,9 @@ typedef uint32_t choose_fn(void *front, uint32_t arg, uint32_t tag);
 enum { NO_RULE = UINT32_MAX };
 
 struct machine_limits {
-    uint32_t n_config_max, n_stack_max; /* maximum numbers of configs and of stacks */
+    uint32_t config_max, stack_max; /* maximum numbers of configs and of stacks */
     /* maximum number of threads of a config; configs with more threads are dead */
-    uint32_t n_thread_max;
+    uint32_t thread_max;
     uint32_t depth_max; /* maximum depth of a stack; deeper stacks do not exist */
 };
 
@@ -74,7 +74,7 @@ struct machine {
     VEC(struct thread) next; /* threads of the config under construction */
     VEC(uint32_t) due, seen; /* stacks in a closure */
     bool accepts;
-    /* true: the config under construction has more than n_thread_max threads */
+    /* true: the config under construction has more than thread_max threads */
     bool crowded;
     bool cut;            /* true after a limit of depth or threads has removed a part of a config */
     uint32_t search_now; /* generation of the search of machine_need.c */

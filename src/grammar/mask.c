@@ -508,13 +508,13 @@ bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64
         open = !from.is_config && !room.limited && thread_open(m, w.t);
     }
     int n_char = known ? room.n_char : plain_chain(&w, from, &same);
-    same |= known && room.ends && n_char >= v->n_closing_max;
+    same |= known && room.ends && n_char >= v->closing_max;
     if (n_char == 0 && !open && !same) {
         walk(&w, &v->all, from, mask);
         return !m->x.failed && !m->late;
     }
     for (int k = 0; k < PLAIN_CLASSES; k++)
-        if (open || (same && !known) || v->plain[k].n_char_max <= n_char)
+        if (open || (same && !known) || v->plain[k].char_max <= n_char)
             or_mask(mask, v->plain[k].mask, v->n_word);
         else
             walk(&w, &v->plain[k].trie, from, mask);

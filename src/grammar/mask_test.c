@@ -108,7 +108,7 @@ TEST(mask_has_exactly_what_the_machine_takes)
     NEED(vocab_open(&v, N_TOKEN, token, NULL));
     for (int kind = 0; kind < 18; kind++) {
         struct machine m;
-        NEED(machine_open(&m, (struct expr_limits){.n_byte_max = 64u << 20, .n_row_max = 100000},
+        NEED(machine_open(&m, (struct expr_limits){.bytes_max = 64u << 20, .row_max = 100000},
                           (struct machine_limits){10000, 10000, 100, 100}, expand, NULL));
         struct exprs *x = &m.x;
         uint32_t any = expr_any_char(x), letter = expr_range(x, 'a', 'c');

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-static const struct expr_limits LIMIT = {.n_byte_max = 256u << 20, .n_row_max = 100000};
+static const struct expr_limits LIMIT = {.bytes_max = 256u << 20, .row_max = 100000};
 
 TEST(regex_patterns)
 {

@@ -366,7 +366,7 @@ int schema_open(struct schema *s, const char *text, size_t n, const struct schem
                 struct expr_limits x, struct machine_limits limits, struct err *e)
 {
     *s = (struct schema){.opt = *opt, .e = e};
-    s->arena.n_byte_max = x.n_byte_max;
+    s->arena.bytes_max = x.bytes_max;
     struct json_limits json = {.unique = true, .number = note_number, .arg = s};
     int rc = json_parse(&s->root, text, n, &json, e);
     if (rc) return schema_close(s), rc;

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-static const struct expr_limits LIMIT = {.n_byte_max = 256u << 20, .n_row_max = 200000};
+static const struct expr_limits LIMIT = {.bytes_max = 256u << 20, .row_max = 200000};
 static const struct machine_limits SIZES = {1000000, 1000000, 2000, 2000};
 
 /* Return true if the machine accepts the whole text. */

@@ -161,12 +161,12 @@ static bool sort_token(struct vocab *v, struct sorted *s, struct entry e)
     size_t at = plain_length(e.text, n, &n_char);
     if (at == n) {
         k = class_of(n_char);
-        if (n_char > v->plain[k].n_char_max) v->plain[k].n_char_max = n_char;
+        if (n_char > v->plain[k].char_max) v->plain[k].char_max = n_char;
         v->plain[k].mask[id >> 6] |= 1ull << (id & 63);
         return vec_push(&s->plain[k], e);
     }
     if (e.text[at] != '"') return vec_push(&s->other, e);
-    if (n_char > v->n_closing_max) v->n_closing_max = n_char;
+    if (n_char > v->closing_max) v->closing_max = n_char;
     struct entry rest = {e.text + at + 1, (uint32_t)(n - at - 1), id};
     return vec_push(&s->closing, e) && vec_push(&s->rest, rest);
 }

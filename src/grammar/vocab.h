@@ -42,10 +42,10 @@ struct vocab {
     struct {
         struct trie trie;
         uint64_t *mask; /* owned; [n_word]: set of all tokens of the class */
-        int n_char_max;
+        int char_max;
     } plain[PLAIN_CLASSES];
     /* maximum number of characters before the quote of a closing token */
-    int n_closing_max;
+    int closing_max;
     struct trie closing;       /* trie of the whole closing tokens */
     struct trie closing_rests; /* trie of the bytes after the first quote; its values are tokens */
     struct trie other;

@@ -63,7 +63,7 @@ const struct panel_format *panel_format_of(enum qtype t);
 extern const uint8_t panel_level[LEVELS_COUNT][16];
 
 /* Return the largest byte of a format: its largest code, or the largest entry of its table. */
-static inline int panel_byte_max(const struct panel_format *f)
+static inline int panel_bytes_max(const struct panel_format *f)
 {
     switch (f->levels) {
     case LEVELS_IQ4:

@@ -100,6 +100,6 @@ const struct command command_bench_latency = {
         "latencies, percentiles). The other figures are of the last run. The prefix cache is off, "
         "as in vllm.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

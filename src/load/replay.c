@@ -113,6 +113,6 @@ const struct command command_bench_replay = {
         "of vllm bench serve. It also has mfu, bandwidth_share, cpu_share, watts, host_share, "
         "memory and the engine's statistics.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

@@ -397,6 +397,6 @@ const struct command command_bench_schedule = {
         "others are of a key that sends three times the capacity. fair is the first key's mean "
         "latency alone on a machine half as fast with half of the room.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

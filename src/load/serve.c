@@ -358,6 +358,6 @@ const struct command command_bench_serve = {
         "they are words, counted by --tokenizer or at the server's /tokenize. Sampling parameters "
         "without a flag are not sent, so the server's defaults apply.",
     .options = options,
-    .n_arg_max = 0,
+    .arg_max = 0,
     .run = run,
 };

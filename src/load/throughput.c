@@ -103,6 +103,6 @@ const struct command command_bench_throughput = {
         "total_num_tokens, requests_per_second, tokens_per_second). --scheduler static is the "
         "baseline of continuous batching.",
     .options = options,
-    .n_arg_max = 1,
+    .arg_max = 1,
     .run = run,
 };

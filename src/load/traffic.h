@@ -141,9 +141,9 @@ void traffic_json(const struct traffic_figures *f, const struct traffic_result *
 
 /* A log of the engine's steps, of limited size, to repeat them without an engine. */
 struct step_log;
-/* Open a log of at most n_byte_max bytes for steps of m, which is borrowed until step_log_close.
+/* Open a log of at most bytes_max bytes for steps of m, which is borrowed until step_log_close.
  * ERR_MEMORY; call step_log_close also then. */
-int step_log_open(struct step_log **out, struct model *m, size_t n_byte_max, struct err *e);
+int step_log_open(struct step_log **out, struct model *m, size_t bytes_max, struct err *e);
 void step_log_close(struct step_log *l); /* free l; no effect for NULL */
 /* Return the model as an executor that logs its batches. */
 struct executor step_log_executor(struct step_log *l);

@@ -13,27 +13,27 @@
 
 struct step_log {
     struct model *m; /* model, borrowed */
-    int32_t *word;   /* logged batches, owned [n_word_max] */
-    size_t n_word, n_word_max;
+    int32_t *word;   /* logged batches, owned [word_max] */
+    size_t n_word, word_max;
     int n_step;
     int64_t first_us, last_us; /* beginnings of the first and the last logged step */
     bool full;
 };
 
-int step_log_open(struct step_log **out, struct model *m, size_t n_byte_max, struct err *e)
+int step_log_open(struct step_log **out, struct model *m, size_t bytes_max, struct err *e)
 {
     struct step_log *l = *out = calloc(1, sizeof *l);
     if (!l) return err_memory(e, "a log of steps", sizeof *l);
     l->m = m;
-    l->n_word_max = n_byte_max / sizeof *l->word;
-    l->word = os_alloc(n_byte_max);
-    return l->word ? 0 : err_memory(e, "a log of steps", n_byte_max);
+    l->word_max = bytes_max / sizeof *l->word;
+    l->word = os_alloc(bytes_max);
+    return l->word ? 0 : err_memory(e, "a log of steps", bytes_max);
 }
 
 void step_log_close(struct step_log *l)
 {
     if (!l) return;
-    os_free(l->word, l->n_word_max * sizeof *l->word);
+    os_free(l->word, l->word_max * sizeof *l->word);
     free(l);
 }
 
@@ -106,7 +106,7 @@ static void move_batch(const struct step_log *l, struct cursor *c, struct batch 
 static void write_down(struct step_log *l, const struct batch *b)
 {
     size_t n = words_of(l, b);
-    l->full |= n > l->n_word_max - l->n_word;
+    l->full |= n > l->word_max - l->n_word;
     if (l->full) return;
     l->last_us = time_us();
     if (l->n_step++ == 0) l->first_us = l->last_us;

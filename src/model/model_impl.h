@@ -197,8 +197,8 @@ struct model {
     /* shape of KV per layer [n_layer], in the arena; zeros for a layer without KV */
     struct kv_geometry *kv_geometry;
     int64_t k_max;               /* columns of the widest linear layer         */
-    int d_head_max, n_group_max; /* maxima over all attention blocks           */
-    int n_used_max;              /* maximum experts per row over all mixtures; 0 if none */
+    int d_head_max, group_max; /* maxima over all attention blocks           */
+    int used_max;              /* maximum experts per row over all mixtures; 0 if none */
 
     struct rope_spec rope[ROPES_MAX]; /* ropes [config.n_rope] */
     struct rope_rows {

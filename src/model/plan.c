@@ -125,16 +125,16 @@ static int plan_scratch(struct model *m, struct err *e)
     lay_out(m, m->memory);
     m->info.scratch_bytes = (int64_t)n_byte;
     /* rows of linear layers in a mixture */
-    const int64_t n_entry = (int64_t)l->n_row * m->n_used_max;
+    const int64_t n_entry = (int64_t)l->n_row * m->used_max;
     int n_row = l->n_row > l->n_out ? l->n_row : l->n_out;
     if (n_entry > INT32_MAX)
         return err_set(e, ERR_LIMIT, "%d rows of a step with %d experts each are too many",
-                       l->n_row, m->n_used_max);
+                       l->n_row, m->used_max);
     if (n_entry > n_row) n_row = (int)n_entry;
     const struct op_sizes sizes = {.n_row = n_row,
                                    .k = m->k_max,
                                    .d_head = m->d_head_max,
-                                   .n_group = m->n_group_max,
+                                   .n_group = m->group_max,
                                    .batch = l};
     return b->op->reserve(b, &sizes, e);
 }

@@ -21,10 +21,10 @@ static bool refuse_limit(const struct conn *c, struct exchange *x)
         x->close = true;
         exchange_error(x, &(struct net_error){.status = 503, .retry_after = 1},
                        "the server is shutting down");
-    } else if (x->head.n_body > (int64_t)o->n_body_max) {
+    } else if (x->head.n_body > (int64_t)o->body_max) {
         exchange_error(x, &(struct net_error){.status = 413},
                        "a body of %lld bytes is larger than the limit of %zu",
-                       (long long)x->head.n_body, o->n_body_max);
+                       (long long)x->head.n_body, o->body_max);
     } else {
         return false;
     }
@@ -39,14 +39,14 @@ static bool below_share(const struct net *n, const struct exchange *x)
     double own = x->holder->weight, all = own;
     for (const struct holder *h = n->holders; h; h = h->next)
         if (h->n_exchange > 0) all += h->weight;
-    return x->holder->n_exchange * all <= n->o.n_conn_max * own;
+    return x->holder->n_exchange * all <= n->o.conn_max * own;
 }
 
 /* Reject x if no place is free. Quick routes and small holders have a reserve. */
 static bool refuse_place(struct conn *c, struct exchange *x)
 {
     struct net *n = c->net;
-    bool full = (size_t)atomic_load(&n->n_exchange) > n->n_exchange_max;
+    bool full = (size_t)atomic_load(&n->n_exchange) > n->exchange_max;
     x->holder = holder_get(n, x->holder_id);
     if (x->holder) {
         x->holder->n_exchange++;

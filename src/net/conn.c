@@ -58,7 +58,7 @@ static void set_state(struct conn *c, enum conn_state state)
  * unless there are too many such connections. */
 static void make_place(struct net *n, int64_t now_us)
 {
-    int over = atomic_load(&n->n_conn) - n->o.n_conn_max;
+    int over = atomic_load(&n->n_conn) - n->o.conn_max;
     if (over < 0) return;
     bool crowded = over >= N_REFUSED_MAX, flooded = over >= N_REFUSED_MAX + N_FRESH_MAX;
     struct conn *c = idle_victim(n, crowded, now_us - (int64_t)n->o.grace_ms * 1000);
@@ -72,7 +72,7 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
 {
     int64_t now_us = time_us();
     make_place(n, now_us);
-    int n_conn = atomic_load(&n->n_conn), n_most = n->o.n_conn_max + N_REFUSED_MAX + N_FRESH_MAX;
+    int n_conn = atomic_load(&n->n_conn), n_most = n->o.conn_max + N_REFUSED_MAX + N_FRESH_MAX;
     struct conn *c = n_conn < n_most ? calloc(1, sizeof *c) : NULL;
     /* The steps below may fail in any order. The branch after them releases what exists: tls_close
      * and holder_drop accept NULL. */
@@ -92,7 +92,7 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
     c->accepted_us = now_us;
     c->address = *address;
     c->local = !address->known;
-    c->refuse = n_conn >= n->o.n_conn_max;
+    c->refuse = n_conn >= n->o.conn_max;
     c->holder->n_conn++;
     set_state(c, c->tls ? CONN_HANDSHAKE : CONN_HEAD);
     snprintf(c->peer, sizeof c->peer, "%s", peer);
@@ -198,7 +198,7 @@ static void drop_in(struct conn *c, size_t n)
 static struct exchange *begin_exchange(struct conn *c)
 {
     struct exchange *x = NULL;
-    size_t n_max = c->net->n_exchange_max + N_REFUSED_MAX; /* the reserve is for quick routes */
+    size_t n_max = c->net->exchange_max + N_REFUSED_MAX; /* the reserve is for quick routes */
     if ((size_t)atomic_load(&c->net->n_exchange) < n_max) x = exchange_new(c->net);
     if (!x) return NULL;
     snprintf(x->peer, sizeof x->peer, "%s", c->peer);
@@ -321,7 +321,7 @@ static void take_head(struct conn *c, size_t n)
 /* Process the head. Like each step, return true if the next step may run immediately. */
 static bool step_head(struct conn *c)
 {
-    size_t n = head_length(c->in.data, c->in.n), n_max = c->net->o.n_head_max;
+    size_t n = head_length(c->in.data, c->in.n), n_max = c->net->o.head_max;
     if (n > n_max || (n == 0 && c->in.n > n_max)) {
         refuse(c, 431, "the request's head is too large");
         return !c->dead;
@@ -358,7 +358,7 @@ static bool take_body(struct conn *c)
     struct exchange *x = c->x;
     size_t before = x->body.n, left = (size_t)x->head.n_body - before;
     ptrdiff_t used = x->head.chunked ? chunks_push(&c->chunks, c->in.data, c->in.n, &x->body,
-                                                   c->net->o.n_body_max)
+                                                   c->net->o.body_max)
                                      : (ptrdiff_t)(c->in.n < left ? c->in.n : left);
     if (!x->head.chunked) buf_add(&x->body, c->in.data, (size_t)used);
     x->n_body = x->body.n;

@@ -16,7 +16,7 @@ enum { HEAD_MS = 60000 };
 /* Open the parts of a server that connections without an exchange need. */
 static void loop_begin(struct net *n)
 {
-    *n = (struct net){.o = {.n_conn_max = 4, .n_head_max = 1000, .head_ms = HEAD_MS}};
+    *n = (struct net){.o = {.conn_max = 4, .head_max = 1000, .head_ms = HEAD_MS}};
     n->epoll = epoll_create1(EPOLL_CLOEXEC);
     n->event = -1;
     n->scratch = malloc(READ_BYTES);
@@ -174,7 +174,7 @@ TEST(conn_closed_in_a_body_frees_its_memory_at_once)
     struct err e = {0};
     int fd[2];
     loop_begin(&n);
-    struct share_options o = {.limit = TOTAL, .reserve = TOTAL / 8, .n_holder_max = 8};
+    struct share_options o = {.limit = TOTAL, .reserve = TOTAL / 8, .holder_max = 8};
     NEED_OK(share_open(&n.bodies, &o, &e), &e);
     struct conn *leaves = join(&n, &fd[0]), *other = join(&n, &fd[1]);
     NEED(leaves && other);

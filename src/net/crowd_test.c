@@ -53,7 +53,7 @@ TEST(net_crowd_of_silent_connections)
     /* Goal: if the table is full,
      * the largest client's oldest connection without a complete head is closed. */
     enum { N = 16 };
-    NEED(rig_open(&(struct net_options){.n_conn_max = N}));
+    NEED(rig_open(&(struct net_options){.conn_max = N}));
     struct client c[N], kept;
     NEED(client_open_from(&kept, "127.0.0.2"));
     client_send_text(&kept, hello);
@@ -79,7 +79,7 @@ TEST(net_crowd_keeps_new_connections)
     /* Goal: no connection is closed before its client had time to send a key, if one address has
      * all connections. */
     enum { N = 16, CROWD = 200 };
-    NEED(rig_open(&(struct net_options){.n_conn_max = N, .grace_ms = 60000}));
+    NEED(rig_open(&(struct net_options){.conn_max = N, .grace_ms = 60000}));
     struct client kept, first, c[CROWD];
     NEED(client_open_from(&kept, "127.0.0.2"));
     client_send_text(&kept, hello);
@@ -101,7 +101,7 @@ TEST(net_crowd_keeps_none_for_long)
     /* Goal: a connection that has sent no byte
      * for grace_ms is closed before connections with bytes. */
     enum { N = 16 };
-    NEED(rig_open(&(struct net_options){.n_conn_max = N, .grace_ms = 1}));
+    NEED(rig_open(&(struct net_options){.conn_max = N, .grace_ms = 1}));
     struct client begun, c[N];
     NEED(client_open_from(&begun, "127.0.0.1"));
     client_send_text(&begun, "G");
@@ -146,7 +146,7 @@ TEST(net_crowd_spares_a_thousand)
     setrlimit(RLIMIT_NOFILE, &files);
     if (files.rlim_max < 3 * MANY) return;
     struct client *c = calloc(MANY, sizeof *c);
-    NEED(c && rig_open(&(struct net_options){.n_conn_max = N, .grace_ms = 60000}));
+    NEED(c && rig_open(&(struct net_options){.conn_max = N, .grace_ms = 60000}));
     open_all(c, MANY, "");
     CHECK_FROM("127.0.0.1", hello, "\r\n\r\nhello");
     EXPECT(client_ends(&c[0], SOON));
@@ -180,7 +180,7 @@ TEST(net_crowd_of_long_answers)
     /* Goal: another client and quick routes have a reserve if all connections have answers in
      * progress. */
     enum { N = 8 };
-    NEED(rig_open(&(struct net_options){.n_conn_max = N}));
+    NEED(rig_open(&(struct net_options){.conn_max = N}));
     struct client c[N], silent[200];
     open_all(c, N, "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
     EXPECT(rig_until(&rig.n_waiting, N, SOON));
@@ -220,7 +220,7 @@ TEST(net_crowd_that_leaves)
 {
     /* Goal: waiting requests of disconnected clients occupy no place. */
     enum { BUSY = 4, N = 16 };
-    NEED(rig_open(&(struct net_options){.n_conn_max = N, .n_handler = 2}));
+    NEED(rig_open(&(struct net_options){.conn_max = N, .n_handler = 2}));
     struct client busy[BUSY], c;
     open_all(busy, BUSY, block);
     EXPECT(rig_until(&rig.n_blocked, 2, SOON));
@@ -310,7 +310,7 @@ TEST(net_crowd_of_unfinished_bodies)
     enum { N = 12, BYTES = 200 << 10 };
     char *body = malloc(BYTES);
     memset(body, 'x', BYTES);
-    NEED(rig_open(&(struct net_options){.n_body_total_max = 1 << 20}));
+    NEED(rig_open(&(struct net_options){.body_total_max = 1 << 20}));
     struct client c[N], other[3], small;
     int n_refused = 0, n_after = 0;
     for (int i = 0; i < N; i++) begin_body(&c[i], "127.0.0.1", BYTES, body);
@@ -394,7 +394,7 @@ TEST(net_shares_of_keys_weigh_connections)
     enum { HEAVY = 9, LIGHT = 7 };
     struct net_keys keys;
     read_keys(&keys);
-    NEED(rig_open(&(struct net_options){.n_conn_max = HEAVY + LIGHT, .keys = &keys}));
+    NEED(rig_open(&(struct net_options){.conn_max = HEAVY + LIGHT, .keys = &keys}));
     struct client heavy[HEAVY], light[LIGHT], other;
     for (int i = 0; i < HEAVY; i++) {
         send_as(&heavy[i], "aaaa", keyed_get_id);
@@ -422,7 +422,7 @@ TEST(net_shares_of_keys_weigh_exchanges)
     enum { N = 8, SHARE = 3 };
     struct net_keys keys;
     read_keys(&keys);
-    NEED(rig_open(&(struct net_options){.n_conn_max = N, .keys = &keys}));
+    NEED(rig_open(&(struct net_options){.conn_max = N, .keys = &keys}));
     struct client light[N], heavy[SHARE + 1];
     for (int i = 0; i < N; i++) send_as(&light[i], "bbbb", keyed_waits);
     EXPECT(rig_until(&rig.n_waiting, N, SOON));

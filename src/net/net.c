@@ -28,10 +28,10 @@ static struct net_options with_defaults(const struct net_options *o)
     struct net_options d = *o;
     if (!d.host) d.host = "127.0.0.1";
     if (!d.n_handler) d.n_handler = 2;
-    if (!d.n_conn_max) d.n_conn_max = 1024;
-    if (!d.n_head_max) d.n_head_max = 32 * 1024;
-    if (!d.n_body_max) d.n_body_max = 32 << 20;
-    if (!d.n_body_total_max) d.n_body_total_max = 256 << 20;
+    if (!d.conn_max) d.conn_max = 1024;
+    if (!d.head_max) d.head_max = 32 * 1024;
+    if (!d.body_max) d.body_max = 32 << 20;
+    if (!d.body_total_max) d.body_total_max = 256 << 20;
     if (!d.grace_ms) d.grace_ms = 100;
     if (!d.head_ms) d.head_ms = 15000;
     if (!d.body_ms) d.body_ms = 30000;
@@ -143,7 +143,7 @@ static int open_access_log(struct net *n, struct err *e)
  * never fails. */
 static int open_parts(struct net *n, struct err *e)
 {
-    size_t n_queue = n->n_exchange_max + N_REFUSED_MAX + 1;
+    size_t n_queue = n->exchange_max + N_REFUSED_MAX + 1;
     n->inbox = queue_open(n_queue, sizeof(struct exchange *));
     n->ended = queue_open(n_queue, sizeof(struct exchange *));
     n->woken = queue_open(n_queue, sizeof(struct exchange *));
@@ -163,11 +163,11 @@ static int open_parts(struct net *n, struct err *e)
 /* Raise the limit of open files: one per connection, and some for other parts of the program. */
 static void make_room(const struct net *n)
 {
-    int64_t want = (int64_t)n->o.n_conn_max + N_REFUSED_MAX + N_FRESH_MAX + 128,
+    int64_t want = (int64_t)n->o.conn_max + N_REFUSED_MAX + N_FRESH_MAX + 128,
             may = os_open_files(want);
     if (may < want)
         log_warn("the limit of %lld open files (ulimit -n) allows fewer than %d connections",
-                 (long long)may, n->o.n_conn_max);
+                 (long long)may, n->o.conn_max);
 }
 
 static int open_tls(struct net *n, struct err *e)
@@ -189,14 +189,14 @@ int net_open(struct net **out, const struct net_options *o, struct err *e)
     n->listener.fd = n->epoll = n->event = n->access_fd = -1;
     make_room(n);
     /* exchanges of disconnected clients may take time to end */
-    n->n_exchange_max = 2 * (size_t)n->o.n_conn_max + N_REFUSED_MAX;
+    n->exchange_max = 2 * (size_t)n->o.conn_max + N_REFUSED_MAX;
     int rc = fixed_open(n, e);
     if (rc == 0)
         rc = share_open(
             &n->bodies,
-            &(struct share_options){.limit = (int64_t)n->o.n_body_total_max,
-                                    .reserve = (int64_t)n->o.n_body_total_max / 8,
-                                    .n_holder_max = (int)n->n_exchange_max + N_REFUSED_MAX},
+            &(struct share_options){.limit = (int64_t)n->o.body_total_max,
+                                    .reserve = (int64_t)n->o.body_total_max / 8,
+                                    .holder_max = (int)n->exchange_max + N_REFUSED_MAX},
             e);
     if (rc == 0) rc = client_networks_parse(&n->proxies, o->proxies, e);
     if (rc != 0 && n->bodies) err_prefix(e, rc, "--forwarded-allow-ips");

@@ -120,11 +120,11 @@ struct net_options {
     const char *proxies;
     const char *access_log; /* file of the access log, "-": standard error; NULL: no log */
     int n_handler;          /* handler threads; 0: 2 */
-    int n_conn_max;         /* maximum number of connections, above which 503; 0: 1024 */
-    size_t n_head_max;      /* maximum bytes of request line and headers, then 431; 0: 32 KiB */
-    size_t n_body_max;      /* maximum bytes of a body, then 413; 0: 32 MiB */
+    int conn_max;         /* maximum number of connections, above which 503; 0: 1024 */
+    size_t head_max;      /* maximum bytes of request line and headers, then 431; 0: 32 KiB */
+    size_t body_max;      /* maximum bytes of a body, then 413; 0: 32 MiB */
     /* maximum bytes of all bodies beyond 64 KiB each, then 503; 0: 256 MiB */
-    size_t n_body_total_max;
+    size_t body_total_max;
     /* time without a first byte after
      * which a connection may be closed for another one; 0: 100 ms */
     int grace_ms;
@@ -136,7 +136,7 @@ struct net_options {
 };
 
 /* Open the sockets and start the threads. Sockets from systemd (LISTEN_FDS) replace host, port and
- * uds. The process's limit of open files is raised as n_conn_max requires. The server never raises
+ * uds. The process's limit of open files is raised as conn_max requires. The server never raises
  * SIGPIPE. The caller owns *out, which is NULL after an error. The server is then closed. Errors:
  *   ERR_ARG     malformed `proxies`, unknown host, too long uds, unusable certificate or key,
  *               only one of tls_cert and tls_key

@@ -405,7 +405,7 @@ struct net {
      * the stream thread */
     struct queue *inbox, *woken, *ended;
     struct queue *finished; /* owned queue of struct finished, from handlers to the loop */
-    size_t n_exchange_max;
+    size_t exchange_max;
     /* owned; no_memory: [n_route + 1]; the last item is for requests without a route */
     struct fixed no_room, *no_memory;
 
@@ -436,7 +436,7 @@ struct net {
 void net_ring(struct net *n); /* wake the loop thread; any thread */
 void *loop_run(void *net);
 enum { ACCESS_MS = 100 };
-/* Maximum numbers of connections beyond n_conn_max. N_REFUSED_MAX: for holders below their share.
+/* Maximum numbers of connections beyond conn_max. N_REFUSED_MAX: for holders below their share.
  * N_FRESH_MAX: for more connections without a received byte. */
 enum { N_REFUSED_MAX = 128, N_FRESH_MAX = 1024 };
 enum { CUT_MS = 1000 }; /* time that handlers have to end the answers that net_drain cuts */

@@ -100,7 +100,7 @@ static void check_rejected(const char *request, const char *status, const char *
 
 TEST(net_refuses)
 {
-    struct net_options o = {.n_head_max = 1000, .n_body_max = 100};
+    struct net_options o = {.head_max = 1000, .body_max = 100};
     NEED(rig_open(&o));
     char big[1600];
     snprintf(big, sizeof big, "GET /hello HTTP/1.1\r\nHost: localhost\r\nX: %01200d\r\n\r\n", 0);
@@ -149,7 +149,7 @@ TEST(net_errors_have_the_form_of_a_route)
 {
     /* Goal: a route determines the format of its errors, also if no handler was called. Other
      * errors have the server's format. */
-    NEED(rig_open(&(struct net_options){.n_body_max = 100}));
+    NEED(rig_open(&(struct net_options){.body_max = 100}));
     check_answer("GET /query HTTP/1.1\r\nHost: localhost\r\n\r\n",
                  "\r\n\r\nown 400 q is not there");
     check_answer("GET /query HTTP/1.1\r\nHost: localhost\r\n\r\n", "Content-Type: text/x-own\r\n");
@@ -163,7 +163,7 @@ TEST(net_closes_without_a_reset)
 {
     /* Goal: a client that sent more than the server read receives the rejection and an orderly
      * close. The client could lose the rejection after a reset. */
-    NEED(rig_open(&(struct net_options){.n_head_max = 1000}));
+    NEED(rig_open(&(struct net_options){.head_max = 1000}));
     struct client c;
     char more[1 << 18], piece[256];
     memset(more, 'x', sizeof more);
@@ -181,7 +181,7 @@ TEST(net_closes_without_a_reset)
 TEST(net_bodies_are_held_within_a_limit)
 {
     /* Goal: the first 64 KiB of each body need no shared memory. */
-    struct net_options o = {.n_body_total_max = 100000};
+    struct net_options o = {.body_total_max = 100000};
     NEED(rig_open(&o));
     struct client a, b;
     static char part[65536 + 60000];
@@ -348,7 +348,7 @@ TEST(net_holds_no_body_that_stops)
 
 TEST(net_has_room_for_so_many)
 {
-    struct net_options o = {.n_conn_max = 4};
+    struct net_options o = {.conn_max = 4};
     NEED(rig_open(&o));
     struct client c[4], more;
     for (int i = 0; i < 4; i++) {

@@ -20,7 +20,7 @@ static const struct option table[] = {
     OPTIONS_END,
 };
 static const struct command command = {
-    .name = "try", .usage = "[MODEL] [PROMPT]", .options = table, .n_arg_max = 2};
+    .name = "try", .usage = "[MODEL] [PROMPT]", .options = table, .arg_max = 2};
 
 TEST(alias_rows_are_sound)
 {

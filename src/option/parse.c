@@ -364,7 +364,7 @@ static int place_argument(struct cursor *at, const char *place, const char *valu
     if (!strstr(at->c->usage, place))
         return err_set(e, ERR_ARG, "quoth %s takes no %s; usage: quoth %s %s", at->c->name, place,
                        at->c->name, at->c->usage);
-    if (at->n_out == at->c->n_arg_max || at->n_out > at->i)
+    if (at->n_out == at->c->arg_max || at->n_out > at->i)
         return err_set(e, ERR_ARG, "unexpected argument \"%.60s\"; usage: quoth %s %s", value,
                        at->c->name, at->c->usage);
     bool first = strcmp(place, ALIAS_MODEL) == 0;
@@ -601,7 +601,7 @@ int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e
             rc = long_option(&at, e);
         else if (!at.flags_end && is_flag(a))
             rc = short_option(&at, e);
-        else if (at.n_out == c->n_arg_max)
+        else if (at.n_out == c->arg_max)
             rc = err_set(e, ERR_ARG, "unexpected argument \"%.60s\"; usage: quoth %s %s", a,
                          c->name, c->usage);
         else

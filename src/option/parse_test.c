@@ -41,7 +41,7 @@ static const struct option table[] = {
     OPTIONS_END,
 };
 static const struct command command = {
-    .name = "try", .usage = "[A] [B]", .options = table, .n_arg_max = 2};
+    .name = "try", .usage = "[A] [B]", .options = table, .arg_max = 2};
 
 /* Texts of a JSON list live as long as the program. The leak check must find the lists that hold
  * them. */

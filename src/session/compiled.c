@@ -4,7 +4,7 @@
  *      '----rejected----> FAILED, not in the cache; waiting requests get the same error
  *
  * The cache counts the memory of a grammar while it is compiled and while it runs. It evicts
- * grammars without a user if all grammars together exceed byte_max. The largest grammar of the
+ * grammars without a user if all grammars together exceed bytes_max. The largest grammar of the
  * holder with the most bytes fails if the total is still too large. So a holder that uses at most
  * its share keeps its grammars. A single grammar has only the limits of its options.
  *
@@ -37,7 +37,7 @@ struct compiled_cache {
     struct compiled *grave; /* owned; list of the grammars without a user, linked by next */
     pthread_t freer;
     bool started, quit;
-    int64_t byte_max;
+    int64_t bytes_max;
     atomic_llong n_byte; /* memory of all grammars, in bytes */
     int64_t n_hit, n_miss;
 };
@@ -137,15 +137,15 @@ static void cond_open(pthread_cond_t *c)
     pthread_condattr_destroy(&attr);
 }
 
-struct compiled_cache *compiled_cache_open(int n_max, int64_t byte_max)
+struct compiled_cache *compiled_cache_open(int n_max, int64_t bytes_max)
 {
     struct compiled_cache *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     int64_t part = (int64_t)(os_memory_bytes() / (uint64_t)SHARE);
-    if (byte_max == 0)
-        byte_max = part < BYTES_LEAST ? BYTES_LEAST : part < BYTES_MOST ? part : BYTES_MOST;
+    if (bytes_max == 0)
+        bytes_max = part < BYTES_LEAST ? BYTES_LEAST : part < BYTES_MOST ? part : BYTES_MOST;
     c->n_max = n_max;
-    c->byte_max = byte_max;
+    c->bytes_max = bytes_max;
     c->entry = calloc((size_t)n_max, sizeof(struct compiled *));
     if (!c->entry) return free(c), NULL;
     pthread_mutex_init(&c->lock, NULL);
@@ -188,9 +188,9 @@ static bool same_options(const struct grammar_options *a, const struct grammar_o
     return a->any_order == b->any_order && a->no_white_space == b->no_white_space &&
            a->no_additional == b->no_additional && a->plain == b->plain && a->vocab == b->vocab &&
            same_text(a->start, b->start) && same_text(a->white_space, b->white_space) &&
-           !a->import && !b->import && l->n_text_max == k->n_text_max &&
-           l->n_byte_max == k->n_byte_max && l->n_state_max == k->n_state_max &&
-           l->us_max == k->us_max && l->n_work_max == k->n_work_max;
+           !a->import && !b->import && l->text_max == k->text_max &&
+           l->bytes_max == k->bytes_max && l->state_max == k->state_max &&
+           l->us_max == k->us_max && l->work_max == k->work_max;
 }
 
 static bool same_key(const struct compiled_key *a, const struct compiled_key *b)
@@ -341,7 +341,7 @@ static bool make_room(struct compiled_cache *c, uint64_t holder)
 {
     int n;
     int64_t most, held = staying(c, &holder, &n);
-    while (staying(c, NULL, &n) > c->byte_max) {
+    while (staying(c, NULL, &n) > c->bytes_max) {
         if (evict(c, true)) continue;
         struct compiled *g = largest(c, &most);
         if (most <= held) return false;
@@ -350,13 +350,13 @@ static bool make_room(struct compiled_cache *c, uint64_t holder)
     return true;
 }
 
-/* Evict or fail grammars until the others fit in byte_max. Keep at least one grammar. A holder's
+/* Evict or fail grammars until the others fit in bytes_max. Keep at least one grammar. A holder's
  * compilation fails before its grammars in use. */
 static void shrink(struct compiled_cache *c, struct compiled *grown)
 {
     int n;
     int64_t most;
-    while (staying(c, NULL, &n) > c->byte_max && n > 1) {
+    while (staying(c, NULL, &n) > c->bytes_max && n > 1) {
         if (evict(c, true)) continue;
         struct compiled *g = largest(c, &most);
         bool new = grown->stage == COMPILED_PENDING && grown->holder == g->holder;
@@ -369,7 +369,7 @@ static bool grown_to(struct compiled *g, long long now)
 {
     struct compiled_cache *c = g->cache;
     long long more = now - atomic_exchange(&g->n_byte, now);
-    if (atomic_fetch_add(&c->n_byte, more) + more > c->byte_max && more > 0) {
+    if (atomic_fetch_add(&c->n_byte, more) + more > c->bytes_max && more > 0) {
         pthread_mutex_lock(&c->lock);
         shrink(c, g);
         wake_freer(c);
@@ -398,7 +398,7 @@ static const char CROWDED[] = "the grammars in use hold more than %lld MiB; retr
 
 static long long mib(const struct compiled_cache *c)
 {
-    return c->byte_max >> 20;
+    return c->bytes_max >> 20;
 }
 
 /* Compile a grammar, and cache its first mask if it has a vocabulary. */
@@ -435,7 +435,7 @@ static int compile_unlocked(struct compiled_cache *c, struct compiled *g, struct
 }
 
 /* Make an entry for k and compile it. Set *out to the entry, with one use. ERR_BUSY if the grammars
- * in use exceed byte_max. */
+ * in use exceed bytes_max. */
 static int make(struct compiled **out, struct compiled_cache *c, uint64_t holder,
                 const struct compiled_key *k, int n_mask, struct err *e)
 {

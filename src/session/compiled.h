@@ -9,7 +9,7 @@
  * least recently used entry without a user. The cache compares the full keys of entries, because
  * different keys may have equal hashes.
  *
- * byte_max is the limit of all grammars together, including those being compiled or in use.
+ * bytes_max is the limit of all grammars together, including those being compiled or in use.
  * compiled.c divides it among holders.
  *
  * A client cannot read another client's grammar. It can detect from the response time that an equal
@@ -47,15 +47,15 @@ struct compiled {
     atomic_int n_user; /* number of users: constraints, waiting requests and the cache */
     atomic_llong n_byte;
     atomic_bool worn; /* true: not used for further requests (grammar_worn) */
-    atomic_bool over; /* true: the grammar failed because all grammars together exceeded byte_max */
+    atomic_bool over; /* true: the grammar failed because all grammars together exceeded bytes_max */
     uint64_t holder;  /* holder for which the grammar was compiled */
     struct compiled *next; /* borrowed: next grammar of the cache's list `live` or `grave` */
 };
 
-/* Open a cache of at most n_max entries. byte_max: maximum bytes of all grammars, also of those
+/* Open a cache of at most n_max entries. bytes_max: maximum bytes of all grammars, also of those
  * that are no longer in the cache; 0: a share of this machine's memory. Return NULL if memory is
  * exhausted. */
-struct compiled_cache *compiled_cache_open(int n_max, int64_t byte_max);
+struct compiled_cache *compiled_cache_open(int n_max, int64_t bytes_max);
 void compiled_cache_close(
     struct compiled_cache *c); /* c may be NULL; no grammar of the cache may be in use */
 
@@ -72,7 +72,7 @@ struct compiled_want {
 /* Set *out to the compiled grammar of a constraint. The caller becomes a user of the grammar and
  * calls compiled_drop. Wait if another thread is compiling the grammar. Options with `import` are
  * not shared. Errors: those of grammar_open;
- * ERR_BUSY if the grammars in use exceed byte_max. Any thread. */
+ * ERR_BUSY if the grammars in use exceed bytes_max. Any thread. */
 int compiled_get(struct compiled **out, struct compiled_cache *c, const struct compiled_want *want,
                  struct err *e);
 struct compiled *compiled_share(struct compiled *g); /* Return g with one more user. */
@@ -80,7 +80,7 @@ struct compiled *compiled_share(struct compiled *g); /* Return g with one more u
 void compiled_drop(struct compiled *g);
 /* Update the count of the memory that g holds. Thread: the user of g. */
 void compiled_count(struct compiled *g);
-/* Return true if g has failed because all grammars together exceeded byte_max. */
+/* Return true if g has failed because all grammars together exceeded bytes_max. */
 static inline bool compiled_over(const struct compiled *g)
 {
     return atomic_load_explicit(&g->over, memory_order_relaxed);

@@ -37,7 +37,7 @@ TEST(compiled_grammars_are_shared_by_equal_constraints_only)
         get(c, "a*", o),
         get(c, "a+", (struct grammar_options){.any_order = true}),
         get(c, "a+", (struct grammar_options){.start = "x"}),
-        get(c, "a+", (struct grammar_options){.limits.n_byte_max = 1 << 20}),
+        get(c, "a+", (struct grammar_options){.limits.bytes_max = 1 << 20}),
         get(c, "a+", (struct grammar_options){.import = no_import}),
         get(c, "a+", (struct grammar_options){.import = no_import})};
     enum { N = sizeof other / sizeof *other };

@@ -269,7 +269,7 @@ TEST(constraint_fails_for_good)
     if (!rig_open(0)) return;
     struct err e = {0};
     const struct sample grows = {"grows", GRAMMAR_REGEX, "([ab]*a[ab]{99}|[ab]*b[ab]{98})+c"};
-    struct constraint *c = open_sample(&grows, (struct grammar_limits){.n_byte_max = 300000}),
+    struct constraint *c = open_sample(&grows, (struct grammar_limits){.bytes_max = 300000}),
                       *fork = c ? c->op->fork(c) : NULL;
     int n = 0;
     NEED(fork);
@@ -281,7 +281,7 @@ TEST(constraint_fails_for_good)
     EXPECT(!fork->op->mask(fork, rig.mask)); /* all forks share the failure */
     c->op->close(c);
     fork->op->close(fork);
-    struct grammar_options o = {.limits = {.n_text_max = 3}};
+    struct grammar_options o = {.limits = {.text_max = 3}};
     EXPECT(grammar_constraint_open(&c, rig.w, 0, GRAMMAR_REGEX, "abcd", 4, &o, &e) == ERR_LIMIT &&
            !c);
     rig_close();
@@ -385,13 +385,13 @@ TEST(constraint_forces_the_tokenizers_own_tokens)
 
 /* Return the result of the mask of `costly` after "x", made in calls of at most n_slice steps of
  * work. Set *n_work to the work of all calls. */
-static enum grammar_made made_in_slices(const struct grammar_vocab *v, int64_t n_work_max,
+static enum grammar_made made_in_slices(const struct grammar_vocab *v, int64_t work_max,
                                         int64_t n_slice, int64_t *n_work)
 {
     static const char costly[] = "x(?:.*a.{30}|.*e.{40}|.*o.{50}b)*c";
     struct grammar *g;
     struct err e = {0};
-    struct grammar_options o = {.vocab = v, .limits = {.n_work_max = n_work_max}};
+    struct grammar_options o = {.vocab = v, .limits = {.work_max = work_max}};
     enum grammar_made made = GRAMMAR_LATER;
     uint64_t *mask = calloc((size_t)tokenizer_n_vocab(rig.t) / 64 + 1, sizeof *mask);
     if (!mask) return made;

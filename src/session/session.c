@@ -293,7 +293,7 @@ int session_start(struct session *s, const struct session_options *o, int queue_
     struct engine_options eo;
     session_engine_options(&eo, s, o);
     eo.queue_max = queue_max;
-    eo.byte_max = session_request_bytes();
+    eo.bytes_max = session_request_bytes();
     int rc = engine_open(&s->engine, &eo, e);
     return rc ? rc : engine_start(s->engine, e);
 }

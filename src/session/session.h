@@ -103,7 +103,7 @@ extern const struct session_size session_many;
  * session_open_adapters and model_open. */
 int session_open_as(struct session *s, const char *path, const struct session_options *o,
                     const struct session_size *size, struct err *e);
-/* Return a byte_max for an engine with untrusted clients. A request may contain many long
+/* Return a bytes_max for an engine with untrusted clients. A request may contain many long
  * sequences, and engine_submit reserves its memory. */
 int64_t session_request_bytes(void);
 

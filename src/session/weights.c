@@ -78,7 +78,7 @@ struct weights_options session_weights(const struct session_options *o, struct f
 {
     *cache = (struct filecache){.dir = pack_cache_dir(),
                                 .n_byte_min = PACKED_BYTES_MIN,
-                                .n_byte_max = (uint64_t)(o->pack_cache_size * 1e9)};
+                                .bytes_max = (uint64_t)(o->pack_cache_size * 1e9)};
     return (struct weights_options){.cache = o->pack_cache ? cache : NULL,
                                     .own = !o->mmap,
                                     .progress = o->progress,

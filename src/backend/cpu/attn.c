@@ -376,7 +376,7 @@ void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer
     struct cpu_backend *c = cpu_of(b);
     struct attn *a = c->attn;
     int n_group = spec->n_head / spec->n_head_kv;
-    CHECK(a && batch->n_row <= c->n_row_max && n_group <= a->unit_rows && spec->d_k <= a->d_max &&
+    CHECK(a && batch->n_row <= c->row_max && n_group <= a->unit_rows && spec->d_k <= a->d_max &&
               spec->d_v <= a->d_max,
           "%d rows, %d heads of %d and %d in a group", batch->n_row, n_group, spec->d_k, spec->d_v);
     struct job j = {&c->kern, a, y, q, kv, batch, spec, n_group};

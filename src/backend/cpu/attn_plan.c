@@ -22,10 +22,10 @@
 
 enum { EXTRA_MAX = 1024 }; /* maximum number of parts of all divided pieces, without first parts */
 
-int attn_plan_open(struct attn_plan *p, int n_row_max, struct err *e)
+int attn_plan_open(struct attn_plan *p, int row_max, struct err *e)
 {
     /* a tree of n leaves, and tiles */
-    size_t n = (size_t)n_row_max + 1, n_piece = 3 * n + EXTRA_MAX;
+    size_t n = (size_t)row_max + 1, n_piece = 3 * n + EXTRA_MAX;
     *p = (struct attn_plan){0};
     p->row = malloc(n * 6 * sizeof *p->row);
     p->piece = malloc(n_piece * sizeof *p->piece);

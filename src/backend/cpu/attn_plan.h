@@ -28,7 +28,7 @@ struct attn_plan {
     /* Number of units. A unit is a row of the batch that sees positions [from, to). Units of a
      * piece are adjacent. */
     int n_unit;
-    int32_t *row, *from, *to; /* [n_row_max] row and positions [from, to) of each unit */
+    int32_t *row, *from, *to; /* [row_max] row and positions [from, to) of each unit */
 
     int n_piece, n_join;
     struct attn_piece *piece; /* pieces of a unit in ascending spans */
@@ -42,13 +42,13 @@ struct attn_plan {
     const struct batch *batch; /* the batch of the step, borrowed */
     int unit_max, row_max, n_group, n_head, n_head_kv, span_pages, n_extra;
     int64_t n_slot, slot_max, cost_max; /* cost_max: maximum of a chunk */
-    /* [n_row_max + 1] sequences in order of their units; first unit of each sequence; number of
+    /* [row_max + 1] sequences in order of their units; first unit of each sequence; number of
      * spans that it shares with the previous sequence */
     int32_t *seq, *unit0, *shared;
 };
 
-/* Allocate the arrays for n_row_max rows. ERR_MEMORY: p is then safe for attn_plan_close. */
-int attn_plan_open(struct attn_plan *p, int n_row_max, struct err *e);
+/* Allocate the arrays for row_max rows. ERR_MEMORY: p is then safe for attn_plan_close. */
+int attn_plan_open(struct attn_plan *p, int row_max, struct err *e);
 void attn_plan_close(struct attn_plan *p);
 
 /* Return the distance in rows between heads of a chunk: n_row with padding for query tiles and

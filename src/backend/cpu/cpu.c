@@ -43,7 +43,7 @@ static int cpu_reserve(struct backend *b, const struct op_sizes *s, struct err *
     struct cpu_backend *c = cpu_of(b);
     CHECK(!c->attn && s->n_row >= 1 && s->k >= 1, "%d rows of %lld columns", s->n_row,
           (long long)s->k);
-    c->n_row_max = s->n_row;
+    c->row_max = s->n_row;
     c->k_max = s->k;
     int rc = cpu_linear_open(c, e);
     if (rc != 0) return rc;

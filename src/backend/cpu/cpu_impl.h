@@ -8,7 +8,7 @@
 #include "base/pool.h"
 #include "kern/kern.h"
 
-/* Memory of a struct act with up to n_row_max rows of k_max values of any type. Owned. */
+/* Memory of a struct act with up to row_max rows of k_max values of any type. Owned. */
 struct cpu_acts {
     void *x;
     float *scale;
@@ -29,7 +29,7 @@ struct cpu_backend {
         char *work;                  /* struct linear_work of each worker */
     } linear;
     struct attn *attn; /* state of attention, owned; NULL before reserve */
-    int n_row_max;
+    int row_max;
     int64_t k_max;
 };
 
@@ -38,7 +38,7 @@ static inline struct cpu_backend *cpu_of(struct backend *b)
     return (struct cpu_backend *)b;
 }
 
-/* Allocate the memory of linear layers, for n_row_max and k_max. ERR_MEMORY: cpu_linear_close frees
+/* Allocate the memory of linear layers, for row_max and k_max. ERR_MEMORY: cpu_linear_close frees
  * the part that was allocated. */
 int cpu_linear_open(struct cpu_backend *c, struct err *e);
 void cpu_linear_close(struct cpu_backend *c);

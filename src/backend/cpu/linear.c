@@ -44,7 +44,7 @@ static struct linear_work *work_of(const struct cpu_backend *c, int worker)
 
 static int acts_alloc(struct cpu_acts *a, struct cpu_backend *c, struct err *e)
 {
-    const int n_row = c->n_row_max, k = (int)c->k_max;
+    const int n_row = c->row_max, k = (int)c->k_max;
     /* size for the largest type; memory is touched on first use */
     a->n_byte = round64(act_x_bytes(ACT_F32, n_row, k));
     a->x = c->base.op->alloc(&c->base, a->n_byte);
@@ -55,7 +55,7 @@ static int acts_alloc(struct cpu_acts *a, struct cpu_backend *c, struct err *e)
 
 int cpu_linear_open(struct cpu_backend *c, struct err *e)
 {
-    CHECK(!c->linear.work && c->n_row_max >= 1 && c->k_max >= 1, "%d rows", c->n_row_max);
+    CHECK(!c->linear.work && c->row_max >= 1 && c->k_max >= 1, "%d rows", c->row_max);
     const size_t n_work = work_bytes(c) * (size_t)pool_n_thread(c->pool);
     int rc = acts_alloc(&c->linear.in, c, e);
     if (rc == 0) rc = acts_alloc(&c->linear.between, c, e);
@@ -91,8 +91,8 @@ static enum act_type act_type_of(const struct cpu_backend *c, const struct linea
 static struct act act_for(const struct cpu_backend *c, const struct cpu_acts *a,
                           const struct linear *l, int n_row)
 {
-    CHECK(n_row <= c->n_row_max && l->w.k <= c->k_max, "%d rows of %lld, reserved: %d of %lld",
-          n_row, (long long)l->w.k, c->n_row_max, (long long)c->k_max);
+    CHECK(n_row <= c->row_max && l->w.k <= c->k_max, "%d rows of %lld, reserved: %d of %lld",
+          n_row, (long long)l->w.k, c->row_max, (long long)c->k_max);
     return (struct act){.type = act_type_of(c, l),
                         .n_row = n_row,
                         .k = (int)l->w.k,

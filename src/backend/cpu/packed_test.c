@@ -304,7 +304,7 @@ TEST(packed_weights_do_without_a_cache_that_cannot_be)
     NEED(load(&w) == 0);
     uint8_t *want = panels(&w, &n);
     remove_folder();
-    w.cache.n_byte_max = 1000;
+    w.cache.bytes_max = 1000;
     expect_load(&w, WEIGHTS_PACKED, want, __LINE__);
     w.cache = (struct filecache){.dir = "/proc/packed"};
     expect_load(&w, WEIGHTS_PACKED, want, __LINE__);

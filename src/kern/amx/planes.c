@@ -33,7 +33,7 @@ ALWAYS bool has_min(const struct panel_format *f)
 /* Return true if each product fits into seven bits. The format must have no zero point. */
 ALWAYS bool one_plane(const struct panel_format *f)
 {
-    return f->scales == PANEL_I4_MIN && panel_byte_max(f) * 15 < 128;
+    return f->scales == PANEL_I4_MIN && panel_bytes_max(f) * 15 < 128;
 }
 
 /* ---- a prepared group of a panel ---- */

@@ -141,7 +141,7 @@ struct sums {
 ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, const int8_t *q,
                             const struct starts *st, int n)
 {
-    const int max = panel_byte_max(f), zero = zero_of(f);
+    const int max = panel_bytes_max(f), zero = zero_of(f);
     struct dot lo[STRIPS], hi[STRIPS];
     lo[0] = dot_from(zero ? vi_set1(st->bias[0][n]) : vi_zero());
     hi[0] = dot_from(f->sub == 16 && zero ? vi_set1(st->bias[1][n]) : vi_zero());
@@ -207,7 +207,7 @@ ALWAYS void unit_pair_order(struct unit *u)
  * instructions. */
 ALWAYS bool is_narrow(const struct panel_format *f)
 {
-    const int most = panel_byte_max(f) > 2 * f->zero ? panel_byte_max(f) - f->zero : f->zero;
+    const int most = panel_bytes_max(f) > 2 * f->zero ? panel_bytes_max(f) - f->zero : f->zero;
     return f->sub && most * 127 * f->sub < 32768;
 }
 
@@ -286,7 +286,7 @@ ALWAYS int rows_at_once(const struct panel_format *f)
 ALWAYS void rows_block(const struct panel_format *f, const struct unit *w, const struct scales *c,
                        const int8_t *q, const struct starts *st, int n, const struct tile *t)
 {
-    const int max = panel_byte_max(f), rows = rows_at_once(f);
+    const int max = panel_bytes_max(f), rows = rows_at_once(f);
     const bool zero = zero_of(f) != 0, halves = f->sub == 16;
     struct dot lo[4][STRIPS], hi[4][STRIPS];
     _Pragma("GCC unroll 4") for (int j = 0; j < rows; j++)
@@ -333,7 +333,7 @@ ALWAYS void rows_block(const struct panel_format *f, const struct unit *w, const
 ALWAYS void eight_dots(const struct panel_format *f, const uint8_t *const p[STRIPS], int h,
                        const int8_t *q, struct dot s[EIGHT][STRIPS])
 {
-    const int max = panel_byte_max(f);
+    const int max = panel_bytes_max(f);
     struct half w[STRIPS];
     for (int i = 0; i < STRIPS; i++) w[i] = half_bytes(f, p[i], h);
     STEP(0)

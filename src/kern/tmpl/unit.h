@@ -68,7 +68,7 @@ ALWAYS void half_high2(struct half *u, const uint8_t *p, int h)
 /* Return true if 128 is subtracted from the bytes for dot_step. */
 ALWAYS bool is_signed(const struct panel_format *f)
 {
-    return WIDE_SIGNED && panel_byte_max(f) > 127;
+    return WIDE_SIGNED && panel_bytes_max(f) > 127;
 }
 
 /* Return zero in value = byte - zero, for the bytes of dot_step (is_signed: byte - 128). */

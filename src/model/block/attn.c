@@ -61,7 +61,7 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
     a->at_attn = bind_rows(b, "attn", d_q);
     m->kv_geometry[il] = (struct kv_geometry){l->n_head_kv, l->d_head, l->d_head};
     if (l->d_head > m->d_head_max) m->d_head_max = l->d_head;
-    if (l->n_head / l->n_head_kv > m->n_group_max) m->n_group_max = l->n_head / l->n_head_kv;
+    if (l->n_head / l->n_head_kv > m->group_max) m->group_max = l->n_head / l->n_head_kv;
 }
 
 void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a)

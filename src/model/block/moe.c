@@ -36,7 +36,7 @@ void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize)
     m->at_entry = bind_rows(b, "moe entry", n);
     m->at_row = bind_rows(b, "moe row", n);
     m->at_first = bind_fixed(b, "moe first", l->n_expert + 1);
-    if (l->n_expert_used > b->m->n_used_max) b->m->n_used_max = l->n_expert_used;
+    if (l->n_expert_used > b->m->used_max) b->m->used_max = l->n_expert_used;
 }
 
 /* Return scratch as i32. */
