@@ -30,7 +30,8 @@ static char *path_in(struct adapters *a, const char *folder, const char *name)
 
 /* Open the two files of a folder. The error for adapter_model.bin is a special one, because older
  * versions of PEFT save it. ERR_UNSUPPORTED if the path is no folder. */
-static int open_source(struct adapters *a, struct source *s, const char *folder, struct err *e)
+static int open_source(struct adapters *a, struct adapter_source *s, const char *folder,
+                       struct err *e)
 {
     const char *config = path_in(a, folder, "adapter_config.json"),
                *tensors = path_in(a, folder, "adapter_model.safetensors"),
@@ -136,7 +137,7 @@ int adapters_open(struct additions *out, const char *base, const struct text_lis
 /* ---- bind ---- */
 
 /* Close the file and the configuration. A second call has no effect. */
-static void close_source(struct source *s)
+static void close_source(struct adapter_source *s)
 {
     checkpoint_close(s->file);
     peft_close(&s->peft);
@@ -154,7 +155,7 @@ static float *scratch(struct adapters *a, size_t n, size_t *n_byte)
 /* Move the matrices to the device and allocate the scratch.
  *   inner   f32 [n_row, rank_max]    x A, before the product with B
  *   outer   f32 [n_row, out_max]   the addition, before it is added to the layer's output */
-static int place(struct adapters *a, size_t n_row, struct err *e)
+static int move_to_device(struct adapters *a, size_t n_row, struct err *e)
 {
     int rc = a->backend->op->weights(a->backend, &a->weights, a->tensor.v, (int)a->tensor.n, NULL,
                                      NULL, e);
@@ -173,7 +174,7 @@ int adapters_bind(struct additions *out, const struct model *m, struct backend *
     a->backend = b;
     for (int i = 0; i < a->n_set && rc == 0; i++)
         if (a->source[i].file) rc = adapter_bind(a, &a->set[i], &a->source[i], model_info(m), e);
-    if (rc == 0 && a->tensor.n) rc = place(a, (size_t)model_batch_limits(m)->n_row, e);
+    if (rc == 0 && a->tensor.n) rc = move_to_device(a, (size_t)model_batch_limits(m)->n_row, e);
     for (int i = 0; i < a->n_set; i++) close_source(&a->source[i]);
     arena_deinit(&a->values);
     for (size_t i = 0; i < a->tensor.n; i++) a->tensor.v[i]->name = NULL; /* was the file's */

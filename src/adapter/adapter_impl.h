@@ -49,20 +49,20 @@ size_t peft_n_target(const struct peft *p);
 /* ---- bind.c ---- */
 
 /* An adapter on its way from files to additions. */
-struct source {
+struct adapter_source {
     struct peft peft;
     struct checkpoint *file; /* owned; NULL if the set is empty or bound */
 };
 
 /* State of all adapters, owned by struct additions. */
 struct adapters {
-    struct arena arena;       /* names, sets, additions */
-    struct arena values;      /* f32 values until they are on the device */
-    struct addition_set *set; /* [n_set], in the arena */
-    struct source *source;    /* [n_set], in the arena */
+    struct arena arena;            /* names, sets, additions */
+    struct arena values;           /* f32 values until they are on the device */
+    struct addition_set *set;      /* [n_set], in the arena */
+    struct adapter_source *source; /* [n_set], in the arena */
     int n_set;
     VEC(struct tensor *) tensor; /* matrices for the device: list owned, items in the arena */
-    int64_t rank_max, out_max; /* largest sizes of an addition */
+    int64_t rank_max, out_max;   /* largest sizes of an addition */
     struct backend *backend;     /* borrowed; NULL before adapters_bind */
     struct weights *weights;     /* matrices on the device, owned */
     float *inner, *outer;        /* scratch on the device, owned */
@@ -71,7 +71,7 @@ struct adapters {
 
 /* Bind the tensors of s to the model's matrices: set the additions of `set`, in the arena of a. The
  * errors are those of adapters_bind. */
-int adapter_bind(struct adapters *a, struct addition_set *set, struct source *s,
+int adapter_bind(struct adapters *a, struct addition_set *set, struct adapter_source *s,
                  const struct model_info *info, struct err *e);
 
 #endif

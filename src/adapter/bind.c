@@ -23,9 +23,9 @@
 enum { TENSOR_NAME_MAX = 200 }; /* buffer for a tensor's name */
 
 /* State of adapter_bind, which owns target and used. Other pointers are borrowed for the call. */
-struct binding {
+struct bind_state {
     struct adapters *a;
-    const struct source *s;
+    const struct adapter_source *s;
     const struct model_info *info;
     const char *path; /* path of the file with tensors */
     int *target;      /* number of modules of each entry of target_modules */
@@ -56,7 +56,8 @@ static bool module_of(char module[TENSOR_NAME_MAX], const char *arch, const stru
 }
 
 /* Return a tensor of a module; NULL if the file has none. suffix: "lora_A" or "lora_B" */
-static const struct tensor_info *find(struct binding *b, const char *module, const char *suffix)
+static const struct tensor_info *find_factor(struct bind_state *b, const char *module,
+                                             const char *suffix)
 {
     char name[TENSOR_NAME_MAX + 64];
     snprintf(name, sizeof name, "base_model.model.%s.%s.weight", module, suffix);
@@ -67,7 +68,8 @@ static const struct tensor_info *find(struct binding *b, const char *module, con
 
 /* Require a float tensor [n_out, k]. dim[0] is the fastest dimension, as in GGUF. After an earlier
  * error the function has no effect. */
-static void check_tensor(struct binding *b, const struct tensor_info *t, int64_t n_out, int64_t k)
+static void check_tensor(struct bind_state *b, const struct tensor_info *t, int64_t n_out,
+                         int64_t k)
 {
     const bool is_float = t->type == QT_f32 || t->type == QT_f16 || t->type == QT_bf16;
     if (b->rc != 0) return;
@@ -83,7 +85,7 @@ static void check_tensor(struct binding *b, const struct tensor_info *t, int64_t
 /* Return the values of a tensor, f32 [n_out, k]. They are in the arena `values` until adapters_bind
  * ends. A NaN or an infinity is an error with its index, because it would make every answer of the
  * adapter NaN. */
-static float *values(struct binding *b, const struct tensor_info *t)
+static float *values(struct bind_state *b, const struct tensor_info *t)
 {
     const int64_t n = t->dim[0] * t->dim[1];
     float *v = arena_push(&b->a->values, (size_t)n * sizeof *v, 64);
@@ -150,9 +152,9 @@ static int64_t first_row(const struct model_info *info, const struct tensor *t, 
 
 /* Return the addition to the matrix t from the tensors a and b of a module. b has the rows of t
  * from `first` on. */
-static const struct addition *add(struct binding *b, const struct tensor *t,
-                                  const struct tensor_info *ta, const struct tensor_info *tb,
-                                  int64_t first, float scale)
+static const struct addition *add_addition(struct bind_state *b, const struct tensor *t,
+                                           const struct tensor_info *ta,
+                                           const struct tensor_info *tb, int64_t first, float scale)
 {
     struct adapters *all = b->a;
     struct addition *x = arena_push0(&all->arena, 1, sizeof *x);
@@ -172,11 +174,12 @@ static const struct addition *add(struct binding *b, const struct tensor *t,
 }
 
 /* Return the addition to the matrix t; NULL if the adapter has none. */
-static const struct addition *bind_matrix(struct binding *b, const struct tensor *t)
+static const struct addition *bind_matrix(struct bind_state *b, const struct tensor *t)
 {
     char module[TENSOR_NAME_MAX];
     if (b->rc != 0 || !module_of(module, b->info->arch, t)) return NULL;
-    const struct tensor_info *ta = find(b, module, "lora_A"), *tb = find(b, module, "lora_B");
+    const struct tensor_info *ta = find_factor(b, module, "lora_A"),
+                             *tb = find_factor(b, module, "lora_B");
     int64_t rank = 0, n_out;
     const int64_t first = first_row(b->info, t, &n_out);
     float scale = 0;
@@ -192,11 +195,11 @@ static const struct addition *bind_matrix(struct binding *b, const struct tensor
     if (b->rc != 0) return NULL;
     check_tensor(b, ta, rank, t->k);
     check_tensor(b, tb, n_out, rank);
-    return b->rc == 0 ? add(b, t, ta, tb, first, scale) : NULL;
+    return b->rc == 0 ? add_addition(b, t, ta, tb, first, scale) : NULL;
 }
 
 /* Reject a tensor that no matrix uses, and a target without tensors. */
-static void check_all(struct binding *b)
+static void check_all(struct bind_state *b)
 {
     const int n = checkpoint_n_tensor(b->s->file);
     for (int i = 0; i < n && b->rc == 0; i++)
@@ -212,11 +215,11 @@ static void check_all(struct binding *b)
                             b->s->peft.path, json_text(json_item(b->s->peft.targets, i), NULL));
 }
 
-int adapter_bind(struct adapters *a, struct addition_set *set, struct source *s,
+int adapter_bind(struct adapters *a, struct addition_set *set, struct adapter_source *s,
                  const struct model_info *info, struct err *e)
 {
     const int n = info->n_matrix;
-    struct binding b = {
+    struct bind_state b = {
         .a = a, .s = s, .info = info, .path = checkpoint_path(s->file), .e = e, .rc = 0};
     const struct addition **list = arena_push0(&a->arena, (size_t)n + 1, sizeof(void *));
     b.used = calloc((size_t)checkpoint_n_tensor(s->file) + 1, 1);

@@ -78,8 +78,8 @@ static int check_key(const struct peft *p, const char *name, size_t n, const str
     return err_set(e, ERR_UNSUPPORTED, "%s: %s: not supported yet (%s)", p->path, k->name, k->why);
 }
 
-static int wrong(const struct peft *p, const char *key, const char *expected,
-                 const struct json *found, struct err *e)
+static int wrong_type(const struct peft *p, const char *key, const char *expected,
+                      const struct json *found, struct err *e)
 {
     return err_set(e, ERR_FORMAT, "%s: %s: expected %s, got %s", p->path, key, expected,
                    json_kind_name(json_kind(found)));
@@ -98,7 +98,7 @@ static int read_rank(const struct peft *p, const char *key, const struct json *j
                      struct err *e)
 {
     enum { RANK_MAX = 1 << 16 };
-    if (json_kind(j) != JK_INT) return wrong(p, key, "an integer", j, e);
+    if (json_kind(j) != JK_INT) return wrong_type(p, key, "an integer", j, e);
     *out = json_int(j, 0);
     if (*out >= 1 && *out <= RANK_MAX) return 0;
     return err_set(e, ERR_FORMAT, "%s: %s: must be in [1, %d], got %lld", p->path, key, RANK_MAX,
@@ -111,7 +111,7 @@ static int read_alpha(const struct peft *p, const char *key, const struct json *
                       struct err *e)
 {
     *out = json_real(j, NAN);
-    return *out - *out == 0 ? 0 : wrong(p, key, "a number", j, e);
+    return *out - *out == 0 ? 0 : wrong_type(p, key, "a number", j, e);
 }
 
 /* Return true if a pattern is the end of a module's name: only . is special. It may begin with ^
@@ -129,7 +129,7 @@ static int read_pattern(const struct peft *p, const char *key, const struct json
 {
     int n = 0;
     *out = field(p, key);
-    if (*out && json_kind(*out) != JK_OBJECT) return wrong(p, key, "an object", *out, e);
+    if (*out && json_kind(*out) != JK_OBJECT) return wrong_type(p, key, "an object", *out, e);
     for (void *it = json_first(*out); it; it = json_next(*out, it))
         n += !is_plain(json_it_key(it, NULL));
     if (n <= PATTERNS_MAX) return 0;
@@ -142,10 +142,10 @@ static int read_names(struct peft *p, const char *key, const struct json **out, 
 {
     const struct json *j = *out = field(p, key);
     if (!j || json_text(j, NULL)) return 0;
-    if (json_kind(j) != JK_LIST) return wrong(p, key, "a list or a string", j, e);
+    if (json_kind(j) != JK_LIST) return wrong_type(p, key, "a list or a string", j, e);
     for (size_t i = 0; i < json_count(j); i++)
         if (!json_text(json_item(j, i), NULL))
-            return wrong(p, key, "a list of strings", json_item(j, i), e);
+            return wrong_type(p, key, "a list of strings", json_item(j, i), e);
     return 0;
 }
 
@@ -156,10 +156,10 @@ static int read_layers(struct peft *p, struct err *e)
     const struct json *j = field(p, key);
     const bool is_list = json_kind(j) == JK_LIST;
     if (!j || (is_list && json_count(j) == 0)) return 0;
-    if (!is_list && json_kind(j) != JK_INT) return wrong(p, key, "an integer or a list", j, e);
+    if (!is_list && json_kind(j) != JK_INT) return wrong_type(p, key, "an integer or a list", j, e);
     for (size_t i = 0; is_list && i < json_count(j); i++)
         if (json_kind(json_item(j, i)) != JK_INT)
-            return wrong(p, key, "a list of integers", json_item(j, i), e);
+            return wrong_type(p, key, "a list of integers", json_item(j, i), e);
     if (json_text(p->targets, NULL))
         return err_set(e, ERR_FORMAT, "%s: %s: needs a list target_modules, got a string", p->path,
                        key);
@@ -178,7 +178,7 @@ static int read_values(struct peft *p, struct err *e)
         return err_set(e, ERR_UNSUPPORTED, "%s: peft_type: must be \"LORA\", got \"%.40s\"",
                        p->path, type ? type : "");
     if (rslora && json_kind(rslora) != JK_BOOL)
-        return wrong(p, "use_rslora", "true or false", rslora, e);
+        return wrong_type(p, "use_rslora", "true or false", rslora, e);
     p->rslora = json_bool(rslora, false);
     int rc = r ? read_rank(p, "r", r, &p->rank, e) : 0;
     if (rc == 0 && alpha) rc = read_alpha(p, "lora_alpha", alpha, &p->alpha, e);

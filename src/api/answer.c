@@ -11,7 +11,7 @@ enum { EVENTS_PER_WAKE = 128 }; /* number of events: a quarter of a reply queue 
 
 /* Append an event's log probabilities to a log. A failure is kept in no_memory, because events
  * cannot fail. */
-static void note(struct part *p, struct answer_log *log, const struct event *ev)
+static void append_logprobs(struct part *p, struct answer_log *log, const struct event *ev)
 {
     CHECK(ev->n_top >= 0 && ev->n_top <= (int)(sizeof ev->top / sizeof *ev->top), "%d logprobs",
           ev->n_top);
@@ -27,7 +27,8 @@ static bool keep_prompt(struct part *p, const struct api_call *c)
     const struct ids *ids = &p->request->prompt;
     if (ids->n && p->request->n_prompt_logprob >= 0)
         /* the first token of a prompt has no log probability, hence NAN */
-        note(p, &p->prompt_log, &(struct event){.chosen = {.id = ids->v[0], .logprob = NAN}});
+        append_logprobs(p, &p->prompt_log,
+                        &(struct event){.chosen = {.id = ids->v[0], .logprob = NAN}});
     if (!c->ids_back) return true;
     for (size_t i = 0; i < ids->n; i++)
         if (!vec_push(&p->prompt, ids->v[i])) return false;
@@ -91,7 +92,7 @@ static void choice_event(struct part *p, struct choice *a, const struct event *e
     CHECK(a >= p->choice && a < p->choice + p->n, "choice %td of %d", a - p->choice, p->n);
     bool belongs = ev->kind == EVENT_TOKEN && !a->reply.matched, open = !a->reply.finish;
     if (belongs) p->no_memory |= !vec_push(&a->ids, ev->token);
-    if (belongs && p->needs_log) note(p, &a->log, ev);
+    if (belongs && p->needs_log) append_logprobs(p, &a->log, ev);
     bool ends = reply_event(&a->reply, ev, &a->text) && open;
     /* a stop token after a stop string does not belong to the answer */
     if (ends) a->stop_id = a->reply.matched ? -1 : ev->stop_id;
@@ -102,7 +103,7 @@ static void choice_event(struct part *p, struct choice *a, const struct event *e
 void part_event(struct part *p, const struct event *ev)
 {
     if (ev->kind == EVENT_PROMPT)
-        note(p, &p->prompt_log, ev);
+        append_logprobs(p, &p->prompt_log, ev);
     else if (ev->kind != EVENT_DONE)
         choice_event(p, &p->choice[ev->choice], ev);
     if (ev->kind != EVENT_DONE) return;

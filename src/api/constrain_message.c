@@ -138,7 +138,7 @@ static int compile(struct api_call *c, const struct chat_answer *a, const char *
 }
 
 /* Release a constraint that was compiled only to find an error. */
-static void drop(struct api_call *c)
+static void drop_constraint(struct api_call *c)
 {
     if (c->constraint) c->constraint->op->close(c->constraint);
     c->constraint = NULL;
@@ -155,9 +155,9 @@ static int refuse_tool(struct api_call *c, const struct chat_answer *a, const st
     if (!t->schema) return 0;
     one.tool = t, one.n_tool = 1, one.content = NULL;
     int rc = call_compile(c, &schema, &why);
-    drop(c);
+    drop_constraint(c);
     if (rc == 0) rc = compile(c, &one, "tools", &why);
-    drop(c);
+    drop_constraint(c);
     return rc ? err_field(e, rc, "tools", "[%zu].function.parameters: %s", t->i, why.text) : 0;
 }
 
@@ -171,7 +171,7 @@ static int refuse(struct api_call *c, const struct chat_answer *a, const char *f
      * take as long as the failed one */
     enum { TRIED_MAX = 4 };
     int rc = a->content ? call_constrain_text(c, e) : 0;
-    drop(c);
+    drop_constraint(c);
     for (size_t i = 0; rc == 0 && i < a->n_tool && (code != ERR_LIMIT || i < TRIED_MAX); i++)
         rc = refuse_tool(c, a, &a->tool[i], e);
     return rc ? rc : err_field(e, code, field, ": %s", why->text);

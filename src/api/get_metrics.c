@@ -166,8 +166,7 @@ static void put_process(struct buf *b)
     one(b, "process_cpu_seconds_total", "counter", "CPU time of all threads.",
         (double)u.cpu_us * 1e-6);
     one(b, "process_open_fds", "gauge", "Open file descriptors.", (double)u.n_fd);
-    one(b, "process_max_fds", "gauge", "Most file descriptors that may be open.",
-        (double)u.fd_max);
+    one(b, "process_max_fds", "gauge", "Most file descriptors that may be open.", (double)u.fd_max);
 }
 
 /* Append the peak rates of the machine, and their utilization in the window. */

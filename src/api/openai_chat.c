@@ -178,7 +178,7 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
 /* ---- the response in pieces ---- */
 
 /* The choice whose frames are written. All pointers are borrowed. */
-struct pieces {
+struct frame_writer {
     const struct api_call *c;
     const struct part *part;
     struct choice *a;
@@ -187,13 +187,13 @@ struct pieces {
 };
 
 /* Begin a frame up to the members of its delta. delta_end ends both. */
-static void delta_begin(const struct pieces *p, struct json_out *o)
+static void delta_begin(const struct frame_writer *p, struct json_out *o)
 {
     openai_frame_begin(p->c, p->index, o, p->b);
     out_object(o, "delta");
 }
 
-static void delta_end(const struct pieces *p, const struct answer_log *log, bool last,
+static void delta_end(const struct frame_writer *p, const struct answer_log *log, bool last,
                       struct json_out *o)
 {
     out_end(o);
@@ -202,7 +202,7 @@ static void delta_end(const struct pieces *p, const struct answer_log *log, bool
 }
 
 /* Return the log probabilities since the last frame; NULL if there are no new ones. */
-static const struct answer_log *unsent(const struct pieces *p, struct answer_log *log)
+static const struct answer_log *unsent(const struct frame_writer *p, struct answer_log *log)
 {
     *log = log_unsent(p->a);
     return log->n ? log : NULL;
@@ -230,7 +230,7 @@ static void put_delta_call(struct json_out *o, const struct chat_delta *d, uint6
  * frame after their tokens. */
 static void put_delta(void *ctx, const struct chat_delta *d)
 {
-    const struct pieces *p = ctx;
+    const struct frame_writer *p = ctx;
     struct json_out o;
     struct answer_log log;
     delta_begin(p, &o);
@@ -244,7 +244,7 @@ static void put_delta(void *ctx, const struct chat_delta *d)
 }
 
 /* Append the first frame, which contains the role and the echoed text. */
-static bool put_role(const struct pieces *p)
+static bool put_role(const struct frame_writer *p)
 {
     struct json_out o;
     if (p->a->begun) return true;
@@ -260,7 +260,7 @@ static bool put_role(const struct pieces *p)
 static void put_pieces(const struct api_call *c, struct part *part, struct choice *a, int index,
                        struct buf *b)
 {
-    struct pieces p = {c, part, a, index, b};
+    struct frame_writer p = {c, part, a, index, b};
     struct json_out o;
     struct answer_log log;
     if (a->ids.n == 0 && !a->reply.finish)

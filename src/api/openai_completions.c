@@ -44,7 +44,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
 static const struct answer_log nothing;
 
 /* The unsent part of a choice; all borrowed. */
-struct piece {
+struct choice_piece {
     const char *text; /* [n] */
     size_t n;
     const struct answer_log *log;
@@ -53,7 +53,7 @@ struct piece {
 };
 
 /* Append "text" and "logprobs" of a piece. The echoed prompt precedes the first piece. */
-static void put_text(const struct api_call *c, const struct part *p, const struct piece *a,
+static void put_text(const struct api_call *c, const struct part *p, const struct choice_piece *a,
                      struct json_out *o)
 {
     const struct tokenizer *t = c->api->session->tokenizer;
@@ -79,7 +79,7 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
                struct json_out *o, struct err *e)
 {
     (void)called, (void)e;
-    const struct piece whole = {
+    const struct choice_piece whole = {
         .text = a->text.data, .n = a->text.n, .log = &a->log, .begins = true};
     put_text(c, p, &whole, o);
     return 0;
@@ -102,11 +102,11 @@ static void put_pieces(const struct api_call *c, struct part *p, struct choice *
     offset += a->log_offset;
     struct answer_log log = log_unsent(a);
     openai_frame_begin(c, index, &o, b);
-    const struct piece unsent = {.text = n ? a->text.data + a->n_text_sent : "",
-                                 .n = n,
-                                 .log = &log,
-                                 .log_offset = offset,
-                                 .begins = !a->begun};
+    const struct choice_piece unsent = {.text = n ? a->text.data + a->n_text_sent : "",
+                                        .n = n,
+                                        .log = &log,
+                                        .log_offset = offset,
+                                        .begins = !a->begun};
     put_text(c, p, &unsent, &o);
     a->n_text_sent = a->text.n;
     a->begun = true;

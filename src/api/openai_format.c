@@ -25,11 +25,11 @@ static enum grammar_kind notation(const char *text, size_t n)
 }
 
 /* Form of a value: a schema, any JSON except a string, a string, or a structural tag. */
-enum form { FORM_SCHEMA, FORM_LIST, FORM_TEXT, FORM_TAG };
+enum format_form { FORM_SCHEMA, FORM_LIST, FORM_TEXT, FORM_TAG };
 
 /* Set the error for a value of the wrong type. place: path below the field. */
-static int wrong(const char *field, const char *place, const char *expected,
-                 const struct json *found, struct err *e)
+static int wrong_type(const char *field, const char *place, const char *expected,
+                      const struct json *found, struct err *e)
 {
     return err_field(e, ERR_ARG, field, "%s: expected %s, got %s", place, expected,
                      json_kind_name(json_kind(found)));
@@ -37,19 +37,21 @@ static int wrong(const char *field, const char *place, const char *expected,
 
 /* Check the value's form and keep the constraint. A grammar's notation is found by its text,
  * because clients do not name it. */
-static int constrain(struct api_call *c, const struct constraint_spec *spec, enum form form,
+static int constrain(struct api_call *c, const struct constraint_spec *spec, enum format_form form,
                      const struct json *value, struct err *e)
 {
     enum json_kind kind = json_kind(value);
     bool text = kind == JK_TEXT;
     if (form == FORM_SCHEMA && !text && kind != JK_OBJECT && kind != JK_BOOL)
-        return wrong(spec->field, spec->place, "a JSON Schema: an object, or its text", value, e);
+        return wrong_type(spec->field, spec->place, "a JSON Schema: an object, or its text", value,
+                          e);
     if (form == FORM_TAG && !text && kind != JK_OBJECT)
-        return wrong(spec->field, spec->place, "a structural tag: an object, or its text", value,
-                     e);
+        return wrong_type(spec->field, spec->place, "a structural tag: an object, or its text",
+                          value, e);
     if (form == FORM_LIST && kind != JK_LIST)
-        return wrong(spec->field, spec->place, "a list of strings", value, e);
-    if (form == FORM_TEXT && !text) return wrong(spec->field, spec->place, "a string", value, e);
+        return wrong_type(spec->field, spec->place, "a list of strings", value, e);
+    if (form == FORM_TEXT && !text)
+        return wrong_type(spec->field, spec->place, "a string", value, e);
     struct constraint_spec one = *spec;
     size_t n = 0;
     const char *grammar = one.kind == GRAMMAR_GBNF ? json_text(value, &n) : NULL;
@@ -69,11 +71,11 @@ static int read_schema(struct api_call *c, const struct json *format, struct err
                       *schema = body_field(named, "schema");
     const struct json *strict = body_field(named, "strict"), *name = body_field(named, "name");
     if (json_kind(named) != JK_OBJECT)
-        return wrong(spec.field, ".json_schema", "an object", named, e);
+        return wrong_type(spec.field, ".json_schema", "an object", named, e);
     if (name && !json_text(name, NULL))
-        return wrong(spec.field, ".json_schema.name", "a string", name, e);
+        return wrong_type(spec.field, ".json_schema.name", "a string", name, e);
     if (strict && json_kind(strict) != JK_BOOL)
-        return wrong(spec.field, ".json_schema.strict", "true or false", strict, e);
+        return wrong_type(spec.field, ".json_schema.strict", "true or false", strict, e);
     if (!schema)
         return err_field(e, ERR_ARG, spec.field, "%s: expected a value, got nothing", spec.place);
     return constrain(c, &spec, FORM_SCHEMA, schema, e);
@@ -110,7 +112,7 @@ static const struct kind {
     const char *name; /* static; member of structured_outputs */
     const char *old;  /* static; field of the body with the same meaning */
     enum grammar_kind kind;
-    enum form form;
+    enum format_form form;
     bool may_be_empty; /* true: an empty text means that the field is absent */
 } kinds[] = {{"json", "guided_json", GRAMMAR_SCHEMA, FORM_SCHEMA, false},
              {"regex", "guided_regex", GRAMMAR_REGEX, FORM_TEXT, false},
@@ -137,7 +139,7 @@ static int read_white_space(struct api_call *c, struct grammar_options *o, const
 {
     size_t n;
     const char *text = json_text(value, &n);
-    if (!text) return wrong(field, place, "a string", value, e);
+    if (!text) return wrong_type(field, place, "a string", value, e);
     if (strlen(text) != n) return err_field(e, ERR_ARG, field, "%s: must not contain NUL", place);
     o->white_space = arena_text(&c->arena, text, n);
     return o->white_space ? 0 : err_memory(e, "a constraint", n);
@@ -179,7 +181,7 @@ static int read_structured(struct api_call *c, const struct json *body, struct e
     static const char field[] = "structured_outputs";
     struct constraint_spec found = {
         .field = field, .place = ".json_object", .kind = GRAMMAR_OBJECT};
-    enum form form = FORM_SCHEMA;
+    enum format_form form = FORM_SCHEMA;
     if (!spec) return 0;
     if (json_kind(spec) != JK_OBJECT) return body_wrong(field, "an object", spec, e);
     int rc = read_options(c, &found.options, spec, e);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 /* Set the error for a value of the wrong type in item i of a list. */
-static int wrong(const char *field, size_t i, const char *place, const char *expected,
-                 const struct json *found, struct err *e)
+static int wrong_type(const char *field, size_t i, const char *place, const char *expected,
+                      const struct json *found, struct err *e)
 {
     return err_field(e, ERR_ARG, field, "[%zu]%s: expected %s, got %s", i, place, expected,
                      json_kind_name(json_kind(found)));
@@ -21,10 +21,11 @@ static int check_tools(const struct json *tools, struct err *e)
         if (!type || strcmp(type, "function") != 0)
             return err_field(e, ERR_UNSUPPORTED, "tools", "[%zu].type: must be \"function\"", i);
         if (!json_text(json_field(function, "name"), NULL))
-            return wrong("tools", i, ".function.name", "a string", json_field(function, "name"), e);
+            return wrong_type("tools", i, ".function.name", "a string",
+                              json_field(function, "name"), e);
         const struct json *strict = body_field(function, "strict");
         if (strict && json_kind(strict) != JK_BOOL)
-            return wrong("tools", i, ".function.strict", "true or false", strict, e);
+            return wrong_type("tools", i, ".function.strict", "true or false", strict, e);
     }
     return 0;
 }
@@ -163,7 +164,8 @@ static int put_schema(struct buf *b, const struct json *schema, size_t i, struct
         word = json_text(json_item(type, k), NULL);
         object |= word && strcmp(word, "object") == 0;
     }
-    if (json_kind(schema) != JK_OBJECT) return wrong("tools", i, place, "an object", schema, e);
+    if (json_kind(schema) != JK_OBJECT)
+        return wrong_type("tools", i, place, "an object", schema, e);
     if (!object)
         return err_field(e, ERR_ARG, "tools", "[%zu]%s: #/type: arguments are an object", i, place);
     buf_add_text(b, "{\"type\":\"object\"");

@@ -61,7 +61,7 @@ static struct sample sample_now(const struct server *s, const struct stats_view 
 
 /* Add a sample to the ring, at most one per SAMPLE_US. The exchange lets one thread write a slot.
  * The time is written last, so a reader that finds it has a complete sample. */
-static void keep(struct orca *o, const struct sample *now)
+static void add_sample(struct orca *o, const struct sample *now)
 {
     int64_t slot = now->us / SAMPLE_US, newest = atomic_load(&o->slot);
     if (slot <= newest || !atomic_compare_exchange_strong(&o->slot, &newest, slot)) return;
@@ -111,7 +111,7 @@ int orca_open(struct server *s, struct err *e)
         s->orca->n_seq = engine_seq_max(s->api->session->engine);
         stats_read(engine_stats(s->api->session->engine), &v);
         struct sample now = sample_now(s, &v);
-        keep(s->orca, &now);
+        add_sample(s->orca, &now);
     }
     free(c);
     return c && s->orca ? 0 : err_memory(e, "load reports", sizeof *s->orca);
@@ -189,5 +189,5 @@ void orca_put(struct exchange *x, const struct server *s)
     (json ? put_json : put_text)(&report, f, sizeof f / sizeof *f, N_NAMED);
     if (!report.failed) exchange_add_header(x, "endpoint-load-metrics", report.data);
     buf_deinit(&report);
-    keep(s->orca, &now);
+    add_sample(s->orca, &now);
 }

@@ -59,7 +59,7 @@ static void cancel(struct posted *p)
 }
 
 /* Answer a complete call if the client is still connected. Free the call and its memory. */
-static void finish(struct posted *p)
+static void finish_call(struct posted *p)
 {
     struct exchange *x = p->x;
     struct buf b = {0};
@@ -108,7 +108,7 @@ static void begin_stream(struct posted *p, bool done)
 
 /* End an answer with an error because the server stops. The error is in the stream if the stream
  * has begun. */
-static void cut(struct posted *p)
+static void end_stopped(struct posted *p)
 {
     struct buf b = {0};
     p->rc = err_set(&p->e, ERR_MEMORY, "the server is shutting down: the answer is incomplete");
@@ -128,7 +128,7 @@ static void advance(struct exchange *x, void *posted)
     struct posted *p = posted;
     char byte;
     if (exchange_disconnected(x)) cancel(p);
-    if (exchange_cut(x) && !p->cancelled) cut(p);
+    if (exchange_cut(x) && !p->cancelled) end_stopped(p);
     (void)queue_pop(p->bell, &byte, 0);
     if (p->streaming && !exchange_room(x)) return;
     bool done = api_call_poll(p->call);
@@ -136,7 +136,7 @@ static void advance(struct exchange *x, void *posted)
     if (p->streaming && !p->cancelled) put_pieces(p, done);
     if (!done) return;
     bool moves = !p->streaming && api_call_size(p->call) > SIZE_MOST && exchange_move(x);
-    if (!moves) finish(p);
+    if (!moves) finish_call(p);
 }
 
 /* Set the holder. All requests of a key, or of an address if there are no keys, have one holder.

@@ -61,7 +61,7 @@ static float f32_at(const uint8_t *at)
 
 /* Return item i as a factor. An item is a float, an index of `level` (bitsandbytes), or an exponent
  * 2^(item - 127) (MX formats). The values of `level` have scales of their own. */
-static float scale_item(const struct scales *s, int64_t i)
+static float scale_item(const struct published_scales *s, int64_t i)
 {
     float x;
     if (s->type != QT_u8)
@@ -76,7 +76,7 @@ static float scale_item(const struct scales *s, int64_t i)
 }
 
 /* A run of inputs of one row with the same scale and zero. */
-struct run {
+struct scale_run {
     int64_t end; /* first input after the run */
     float scale; /* factor of the codes */
     int zero;    /* code of the value 0 */
@@ -84,9 +84,9 @@ struct run {
 
 /* Return the run that begins at input `at` of the row. With `group` (GPTQ's desc_act) inputs of a
  * group need not follow each other, so a run may be one input long. */
-static struct run run_of(const struct published *p, int64_t row, int64_t at, int64_t k)
+static struct scale_run run_of(const struct published *p, int64_t row, int64_t at, int64_t k)
 {
-    struct run r = {.end = at + 1, .zero = p->zero_point};
+    struct scale_run r = {.end = at + 1, .zero = p->zero_point};
     const int64_t flat = row * k + at;
     int64_t g = p->flat ? flat / p->block_k : p->group ? p->group[at] : at / p->block_k;
     if (!p->group) r.end = at + p->block_k - (p->flat ? flat : at) % p->block_k;
@@ -128,7 +128,7 @@ static bool bf16_is_f16(const uint8_t *at)
 }
 
 /* Return true if f16 can represent every scale. */
-static bool scales_are_f16(const struct scales *s, int64_t n)
+static bool scales_are_f16(const struct published_scales *s, int64_t n)
 {
     const bool plain = s->divisor == 1 && !s->inverse;
     if (s->type == QT_f16 && plain) return true;
@@ -226,7 +226,7 @@ static void put_block(uint8_t *to, enum qtype type, const int *code, int zero, f
 static void put_blocks(uint8_t *to, const struct published *p, enum qtype type, int64_t row,
                        int64_t k)
 {
-    struct run r = {0};
+    struct scale_run r = {0};
     for (int64_t at = 0; at < k; at += CHUNK, to += qtype_info[type].n_byte) {
         int code[CHUNK], exponent = 0;
         if (at >= r.end) r = run_of(p, row, at, k);
@@ -242,7 +242,7 @@ static void put_blocks(uint8_t *to, const struct published *p, enum qtype type, 
  * the file. */
 static void put_floats(uint8_t *to, const struct published *p, int64_t row, int64_t k)
 {
-    struct run r = {0};
+    struct scale_run r = {0};
     for (int64_t at = 0; at < k; at++, to += sizeof(float)) {
         if (at >= r.end) r = run_of(p, row, at, k);
         const int code = code_at(&p->code, row, at);
@@ -276,7 +276,7 @@ static uint64_t codes_hash(const struct codes *c, uint64_t seed)
  * part of its key. */
 uint64_t published_hash(const struct published *p, uint64_t seed)
 {
-    const struct scales *s = &p->scale;
+    const struct published_scales *s = &p->scale;
     const int64_t n[] = {p->form,       p->level != NULL, p->zero_point,    p->block_out,
                          p->block_k,    p->group != NULL, p->flat,          s->row_step,
                          s->group_step, s->n_over,        s->level != NULL, s->inverse};

@@ -39,7 +39,7 @@ struct codes {
 
 /* Scales of a matrix: the item of output r in group g is r * row_step + g * group_step. All
  * pointers are borrowed. */
-struct scales {
+struct published_scales {
     const uint8_t *data; /* at any alignment */
     enum qtype type;     /* a float type; U8: 2^(item - 127), or an index of `level` */
     int64_t row_step, group_step;
@@ -60,7 +60,7 @@ struct published {
     struct codes code, zero;
     const float *level; /* f32 [2^bits] value of each code; NULL: integers */
     int zero_point;     /* zero of all codes if zero.data is NULL */
-    struct scales scale;
+    struct published_scales scale;
     float by;
     int64_t block_out, block_k; /* outputs and inputs that share a scale */
     const int32_t *group;       /* i32 [k] group of each input; NULL: input / block_k */

@@ -14,7 +14,7 @@ struct arena_chunk;
 struct arena {
     struct arena_chunk *head; /* newest chunk, owned; NULL if empty          */
     size_t n_byte;            /* bytes allocated so far, without alignment */
-    size_t bytes_max;        /* maximum of n_byte, which no push may exceed; 0: no limit */
+    size_t bytes_max;         /* maximum of n_byte, which no push may exceed; 0: no limit */
     bool limited;             /* true after a push that failed because of bytes_max */
 };
 

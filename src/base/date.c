@@ -8,7 +8,7 @@ struct second {
     char text[40]; /* empty before the first call */
 };
 
-static const char *spell(struct second *s, int64_t wall_us, const char *format)
+static const char *format_time(struct second *s, int64_t wall_us, const char *format)
 {
     time_t at = (time_t)(wall_us / 1000000);
     struct tm tm;
@@ -22,12 +22,12 @@ static const char *spell(struct second *s, int64_t wall_us, const char *format)
 void date_put_iso(struct buf *b, int64_t wall_us)
 {
     static _Thread_local struct second last;
-    buf_addf(b, "%s.%03dZ", spell(&last, wall_us, "%Y-%m-%dT%H:%M:%S"),
+    buf_addf(b, "%s.%03dZ", format_time(&last, wall_us, "%Y-%m-%dT%H:%M:%S"),
              (int)(wall_us / 1000 % 1000));
 }
 
 void date_put_http(struct buf *b, int64_t wall_us)
 {
     static _Thread_local struct second last;
-    buf_add_text(b, spell(&last, wall_us, "%a, %d %b %Y %H:%M:%S GMT"));
+    buf_add_text(b, format_time(&last, wall_us, "%a, %d %b %Y %H:%M:%S GMT"));
 }

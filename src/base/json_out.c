@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Append the text before a value: a comma if it follows another value, and its key. */
-static void place(struct json_out *o, const char *key)
+static void begin_value(struct json_out *o, const char *key)
 {
     bool comma = o->more;
     CHECK(!key || o->depth == 0 || !(o->lists >> (o->depth - 1) & 1), "a list has the key %s", key);
@@ -34,7 +34,7 @@ static void place(struct json_out *o, const char *key)
 static void begin(struct json_out *o, const char *key, bool list)
 {
     CHECK(o->depth < OUT_DEPTH_MAX, "%d containers are open", o->depth);
-    place(o, key);
+    begin_value(o, key);
     buf_add_char(o->b, list ? '[' : '{');
     uint64_t bit = (uint64_t)1 << o->depth++;
     o->lists = list ? o->lists | bit : o->lists & ~bit;
@@ -61,14 +61,14 @@ void out_end(struct json_out *o)
 
 void out_text(struct json_out *o, const char *key, const char *text, size_t n)
 {
-    place(o, key);
+    begin_value(o, key);
     json_put_text(o->b, n ? text : "", n);
 }
 
 /* The caller guarantees that text needs no escape. */
 void out_plain(struct json_out *o, const char *key, const char *text, size_t n)
 {
-    place(o, key);
+    begin_value(o, key);
     buf_add_char(o->b, '"');
     buf_add(o->b, text, n);
     buf_add_char(o->b, '"');
@@ -91,37 +91,37 @@ void out_int(struct json_out *o, const char *key, int64_t x)
     do digit[--at] = (char)('0' + left % 10);
     while ((left /= 10) > 0);
     if (x < 0) digit[--at] = '-';
-    place(o, key);
+    begin_value(o, key);
     buf_add(o->b, digit + at, sizeof digit - at);
 }
 
 void out_double(struct json_out *o, const char *key, double x)
 {
-    place(o, key);
+    begin_value(o, key);
     json_put_real(o->b, x);
 }
 
 void out_float(struct json_out *o, const char *key, float x)
 {
-    place(o, key);
+    begin_value(o, key);
     json_put_float(o->b, x);
 }
 
 void out_flag(struct json_out *o, const char *key, bool x)
 {
-    place(o, key);
+    begin_value(o, key);
     buf_add_text(o->b, x ? "true" : "false");
 }
 
 void out_null(struct json_out *o, const char *key)
 {
-    place(o, key);
+    begin_value(o, key);
     buf_add(o->b, "null", 4);
 }
 
 void out_raw(struct json_out *o, const char *key, const char *text, size_t n)
 {
-    place(o, key);
+    begin_value(o, key);
     buf_add(o->b, text, n);
 }
 

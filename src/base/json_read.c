@@ -36,7 +36,7 @@ static json_t *new_real(double x)
  * It is the maximum depth of jansson's own parser. */
 enum { DEPTH_DEFAULT = 512, DEPTH_MOST = 2048, NODE_DEFAULT = 20 * 1000 * 1000 };
 
-struct reader {
+struct json_reader {
     const char *text; /* [n] text of the document, borrowed */
     size_t n, at;     /* length and position of the text; `at` never decreases */
     size_t depth, depth_max, n_node, node_max; /* open containers; counted values and keys */
@@ -46,13 +46,13 @@ struct reader {
 };
 
 /* Place in a text for error messages, both from 1. A column is a character, not a byte. */
-struct place {
+struct text_place {
     size_t line, column; /* from 1; a column is a character */
 };
 
-static struct place place_of(const struct reader *r, size_t at)
+static struct text_place place_of(const struct json_reader *r, size_t at)
 {
-    struct place p = {1, 1};
+    struct text_place p = {1, 1};
     for (size_t i = 0; i < at; i++) {
         if (r->text[i] == '\n') p.line++, p.column = 0;
         if ((r->text[i] & 0xC0) != 0x80) p.column++;
@@ -60,20 +60,20 @@ static struct place place_of(const struct reader *r, size_t at)
     return p;
 }
 
-static int fail_at(const struct reader *r, size_t at, int code, const char *what)
+static int fail_at(const struct json_reader *r, size_t at, int code, const char *what)
 {
-    struct place p = place_of(r, at);
+    struct text_place p = place_of(r, at);
     return err_set(r->e, code, "line %zu, column %zu: %s", p.line, p.column, what);
 }
 
-static int no_memory(const struct reader *r)
+static int no_memory(const struct json_reader *r)
 {
     return err_memory(r->e, "JSON", r->n);
 }
 
 /* Fail with "expected WHAT, got FOUND". Only printable ASCII is quoted; other bytes are shown in
  * hexadecimal, so that a log line stays one line. */
-static int expected(const struct reader *r, const char *what)
+static int expected(const struct json_reader *r, const char *what)
 {
     char text[96];
     unsigned char c = r->at < r->n ? (unsigned char)r->text[r->at] : 0;
@@ -86,13 +86,13 @@ static int expected(const struct reader *r, const char *what)
     return fail_at(r, r->at, ERR_FORMAT, text);
 }
 
-static void skip_blanks(struct reader *r)
+static void skip_blanks(struct json_reader *r)
 {
     while (r->at < r->n && memchr(" \t\r\n", r->text[r->at], 4)) r->at++;
 }
 
 /* Skip blanks, then c if it is the next character. Returns true if c was skipped. */
-static bool take(struct reader *r, char c)
+static bool skip_char(struct json_reader *r, char c)
 {
     skip_blanks(r);
     if (r->at >= r->n || r->text[r->at] != c) return false;
@@ -101,7 +101,7 @@ static bool take(struct reader *r, char c)
 }
 
 /* Count the value after the bracket, comma or colon at r->at - 1. */
-static int count_node(struct reader *r)
+static int count_node(struct json_reader *r)
 {
     if (cancelled()) return err_cancelled(r->e);
     return ++r->n_node > r->node_max
@@ -113,7 +113,7 @@ static int count_node(struct reader *r)
 
 /* Return the value of the escape \uXXXX at text[at], or -1. `at` may be past the end, because the
  * second half of a pair is read before its length is known. */
-static int escape_value(const struct reader *r, size_t at)
+static int escape_value(const struct json_reader *r, size_t at)
 {
     if (at > r->n || r->n - at < 6 || r->text[at] != '\\' || r->text[at + 1] != 'u') return -1;
     int v = 0;
@@ -136,7 +136,7 @@ static bool is_low(int v)
 }
 
 /* Decode the escape at r->at, which is a backslash. A lone surrogate becomes U+FFFD. */
-static int read_escape(struct reader *r)
+static int read_escape(struct json_reader *r)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     const char *known = r->at + 1 < r->n ? memchr(from, r->text[r->at + 1], sizeof from - 1) : NULL;
@@ -159,7 +159,7 @@ static int read_escape(struct reader *r)
 
 /* Return the number of bytes before a quote,
  * a backslash or a character that is illegal in a text. */
-static size_t plain_run(const struct reader *r)
+static size_t plain_run(const struct json_reader *r)
 {
     size_t i = r->at;
     while (i < r->n && r->text[i] != '"' && r->text[i] != '\\' && (unsigned char)r->text[i] >= ' ')
@@ -168,14 +168,14 @@ static size_t plain_run(const struct reader *r)
 }
 
 /* Skip the closing quote. Raw control characters are errors, as RFC 8259 requires. */
-static int end_text(struct reader *r)
+static int end_text(struct json_reader *r)
 {
     if (r->at < r->n && r->text[r->at] == '"') return r->at++, 0;
     return expected(r, r->at < r->n ? "no control character in a string" : "a closing quote");
 }
 
 /* Decode a text with escapes into scratch, which the next text overwrites. */
-static int read_escaped(struct reader *r, const char **text, size_t *n)
+static int read_escaped(struct json_reader *r, const char **text, size_t *n)
 {
     int rc = 0;
     buf_clear(&r->scratch);
@@ -196,7 +196,7 @@ static int read_escaped(struct reader *r, const char **text, size_t *n)
 
 /* Read the text after the quote at r->at - 1. The result is borrowed from the document, or from
  * scratch if the text has escapes. */
-static int read_text(struct reader *r, const char **text, size_t *n)
+static int read_text(struct json_reader *r, const char **text, size_t *n)
 {
     size_t begin = r->at, k = plain_run(r);
     if (begin + k < r->n && r->text[begin + k] == '\\') return read_escaped(r, text, n);
@@ -206,7 +206,7 @@ static int read_text(struct reader *r, const char **text, size_t *n)
     return end_text(r);
 }
 
-static int read_string(struct reader *r, json_t **out)
+static int read_string(struct json_reader *r, json_t **out)
 {
     const char *text;
     size_t n;
@@ -217,7 +217,7 @@ static int read_string(struct reader *r, json_t **out)
 
 /* ---- numbers ---- */
 
-static size_t skip_digits(const struct reader *r, size_t i)
+static size_t skip_digits(const struct json_reader *r, size_t i)
 {
     while (i < r->n && isdigit((unsigned char)r->text[i])) i++;
     return i;
@@ -225,7 +225,7 @@ static size_t skip_digits(const struct reader *r, size_t i)
 
 /* Return the end of the number at r->at by RFC 8259's grammar; 0 if no number begins there. Set
  * *whole to true if the number has neither fraction nor exponent. */
-static size_t number_end(const struct reader *r, bool *whole)
+static size_t number_end(const struct json_reader *r, bool *whole)
 {
     size_t begin = r->at + (r->text[r->at] == '-'), i = skip_digits(r, begin), k;
     *whole = true;
@@ -248,7 +248,7 @@ static size_t number_end(const struct reader *r, bool *whole)
 }
 
 /* Read a number. An integer that does not fit int64 is a double. */
-static int read_number(struct reader *r, json_t **out)
+static int read_number(struct json_reader *r, json_t **out)
 {
     bool whole;
     size_t end = number_end(r, &whole);
@@ -274,31 +274,31 @@ static int read_number(struct reader *r, json_t **out)
 
 /* ---- values ---- */
 
-static int read_value(struct reader *r, json_t **out);
+static int read_value(struct json_reader *r, json_t **out);
 
 /* Read the items after '['. On failure the caller frees the list and its items. */
-static int read_list(struct reader *r, json_t *list)
+static int read_list(struct json_reader *r, json_t *list)
 {
     int rc = 0;
-    if (take(r, ']')) return 0;
+    if (skip_char(r, ']')) return 0;
     do {
         json_t *item = NULL;
         rc = read_value(r, &item);
         if (rc == 0 && json_array_append_new(list, item) != 0)
             rc = no_memory(r); /* the failed append has freed the value */
-        if (rc == 0 && take(r, ']')) return 0;
-        if (rc == 0 && !take(r, ',')) rc = expected(r, "',' or ']'");
+        if (rc == 0 && skip_char(r, ']')) return 0;
+        if (rc == 0 && !skip_char(r, ',')) rc = expected(r, "',' or ']'");
         if (rc == 0) rc = count_node(r);
     } while (rc == 0);
     return rc;
 }
 
 /* Check the key of n bytes at text[at]. Search results are exact: getn compares lengths too. */
-static int check_unique(const struct reader *r, const json_t *object, const char *key, size_t n,
-                        size_t at)
+static int check_unique(const struct json_reader *r, const json_t *object, const char *key,
+                        size_t n, size_t at)
 {
     if (!r->limits || !r->limits->unique || !json_object_getn(object, key, n)) return 0;
-    struct place p = place_of(r, at);
+    struct text_place p = place_of(r, at);
     char name[64]; /* a text that ends at its first NUL */
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), key);
     return err_field(r->e, ERR_ARG, name,
@@ -308,20 +308,20 @@ static int check_unique(const struct reader *r, const json_t *object, const char
 
 /* Read "key": value. The key is either borrowed from the document or detached from scratch, because
  * the value may be a text with escapes. */
-static int read_member(struct reader *r, json_t *object)
+static int read_member(struct json_reader *r, json_t *object)
 {
     const char *key;
     char *own = NULL;
     size_t n;
     json_t *value = NULL;
-    if (!take(r, '"')) return expected(r, "a key");
+    if (!skip_char(r, '"')) return expected(r, "a key");
     size_t at = r->at - 1;
     int rc = read_text(r, &key, &n);
     if (rc != 0) return rc;
     if (key == r->scratch.data)
         key = own = buf_detach(&r->scratch); /* the value also needs scratch */
     rc = key ? check_unique(r, object, key, n, at) : no_memory(r);
-    if (rc == 0 && !take(r, ':')) rc = expected(r, "':'");
+    if (rc == 0 && !skip_char(r, ':')) rc = expected(r, "':'");
     if (rc == 0) rc = count_node(r);
     if (rc == 0) rc = read_value(r, &value);
     if (rc == 0 && json_object_setn_new_nocheck(object, key, n, value) != 0) rc = no_memory(r);
@@ -331,14 +331,14 @@ static int read_member(struct reader *r, json_t *object)
 
 /* Read an object's members. The last value of a permitted duplicate replaces the earlier values, at
  * the key's first place. */
-static int read_object(struct reader *r, json_t *object)
+static int read_object(struct json_reader *r, json_t *object)
 {
     int rc = 0;
-    if (take(r, '}')) return 0;
+    if (skip_char(r, '}')) return 0;
     do {
         rc = read_member(r, object);
-        if (rc == 0 && take(r, '}')) return 0;
-        if (rc == 0 && !take(r, ',')) rc = expected(r, "',' or '}'");
+        if (rc == 0 && skip_char(r, '}')) return 0;
+        if (rc == 0 && !skip_char(r, ',')) rc = expected(r, "',' or '}'");
         if (rc == 0) rc = count_node(r);
     } while (rc == 0);
     return rc;
@@ -346,7 +346,7 @@ static int read_object(struct reader *r, json_t *object)
 
 /* Read a list or an object after its bracket. depth is restored only on success, because a failure
  * ends the whole parse. */
-static int read_inside(struct reader *r, json_t **out, bool object)
+static int read_inside(struct json_reader *r, json_t **out, bool object)
 {
     if (++r->depth > r->depth_max)
         return fail_at(r, r->at - 1, ERR_LIMIT, "nested deeper than the limit");
@@ -363,7 +363,7 @@ static int read_inside(struct reader *r, json_t **out, bool object)
     return rc;
 }
 
-static int read_literal(struct reader *r, json_t **out)
+static int read_literal(struct json_reader *r, json_t **out)
 {
     static const char *const word[] = {"null", "true", "false"};
     for (int i = 0; i < 3; i++) {
@@ -377,18 +377,18 @@ static int read_literal(struct reader *r, json_t **out)
 }
 
 /* Read a value. On success *out is a new reference. */
-static int read_value(struct reader *r, json_t **out)
+static int read_value(struct json_reader *r, json_t **out)
 {
-    if (take(r, '"')) return read_string(r, out);
-    if (take(r, '[')) return read_inside(r, out, false);
-    if (take(r, '{')) return read_inside(r, out, true);
+    if (skip_char(r, '"')) return read_string(r, out);
+    if (skip_char(r, '[')) return read_inside(r, out, false);
+    if (skip_char(r, '{')) return read_inside(r, out, true);
     if (r->at < r->n && (r->text[r->at] == '-' || isdigit((unsigned char)r->text[r->at])))
         return read_number(r, out);
     return read_literal(r, out);
 }
 
 /* Check the whole text once. All later functions may then copy bytes without a check. */
-static int check_utf8(const struct reader *r)
+static int check_utf8(const struct json_reader *r)
 {
     char what[64];
     size_t i = 0;
@@ -402,7 +402,7 @@ static int check_utf8(const struct reader *r)
 /* Count the values before any allocation, because values take hundreds of times the memory of their
  * text. The count needs no grammar: count_node counts at the same characters. Malformed texts may
  * be counted wrong, but read_value rejects them. */
-static int check_count(const struct reader *r)
+static int check_count(const struct json_reader *r)
 {
     bool inside = false;
     size_t n = r->n_node;
@@ -421,12 +421,12 @@ static int check_count(const struct reader *r)
 int json_parse(struct json **out, const char *text, size_t n, const struct json_limits *limits,
                struct err *e)
 {
-    struct reader r = {.text = text,
-                       .n = n,
-                       .depth_max = DEPTH_DEFAULT,
-                       .n_node = 1,
-                       .node_max = NODE_DEFAULT,
-                       .e = e};
+    struct json_reader r = {.text = text,
+                            .n = n,
+                            .depth_max = DEPTH_DEFAULT,
+                            .n_node = 1,
+                            .node_max = NODE_DEFAULT,
+                            .e = e};
     json_t *j = NULL;
     *out = NULL;
     r.limits = limits;

@@ -184,7 +184,7 @@ static void count(_Atomic uint64_t *at, uint64_t n)
 }
 
 /* Count n finished chunks. Returns true if they were the last chunks of the job. */
-static bool report(struct pool *p, uint32_t n, uint64_t job)
+static bool count_done(struct pool *p, uint32_t n, uint64_t job)
 {
     if (n == 0 || atomic_fetch_add(&p->n_done, n) + n < chunks_of(job)) return false;
     if (atomic_load(&p->sleeps)) futex_wake(&p->n_done, 1);
@@ -204,7 +204,7 @@ static void run_chunks(struct worker *w, uint64_t job)
         for (int chunk; (chunk = claim(p, i, job)) >= 0; n++) p->fn(p->ctx, chunk, w->index);
         count(&w->n_chunk, n);
         /* report first, because the cache lines of other ranges belong to other cores */
-        over = report(p, n, job);
+        over = count_done(p, n, job);
     }
     count(&w->work_ticks, cpu_ticks() - start);
     atomic_store_explicit(&w->claims, false, memory_order_relaxed);

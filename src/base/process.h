@@ -7,8 +7,8 @@
 /* resource usage; -1: cannot be read */
 struct process_usage {
     int64_t virtual_bytes, resident_bytes;
-    int64_t start_s;        /* start time, seconds since 1970 */
-    int64_t cpu_us;         /* CPU time of all threads */
+    int64_t start_s;      /* start time, seconds since 1970 */
+    int64_t cpu_us;       /* CPU time of all threads */
     int64_t n_fd, fd_max; /* open descriptors, and their limit */
 };
 void process_usage(struct process_usage *u);

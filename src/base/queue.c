@@ -113,7 +113,7 @@ static char *item_at(struct queue *q, size_t i)
     return q->item + (q->head + i) % q->cap * q->item_bytes;
 }
 
-static void leave(struct queue *q)
+static void end_call(struct queue *q)
 {
     pthread_mutex_lock(&q->lock);
     CHECK(q->n_inside > 0, "%zu items of %zu", q->n, q->cap);
@@ -135,12 +135,12 @@ static void notify(struct queue *q, const void *item, bool waited_for)
     n_listener++;
     if (q->listener) q->listener(q->listener_ctx, item);
     n_listener--;
-    if (!later) leave(q);
+    if (!later) end_call(q);
     struct queue *o = n_listener == 0 ? owed : NULL;
     if (!o) return;
     owed = NULL;
     pthread_cond_signal(&o->more);
-    leave(o);
+    end_call(o);
 }
 
 bool queue_push(struct queue *q, const void *item)

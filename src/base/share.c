@@ -23,7 +23,7 @@
 
 enum { EMPTY = -1, WEIGHT_BITS = 20 };
 
-struct holder {
+struct share_holder {
     uint64_t id;                   /* of the caller, for example a key's hash */
     int64_t held, settled, weight; /* units; fixed point, WEIGHT_BITS bits of fraction */
     double size;                   /* place in the heap, see the head of this file */
@@ -32,13 +32,13 @@ struct holder {
 
 struct share {
     struct share_options options; /* copied */
-    int n, n_cell;     /* numbers of holders and of cells (a power of two)                  */
-    int64_t total;     /* units of all holders */
-    int64_t loose;     /* units that are not settled */
-    int64_t weight;    /* sum of the weights */
-    uint64_t seed;     /* hash seed, because ids may be input from outside */
-    struct holder *at; /* owned [holder_max], the heap                  */
-    int *table;        /* owned [n_cell], indices of the heap, or EMPTY */
+    int n, n_cell;           /* numbers of holders and of cells (a power of two)                  */
+    int64_t total;           /* units of all holders */
+    int64_t loose;           /* units that are not settled */
+    int64_t weight;          /* sum of the weights */
+    uint64_t seed;           /* hash seed, because ids may be input from outside */
+    struct share_holder *at; /* owned [holder_max], the heap                  */
+    int *table;              /* owned [n_cell], indices of the heap, or EMPTY */
 };
 
 int share_open(struct share **out, const struct share_options *o, struct err *e)
@@ -94,7 +94,7 @@ static int find_cell(const struct share *s, uint64_t id)
 
 /* Return the holder with this id; NULL if it has no units. The pointer is valid until the next
  * change of the heap. */
-static struct holder *find(const struct share *s, uint64_t id)
+static struct share_holder *find(const struct share *s, uint64_t id)
 {
     int i = s->table[find_cell(s, id)];
     return i == EMPTY ? NULL : &s->at[i];
@@ -117,7 +117,7 @@ static void clear_cell(struct share *s, int gap)
 /* ---- the heap ---- */
 
 /* Store h at index i, and set its cell of the table. */
-static void put(struct share *s, int i, const struct holder *h)
+static void put(struct share *s, int i, const struct share_holder *h)
 {
     s->at[i] = *h;
     s->table[h->cell] = i;
@@ -126,7 +126,7 @@ static void put(struct share *s, int i, const struct holder *h)
 /* Move the holder at i to its correct place in the heap after a change of its size. */
 static void sift(struct share *s, int i)
 {
-    struct holder h = s->at[i];
+    struct share_holder h = s->at[i];
     for (; i > 0 && s->at[(i - 1) / 2].size < h.size; i = (i - 1) / 2)
         put(s, i, &s->at[(i - 1) / 2]);
     for (;;) {
@@ -147,7 +147,7 @@ static double size_of(int64_t held, int64_t weight)
 
 /* Recompute the size after a change of held, settled or weight, and restore the heap. The pointer h
  * is invalid afterwards, because its holder may have moved. */
-static void resize(struct share *s, struct holder *h)
+static void resize(struct share *s, struct share_holder *h)
 {
     h->size = h->held > h->settled ? size_of(h->held, h->weight) : -1;
     sift(s, (int)(h - s->at));
@@ -155,16 +155,16 @@ static void resize(struct share *s, struct holder *h)
 
 /* Append a holder without units. Its size of -1 is valid at the end of the heap. The caller sets
  * held and weight and calls resize. */
-static struct holder *insert(struct share *s, uint64_t id)
+static struct share_holder *insert(struct share *s, uint64_t id)
 {
     CHECK(s->n < s->options.holder_max, "%d holders", s->n);
     int cell = find_cell(s, id);
-    put(s, s->n, &(struct holder){.id = id, .size = -1, .cell = cell});
+    put(s, s->n, &(struct share_holder){.id = id, .size = -1, .cell = cell});
     return &s->at[s->n++];
 }
 
 /* Remove a holder. The last holder of the heap replaces it. sift moves it up or down. */
-static void take_out(struct share *s, struct holder *h)
+static void take_out(struct share *s, struct share_holder *h)
 {
     int i = (int)(h - s->at);
     s->weight -= h->weight;
@@ -185,7 +185,7 @@ static int64_t weight_of(double weight)
 /* A request of a holder, compared with its share. */
 struct claim {
     /* holder of the request, borrowed from the heap; NULL if it has no units yet */
-    const struct holder *holder;
+    const struct share_holder *holder;
     /* after: units of the holder after the request; sum: weights of all holders */
     int64_t after, weight, sum;
 };
@@ -201,7 +201,7 @@ static struct claim claim_of(const struct share *s, uint64_t id, double weight, 
 
 /* Return the part of the limit for a weight among the sum of weights. Rounding to double changes it
  * by about one unit at most. */
-static int64_t part(const struct share *s, int64_t weight, int64_t sum)
+static int64_t share_of(const struct share *s, int64_t weight, int64_t sum)
 {
     return (int64_t)((double)s->options.limit * (double)weight / (double)sum);
 }
@@ -210,7 +210,7 @@ static int64_t part(const struct share *s, int64_t weight, int64_t sum)
  * even after one more holder of its weight arrives. Only small holders may use the reserve. */
 static int64_t limit_for(const struct share *s, const struct claim *a)
 {
-    bool small = a->after <= part(s, a->weight, a->sum + a->weight);
+    bool small = a->after <= share_of(s, a->weight, a->sum + a->weight);
     return small ? s->options.limit : s->options.limit - s->options.reserve;
 }
 
@@ -222,7 +222,7 @@ static int64_t loose_of_others(const struct share *s, const struct claim *a)
 
 /* Return the largest other holder; NULL if no other holder can be evicted. The largest holder is
  * the root. If the request is its own, the next one is the larger child of the root. */
-static const struct holder *largest_other(const struct share *s, const struct claim *a)
+static const struct share_holder *largest_other(const struct share *s, const struct claim *a)
 {
     int i = 0;
     if (s->n > 0 && &s->at[0] == a->holder) i = s->n > 2 && s->at[2].size > s->at[1].size ? 2 : 1;
@@ -232,24 +232,25 @@ static const struct holder *largest_other(const struct share *s, const struct cl
 /* Return the holder to evict for `need` units; NULL if there is no such holder. A holder above its
  * fair share evicts only if the victim stays at least as large. Otherwise two holders could evict
  * each other in turn. */
-static const struct holder *victim_of(const struct share *s, const struct claim *a, int64_t need)
+static const struct share_holder *victim_of(const struct share *s, const struct claim *a,
+                                            int64_t need)
 {
-    const struct holder *v = largest_other(s, a);
+    const struct share_holder *v = largest_other(s, a);
     double size = size_of(a->after, a->weight);
     if (!v || need > loose_of_others(s, a) || v->size <= size) return NULL;
-    bool fair = a->after <= part(s, a->weight, a->sum);
+    bool fair = a->after <= share_of(s, a->weight, a->sum);
     return fair || size_of(v->held - need, v->weight) >= size ? v : NULL;
 }
 
 /* Set *victim only for SHARE_EVICT. The table of holders counts as a resource too: a new holder is
  * refused if the heap is full. */
-static enum share_answer decide(const struct share *s, const struct claim *a, int64_t n,
-                                uint64_t *victim)
+static enum share_answer decide_claim(const struct share *s, const struct claim *a, int64_t n,
+                                      uint64_t *victim)
 {
     int64_t limit = limit_for(s, a), need = s->total + n - limit;
     if (n > limit) return SHARE_REFUSED;
     if (need <= 0) return a->holder || s->n < s->options.holder_max ? SHARE_TAKEN : SHARE_REFUSED;
-    const struct holder *v = victim_of(s, a, need);
+    const struct share_holder *v = victim_of(s, a, need);
     if (v) *victim = v->id;
     return v ? SHARE_EVICT : SHARE_REFUSED;
 }
@@ -259,9 +260,9 @@ enum share_answer share_acquire(struct share *s, uint64_t id, double weight, int
 {
     CHECK(n > 0, "%lld", (long long)n);
     struct claim a = claim_of(s, id, weight, n);
-    enum share_answer answer = decide(s, &a, n, victim);
+    enum share_answer answer = decide_claim(s, &a, n, victim);
     if (answer != SHARE_TAKEN) return answer;
-    struct holder *h = a.holder ? &s->at[a.holder - s->at] : insert(s, id);
+    struct share_holder *h = a.holder ? &s->at[a.holder - s->at] : insert(s, id);
     s->total += n;
     s->loose += n;
     CHECK(s->total <= s->options.limit && s->loose <= s->total, "%lld units of %lld, %lld loose",
@@ -277,7 +278,7 @@ bool share_can_acquire(const struct share *s, uint64_t id, double weight, int64_
 {
     struct claim a = claim_of(s, id, weight, n);
     uint64_t victim;
-    return decide(s, &a, n, &victim) != SHARE_REFUSED;
+    return decide_claim(s, &a, n, &victim) != SHARE_REFUSED;
 }
 
 /* There are three ways to get units: without the reserve, as a small holder, and by evicting others
@@ -286,9 +287,10 @@ int64_t share_room(const struct share *s, uint64_t id, double weight)
 {
     struct claim a = claim_of(s, id, weight, 0);
     int64_t free = s->options.limit - s->total, open = free - s->options.reserve;
-    int64_t small = part(s, a.weight, a.sum + a.weight) - a.after; /* unused part of the share with
+    int64_t small =
+        share_of(s, a.weight, a.sum + a.weight) - a.after; /* unused part of the share with
                                                                     * the reserve */
-    int64_t fair = part(s, a.weight, a.sum) - a.after;
+    int64_t fair = share_of(s, a.weight, a.sum) - a.after;
     int64_t most = open > (small < free ? small : free) ? open : (small < free ? small : free);
     int64_t others = loose_of_others(s, &a);
     int64_t made = fair < open + others ? fair : open + others;
@@ -300,7 +302,7 @@ int64_t share_room(const struct share *s, uint64_t id, double weight)
 
 void share_settle(struct share *s, uint64_t id, int64_t n)
 {
-    struct holder *h = find(s, id);
+    struct share_holder *h = find(s, id);
     CHECK(h && n <= h->held - h->settled, "%lld of %lld", (long long)n,
           h ? (long long)(h->held - h->settled) : 0);
     h->settled += n;
@@ -310,7 +312,7 @@ void share_settle(struct share *s, uint64_t id, int64_t n)
 
 /* Release n units of a holder.
  * A holder without units leaves the heap, so n counts active holders only. */
-static void release(struct share *s, struct holder *h, int64_t n)
+static void release(struct share *s, struct share_holder *h, int64_t n)
 {
     CHECK(n >= 0 && n <= h->held && n <= s->total, "%lld of %lld", (long long)n,
           (long long)h->held);
@@ -324,7 +326,7 @@ static void release(struct share *s, struct holder *h, int64_t n)
 
 void share_release(struct share *s, uint64_t id, int64_t n)
 {
-    struct holder *h = find(s, id);
+    struct share_holder *h = find(s, id);
     CHECK(h && n <= h->held - h->settled, "%lld of %lld", (long long)n,
           h ? (long long)(h->held - h->settled) : 0);
     s->loose -= n;
@@ -333,7 +335,7 @@ void share_release(struct share *s, uint64_t id, int64_t n)
 
 void share_release_settled(struct share *s, uint64_t id, int64_t n)
 {
-    struct holder *h = find(s, id);
+    struct share_holder *h = find(s, id);
     CHECK(h && n <= h->settled, "%lld of %lld", (long long)n, h ? (long long)h->settled : 0);
     h->settled -= n;
     release(s, h, n);
@@ -343,7 +345,7 @@ void share_release_settled(struct share *s, uint64_t id, int64_t n)
 
 int64_t share_held(const struct share *s, uint64_t id)
 {
-    const struct holder *h = find(s, id);
+    const struct share_holder *h = find(s, id);
     return h ? h->held : 0;
 }
 

@@ -29,14 +29,14 @@
 
 enum { PIECES_MAX = 4096, PIPE_BYTES = 4096, POLL_MS = 50 };
 
-struct piece {
+struct written {
     char *data; /* bytes of the piece, owned; NULL: the thread ends */
     size_t n;
 };
 struct writer {
     int fd;               /* borrowed, never closed here */
-    size_t bytes_max;    /* limit of n_held */
-    struct queue *queue;  /* owned: struct piece */
+    size_t bytes_max;     /* limit of n_held */
+    struct queue *queue;  /* owned: struct written */
     atomic_size_t n_held; /* bytes in the queue and in the current write */
     /* number of lost lines; end of the thread's writing, 0: none */
     _Atomic int64_t n_lost, until_us;
@@ -127,7 +127,7 @@ static void report_lost(struct writer *w)
 static void *write_on(void *writer)
 {
     struct writer *w = writer;
-    struct piece p;
+    struct written p;
     while (queue_pop(w->queue, &p, -1) && p.data) {
         int64_t lost = atomic_load(&w->n_lost);
         write_lines(w, p.data, p.n);
@@ -154,7 +154,7 @@ int writer_open(struct writer **out, int fd, size_t bytes_max, struct err *e)
     if (!w) return err_memory(e, "a log", sizeof *w);
     w->fd = fd;
     w->bytes_max = bytes_max;
-    w->queue = queue_open(PIECES_MAX, sizeof(struct piece));
+    w->queue = queue_open(PIECES_MAX, sizeof(struct written));
     int rc = w->queue ? start(w, e) : err_memory(e, "a log", PIECES_MAX);
     if (rc != 0) writer_close(w, 0), *out = NULL;
     return rc;
@@ -177,7 +177,7 @@ static bool join(struct writer *w, int wait_ms)
 void writer_close(struct writer *w, int wait_ms)
 {
     if (!w) return;
-    struct piece p = {0};
+    struct written p = {0};
     bool ended = true;
     if (w->started) {
         atomic_store(&w->until_us, time_us() + (int64_t)wait_ms * 1000 + 1);
@@ -194,7 +194,7 @@ void writer_close(struct writer *w, int wait_ms)
 bool writer_put(struct writer *w, const char *lines, size_t n)
 {
     if (n == 0) return true;
-    struct piece p = {.n = n};
+    struct written p = {.n = n};
     bool room = atomic_fetch_add(&w->n_held, n) + n <= w->bytes_max;
     if (room) p.data = malloc(n);
     if (p.data) memcpy(p.data, lines, n);

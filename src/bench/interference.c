@@ -40,7 +40,7 @@ struct stream {
 };
 
 /* State of a measurement. rng: state of the random tokens of prompts. */
-struct scene {
+struct interference {
     struct session s;
     struct stream *stream; /* owned [n_stream + 1]; the last one is the prompt */
     uint64_t rng;
@@ -49,7 +49,7 @@ struct scene {
 
 /* Submit a request of n random tokens on a stream.
  * Greedy sampling is the cheapest, so it hides least. */
-static int send(struct scene *c, struct stream *st, int n, int max_tokens, struct err *e)
+static int send(struct interference *c, struct stream *st, int n, int max_tokens, struct err *e)
 {
     struct request *r = request_open(e);
     if (!r) return ERR_MEMORY;
@@ -70,7 +70,7 @@ static int send(struct scene *c, struct stream *st, int n, int max_tokens, struc
 }
 
 /* Read a stream's events. counts: add the gaps between its tokens to c->gaps. */
-static int listen(struct scene *c, struct stream *st, bool counts, struct err *e)
+static int listen(struct interference *c, struct stream *st, bool counts, struct err *e)
 {
     struct event ev;
     while (queue_pop(st->queue, &ev, 0)) {
@@ -87,7 +87,7 @@ static int listen(struct scene *c, struct stream *st, bool counts, struct err *e
 
 /* Run one step of the engine and read all streams.
  * The last stream is the prompt, which has no gaps. */
-static int step(struct scene *c, struct err *e)
+static int step(struct interference *c, struct err *e)
 {
     engine_step(c->s.engine);
     int rc = 0;
@@ -96,7 +96,7 @@ static int step(struct scene *c, struct err *e)
 }
 
 /* Step until the prompt's first token. Set *us to the duration in microseconds. */
-static int run_prompt(struct scene *c, double *us, struct err *e)
+static int run_prompt(struct interference *c, double *us, struct err *e)
 {
     struct stream *st = &c->stream[n_stream];
     int64_t begin = time_us();
@@ -107,7 +107,7 @@ static int run_prompt(struct scene *c, double *us, struct err *e)
 }
 
 /* Step without the prompt. */
-static int run_idle(struct scene *c, struct err *e)
+static int run_idle(struct interference *c, struct err *e)
 {
     int rc = 0;
     for (int i = 0; i < n_idle && rc == 0; i++) rc = step(c, e);
@@ -115,7 +115,7 @@ static int run_idle(struct scene *c, struct err *e)
 }
 
 /* Return true if each stream has a token, so its prompt is computed. */
-static bool all_generate(const struct scene *c)
+static bool all_generate(const struct interference *c)
 {
     for (int i = 0; i < n_stream; i++)
         if (c->stream[i].last_us == 0) return false;
@@ -129,7 +129,7 @@ struct outcome {
 };
 
 /* Run the four cases of the head, in that order. */
-static int measure(struct scene *c, struct outcome *o, struct err *e)
+static int measure(struct interference *c, struct outcome *o, struct err *e)
 {
     int room = model_info(c->s.model)->context_max - (int)n_context;
     int rc = run_prompt(c, &o->alone_us, e);
@@ -174,7 +174,7 @@ static void report(struct outcome *o)
 
 /* The context has room for both lengths and more, so that streams do not end during the
  * measurement. */
-static int open_scene(struct scene *c, const char *model, struct err *e)
+static int open_scene(struct interference *c, const char *model, struct err *e)
 {
     int longest = (int)(n_prompt > n_context ? n_prompt : n_context);
     struct session_size size = {.n_seq = (int)n_stream + 1,
@@ -196,7 +196,7 @@ static int open_scene(struct scene *c, const char *model, struct err *e)
     return rc;
 }
 
-static void close_scene(struct scene *c)
+static void close_scene(struct interference *c)
 {
     session_close(&c->s);
     for (int i = 0; c->stream && i <= n_stream; i++) queue_close(c->stream[i].queue);
@@ -206,7 +206,7 @@ static void close_scene(struct scene *c)
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
-    struct scene c = {.rng = 1};
+    struct interference c = {.rng = 1};
     struct outcome o = {0};
     const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
     int rc = model ? open_scene(&c, model, &e) : ERR_MISSING;

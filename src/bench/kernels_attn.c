@@ -32,7 +32,7 @@ static void run_attn_step(struct ops *b, int i)
 }
 
 /* One call for --batch (call.run). The batch is on the device already. */
-static void run_attn(struct ops *b, const struct call *c, int i)
+static void run_attn(struct ops *b, const struct op_case *c, int i)
 {
     (void)c;
     run_attn_step(b, i);
@@ -40,7 +40,7 @@ static void run_attn(struct ops *b, const struct call *c, int i)
 
 /* Run a prompt in batches of PROMPT_ROWS rows, as an engine does. Here the copy of each batch is
  * measured too. */
-static void run_prompt_attn(struct ops *b, const struct call *c, int i)
+static void run_prompt_attn(struct ops *b, const struct op_case *c, int i)
 {
     for (int at = 0; at < c->n_row; at += PROMPT_ROWS) {
         int n = c->n_row - at < PROMPT_ROWS ? c->n_row - at : PROMPT_ROWS;
@@ -116,17 +116,17 @@ static int measure_attn_case(struct ops *b, bool is_prompt, int n_seq, int n, in
     double page_bytes =
         (double)kv_store_bytes_per_page(&geometry, 1, b->kv.layer[0].type, b->kv.page_rows);
     double n_pair = (double)n * depth + 0.5 * n * (n + 1); /* positions, summed over the rows */
-    struct call c = {.op = "attn",
-                     .part = is_prompt ? "prompt" : "decode",
-                     .type = kv_type_name(b->kv.layer[0].type),
-                     .run = is_prompt ? run_prompt_attn : run_attn,
-                     .from_memory = true,
-                     .n_cycle = b->kv.n_layer,
-                     .n_row = n_seq * n,
-                     .depth = depth,
-                     .n = (int64_t)b->n_head * b->d_head,
-                     .bytes = page_bytes / b->kv.page_rows * (depth + n) * n_seq,
-                     .ops = 4.0 * b->n_head * b->d_head * n_pair * n_seq};
+    struct op_case c = {.op = "attn",
+                        .part = is_prompt ? "prompt" : "decode",
+                        .type = kv_type_name(b->kv.layer[0].type),
+                        .run = is_prompt ? run_prompt_attn : run_attn,
+                        .from_memory = true,
+                        .n_cycle = b->kv.n_layer,
+                        .n_row = n_seq * n,
+                        .depth = depth,
+                        .n = (int64_t)b->n_head * b->d_head,
+                        .bytes = page_bytes / b->kv.page_rows * (depth + n) * n_seq,
+                        .ops = 4.0 * b->n_head * b->d_head * n_pair * n_seq};
     return ops_measure_call(b, &c, e);
 }
 

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 
 /* The model that is measured. All cases share it. */
-struct table {
+struct fusion_table {
     const struct kernels_plan *plan; /* borrowed */
     struct session s;
     struct bench_model *b; /* owned */
 };
 
 /* Measure a case. plain: the fusion that every second run disables. */
-static int measure_fusion(const struct table *t, const struct bench_case *c, unsigned plain,
+static int measure_fusion(const struct fusion_table *t, const struct bench_case *c, unsigned plain,
                           const char *name, const char *what, struct err *e)
 {
     struct backend *backend = t->s.backend;
@@ -56,7 +56,7 @@ static int measure_fusion(const struct table *t, const struct bench_case *c, uns
 }
 
 /* Measure each fusion alone, then all together. */
-static int measure_case(const struct table *t, const struct bench_case *c, struct err *e)
+static int measure_case(const struct fusion_table *t, const struct bench_case *c, struct err *e)
 {
     int rc = 0;
     for (int f = 0; f < FUSION_COUNT && rc == 0; f++)
@@ -67,7 +67,7 @@ static int measure_case(const struct table *t, const struct bench_case *c, struc
 
 int kernels_fusion(const char *model, const struct kernels_plan *p, struct err *e)
 {
-    struct table t = {.plan = p};
+    struct fusion_table t = {.plan = p};
     int rc = kernels_session(&t.s, p, model, e);
     if (rc == 0) rc = bench_model_open(&t.b, &t.s, p->n_seq, e);
     if (rc == 0 && !p->as_json)

@@ -6,7 +6,7 @@
 #include "base/os.h"
 
 /* Return false for a head with more rows than sequences, because a prompt has one row of logits. */
-static bool is_met(const struct ops *b, const struct group *g, int n_row)
+static bool is_met(const struct ops *b, const struct matrix_set *g, int n_row)
 {
     return !g->is_head || n_row <= b->plan->n_seq;
 }
@@ -32,18 +32,18 @@ static bool turn_linear(struct ops *b, int n_row)
 }
 
 /* Print the row of a group: matrices of equal name, type and shape. */
-static void print_linear(const struct ops *b, const struct group *g, int n_row,
+static void print_linear(const struct ops *b, const struct matrix_set *g, int n_row,
                          const struct limit limit[2])
 {
     double values = (double)g->k * (double)g->n_out;
-    struct call c = {.op = "linear",
-                     .part = g->part,
-                     .type = qtype_info[g->type].name,
-                     .group = g,
-                     .n_row = n_row,
-                     .n = g->k,
-                     .bytes = (double)qtype_bytes(g->type, g->k) * (double)g->n_out,
-                     .ops = 2 * values * n_row};
+    struct op_case c = {.op = "linear",
+                        .part = g->part,
+                        .type = qtype_info[g->type].name,
+                        .group = g,
+                        .n_row = n_row,
+                        .n = g->k,
+                        .bytes = (double)qtype_bytes(g->type, g->k) * (double)g->n_out,
+                        .ops = 2 * values * n_row};
     ops_print_call(b, &c, &g->us, limit);
 }
 

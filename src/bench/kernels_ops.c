@@ -24,7 +24,7 @@ enum { SAMPLE_US = 20000 };
 
 /* Append n_repeat means of microseconds per call. A call whose data come from memory runs each of
  * its n_cycle variants once, after the caches were evicted. */
-static int time_call(struct ops *b, const struct call *c, struct samples *us, struct err *e)
+static int time_call(struct ops *b, const struct op_case *c, struct samples *us, struct err *e)
 {
     bool ok = true;
     for (int i = 0; i < c->n_cycle; i++) c->run(b, c, i);
@@ -42,7 +42,7 @@ static int time_call(struct ops *b, const struct call *c, struct samples *us, st
 }
 
 /* Print a row as JSON. gb and top are GB/s and TOP/s. */
-static void print_json(const struct call *c, const struct samples *us, double gb, double top,
+static void print_json(const struct op_case *c, const struct samples *us, double gb, double top,
                        const struct limit limit[2])
 {
     char read[16], peak[16];
@@ -56,7 +56,7 @@ static void print_json(const struct call *c, const struct samples *us, double gb
 }
 
 /* Print a row as text. "in cache" and "above peak" replace shares that cannot be limits. */
-static void print_text(const struct call *c, const struct samples *us, double gb, double top,
+static void print_text(const struct op_case *c, const struct samples *us, double gb, double top,
                        const struct limit limit[2])
 {
     char read[16], peak[16];
@@ -68,7 +68,7 @@ static void print_text(const struct call *c, const struct samples *us, double gb
 }
 
 /* Bytes per microsecond times 1e-3 are GB/s. Operations per microsecond times 1e-6 are TOP/s. */
-void ops_print_call(const struct ops *b, const struct call *c, const struct samples *us,
+void ops_print_call(const struct ops *b, const struct op_case *c, const struct samples *us,
                     const struct limit limit[2])
 {
     double mean = samples_mean(us), gb = c->bytes / mean * 1e-3, top = c->ops / mean * 1e-6;
@@ -77,13 +77,13 @@ void ops_print_call(const struct ops *b, const struct call *c, const struct samp
 }
 
 /* Return the limits of a call; zeros if its data remain in a cache. */
-static struct limit limit_of(struct ops *b, const struct call *c)
+static struct limit limit_of(struct ops *b, const struct op_case *c)
 {
     bool wanted = c->from_memory && b->plan->limits;
     return limits_now(wanted ? b->limits : NULL, ARITH_F32);
 }
 
-int ops_measure_call(struct ops *b, const struct call *c, struct err *e)
+int ops_measure_call(struct ops *b, const struct op_case *c, struct err *e)
 {
     struct samples us = {0};
     struct limit limit[2];
@@ -100,7 +100,7 @@ int ops_measure_call(struct ops *b, const struct call *c, struct err *e)
 /* ---- other ops ---- */
 
 /* The functions run_ are call.run: one call of an op, the i-th of a cycle. */
-static void run_rms_norm(struct ops *b, const struct call *c, int i)
+static void run_rms_norm(struct ops *b, const struct op_case *c, int i)
 {
     (void)i;
     struct backend *be = b->s.backend;
@@ -108,7 +108,7 @@ static void run_rms_norm(struct ops *b, const struct call *c, int i)
 }
 
 /* cos and sin are ones and zeros: their values do not change the time. */
-static void run_rope(struct ops *b, const struct call *c, int i)
+static void run_rope(struct ops *b, const struct op_case *c, int i)
 {
     (void)i;
     struct backend *be = b->s.backend;
@@ -117,32 +117,32 @@ static void run_rope(struct ops *b, const struct call *c, int i)
     be->op->rope(be, b->y, b->n_head, b->d_head, b->index, c->n_row, &spec);
 }
 
-static void run_silu_mul(struct ops *b, const struct call *c, int i)
+static void run_silu_mul(struct ops *b, const struct op_case *c, int i)
 {
     (void)i;
     struct backend *be = b->s.backend;
     be->op->curve_mul(be, b->y, b->x, b->z, c->n * c->n_row, CURVE_silu);
 }
 
-static void run_add(struct ops *b, const struct call *c, int i)
+static void run_add(struct ops *b, const struct op_case *c, int i)
 {
     (void)i;
     struct backend *be = b->s.backend;
     be->op->add(be, b->y, b->z, c->n * c->n_row);
 }
 
-static void run_kv_put(struct ops *b, const struct call *c, int i)
+static void run_kv_put(struct ops *b, const struct op_case *c, int i)
 {
     struct backend *be = b->s.backend;
     be->op->kv_put(be, &b->kv.layer[i], b->x, b->x, b->index, c->n_row);
 }
 
 /* Measure an op with n values per row and bytes_each bytes per value. */
-static int measure_rows(struct ops *b, const struct call *like, double bytes_each, struct err *e)
+static int measure_rows(struct ops *b, const struct op_case *like, double bytes_each, struct err *e)
 {
     int rc = 0;
     for (size_t i = 0; i < b->n_row.n && rc == 0; i++) {
-        struct call c = *like;
+        struct op_case c = *like;
         c.n_row = b->n_row.v[i];
         c.part = "";
         c.type = c.type ? c.type : "float32";
@@ -156,25 +156,26 @@ static int measure_rows(struct ops *b, const struct call *like, double bytes_eac
 /* 8 bytes: a value is read and written as f32. */
 static int measure_rms_norm(struct ops *b, struct err *e)
 {
-    return measure_rows(b, &(struct call){.op = "rms_norm", .run = run_rms_norm, .n = b->d}, 8, e);
+    return measure_rows(b, &(struct op_case){.op = "rms_norm", .run = run_rms_norm, .n = b->d}, 8,
+                        e);
 }
 
 static int measure_rope(struct ops *b, struct err *e)
 {
     int64_t n = (int64_t)b->n_head * b->d_head;
-    return measure_rows(b, &(struct call){.op = "rope", .run = run_rope, .n = n}, 8, e);
+    return measure_rows(b, &(struct op_case){.op = "rope", .run = run_rope, .n = n}, 8, e);
 }
 
 /* 12 bytes: two values are read and one is written, as f32. */
 static int measure_silu_mul(struct ops *b, struct err *e)
 {
-    return measure_rows(b, &(struct call){.op = "silu_mul", .run = run_silu_mul, .n = b->d_ff}, 12,
-                        e);
+    return measure_rows(b, &(struct op_case){.op = "silu_mul", .run = run_silu_mul, .n = b->d_ff},
+                        12, e);
 }
 
 static int measure_add(struct ops *b, struct err *e)
 {
-    return measure_rows(b, &(struct call){.op = "add", .run = run_add, .n = b->d}, 12, e);
+    return measure_rows(b, &(struct op_case){.op = "add", .run = run_add, .n = b->d}, 12, e);
 }
 
 /* 4 bytes: a value is read as f32. The written page is not counted. */
@@ -184,11 +185,11 @@ static int measure_kv_put(struct ops *b, struct err *e)
     if (rc == 0 && n_slot < b->row_max)
         return err_set(e, ERR_ARG, "--op kv_put: %d rows do not fit into %d slots", b->row_max,
                        n_slot);
-    struct call c = {.op = "kv_put",
-                     .type = rc ? NULL : kv_type_name(b->kv.layer[0].type),
-                     .run = run_kv_put,
-                     .n = 2 * (int64_t)b->n_head_kv * b->d_head,
-                     .n_cycle = b->kv.n_layer};
+    struct op_case c = {.op = "kv_put",
+                        .type = rc ? NULL : kv_type_name(b->kv.layer[0].type),
+                        .run = run_kv_put,
+                        .n = 2 * (int64_t)b->n_head_kv * b->d_head,
+                        .n_cycle = b->kv.n_layer};
     return rc ? rc : measure_rows(b, &c, 4, e);
 }
 
@@ -242,10 +243,10 @@ static bool part_of(char out[48], const struct checkpoint *c, const char *name, 
 }
 
 /* Return the group of a matrix, or add one. NULL if there are too many groups or memory ran out. */
-static struct group *find_group(struct ops *b, const struct group *like)
+static struct matrix_set *find_group(struct ops *b, const struct matrix_set *like)
 {
     for (size_t i = 0; i < b->group.n; i++) {
-        struct group *g = &b->group.v[i];
+        struct matrix_set *g = &b->group.v[i];
         if (strcmp(g->part, like->part) == 0 && g->type == like->type && g->n_out == like->n_out &&
             g->k == like->k)
             return g;
@@ -259,9 +260,9 @@ static int gather_matrices(struct ops *b, struct err *e)
 {
     for (int i = 0; i < checkpoint_n_tensor(b->s.checkpoint); i++) {
         const struct tensor_info *t = checkpoint_tensor_at(b->s.checkpoint, i);
-        struct group like = {.type = t->type, .n_out = t->dim[1], .k = t->dim[0]};
+        struct matrix_set like = {.type = t->type, .n_out = t->dim[1], .k = t->dim[0]};
         if (t->n_dim != 2 || !part_of(like.part, b->s.checkpoint, t->name, &like.is_head)) continue;
-        struct group *g = find_group(b, &like);
+        struct matrix_set *g = find_group(b, &like);
         struct linear l = {
             .w = {.type = t->type, .n_out = t->dim[1], .k = t->dim[0], .data = t->data}};
         if (!g || !vec_push(&g->matrix, l) || !vec_push(&b->order, (uint32_t)(g - b->group.v)))
@@ -306,7 +307,7 @@ static int64_t most_values(const struct ops *b, int64_t *k_max)
     row = row > b->d_ff ? row : b->d_ff;
     row = row > b->d ? row : b->d;
     for (size_t g = 0; g < b->group.n; g++) {
-        const struct group *t = &b->group.v[g];
+        const struct matrix_set *t = &b->group.v[g];
         row = row > t->k ? row : t->k;
         if (t->is_head)
             head = t->n_out * b->plan->n_seq;

@@ -11,7 +11,7 @@ enum { MOST_GROUPS = 256 };
 enum { PROMPT_ROWS = 2048 }; /* rows per step of attention over a prompt, as in an engine */
 
 /* The matrices with one name, type and shape, over all layers. */
-struct group {
+struct matrix_set {
     char part[48]; /* "ffn_down", "token_embd" */
     enum qtype type;
     int64_t n_out, k;
@@ -25,7 +25,7 @@ struct ops {
     struct session s;                /* session without a model */
     bool usual_attn;                 /* true: measure attention at its default depths */
     int n_layer, d, d_ff, n_head, n_head_kv, d_head;
-    VEC(struct group) group;
+    VEC(struct matrix_set) group;
     VEC(uint32_t) order;     /* group of each matrix, in the file's order */
     struct weights *weights; /* owned: the matrices on the device */
     struct ids n_row;        /* numbers of rows to measure, owned */
@@ -43,11 +43,11 @@ struct ops {
 };
 
 /* One op on given operands. Texts are static or borrowed, like `group`, for ops_measure_call. */
-struct call {
+struct op_case {
     const char *op, *part, *type;
-    void (*run)(struct ops *b, const struct call *c, int i);
-    int n_cycle;               /* number of calls with different operands */
-    const struct group *group; /* group of matrices; only for linear */
+    void (*run)(struct ops *b, const struct op_case *c, int i);
+    int n_cycle;                    /* number of calls with different operands */
+    const struct matrix_set *group; /* group of matrices; only for linear */
     int n_row, depth;
     bool from_memory;  /* true: caches are evicted before each round */
     int64_t n;         /* values in a row */
@@ -57,9 +57,9 @@ struct call {
 /* ---- kernels_ops.c ---- */
 
 /* Measure the time of the call, and print its row. ERR_MEMORY. */
-int ops_measure_call(struct ops *b, const struct call *c, struct err *e);
+int ops_measure_call(struct ops *b, const struct op_case *c, struct err *e);
 /* Print a row: microseconds per call, compared with the limits measured before and after. */
-void ops_print_call(const struct ops *b, const struct call *c, const struct samples *us,
+void ops_print_call(const struct ops *b, const struct op_case *c, const struct samples *us,
                     const struct limit limit[2]);
 
 /* ---- kernels_linear.c, kernels_attn.c: rows of linear layers and attention ---- */

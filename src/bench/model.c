@@ -53,7 +53,7 @@ static void run_case(struct bench_model *b, const struct bench_case *c)
 }
 
 /* Open a separate prefix for every sequence. */
-static void reach(struct bench_model *b, int depth)
+static void open_prefixes(struct bench_model *b, int depth)
 {
     if (depth == b->depth) return;
     b->depth = depth;
@@ -107,7 +107,7 @@ struct pool_stats bench_model_threads(const struct bench_model *b)
 double bench_model_time(struct bench_model *b, const struct bench_case *c)
 {
     unsigned former = cpu_float_canonical();
-    reach(b, c->depth);
+    open_prefixes(b, c->depth);
     int64_t start = time_us();
     run_case(b, c);
     double seconds = (double)(time_us() - start) * 1e-6;

@@ -43,7 +43,7 @@ static const struct option options[] = {
 /* READ_US and PEAK_US: duration of one measurement. */
 enum { N_LEVEL = 16, READ_US = 60000, PEAK_US = 15000 };
 
-struct machine {
+struct roofline {
     struct pool *pool[2]; /* [0] one thread, owned; [1] all threads, the backend's */
     struct reading reading;
     const struct peak *level[N_LEVEL]; /* static [n_level] */
@@ -58,16 +58,16 @@ static const char *instruction_of(const struct peak *p, enum arith k)
     return k == ARITH_INT8 ? p->int8_name : k == ARITH_BF16 ? p->bf16_name : p->f32_name;
 }
 
-static void machine_close(struct machine *m)
+static void machine_close(struct roofline *m)
 {
     reading_close(&m->reading);
     pool_close(m->pool[0]);
 }
 
 /* Open one thread and the memory to read. The backend's pool has all threads. */
-static int machine_open(struct machine *m, struct pool *pool, struct err *e)
+static int machine_open(struct roofline *m, struct pool *pool, struct err *e)
 {
-    *m = (struct machine){.pool[1] = pool};
+    *m = (struct roofline){.pool[1] = pool};
     m->n_level = peak_list(m->level, N_LEVEL);
     int rc = pool_open(&m->pool[0], 1, e);
     if (rc == 0) rc = reading_open(&m->reading, pool, (uint64_t)read_mib, e);
@@ -81,7 +81,7 @@ static void keep_best(double *best, double x)
 }
 
 /* Keep the best of all rounds, for one thread and for all. */
-static void machine_measure(struct machine *m)
+static void machine_measure(struct roofline *m)
 {
     for (int round = 0; round < n_round; round++)
         for (int t = 0; t < 2; t++) {
@@ -95,7 +95,7 @@ static void machine_measure(struct machine *m)
 }
 
 /* Print the rates of the machine, with a row for each arithmetic and level. */
-static void machine_print(const struct machine *m)
+static void machine_print(const struct roofline *m)
 {
     printf("%-28s %12s %9d threads\n", cpu_name(), "1 thread", pool_n_thread(m->pool[1]));
     printf("%-28s %12.2f %9.2f GB/s, of %zu MiB\n", "read", m->read[0] * 1e-9, m->read[1] * 1e-9,
@@ -112,7 +112,7 @@ static void machine_print(const struct machine *m)
 }
 
 /* Each list of two has the rates of one thread and of all threads. */
-static void machine_json(const struct machine *m, struct buf *b)
+static void machine_json(const struct roofline *m, struct buf *b)
 {
     buf_add_text(b, "\"cpu\":");
     json_put_text(b, cpu_name(), strlen(cpu_name()));
@@ -153,13 +153,13 @@ static double time_case(struct bench_model *b, const struct bench_case *c, int *
 }
 
 /* Return the current read rate of all threads. */
-static double bandwidth(const struct machine *m)
+static double bandwidth(const struct roofline *m)
 {
     return reading_rate(&m->reading, m->pool[1], READ_US);
 }
 
 /* Measure decoding. The rate after a round is also that before the next one. */
-static int decode_rounds(struct reached *r, const struct machine *m, struct bench_model *b,
+static int decode_rounds(struct reached *r, const struct roofline *m, struct bench_model *b,
                          struct err *e)
 {
     struct bench_case c = {.n_token = (int)n_gen, .n_seq = 1, .depth = (int)depth};
@@ -182,7 +182,7 @@ static int decode_rounds(struct reached *r, const struct machine *m, struct benc
 }
 
 /* Measure prompts: the median rate, then the median share of each level's peak. */
-static int prefill_rounds(struct reached *r, const struct machine *m, struct bench_model *b,
+static int prefill_rounds(struct reached *r, const struct roofline *m, struct bench_model *b,
                           struct err *e)
 {
     struct bench_case c = {
@@ -211,7 +211,8 @@ static int prefill_rounds(struct reached *r, const struct machine *m, struct ben
 
 /* Measure the model's share of the limits. A decode step reads the KV of half of its run on
  * average. */
-static int reach(struct reached *r, const struct machine *m, struct session *s, struct err *e)
+static int measure_share(struct reached *r, const struct roofline *m, struct session *s,
+                         struct err *e)
 {
     const struct model_info *i = model_info(s->model);
     double kv = (double)i->kv_token_bytes * ((double)depth + 0.5 * (double)n_gen);
@@ -230,7 +231,7 @@ static int reach(struct reached *r, const struct machine *m, struct session *s, 
 }
 
 /* Levels that are slower than the measured rate are omitted, because they are not limits. */
-static void reached_print(const struct reached *r, const struct machine *m, struct session *s)
+static void reached_print(const struct reached *r, const struct roofline *m, struct session *s)
 {
     const struct model_info *i = model_info(s->model);
     printf("\n%s: %s, %.2f M parameters; %s, activations %s\n", i->name, i->arch,
@@ -254,7 +255,7 @@ static void reached_print(const struct reached *r, const struct machine *m, stru
     printf("\n");
 }
 
-static void reached_json(const struct reached *r, const struct machine *m, struct session *s,
+static void reached_json(const struct reached *r, const struct roofline *m, struct session *s,
                          struct buf *b)
 {
     const struct model_info *i = model_info(s->model);
@@ -290,7 +291,7 @@ static int open_session(struct session *s, const char *model, struct err *e)
 /* Measure with s: a backend, and optionally a model. */
 static int measure(struct session *s, struct err *e)
 {
-    struct machine m;
+    struct roofline m;
     struct reached r = {0};
     struct buf b = {0};
     int rc = machine_open(&m, s->backend->pool, e);
@@ -299,7 +300,7 @@ static int measure(struct session *s, struct err *e)
     machine_measure(&m);
     progress_note(NULL);
     if (!as_json) machine_print(&m);
-    if (s->model) rc = reach(&r, &m, s, e);
+    if (s->model) rc = measure_share(&r, &m, s, e);
     if (rc == 0 && s->model && !as_json) reached_print(&r, &m, s);
     if (rc == 0 && as_json) {
         buf_add_text(&b, "{");

@@ -49,10 +49,10 @@ void template_thinking(const struct template *t, const char **open, const char *
 
 /* Limits of one rendering; 0: default. The rendering fails with ERR_LIMIT if it exceeds a limit. */
 struct template_limits {
-    uint64_t step_max;   /* evaluation steps (default 20 million, at most about 2 s) */
+    uint64_t step_max;    /* evaluation steps (default 20 million, at most about 2 s) */
     size_t bytes_max;     /* bytes of memory while rendering (default 256 MiB) */
     size_t out_bytes_max; /* bytes of rendered text (default 64 MiB) */
-    int depth_max;         /* depth of evaluation and of macro calls (default 600) */
+    int depth_max;        /* depth of evaluation and of macro calls (default 600) */
 };
 
 /* Beginning of generation: a new answer, or a continuation of the assistant's last message. */

@@ -17,13 +17,13 @@ enum { HEADER_BYTE_MAX = 2048 };
 
 static const char function_mark[] = "to=functions.";
 
-static bool has(const char *text, size_t n, const char *word)
+static bool contains_word(const char *text, size_t n, const char *word)
 {
     return memmem(text, n, word, strlen(word)) != NULL;
 }
 
 /* Emit text of the body by its kind, and return n. */
-static size_t emit(struct stage *s, const char *text, size_t n)
+static size_t emit(struct parser_stage *s, const char *text, size_t n)
 {
     switch (s->call.part) {
     case TO_REASONING:
@@ -63,12 +63,12 @@ static bool is_channel(const char *text, size_t n, const char *channel)
 }
 
 /* Begin the body after the header text[0, n). The header does not include <|message|>. */
-static void body_begin(struct stage *s, const char *text, size_t n)
+static void body_begin(struct parser_stage *s, const char *text, size_t n)
 {
     char name[NAME_ROOM];
     bool calls = s->tools && !s->no_calls && read_recipient(text, n, name);
-    bool other =
-        has(text, n, " to=") && !has(text, n, " to=assistant") && !has(text, n, function_mark);
+    bool other = contains_word(text, n, " to=") && !contains_word(text, n, " to=assistant") &&
+                 !contains_word(text, n, function_mark);
     s->state = BODY;
     s->call.value.quoted = s->call.value.escaped = false;
     s->n_emitted = 0;
@@ -81,11 +81,11 @@ static void body_begin(struct stage *s, const char *text, size_t n)
 }
 
 /* Return CALL_YES if a header begins at text[0]. */
-static enum verdict is_header(const char *text, size_t n)
+static enum call_verdict is_header(const char *text, size_t n)
 {
     static const char *const begins[] = {"<|channel|>", "<|start|>", "<|constrain|>", "<|message|>",
                                          " to="};
-    enum verdict v = CALL_NO;
+    enum call_verdict v = CALL_NO;
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
         if (text_begins(text, n, begins[i])) return CALL_YES;
         if (text_may_begin(text, n, begins[i])) v = CALL_MAYBE;
@@ -93,10 +93,10 @@ static enum verdict is_header(const char *text, size_t n)
     return v;
 }
 
-static size_t step_header(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_header(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     static const char message[] = "<|message|>", start[] = "<|start|>";
-    enum verdict v = is_header(text, n);
+    enum call_verdict v = is_header(text, n);
     if (v == CALL_MAYBE && !end) return 0;
     if (v == CALL_NO) {
         s->state = BODY;
@@ -116,7 +116,7 @@ static size_t step_header(struct stage *s, const char *text, size_t n, bool end)
     return (size_t)(p - text) + sizeof message - 1;
 }
 
-static size_t body_end(struct stage *s, const char *mark, size_t at)
+static size_t body_end(struct parser_stage *s, const char *mark, size_t at)
 {
     bool raw = s->call.part == TO_RAW,
          header = strcmp(mark, "<|start|>") == 0 || strcmp(mark, "<|channel|>") == 0;
@@ -129,7 +129,7 @@ static size_t body_end(struct stage *s, const char *mark, size_t at)
 /* Emit text of arguments that are whole JSON, up to the next quote of a string outside a mark.
  * Return its length; 0 if the front of the text may be a mark.
  * A mark in a string is a part of the string. */
-static size_t step_string(struct stage *s, const char *text, size_t n)
+static size_t step_string(struct parser_stage *s, const char *text, size_t n)
 {
     struct value *v = &s->call.value;
     size_t i = 0;
@@ -142,7 +142,7 @@ static size_t step_string(struct stage *s, const char *text, size_t n)
     return emit(s, text, i);
 }
 
-static size_t step_body(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_body(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct chat_expected *x = &s->expected;
     const bool json = s->call.part == TO_CALL && x->complete;
@@ -164,18 +164,18 @@ static size_t step_body(struct stage *s, const char *text, size_t n, bool end)
         if (k < at) at = k, first = marks[i];
     }
     if (at > 0) return emit(s, text, at);
-    enum verdict v = mark_at(first, text, n, &used);
+    enum call_verdict v = mark_at(first, text, n, &used);
     if (v == CALL_MAYBE) return end ? emit(s, text, n) : 0;
     return body_end(s, first, 0);
 }
 
-enum chat_place harmony_place(const struct stage *s)
+enum chat_place harmony_place(const struct parser_stage *s)
 {
     if (s->state == HEADER) return s->held.n > 0 ? CHAT_UNDECIDED : CHAT_BEFORE;
     return s->call.part == TO_REASONING ? CHAT_INSIDE : CHAT_AFTER;
 }
 
-size_t harmony_step(struct stage *s, const char *text, size_t n, bool end)
+size_t harmony_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     for (;;) {
         int state = s->state;

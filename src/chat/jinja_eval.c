@@ -92,10 +92,10 @@ void scope_set(struct render *r, struct scope *s, uint32_t sym, struct val v)
             return;
         }
     if (!render_charge(r, 1 + s->n / 16)) return;
-    struct binding *room = render_grow(r, s->v, s->n, &s->cap, sizeof *room);
+    struct variable *room = render_grow(r, s->v, s->n, &s->cap, sizeof *room);
     if (!room) return;
     s->v = room;
-    s->v[s->n++] = (struct binding){.sym = sym, .val = v};
+    s->v[s->n++] = (struct variable){.sym = sym, .val = v};
 }
 
 const struct val *scope_find(struct render *r, const struct scope *s, uint32_t sym)

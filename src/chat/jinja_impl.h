@@ -22,7 +22,7 @@ struct builtin;
 
 /* ---- tokens ---- */
 
-enum token_kind {
+enum lexeme_kind {
     T_END,
     T_DATA,        /* literal text between tags, after whitespace control */
     T_PRINT_BEGIN, /* {{ */
@@ -41,7 +41,7 @@ enum token_kind {
 #define OP(a, b) ((a) << 8 | (b))
 
 struct token {
-    enum token_kind kind;
+    enum lexeme_kind kind;
     int op;           /* T_OP: the operator, as OP() */
     uint32_t at;      /* byte offset in the source */
     uint32_t n;       /* length of text in bytes */
@@ -111,7 +111,7 @@ struct list {
     uint32_t n, cap;
 };
 
-struct pair {
+struct val_pair {
     struct val key, value;
     uint32_t hash;
 };
@@ -120,7 +120,7 @@ struct pair {
  * used for more than 8 entries. A dict or list may be NULL after its allocation failed. So
  * functions do not access dicts or lists after a failure of the rendering. */
 struct dict {
-    struct pair *v; /* entries, in the rendering's arena [n]; NULL before the first */
+    struct val_pair *v; /* entries, in the rendering's arena [n]; NULL before the first */
     uint32_t n, cap;
     uint32_t *slot; /* in the rendering's arena [n_slot]; NULL: no index */
     uint32_t n_slot;
@@ -212,7 +212,7 @@ int jinja_parse(struct node **root, const struct tokens *tokens, const char *sou
 
 /* ---- shared by jinja_parse.c and jinja_stmt.c ---- */
 
-struct parser {
+struct jinja_parser {
     const struct token *t; /* borrowed: current token */
     const char *source;    /* borrowed */
     struct arena *arena;   /* borrowed: the template's arena, for nodes */
@@ -228,44 +228,45 @@ struct parser {
 };
 
 /* Return a new node. NULL if failed. */
-struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t at);
-void parser_fail(struct parser *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+struct node *parser_node(struct jinja_parser *p, enum node_kind kind, uint32_t at);
+void parser_fail(struct jinja_parser *p, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Record the current token as the name of an unknown filter or test. The name is an error if no
  * caller restores p->unknown. A caller restores it for an expression that may never run. */
-void parser_unknown(struct parser *p, const char *what);
+void parser_unknown(struct jinja_parser *p, const char *what);
 /* Return true if the current token is this operator or name. parser_take_ also consumes it;
  * parser_need_op fails the parser if it is another token. */
-bool parser_is_op(const struct parser *p, int op);
-bool parser_is_name(const struct parser *p, const char *name);
-bool parser_take_op(struct parser *p, int op);
-bool parser_take_name(struct parser *p, const char *name);
-void parser_need_op(struct parser *p, int op);
-struct node *parser_name(struct parser *p); /* parse an identifier to N_NAME */
+bool parser_is_op(const struct jinja_parser *p, int op);
+bool parser_is_name(const struct jinja_parser *p, const char *name);
+bool parser_take_op(struct jinja_parser *p, int op);
+bool parser_take_name(struct jinja_parser *p, const char *name);
+void parser_need_op(struct jinja_parser *p, int op);
+struct node *parser_name(struct jinja_parser *p); /* parse an identifier to N_NAME */
 /* Begin a nested construct. Return false if the parser has failed or the nesting is too deep.
  * parser_leave ends it, also after false. */
-bool parser_enter(struct parser *p);
-void parser_leave(struct parser *p);
-struct node *parse_expr(struct parser *p); /* parse an expression, but not a bare tuple */
+bool parser_enter(struct jinja_parser *p);
+void parser_leave(struct jinja_parser *p);
+struct node *parse_expr(struct jinja_parser *p); /* parse an expression, but not a bare tuple */
 /* Parse an expression without an inline if, but not a bare tuple. */
-struct node *parse_expr_no_cond(struct parser *p);
-struct node *parse_tuple(struct parser *p); /* parse an expression or a bare tuple */
+struct node *parse_expr_no_cond(struct jinja_parser *p);
+struct node *parse_tuple(struct jinja_parser *p); /* parse an expression or a bare tuple */
 /* Parse the filters name(args) | name ..., applied to `operand`. */
-struct node *parse_filters(struct parser *p, struct node *operand);
+struct node *parse_filters(struct jinja_parser *p, struct node *operand);
 /* Parse the parameters (a, b=1) of a macro. */
-struct node *parse_params(struct parser *p);
+struct node *parse_params(struct jinja_parser *p);
 /* Parse a primary expression with its attributes, subscripts and calls. */
-struct node *parse_postfix_expr(struct parser *p);
+struct node *parse_postfix_expr(struct jinja_parser *p);
 
 /* ---- one rendering ---- */
 
-struct binding {
+struct variable {
     uint32_t sym;
     struct val val;
 };
 
 struct scope {
-    struct scope *up;  /* borrowed: enclosing scope; NULL if none */
-    struct binding *v; /* in the rendering's arena [n]; NULL before the first */
+    struct scope *up;   /* borrowed: enclosing scope; NULL if none */
+    struct variable *v; /* in the rendering's arena [n]; NULL before the first */
     uint32_t n, cap;
 };
 
@@ -280,16 +281,16 @@ struct render {
     struct arena arena;                /* owned: every value of the rendering */
     struct growing growing[N_GROWING]; /* growing texts, most recently used first */
     /* Output. Macros and {% set %} blocks also append text here. They then move it to a value. */
-    struct buf out;              /* owned */
-    struct err *err;             /* borrowed: receives the first failure */
-    int rc;                      /* 0, or the code of the first failure */
+    struct buf out;            /* owned */
+    struct err *err;           /* borrowed: receives the first failure */
+    int rc;                    /* 0, or the code of the first failure */
     uint64_t n_step, step_max; /* evaluation steps so far; limit */
-    int depth, depth_max;        /* open recursions; limit */
-    const char *source;          /* borrowed from the template */
-    uint32_t at;                 /* current offset in the source, for error messages */
-    struct dict *globals;        /* in the arena: the context of the rendering */
-    struct scope *scope;         /* in the arena: current scope */
-    int64_t now;                 /* time of strftime_now, seconds since 1970 UTC */
+    int depth, depth_max;      /* open recursions; limit */
+    const char *source;        /* borrowed from the template */
+    uint32_t at;               /* current offset in the source, for error messages */
+    struct dict *globals;      /* in the arena: the context of the rendering */
+    struct scope *scope;       /* in the arena: current scope */
+    int64_t now;               /* time of strftime_now, seconds since 1970 UTC */
 };
 
 enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };

@@ -52,7 +52,7 @@ static void lex_fail(struct lexer *l, size_t at, const char *what)
 }
 
 /* Append a token whose text is borrowed from the source. NULL if failed. */
-static struct token *lex_push(struct lexer *l, enum token_kind kind, size_t at, size_t n)
+static struct token *lex_push(struct lexer *l, enum lexeme_kind kind, size_t at, size_t n)
 {
     struct token t = {.kind = kind, .at = (uint32_t)at, .text = l->s + at, .n = (uint32_t)n};
     if (l->rc == 0 && !vec_push(l->out, t)) l->rc = err_memory(l->err, "template tokens", sizeof t);

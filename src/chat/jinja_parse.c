@@ -40,7 +40,7 @@ enum { NEST_MAX = 200 };
 
 /* Record the first failure at the current token.
  * Move to T_END, so that every loop over tokens ends. */
-void parser_fail(struct parser *p, const char *fmt, ...)
+void parser_fail(struct jinja_parser *p, const char *fmt, ...)
 {
     if (p->rc != 0) return;
     struct err sentence = {0};
@@ -52,7 +52,7 @@ void parser_fail(struct parser *p, const char *fmt, ...)
     while (p->t->kind != T_END) p->t++;
 }
 
-void parser_unknown(struct parser *p, const char *what)
+void parser_unknown(struct jinja_parser *p, const char *what)
 {
     if (p->unknown) return;
     p->unknown = p->t;
@@ -61,7 +61,7 @@ void parser_unknown(struct parser *p, const char *what)
 
 /* If memory runs out, the result is the parser's own node `broken`. So no caller checks for NULL,
  * and writes to the node are harmless. */
-struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t at)
+struct node *parser_node(struct jinja_parser *p, enum node_kind kind, uint32_t at)
 {
     struct node *n = arena_push0(p->arena, 1, sizeof *n);
     if (!n) {
@@ -75,43 +75,43 @@ struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t at)
     return n;
 }
 
-bool parser_is_op(const struct parser *p, int op)
+bool parser_is_op(const struct jinja_parser *p, int op)
 {
     return p->t->kind == T_OP && p->t->op == op;
 }
 
-bool parser_is_name(const struct parser *p, const char *name)
+bool parser_is_name(const struct jinja_parser *p, const char *name)
 {
     return p->t->kind == T_NAME && p->t->n == strlen(name) &&
            memcmp(p->t->text, name, p->t->n) == 0;
 }
 
-bool parser_take_op(struct parser *p, int op)
+bool parser_take_op(struct jinja_parser *p, int op)
 {
     if (!parser_is_op(p, op)) return false;
     p->t++;
     return true;
 }
 
-bool parser_take_name(struct parser *p, const char *name)
+bool parser_take_name(struct jinja_parser *p, const char *name)
 {
     if (!parser_is_name(p, name)) return false;
     p->t++;
     return true;
 }
 
-void parser_need_op(struct parser *p, int op)
+void parser_need_op(struct jinja_parser *p, int op)
 {
     if (!parser_take_op(p, op)) parser_fail(p, "expected \"%c\"", op);
 }
 
-bool parser_enter(struct parser *p)
+bool parser_enter(struct jinja_parser *p)
 {
     if (++p->depth > NEST_MAX) parser_fail(p, "nested deeper than %d", NEST_MAX);
     return p->rc == 0;
 }
 
-void parser_leave(struct parser *p)
+void parser_leave(struct jinja_parser *p)
 {
     CHECK(p->depth > 0, "depth %d", p->depth);
     p->depth--;
@@ -119,7 +119,7 @@ void parser_leave(struct parser *p)
 
 /* Return the number of a name, a new one at its first use. Numbers replace comparisons of names at
  * run time: a scope is an array of (number, value). */
-static uint32_t symbol(struct parser *p, const char *text, size_t n)
+static uint32_t symbol(struct jinja_parser *p, const char *text, size_t n)
 {
     const uint32_t *known = strmap_get(&p->syms, text, n);
     if (known) return *known;
@@ -130,7 +130,7 @@ static uint32_t symbol(struct parser *p, const char *text, size_t n)
 }
 
 /* Return a new node with the text of the token t. The text is borrowed from the source. */
-static struct node *node_named(struct parser *p, enum node_kind kind, const struct token *t)
+static struct node *node_named(struct jinja_parser *p, enum node_kind kind, const struct token *t)
 {
     struct node *n = parser_node(p, kind, t->at);
     n->text = t->text;
@@ -138,7 +138,7 @@ static struct node *node_named(struct parser *p, enum node_kind kind, const stru
     return n;
 }
 
-struct node *parser_name(struct parser *p)
+struct node *parser_name(struct jinja_parser *p)
 {
     const struct token *t = p->t;
     if (t->kind != T_NAME) {
@@ -151,7 +151,7 @@ struct node *parser_name(struct parser *p)
     return n;
 }
 
-static struct node *node_const(struct parser *p, uint32_t at, struct val v)
+static struct node *node_const(struct jinja_parser *p, uint32_t at, struct val v)
 {
     struct node *n = parser_node(p, N_CONST, at);
     n->val = v;
@@ -162,7 +162,7 @@ static struct node *node_const(struct parser *p, uint32_t at, struct val v)
 
 /* Parse one argument. "name =" needs two tokens of lookahead, because a name alone is an
  * expression. The tokens end with T_END, so p->t[1] exists if p->t is a name. */
-static struct node *parse_arg(struct parser *p)
+static struct node *parse_arg(struct jinja_parser *p)
 {
     struct node *n = parser_node(p, N_ARG, p->t->at);
     if (parser_is_op(p, '*') || parser_is_op(p, OP('*', '*'))) {
@@ -179,7 +179,7 @@ static struct node *parse_arg(struct parser *p)
 }
 
 /* Parse arguments and ")". The caller has consumed the "(". */
-static struct node *parse_args(struct parser *p)
+static struct node *parse_args(struct jinja_parser *p)
 {
     struct node *first = NULL, **tail = &first;
     while (p->rc == 0 && !parser_take_op(p, ')')) {
@@ -191,7 +191,7 @@ static struct node *parse_args(struct parser *p)
     return first;
 }
 
-struct node *parse_params(struct parser *p)
+struct node *parse_params(struct jinja_parser *p)
 {
     struct node *first = NULL, **tail = &first;
     parser_need_op(p, '(');
@@ -209,7 +209,7 @@ struct node *parse_params(struct parser *p)
 /* ---- primary expressions ---- */
 
 /* Parse string literals. Adjacent literals are joined, as in Python. */
-static struct node *parse_strings(struct parser *p)
+static struct node *parse_strings(struct jinja_parser *p)
 {
     const struct token *first = p->t;
     size_t n = 0;
@@ -225,7 +225,7 @@ static struct node *parse_strings(struct parser *p)
 }
 
 /* Parse comma-separated items and the token `close`. A tuple in parentheses needs a comma. */
-static struct node *parse_items(struct parser *p, enum node_kind kind, int close)
+static struct node *parse_items(struct jinja_parser *p, enum node_kind kind, int close)
 {
     struct node *n = parser_node(p, kind, p->t->at), **tail = &n->a;
     bool comma = false;
@@ -244,7 +244,7 @@ static struct node *parse_items(struct parser *p, enum node_kind kind, int close
 
 /* Parse a dict from its "{" on. Keys are expressions, as in Python: {name: 1} has the value of
  * `name` as its key. */
-static struct node *parse_dict(struct parser *p)
+static struct node *parse_dict(struct jinja_parser *p)
 {
     struct node *n = parser_node(p, N_DICT, p->t->at), **tail = &n->a;
     p->t++;
@@ -263,7 +263,7 @@ static struct node *parse_dict(struct parser *p)
 
 /* Parse a name or one of the constants in both of jinja2's spellings. The constants are not
  * reserved in the lexer, so that x.none remains an attribute. */
-static struct node *parse_name_or_const(struct parser *p)
+static struct node *parse_name_or_const(struct jinja_parser *p)
 {
     static const struct {
         const char *name; /* static */
@@ -283,7 +283,7 @@ static struct node *parse_name_or_const(struct parser *p)
 }
 
 /* Parse the smallest expression. It consumes nothing if the token cannot begin one. */
-static struct node *parse_primary(struct parser *p)
+static struct node *parse_primary(struct jinja_parser *p)
 {
     const struct token *t = p->t;
     switch (t->kind) {
@@ -312,14 +312,14 @@ static struct node *parse_primary(struct parser *p)
 /* ---- postfix ---- */
 
 /* Parse one bound of a slice. Return NULL if the bound is absent, as both are in a[:]. */
-static struct node *parse_slice_part(struct parser *p)
+static struct node *parse_slice_part(struct jinja_parser *p)
 {
     return parser_is_op(p, ':') || parser_is_op(p, ']') || parser_is_op(p, ',') ? NULL
                                                                                 : parse_expr(p);
 }
 
 /* Parse an index or a slice a:b:c. The first ":" decides which of them it is. */
-static struct node *parse_subscript_one(struct parser *p)
+static struct node *parse_subscript_one(struct jinja_parser *p)
 {
     uint32_t at = p->t->at;
     struct node *start = parse_slice_part(p);
@@ -332,7 +332,7 @@ static struct node *parse_subscript_one(struct parser *p)
 }
 
 /* Parse a subscript after its "[": a[], a[i], a[i:j:k], a[i, j]. */
-static struct node *parse_subscript(struct parser *p, struct node *operand, uint32_t at)
+static struct node *parse_subscript(struct jinja_parser *p, struct node *operand, uint32_t at)
 {
     struct node *n = parser_node(p, N_ITEM, at);
     n->a = operand;
@@ -352,7 +352,7 @@ static struct node *parse_subscript(struct parser *p, struct node *operand, uint
 }
 
 /* Parse an attribute after ".": a name, or a number (a.0). */
-static struct node *parse_attr(struct parser *p, struct node *operand)
+static struct node *parse_attr(struct jinja_parser *p, struct node *operand)
 {
     const struct token *t = p->t;
     struct node *n = node_named(p, t->kind == T_INT ? N_ITEM : N_ATTR, t);
@@ -365,7 +365,7 @@ static struct node *parse_attr(struct parser *p, struct node *operand)
     return n;
 }
 
-static struct node *parse_call(struct parser *p, struct node *operand, uint32_t at)
+static struct node *parse_call(struct jinja_parser *p, struct node *operand, uint32_t at)
 {
     struct node *n = parser_node(p, N_CALL, at);
     n->a = operand;
@@ -375,7 +375,7 @@ static struct node *parse_call(struct parser *p, struct node *operand, uint32_t 
 
 /* Parse the attributes, subscripts and calls after n. Each one wraps the former: a.b[0](c) is
  * call(item(attr(a, b), 0), c). */
-static struct node *parse_postfix(struct parser *p, struct node *n)
+static struct node *parse_postfix(struct jinja_parser *p, struct node *n)
 {
     while (p->rc == 0) {
         uint32_t at = p->t->at;
@@ -391,14 +391,14 @@ static struct node *parse_postfix(struct parser *p, struct node *n)
     return n;
 }
 
-struct node *parse_postfix_expr(struct parser *p)
+struct node *parse_postfix_expr(struct jinja_parser *p)
 {
     return parse_postfix(p, parse_primary(p));
 }
 
 /* Parse the name of one filter with its arguments, applied to `operand`.
  * operand: NULL in a filter block. */
-static struct node *parse_filter(struct parser *p, struct node *operand)
+static struct node *parse_filter(struct jinja_parser *p, struct node *operand)
 {
     const struct token *t = p->t;
     struct node *n = node_named(p, N_FILTER, t);
@@ -413,7 +413,7 @@ static struct node *parse_filter(struct parser *p, struct node *operand)
     return n;
 }
 
-struct node *parse_filters(struct parser *p, struct node *operand)
+struct node *parse_filters(struct jinja_parser *p, struct node *operand)
 {
     struct node *n = parse_filter(p, operand);
     while (p->rc == 0 && parser_take_op(p, '|')) n = parse_filter(p, n);
@@ -422,7 +422,7 @@ struct node *parse_filters(struct parser *p, struct node *operand)
 
 /* Return true if the current token may be a test's argument without parentheses, as in "is
  * divisibleby 3". */
-static bool test_arg_begins(const struct parser *p)
+static bool test_arg_begins(const struct jinja_parser *p)
 {
     static const char *const words[] = {"else", "or", "and", "if", "is", "in", "not", "recursive"};
     if (p->t->kind == T_OP) return p->t->op == '(' || p->t->op == '[' || p->t->op == '{';
@@ -434,7 +434,7 @@ static bool test_arg_begins(const struct parser *p)
 }
 
 /* Parse a test after "is". */
-static struct node *parse_test(struct parser *p, struct node *operand, uint32_t at)
+static struct node *parse_test(struct jinja_parser *p, struct node *operand, uint32_t at)
 {
     bool negated = parser_take_name(p, "not");
     const struct token *t = p->t;
@@ -459,7 +459,7 @@ static struct node *parse_test(struct parser *p, struct node *operand, uint32_t 
 
 /* Parse filters and tests after n.
  * A call may follow them too: (x|f)(y) needs no parentheses in jinja2. */
-static struct node *parse_filters_and_tests(struct parser *p, struct node *n)
+static struct node *parse_filters_and_tests(struct jinja_parser *p, struct node *n)
 {
     while (p->rc == 0) {
         uint32_t at = p->t->at;
@@ -479,7 +479,7 @@ static struct node *parse_filters_and_tests(struct parser *p, struct node *n)
 
 /* Parse a signed operand. with_filters: false under a sign, so that the filter in -x|f applies to
  * -x and not to x. */
-static struct node *parse_unary(struct parser *p, bool with_filters)
+static struct node *parse_unary(struct jinja_parser *p, bool with_filters)
 {
     struct node *n;
     uint32_t at = p->t->at;
@@ -505,7 +505,7 @@ enum { N_LEVEL = sizeof level_op / sizeof *level_op };
 
 /* Parse one level of level_op by recursion into the next level. A level's operators associate to
  * the left, even "**": jinja2 has 2**3**2 == 64, where Python has 512. */
-static struct node *parse_binary(struct parser *p, int level)
+static struct node *parse_binary(struct jinja_parser *p, int level)
 {
     if (level == N_LEVEL) return parse_unary(p, true);
     struct node *left = parse_binary(p, level + 1);
@@ -525,7 +525,7 @@ static struct node *parse_binary(struct parser *p, int level)
 
 /* Consume the comparison operator at the current token and return it; 0 if none. 'i' stands for
  * `in`, 'n' for `not in`. */
-static int take_comparison(struct parser *p)
+static int take_comparison(struct jinja_parser *p)
 {
     static const int ops[] = {OP('=', '='), OP('!', '='), OP('<', '='), OP('>', '='), '<', '>'};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
@@ -542,7 +542,7 @@ static int take_comparison(struct parser *p)
 
 /* Parse a chain a < b <= c as one node. Like Python, it evaluates each operand once and stops at
  * the first comparison that is false. */
-static struct node *parse_comparison(struct parser *p)
+static struct node *parse_comparison(struct jinja_parser *p)
 {
     struct node *left = parse_binary(p, 0), *n = NULL, **tail = NULL;
     while (p->rc == 0) {
@@ -564,7 +564,7 @@ static struct node *parse_comparison(struct parser *p)
 }
 
 /* Parse "not". It has a lower precedence than comparisons: "not a == b" means "not (a == b)". */
-static struct node *parse_not(struct parser *p)
+static struct node *parse_not(struct jinja_parser *p)
 {
     uint32_t at = p->t->at;
     struct node *n;
@@ -581,7 +581,7 @@ static struct node *parse_not(struct parser *p)
 }
 
 /* Parse a chain of "or" (is_or) or of "and", which binds more tightly. */
-static struct node *parse_logic(struct parser *p, bool is_or)
+static struct node *parse_logic(struct jinja_parser *p, bool is_or)
 {
     struct node *left = is_or ? parse_logic(p, false) : parse_not(p);
     while (p->rc == 0) {
@@ -595,12 +595,12 @@ static struct node *parse_logic(struct parser *p, bool is_or)
     return left;
 }
 
-struct node *parse_expr_no_cond(struct parser *p)
+struct node *parse_expr_no_cond(struct jinja_parser *p)
 {
     return parse_logic(p, true);
 }
 
-struct node *parse_expr(struct parser *p)
+struct node *parse_expr(struct jinja_parser *p)
 {
     if (!parser_enter(p)) {
         parser_leave(p);
@@ -623,7 +623,7 @@ struct node *parse_expr(struct parser *p)
     return value;
 }
 
-struct node *parse_tuple(struct parser *p)
+struct node *parse_tuple(struct jinja_parser *p)
 {
     struct node *first = parse_expr(p);
     if (!parser_is_op(p, ',')) return first;

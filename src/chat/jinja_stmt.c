@@ -19,10 +19,10 @@
 #include <string.h>
 
 /* Parse statements up to a tag whose first word is in the NULL-terminated list `end`. */
-static struct node *stmt_body(struct parser *p, const char *const *end, uint32_t opened_at);
+static struct node *stmt_body(struct jinja_parser *p, const char *const *end, uint32_t opened_at);
 
 /* Consume "%}". Fail the parse if another token is there. */
-static void need_block_end(struct parser *p)
+static void need_block_end(struct jinja_parser *p)
 {
     if (p->t->kind != T_BLOCK_END)
         parser_fail(p, "expected the end of the tag, \"%%}\"");
@@ -31,7 +31,7 @@ static void need_block_end(struct parser *p)
 }
 
 /* Parse "%} body {% word %}". */
-static struct node *stmt_enclosed(struct parser *p, const char *word, uint32_t at)
+static struct node *stmt_enclosed(struct jinja_parser *p, const char *word, uint32_t at)
 {
     need_block_end(p);
     struct node *body = stmt_body(p, (const char *const[]){word, NULL}, at);
@@ -41,7 +41,7 @@ static struct node *stmt_enclosed(struct parser *p, const char *word, uint32_t a
 
 /* Parse an if statement. Unknown filters in its branches are no errors: p->unknown is restored, and
  * such a filter fails only if its branch runs. */
-static struct node *stmt_if(struct parser *p, uint32_t at)
+static struct node *stmt_if(struct jinja_parser *p, uint32_t at)
 {
     static const char *const words[] = {"elif", "else", "endif", NULL};
     static const char *const last[] = {"endif", NULL};
@@ -69,7 +69,7 @@ static struct node *stmt_if(struct parser *p, uint32_t at)
 }
 
 /* Parse a target: "a", "a, b", "(a, b), c", or "ns.attribute" (in set). */
-static struct node *parse_target(struct parser *p, bool may_be_attr)
+static struct node *parse_target(struct jinja_parser *p, bool may_be_attr)
 {
     struct node *n;
     uint32_t at = p->t->at;
@@ -108,7 +108,7 @@ static struct node *parse_target(struct parser *p, bool may_be_attr)
 
 /* Parse a for loop. The iterable has no inline if, because an "if" after it is the loop's
  * condition. It selects items before the first round. */
-static struct node *stmt_for(struct parser *p, uint32_t at)
+static struct node *stmt_for(struct jinja_parser *p, uint32_t at)
 {
     static const char *const words[] = {"else", "endfor", NULL};
     static const char *const last[] = {"endfor", NULL};
@@ -140,7 +140,7 @@ static struct node *stmt_for(struct parser *p, uint32_t at)
 }
 
 /* Parse {% set a = 1 %} or the block {% set a %} text {% endset %}. The missing "=" decides. */
-static struct node *stmt_set(struct parser *p, uint32_t at)
+static struct node *stmt_set(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_SET, at);
     n->a = parse_target(p, true);
@@ -156,7 +156,7 @@ static struct node *stmt_set(struct parser *p, uint32_t at)
 
 /* Parse the body of a macro. break and continue in the body must not apply to a loop around the
  * definition. */
-static struct node *stmt_function_body(struct parser *p, const char *word, uint32_t at)
+static struct node *stmt_function_body(struct jinja_parser *p, const char *word, uint32_t at)
 {
     int loops = p->loops;
     p->loops = 0;
@@ -166,7 +166,7 @@ static struct node *stmt_function_body(struct parser *p, const char *word, uint3
 }
 
 /* Parse a macro. Its name is a variable: the definition is an assignment at run time. */
-static struct node *stmt_macro(struct parser *p, uint32_t at)
+static struct node *stmt_macro(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_MACRO, at), *name = parser_name(p);
     n->sym = name->sym;
@@ -178,7 +178,7 @@ static struct node *stmt_macro(struct parser *p, uint32_t at)
 }
 
 /* Parse a call block. Its body becomes the macro `caller` of the call, with these parameters. */
-static struct node *stmt_call(struct parser *p, uint32_t at)
+static struct node *stmt_call(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_CALL_BLOCK, at);
     n->text = "caller";
@@ -190,7 +190,7 @@ static struct node *stmt_call(struct parser *p, uint32_t at)
     return n;
 }
 
-static struct node *stmt_filter(struct parser *p, uint32_t at)
+static struct node *stmt_filter(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_FILTER_BLOCK, at);
     n->b = parse_filters(p, NULL);
@@ -199,7 +199,7 @@ static struct node *stmt_filter(struct parser *p, uint32_t at)
 }
 
 /* Parse a with block. It is a list of N_SETs and a body with its own scope. */
-static struct node *stmt_with(struct parser *p, uint32_t at)
+static struct node *stmt_with(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_WITH, at), **tail = &n->a;
     while (p->rc == 0 && p->t->kind != T_BLOCK_END) {
@@ -217,14 +217,14 @@ static struct node *stmt_with(struct parser *p, uint32_t at)
 
 /* Parse {% generation %}, which transformers uses to mark the assistant's tokens for training. Here
  * the body is only a scope. */
-static struct node *stmt_generation(struct parser *p, uint32_t at)
+static struct node *stmt_generation(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_SCOPE, at);
     n->d = stmt_enclosed(p, "endgeneration", at);
     return n;
 }
 
-static struct node *stmt_do(struct parser *p, uint32_t at)
+static struct node *stmt_do(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_DO, at);
     n->a = parse_tuple(p);
@@ -232,24 +232,24 @@ static struct node *stmt_do(struct parser *p, uint32_t at)
 }
 
 /* Parse break or continue. p->loops is 0 outside of loops and at the start of a macro. */
-static struct node *stmt_jump(struct parser *p, enum node_kind kind, uint32_t at)
+static struct node *stmt_jump(struct jinja_parser *p, enum node_kind kind, uint32_t at)
 {
     if (p->loops == 0) parser_fail(p, "break or continue outside of a loop");
     return parser_node(p, kind, at);
 }
 
-static struct node *stmt_break(struct parser *p, uint32_t at)
+static struct node *stmt_break(struct jinja_parser *p, uint32_t at)
 {
     return stmt_jump(p, N_BREAK, at);
 }
 
-static struct node *stmt_continue(struct parser *p, uint32_t at)
+static struct node *stmt_continue(struct jinja_parser *p, uint32_t at)
 {
     return stmt_jump(p, N_CONTINUE, at);
 }
 
 /* Reject a statement that reads another template, with a better message than "unknown". */
-static struct node *stmt_refused(struct parser *p, uint32_t at)
+static struct node *stmt_refused(struct jinja_parser *p, uint32_t at)
 {
     parser_fail(p, "a chat template cannot read other templates (include, import, extends, block)");
     return parser_node(p, N_DO, at);
@@ -257,7 +257,7 @@ static struct node *stmt_refused(struct parser *p, uint32_t at)
 
 static const struct {
     const char *name; /* static */
-    struct node *(*parse)(struct parser *p, uint32_t at);
+    struct node *(*parse)(struct jinja_parser *p, uint32_t at);
 } statements[] = {
     {"if", stmt_if},
     {"for", stmt_for},
@@ -278,7 +278,7 @@ static const struct {
 };
 
 /* Parse one statement and its "%}". The caller has consumed the "{%". */
-static struct node *stmt_one(struct parser *p)
+static struct node *stmt_one(struct jinja_parser *p)
 {
     const struct token *t = p->t;
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
@@ -291,7 +291,7 @@ static struct node *stmt_one(struct parser *p)
     return parser_node(p, N_DO, t->at);
 }
 
-static bool is_one_of(const struct parser *p, const char *const *words)
+static bool is_one_of(const struct jinja_parser *p, const char *const *words)
 {
     for (; words && *words; words++)
         if (parser_is_name(p, *words)) return true;
@@ -299,7 +299,7 @@ static bool is_one_of(const struct parser *p, const char *const *words)
 }
 
 /* Parse data, a print or a statement. Set *ended if the next tag is a closing word instead. */
-static struct node *stmt_next(struct parser *p, const char *const *end, bool *ended)
+static struct node *stmt_next(struct jinja_parser *p, const char *const *end, bool *ended)
 {
     const struct token *t = p->t++;
     struct node *n = NULL;
@@ -322,7 +322,7 @@ static struct node *stmt_next(struct parser *p, const char *const *end, bool *en
     return n;
 }
 
-static struct node *stmt_body(struct parser *p, const char *const *end, uint32_t opened_at)
+static struct node *stmt_body(struct jinja_parser *p, const char *const *end, uint32_t opened_at)
 {
     struct node *first = NULL, **tail = &first;
     bool ended = false;
@@ -347,7 +347,7 @@ static struct node *stmt_body(struct parser *p, const char *const *end, uint32_t
 int jinja_parse(struct node **root, const struct tokens *tokens, const char *source,
                 struct arena *arena, struct err *e)
 {
-    struct parser p = {.t = tokens->v, .source = source, .arena = arena, .err = e};
+    struct jinja_parser p = {.t = tokens->v, .source = source, .arena = arena, .err = e};
     static const char *const known[] = {"loop", "caller", "varargs", "kwargs"};
     for (uint32_t i = 0; i < SYM_FIRST_FREE; i++)
         if (!strmap_put(&p.syms, known[i], strlen(known[i]), i))

@@ -289,9 +289,9 @@ static void json_key(struct render *r, struct val key, const struct json_style *
 
 /* Return a copy of the entries of d, sorted by key. Insertion is quadratic, but val_compare charges
  * each comparison. */
-static const struct pair *sorted_pairs(struct render *r, const struct dict *d)
+static const struct val_pair *sorted_pairs(struct render *r, const struct dict *d)
 {
-    struct pair *v = render_push(r, d->n, sizeof *v);
+    struct val_pair *v = render_push(r, d->n, sizeof *v);
     for (uint32_t i = 0; v && i < d->n; i++) {
         uint32_t k = i;
         for (; k > 0 && r->rc == 0 && val_compare(r, v[k - 1].key, d->v[i].key) > 0; k--)
@@ -305,7 +305,7 @@ static const struct pair *sorted_pairs(struct render *r, const struct dict *d)
 static void json_dict(struct render *r, const struct dict *d, const struct json_style *style,
                       int level)
 {
-    const struct pair *v = style->sort_keys && d->n > 0 ? sorted_pairs(r, d) : d->v;
+    const struct val_pair *v = style->sort_keys && d->n > 0 ? sorted_pairs(r, d) : d->v;
     buf_add_char(&r->out, '{');
     for (uint32_t i = 0; i < d->n && r->rc == 0; i++) {
         if (i > 0) buf_add(&r->out, style->item_sep, style->n_item_sep);

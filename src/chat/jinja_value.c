@@ -317,7 +317,7 @@ static uint32_t dict_seek(struct render *r, const struct dict *d, struct val key
 /* Make room for one more entry in the array and in the index. Return false if memory runs out. */
 static bool dict_room(struct render *r, struct dict *d)
 {
-    struct pair *room = render_grow(r, d->v, d->n, &d->cap, sizeof *room);
+    struct val_pair *room = render_grow(r, d->v, d->n, &d->cap, sizeof *room);
     if (!room) return false;
     d->v = room;
     /* at most half of the slots are used, so a search ends soon; small dicts need no index */
@@ -343,7 +343,7 @@ void dict_put(struct render *r, struct dict *d, struct val key, struct val value
         return;
     }
     if (!dict_room(r, d)) return;
-    d->v[d->n] = (struct pair){.key = key, .value = value, .hash = hash};
+    d->v[d->n] = (struct val_pair){.key = key, .value = value, .hash = hash};
     d->n++;
     if (d->n_slot) dict_index_add(d, d->n - 1);
 }

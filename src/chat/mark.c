@@ -49,7 +49,7 @@ size_t text_partial(const char *text, size_t n, const char *mark)
 }
 
 /* CALL_YES: *used is the length of the match. CALL_MAYBE: the text ends inside of the mark. */
-enum verdict mark_at(const char *mark, const char *text, size_t n, size_t *used)
+enum call_verdict mark_at(const char *mark, const char *text, size_t n, size_t *used)
 {
     const char *first = mark + space_front(mark, strlen(mark));
     const char *last = mark + strlen(mark) - space_back(mark, strlen(mark));

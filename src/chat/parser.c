@@ -22,11 +22,11 @@
 enum { HELD_BYTE_MAX = 4 << 20, PIECE_BYTE_MAX = 64 << 10 };
 
 struct chat_parser {
-    struct stage reasoning, tools, trial; /* trial: for calls inside of reasoning */
-    chat_delta_fn *fn;                    /* callback of the chat_parser_push in progress */
-    void *ctx;                            /* argument of fn, borrowed */
-    int n_call;                           /* number of calls so far */
-    bool failed;                          /* true after memory ran out */
+    struct parser_stage reasoning, tools, trial; /* trial: for calls inside of reasoning */
+    chat_delta_fn *fn;                           /* callback of the chat_parser_push in progress */
+    void *ctx;                                   /* argument of fn, borrowed */
+    int n_call;                                  /* number of calls so far */
+    bool failed;                                 /* true after memory ran out */
     /* The pending delta. It joins the pieces of one push. */
     struct chat_delta pending;           /* text: NULL if no delta is pending */
     char name[NAME_ROOM], id[NAME_ROOM]; /* of the pending call */
@@ -126,13 +126,13 @@ int chat_parser_open(struct chat_parser **out, const struct chat_parser_options 
         return unknown("reasoning", o->reasoning_parser, chat_reasoning_parsers, N_REASON, e);
     struct chat_parser *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e, "a chat parser", sizeof *p);
-    const struct stage both = {.tools = tools,
-                               .reason = reason,
-                               .schemas = o->tools,
-                               .no_calls = o->no_calls,
-                               .expected = o->expected,
-                               .parser = p,
-                               .trial = &p->trial};
+    const struct parser_stage both = {.tools = tools,
+                                      .reason = reason,
+                                      .schemas = o->tools,
+                                      .no_calls = o->no_calls,
+                                      .expected = o->expected,
+                                      .parser = p,
+                                      .trial = &p->trial};
     p->reasoning = p->tools = both;
     if (tools) p->tools.step = tools->step ? tools->step : tool_step;
     if (reason && !(tools && tools->step))
@@ -182,7 +182,7 @@ const char *chat_reasoning_parser_of(const struct template *t)
 
 enum chat_place chat_parser_place(const struct chat_parser *p)
 {
-    const struct stage *s = p->reasoning.step ? &p->reasoning : &p->tools;
+    const struct parser_stage *s = p->reasoning.step ? &p->reasoning : &p->tools;
     if (s->step == harmony_step) return harmony_place(s);
     return s->step == reason_step ? reason_place(s) : CHAT_AFTER;
 }
@@ -204,8 +204,8 @@ static void flush(struct chat_parser *p)
 }
 
 /* Append text to the pending delta. Flush the pending delta first if its kind or call differs. */
-static void add(struct chat_parser *p, enum chat_delta_kind kind, int i_call, const char *text,
-                size_t n)
+static void append_delta(struct chat_parser *p, enum chat_delta_kind kind, int i_call,
+                         const char *text, size_t n)
 {
     struct chat_delta *d = &p->pending;
     if (!p->fn || p->failed || n == 0) return;
@@ -215,13 +215,13 @@ static void add(struct chat_parser *p, enum chat_delta_kind kind, int i_call, co
     buf_add(&p->text, text, n);
 }
 
-void parser_emit(struct stage *s, enum chat_delta_kind kind, const char *text, size_t n)
+void parser_emit(struct parser_stage *s, enum chat_delta_kind kind, const char *text, size_t n)
 {
-    if (!s->silent) add(s->parser, kind, 0, text, n);
+    if (!s->silent) append_delta(s->parser, kind, 0, text, n);
 }
 
 /* A call is announced before its arguments, so that clients see the name early. */
-void parser_emit_call(struct stage *s, const char *name, const char *id)
+void parser_emit_call(struct parser_stage *s, const char *name, const char *id)
 {
     struct chat_parser *p = s->parser;
     if (s->silent) return;
@@ -236,15 +236,15 @@ void parser_emit_call(struct stage *s, const char *name, const char *id)
     if (!p->fn) p->pending = (struct chat_delta){0};
 }
 
-void parser_emit_arguments(struct stage *s, const char *text, size_t n)
+void parser_emit_arguments(struct parser_stage *s, const char *text, size_t n)
 {
     struct chat_parser *p = s->parser;
     CHECK(s->silent || p->n_call > 0, "%zu bytes of arguments without a call", n);
     s->call.emitted |= n > 0;
-    if (!s->silent) add(p, CHAT_CALL, p->n_call - 1, text, n);
+    if (!s->silent) append_delta(p, CHAT_CALL, p->n_call - 1, text, n);
 }
 
-void parser_no_memory(struct stage *s)
+void parser_no_memory(struct parser_stage *s)
 {
     s->parser->failed = true;
 }
@@ -257,7 +257,7 @@ bool chat_parser_failed(const struct chat_parser *p)
 /* ---- running a stage ---- */
 
 /* Run steps until the stage needs more text, then remove the consumed bytes at once. */
-static void stage_drain(struct stage *s, bool end)
+static void stage_drain(struct parser_stage *s, bool end)
 {
     size_t at = 0, k;
     while (at < s->held.n && (k = s->step(s, s->held.data + at, s->held.n - at, end)) > 0) at += k;
@@ -269,7 +269,7 @@ static void stage_drain(struct stage *s, bool end)
 
 /* Run a stage on more text. If the held text exceeds its limit, the stage must decide as it does at
  * the end of the output. */
-static void stage_run(struct stage *s, const char *text, size_t n, bool end)
+static void stage_run(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     if (s->held.n + n > HELD_BYTE_MAX) stage_drain(s, true);
     buf_add(&s->held, text, n);
@@ -280,7 +280,7 @@ static void stage_run(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Pass text to a stage. A stage without a step function passes text through as content. */
-static void stage_push(struct stage *s, const char *text, size_t n, bool end)
+static void stage_push(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     if (s->step)
         stage_run(s, text, n, end);
@@ -289,7 +289,7 @@ static void stage_push(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Pass content of the reasoning stage to the tools stage. */
-void parser_pass(struct stage *s, const char *text, size_t n)
+void parser_pass(struct parser_stage *s, const char *text, size_t n)
 {
     stage_push(&s->parser->tools, text, n, false);
 }

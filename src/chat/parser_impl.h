@@ -10,12 +10,12 @@
 
 #include "chat/chat.h"
 
-struct stage;
+struct parser_stage;
 
 /* Consume the front of text[0, n). Return the number of bytes consumed; 0 if more text is needed.
  * end: no more text follows, so step must consume all n bytes.
  * The state of a stage is 0 at first. */
-typedef size_t step_fn(struct stage *s, const char *text, size_t n, bool end);
+typedef size_t step_fn(struct parser_stage *s, const char *text, size_t n, bool end);
 
 /* ---- description of a family: data for the parser (parser.def lists the families) ----
  *
@@ -146,7 +146,7 @@ struct reason_family {
 /* ---- the stages ---- */
 
 /* CALL_MAYBE: more text is needed. It is never returned at the end of the text */
-enum verdict { CALL_NO, CALL_MAYBE, CALL_YES };
+enum call_verdict { CALL_NO, CALL_MAYBE, CALL_YES };
 
 enum { NAME_ROOM = 512, LITERAL_DEPTH_MAX = 64 };
 
@@ -176,7 +176,7 @@ struct value {
 };
 
 /* State of parsing a call; zeroed before the call. */
-struct call {
+struct tool_call {
     const struct call_body *body; /* static; NULL: no call has begun */
     int part;                     /* current part of the call's arguments */
     const struct json *schema;    /* schema of the arguments, borrowed; NULL if unknown */
@@ -190,7 +190,7 @@ struct call {
     char key[NAME_ROOM];
 };
 
-struct stage {
+struct parser_stage {
     step_fn *step;                   /* parser of the stage; NULL: the stage passes all text on */
     const struct tool_family *tools; /* static: family of calls; NULL: calls are not parsed */
     const struct json *schemas;      /* the request's tools, borrowed; NULL if unknown */
@@ -205,16 +205,17 @@ struct stage {
     bool in_section;
     struct chat_expected expected;
     struct head_scan head;
-    struct call call;
+    struct tool_call call;
     /* reasoning stage: trial of a possible call inside reasoning, borrowed from the parser */
-    struct stage *trial;
+    struct parser_stage *trial;
     size_t n_tried; /* bytes that the trial has read */
     size_t n_blank; /* blanks before the trial's text */
 };
 
 step_fn tool_step, reason_step, harmony_step;
-enum chat_place reason_place(const struct stage *s); /* return the place of the reasoning stage s */
-enum chat_place harmony_place(const struct stage *s); /* likewise, of a stage of harmony */
+enum chat_place
+reason_place(const struct parser_stage *s); /* return the place of the reasoning stage s */
+enum chat_place harmony_place(const struct parser_stage *s); /* likewise, of a stage of harmony */
 
 /* Return the family by its name or an alias; NULL if none. */
 const struct tool_family *tool_family_of(const char *name);
@@ -226,14 +227,15 @@ const struct reason_family *reason_family_of(const char *name);
  *   at     number of bytes that the trial has read; updated
  * CALL_MAYBE: more text is needed. CALL_YES: a call began. tool_call_ended returns true if the
  * trial has read the whole call. */
-enum verdict tool_is_call(struct stage *trial, size_t *at, const char *text, size_t n, bool end);
-bool tool_call_ended(const struct stage *trial);
+enum call_verdict tool_is_call(struct parser_stage *trial, size_t *at, const char *text, size_t n,
+                               bool end);
+bool tool_call_ended(const struct parser_stage *trial);
 /* Return the offset of the first text in text[0,
  * n) that may begin a call by its marks; n if none. */
 size_t tool_find(const struct tool_family *f, const char *text, size_t n);
 
 /* The front of a call: its name, id, and length. */
-struct head {
+struct tool_head {
     char name[NAME_ROOM], id[NAME_ROOM]; /* name and id of the call; id is "" if none */
     size_t n_used; /* number of bytes before the arguments; 0 if the call is parsed again */
     bool empty;    /* true: the text is an empty list of calls */
@@ -241,17 +243,18 @@ struct head {
 
 /* Find the name of a call of s->tools at the front of text[0, n) (tool_head.c). CALL_YES: *h is the
  * front of the call, and *body its form. */
-enum verdict call_head(struct stage *s, const char *text, size_t n, bool end, struct head *h,
-                       const struct call_body **body);
+enum call_verdict call_head(struct parser_stage *s, const char *text, size_t n, bool end,
+                            struct tool_head *h, const struct call_body **body);
 
 /* Find the name of the next call in a list of the form s->call.body. */
-enum verdict call_item(struct stage *s, const char *text, size_t n, bool end, struct head *h);
+enum call_verdict call_item(struct parser_stage *s, const char *text, size_t n, bool end,
+                            struct tool_head *h);
 
 /* Begin the call with the front `h`, and emit its name (tool_arguments.c). */
-void call_begin(struct stage *s, const struct call_body *body, const struct head *h);
+void call_begin(struct parser_stage *s, const struct call_body *body, const struct tool_head *h);
 /* Parse the arguments of the call and emit them. Return the number of bytes consumed. Set
  * s->call.done after the last byte of the call. */
-size_t call_step(struct stage *s, const char *text, size_t n, bool end);
+size_t call_step(struct parser_stage *s, const char *text, size_t n, bool end);
 
 /* The functions value_* (tool_value.c) parse the front of text[0, n), and emit the value as JSON in
  * pieces. They return the number of bytes consumed. value->part is VALUE_END after the last byte of
@@ -259,17 +262,17 @@ size_t call_step(struct stage *s, const char *text, size_t n, bool end);
 enum { VALUE_BEGIN, VALUE_END = -1 };
 /* Parse a JSON value. wanted: the value is the arguments. Models also write arguments as a JSON
  * string. The text of such a string is emitted without its quotes. */
-size_t value_json(struct stage *s, const char *text, size_t n, bool end, bool wanted);
+size_t value_json(struct parser_stage *s, const char *text, size_t n, bool end, bool wanted);
 /* Parse a literal of Python, or a literal with the body's string_mark and bare keys. */
-size_t value_literal(struct stage *s, const char *text, size_t n, bool end);
+size_t value_literal(struct parser_stage *s, const char *text, size_t n, bool end);
 /* Return the value of n hexadecimal digits, n at most 7; -1 if a character is not a digit. */
 int hex_value(const char *text, int n);
 /* Emit text[0, n) as the inside of a JSON string, with escapes. */
-void value_text(struct stage *s, const char *text, size_t n);
+void value_text(struct parser_stage *s, const char *text, size_t n);
 /* Emit a complete raw text as a value of type s->call.type. */
-void value_typed(struct stage *s, const char *text, size_t n);
+void value_typed(struct parser_stage *s, const char *text, size_t n);
 /* Return true if the value of the current argument must be a string. */
-bool value_is_text(const struct stage *s);
+bool value_is_text(const struct parser_stage *s);
 
 /* schema.c: return the types (JT_) that a schema of the document root permits. */
 unsigned schema_types(const struct json *root, const struct json *schema);
@@ -280,13 +283,14 @@ const struct json *schema_member(const struct json *root, const struct json *sch
 const struct json *schema_of_tool(const struct json *tools, const char *name);
 bool schema_has_tool(const struct json *tools, const char *name);
 
-void parser_emit(struct stage *s, enum chat_delta_kind kind, const char *text, size_t n);
-void parser_emit_call(struct stage *s, const char *name, const char *id);
+void parser_emit(struct parser_stage *s, enum chat_delta_kind kind, const char *text, size_t n);
+void parser_emit_call(struct parser_stage *s, const char *name, const char *id);
 /* Emit a piece of the arguments of the message's last call. */
-void parser_emit_arguments(struct stage *s, const char *text, size_t n);
-void parser_no_memory(struct stage *s); /* record that memory ran out; no more deltas are emitted */
+void parser_emit_arguments(struct parser_stage *s, const char *text, size_t n);
+void parser_no_memory(
+    struct parser_stage *s); /* record that memory ran out; no more deltas are emitted */
 /* Pass text from the reasoning stage to the tool stage. */
-void parser_pass(struct stage *s, const char *text, size_t n);
+void parser_pass(struct parser_stage *s, const char *text, size_t n);
 
 /* Return the length of the JSON string at text[0], with its quotes; 0 if more text is needed. */
 size_t string_len(const char *text, size_t n);
@@ -296,7 +300,7 @@ bool in_name(char c); /* return true for letters, digits, "_-./" */
 /* Match a mark at the front. Any blanks match a blank of the mark. Blanks at the mark's ends are
  * ignored. CALL_YES: *used is the length of the match in bytes. CALL_MAYBE: the whole text may be
  * the beginning of the mark. */
-enum verdict mark_at(const char *mark, const char *text, size_t n, size_t *used);
+enum call_verdict mark_at(const char *mark, const char *text, size_t n, size_t *used);
 /* Return the offset of the first place where mark_at does not return CALL_NO; n if none. */
 size_t mark_find(const char *mark, const char *text, size_t n);
 bool text_begins(const char *text, size_t n, const char *mark);

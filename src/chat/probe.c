@@ -114,7 +114,7 @@ static void probe_tools(struct template *t, struct probe *p)
 }
 
 /* Return a NUL-terminated copy of [from, to) in the template's memory. */
-static const char *keep(struct template *t, const char *from, const char *to)
+static const char *copy_text(struct template *t, const char *from, const char *to)
 {
     return arena_text(&t->arena, from, (size_t)(to - from));
 }
@@ -130,8 +130,8 @@ static bool probe_printed_thinking(struct template *t, const char *conversation,
     const char *tag = reason;
     while (tag > user && *tag != '<' && *tag != '[') tag--;
     if (tag == user) return false;
-    t->thinking.open = keep(t, tag, reason);
-    t->thinking.close = keep(t, reason + strlen("qReason"), content);
+    t->thinking.open = copy_text(t, tag, reason);
+    t->thinking.close = copy_text(t, reason + strlen("qReason"), content);
     p->no_memory |= !t->thinking.open || !t->thinking.close;
     return !p->no_memory;
 }

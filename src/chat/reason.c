@@ -17,11 +17,11 @@
 enum { BEFORE, INSIDE, DRAFT, BLANKS, AFTER };
 
 /* Match one of the marks of a family at text[0]. */
-static enum verdict any_mark(const char *const *mark, int n_mark, const char *text, size_t n,
-                             size_t *used)
+static enum call_verdict any_mark(const char *const *mark, int n_mark, const char *text, size_t n,
+                                  size_t *used)
 {
     for (int i = 0; i < n_mark && mark[i]; i++) {
-        enum verdict v = mark_at(mark[i], text, n, used);
+        enum call_verdict v = mark_at(mark[i], text, n, used);
         if (v != CALL_NO) return v;
     }
     return CALL_NO;
@@ -29,14 +29,14 @@ static enum verdict any_mark(const char *const *mark, int n_mark, const char *te
 
 /* Find the opening mark. Blanks before the opening mark are consumed with it. Without a mark they
  * belong to the content. */
-static size_t step_before(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_before(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct reason_family *f = s->reason;
     size_t blank = space_front(text, n), used;
-    enum verdict open = any_mark(f->open, 3, text + blank, n - blank, &used);
+    enum call_verdict open = any_mark(f->open, 3, text + blank, n - blank, &used);
     if (open == CALL_MAYBE && !end) return 0;
     if (open == CALL_YES) return s->state = INSIDE, blank + used;
-    enum verdict close = any_mark(f->close, 3, text + blank, n - blank, &used);
+    enum call_verdict close = any_mark(f->close, 3, text + blank, n - blank, &used);
     if (close == CALL_MAYBE && !end) return 0;
     if (close == CALL_YES) return s->state = BLANKS, blank + used;
     s->state = f->begun ? INSIDE : AFTER;
@@ -44,7 +44,7 @@ static size_t step_before(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Emit text of the reasoning block. Blanks at the start of the block are removed. */
-static void emit_part(struct stage *s, const char *text, size_t n)
+static void emit_part(struct parser_stage *s, const char *text, size_t n)
 {
     size_t blank = s->n_emitted == 0 ? space_front(text, n) : 0;
     parser_emit(s, CHAT_REASONING, text + blank, n - blank);
@@ -54,7 +54,7 @@ static void emit_part(struct stage *s, const char *text, size_t n)
 /* Return the offset of the first closing mark, and set *used to its length. Without a
  * closing mark, set *used to 0 and return the number of bytes
  * that are certainly before a closing mark. */
-static size_t find_close(const struct stage *s, const char *text, size_t n, size_t *used)
+static size_t find_close(const struct parser_stage *s, const char *text, size_t n, size_t *used)
 {
     size_t at = n, k;
     *used = 0;
@@ -69,7 +69,7 @@ static size_t find_close(const struct stage *s, const char *text, size_t n, size
 }
 
 /* End the block at `at`, and consume its closing mark of n_close bytes. */
-static size_t close_block(struct stage *s, const char *text, size_t at, size_t n_close)
+static size_t close_block(struct parser_stage *s, const char *text, size_t at, size_t n_close)
 {
     s->state = BLANKS;
     s->n_tried = 0;
@@ -80,7 +80,7 @@ static size_t close_block(struct stage *s, const char *text, size_t at, size_t n
 
 /* Emit text[0, n) without the blanks at its end.
  * These blanks are consumed with the following text. */
-static size_t emit_trimmed(struct stage *s, const char *text, size_t n)
+static size_t emit_trimmed(struct parser_stage *s, const char *text, size_t n)
 {
     n -= space_back(text, n);
     if (n > 0) emit_part(s, text, n);
@@ -88,16 +88,17 @@ static size_t emit_trimmed(struct stage *s, const char *text, size_t n)
 }
 
 /* Continue the trial of the call at text[0]. */
-static enum verdict try_call(struct stage *s, const char *text, size_t n, bool end)
+static enum call_verdict try_call(struct parser_stage *s, const char *text, size_t n, bool end)
 {
-    if (s->n_tried == 0) *s->trial = (struct stage){.tools = s->tools, .schemas = s->schemas};
+    if (s->n_tried == 0)
+        *s->trial = (struct parser_stage){.tools = s->tools, .schemas = s->schemas};
     s->trial->silent = true;
     s->trial->parser = s->parser;
     return tool_is_call(s->trial, &s->n_tried, text, n, end);
 }
 
 /* Handle the mark of a call at text[at]. */
-static size_t step_mark(struct stage *s, const char *text, size_t n, size_t at, bool end)
+static size_t step_mark(struct parser_stage *s, const char *text, size_t n, size_t at, bool end)
 {
     size_t n_used = emit_trimmed(s, text, at);
     if (n_used > 0) return n_used;
@@ -114,7 +115,7 @@ static size_t step_mark(struct stage *s, const char *text, size_t n, size_t at, 
     }
 }
 
-static size_t step_inside(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_inside(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     size_t n_close, close = find_close(s, text, n, &n_close);
     bool calls = s->tools && !s->no_calls && !s->expected.closed;
@@ -127,7 +128,7 @@ static size_t step_inside(struct stage *s, const char *text, size_t n, bool end)
 
 /* Handle a held text that begins with a call, or with blanks and a call. A closing mark can begin
  * after n_tried bytes, or inside the call. */
-static size_t step_draft(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_draft(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     size_t blank = s->n_blank, n_close, at = blank + s->n_tried;
     if (!tool_call_ended(s->trial)) {
@@ -146,7 +147,7 @@ static size_t step_draft(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Consume the expected gap if the text begins with it. */
-static size_t step_gap(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_gap(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const char *gap = s->expected.gap;
     if (text_may_begin(text, n, gap) && !end) return 0;
@@ -154,7 +155,7 @@ static size_t step_gap(struct stage *s, const char *text, size_t n, bool end)
     return text_begins(text, n, gap) ? strlen(gap) : 0;
 }
 
-static size_t step_blanks(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_blanks(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     if (s->expected.gap) return step_gap(s, text, n, end);
     size_t blank = space_front(text, n);
@@ -162,7 +163,7 @@ static size_t step_blanks(struct stage *s, const char *text, size_t n, bool end)
     return blank;
 }
 
-enum chat_place reason_place(const struct stage *s)
+enum chat_place reason_place(const struct parser_stage *s)
 {
     const char *text = s->held.n ? s->held.data : "";
     size_t n = s->held.n, used;
@@ -173,13 +174,13 @@ enum chat_place reason_place(const struct stage *s)
 }
 
 /* Pass content on without the marks to be removed. */
-static size_t step_after(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_after(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct reason_family *f = s->reason;
     const char *const marks[] = {f->again ? f->open[0] : NULL, f->drop[0], f->drop[1], f->drop[2],
                                  f->drop[3]};
     size_t at = n, used = 0;
-    enum verdict v = CALL_NO;
+    enum call_verdict v = CALL_NO;
     for (int i = 0; i < 5 && !s->expected.verbatim; i++) {
         size_t k, found = marks[i] ? mark_find(marks[i], text, n) : n;
         if (found >= at) continue;
@@ -196,7 +197,7 @@ static size_t step_after(struct stage *s, const char *text, size_t n, bool end)
     return at + used;
 }
 
-static size_t step_once(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_once(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     switch (s->state) {
     case BEFORE:
@@ -212,7 +213,7 @@ static size_t step_once(struct stage *s, const char *text, size_t n, bool end)
     }
 }
 
-size_t reason_step(struct stage *s, const char *text, size_t n, bool end)
+size_t reason_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     for (;;) {
         int state = s->state;

@@ -70,7 +70,7 @@ static const struct json *resolved(const struct json *root, const struct json *s
 }
 
 /* A walk through a schema. Its references may form cycles. */
-struct walk {
+struct schema_walk {
     const struct json *root; /* borrowed */
     int left; /* remaining number of schemas that the walk may read, including those in lists */
 };
@@ -84,11 +84,11 @@ static unsigned type_of_word(const char *word)
     return type ? type : JT_ALL;
 }
 
-static unsigned types_at(struct walk *w, const struct json *schema);
+static unsigned types_at(struct schema_walk *w, const struct json *schema);
 
 /* Return the union of the types of a list's schemas; their intersection if `all` (allOf). JT_ALL
  * if the list is too long. */
-static unsigned types_of_list(struct walk *w, const struct json *list, bool all)
+static unsigned types_of_list(struct schema_walk *w, const struct json *list, bool all)
 {
     unsigned types = all ? JT_ALL : 0;
     if (json_count(list) > LIST_MAX) return JT_ALL;
@@ -101,7 +101,7 @@ static unsigned types_of_list(struct walk *w, const struct json *list, bool all)
 
 /* Return the types that a schema permits. All keywords restrict the types: type, enum, const,
  * anyOf, oneOf, allOf. A contradiction permits all types, so that no value is lost. */
-static unsigned types_at(struct walk *w, const struct json *schema)
+static unsigned types_at(struct schema_walk *w, const struct json *schema)
 {
     unsigned types = JT_ALL, some = 0;
     if (w->left-- <= 0) return JT_ALL;
@@ -127,15 +127,15 @@ static unsigned types_at(struct walk *w, const struct json *schema)
 
 unsigned schema_types(const struct json *root, const struct json *schema)
 {
-    return types_at(&(struct walk){root, STEP_MAX}, schema);
+    return types_at(&(struct schema_walk){root, STEP_MAX}, schema);
 }
 
 /* ---- members ---- */
 
 /* Return the schema of a key, or of a list's items if key is NULL.
  * NULL if no schema describes it. */
-static const struct json *member_at(struct walk *w, const struct json *schema, const char *key,
-                                    size_t n_key)
+static const struct json *member_at(struct schema_walk *w, const struct json *schema,
+                                    const char *key, size_t n_key)
 {
     static const char *const lists[] = {"anyOf", "oneOf", "allOf"};
     if (w->left-- <= 0) return NULL;
@@ -155,5 +155,5 @@ static const struct json *member_at(struct walk *w, const struct json *schema, c
 const struct json *schema_member(const struct json *root, const struct json *schema,
                                  const char *key, size_t n_key)
 {
-    return member_at(&(struct walk){root, STEP_MAX}, schema, key, n_key);
+    return member_at(&(struct schema_walk){root, STEP_MAX}, schema, key, n_key);
 }

@@ -234,7 +234,7 @@ static void add_content(struct buf *out, const struct json *content)
 
 /* Choose the part of the message to continue. AUTO continues the reasoning if the message has only
  * reasoning. */
-static enum chat_continue resolve(enum chat_continue how, const struct json *message)
+static enum chat_continue resolve_continue(enum chat_continue how, const struct json *message)
 {
     size_t n = 0;
     const struct json *content = json_field(message, "content");
@@ -293,7 +293,7 @@ static int render_continued(const struct template *t, const struct conversation 
         add_missing_turn(t, out);
         if (out->n == n_before) add_opening(t, out, with.data + with.n - n, n);
         size_t n_opened = out->n;
-        add_continued(t, last, resolve(c->continue_final, last), out);
+        add_continued(t, last, resolve_continue(c->continue_final, last), out);
         if (turn)
             *turn = (struct chat_turn){.n_turn = out->n - n_before, .n_answer = out->n - n_opened};
         if (out->failed) rc = err_memory(e, "a rendered prompt", out->n);

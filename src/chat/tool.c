@@ -15,7 +15,7 @@
 enum { START, TEXT, CALL, CLOSE, GAP, PLAIN };
 
 /* Emit content and return n. The first content ends the search for calls if a message is either. */
-static size_t content(struct stage *s, const char *text, size_t n)
+static size_t content(struct parser_stage *s, const char *text, size_t n)
 {
     if (n > 0 && s->expected.either) s->state = PLAIN;
     parser_emit(s, CHAT_CONTENT, text, n);
@@ -26,8 +26,8 @@ static size_t content(struct stage *s, const char *text, size_t n)
 /* ---- the beginning of a call ---- */
 
 /* The front of a text that may be a call. */
-struct opening {
-    struct head head;
+struct tool_opening {
+    struct tool_head head;
     const struct call_body *body; /* form of the call, static */
     size_t n;                     /* number of bytes before the body, or before the arguments */
     bool in_section;              /* true after the mark of a section */
@@ -35,26 +35,26 @@ struct opening {
 
 /* Return true if a tool of the request has this name, or if no tools are known. Otherwise a call
  * without any mark may not have the name. */
-static bool is_tool(const struct stage *s, const char *name)
+static bool is_tool(const struct parser_stage *s, const char *name)
 {
     return json_count(s->schemas) == 0 || schema_has_tool(s->schemas, name);
 }
 
 /* Return true if the call's name is the family's content_name. */
-static bool is_content(const struct stage *s, const struct head *h)
+static bool is_content(const struct parser_stage *s, const struct tool_head *h)
 {
     return s->tools->content_name && strcmp(h->name, s->tools->content_name) == 0;
 }
 
 /* Match a section mark and a mark at text[0]. A mark is "" if none. */
-static enum verdict try_marks(struct stage *s, const char *section, const char *mark,
-                              const char *text, size_t n, bool end, struct opening *o)
+static enum call_verdict try_marks(struct parser_stage *s, const char *section, const char *mark,
+                                   const char *text, size_t n, bool end, struct tool_opening *o)
 {
     const char *marks[2] = {section, mark};
     size_t at = 0, used;
     for (int i = 0; i < 2; i++) {
         if (!*marks[i]) continue;
-        enum verdict v = mark_at(marks[i], text + at, n - at, &used);
+        enum call_verdict v = mark_at(marks[i], text + at, n - at, &used);
         if (v == CALL_MAYBE && end) v = CALL_NO;
         if (v != CALL_YES) return v;
         at += used + space_front(text + at + used, n - at - used);
@@ -62,7 +62,7 @@ static enum verdict try_marks(struct stage *s, const char *section, const char *
     o->n = at;
     o->in_section = *section;
     if (s->head.begin != at) s->head = (struct head_scan){.begin = at};
-    enum verdict v = call_head(s, text + at, n - at, end, &o->head, &o->body);
+    enum call_verdict v = call_head(s, text + at, n - at, end, &o->head, &o->body);
     s->head.begin = at;
     bool bare = !*section && !*mark;
     if (v != CALL_YES || is_content(s, &o->head)) return v;
@@ -70,15 +70,15 @@ static enum verdict try_marks(struct stage *s, const char *section, const char *
 }
 
 /* Return whether a call begins at text[0]. bare: accept a call without a mark, too. */
-static enum verdict try_opening(struct stage *s, const char *text, size_t n, bool bare, bool end,
-                                struct opening *o)
+static enum call_verdict try_opening(struct parser_stage *s, const char *text, size_t n, bool bare,
+                                     bool end, struct tool_opening *o)
 {
     const struct tool_family *f = s->tools;
     const char *section = f->section_begin ? f->section_begin : "";
     bare = bare && (f->begin[0] || s->in_section);
     for (int i = 0; i < 3 && (i == 0 || f->begin[i]); i++) {
         const char *mark = f->begin[i] ? f->begin[i] : "";
-        enum verdict v = *section ? try_marks(s, section, mark, text, n, end, o) : CALL_NO;
+        enum call_verdict v = *section ? try_marks(s, section, mark, text, n, end, o) : CALL_NO;
         if (v == CALL_NO && (*mark || bare)) v = try_marks(s, "", mark, text, n, end, o);
         if (v != CALL_NO) return v;
     }
@@ -91,13 +91,13 @@ static bool is_list(const struct call_body *b)
 }
 
 /* Return the number of consumed bytes: marks and, for some forms, the name. */
-static size_t begin_call(struct stage *s, const struct opening *o)
+static size_t begin_call(struct parser_stage *s, const struct tool_opening *o)
 {
     bool no_call = is_content(s, &o->head);
     s->in_section |= o->in_section;
     s->state = no_call ? TEXT : CALL;
     if (is_list(o->body)) /* parse the list again from its bracket */
-        s->call = (struct call){.body = o->body, .emitted = true};
+        s->call = (struct tool_call){.body = o->body, .emitted = true};
     else if (!no_call)
         call_begin(s, o->body, &o->head);
     return o->n + o->head.n_used;
@@ -107,12 +107,12 @@ static size_t begin_call(struct stage *s, const struct opening *o)
 
 /* Find a call at the start of the message. Blanks before the first call are not content. They are
  * held until the first other byte decides. */
-static size_t step_start(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_start(struct parser_stage *s, const char *text, size_t n, bool end)
 {
-    struct opening o;
+    struct tool_opening o;
     size_t blank = space_front(text, n);
     if (blank == n && !end) return 0;
-    enum verdict v = try_opening(s, text + blank, n - blank, true, end, &o);
+    enum call_verdict v = try_opening(s, text + blank, n - blank, true, end, &o);
     if (v == CALL_YES) return blank + begin_call(s, &o);
     if (v == CALL_NO) s->state = TEXT;
     return 0;
@@ -142,10 +142,11 @@ static size_t find_drop(const char *const drop[4], const char *text, size_t n)
     return at;
 }
 
-static enum verdict try_drop(const char *const drop[4], const char *text, size_t n, size_t *used)
+static enum call_verdict try_drop(const char *const drop[4], const char *text, size_t n,
+                                  size_t *used)
 {
     for (int i = 0; i < 4 && drop[i]; i++) {
-        enum verdict v = mark_at(drop[i], text, n, used);
+        enum call_verdict v = mark_at(drop[i], text, n, used);
         if (v != CALL_NO) return v;
     }
     return CALL_NO;
@@ -153,10 +154,10 @@ static enum verdict try_drop(const char *const drop[4], const char *text, size_t
 
 /* Emit content up to the next mark. Blanks at its end are held, because they are removed if a call
  * follows. */
-static size_t step_text(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_text(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct tool_family *f = s->tools;
-    struct opening o;
+    struct tool_opening o;
     size_t at = s->no_calls && !f->content_name ? n : tool_find(f, text, n),
            drop = s->expected.verbatim ? n : find_drop(f->drop, text, n), used;
     bool call = at < n;
@@ -164,7 +165,7 @@ static size_t step_text(struct stage *s, const char *text, size_t n, bool end)
     size_t n_content = at - (end && at == n ? 0 : space_back(text, at));
     if (n_content > 0) return content(s, text, n_content);
     if (at == n) return 0;
-    enum verdict v = drop == at ? try_drop(f->drop, text + at, n - at, &used) : CALL_NO;
+    enum call_verdict v = drop == at ? try_drop(f->drop, text + at, n - at, &used) : CALL_NO;
     if (v == CALL_MAYBE && !end) return 0;
     if (v == CALL_YES) return content(s, text, at) + used;
     v = call ? try_opening(s, text + at, n - at, false, end, &o) : CALL_NO;
@@ -177,12 +178,12 @@ static size_t step_text(struct stage *s, const char *text, size_t n, bool end)
 /* ---- after a call ---- */
 
 /* Consume one of the marks, with the blanks before the mark. CALL_MAYBE: more text is needed. */
-static enum verdict pass_end(const char *const mark[3], const char *text, size_t n, bool end,
-                             size_t *used)
+static enum call_verdict pass_end(const char *const mark[3], const char *text, size_t n, bool end,
+                                  size_t *used)
 {
     size_t blank = space_front(text, n);
     for (int i = 0; i < 3 && mark[i]; i++) {
-        enum verdict v = mark_at(mark[i], text + blank, n - blank, used);
+        enum call_verdict v = mark_at(mark[i], text + blank, n - blank, used);
         if (v == CALL_YES) *used += blank;
         if (v == CALL_MAYBE && end) *used = n; /* the output ended inside the mark */
         if (v != CALL_NO) return v == CALL_MAYBE && end ? CALL_YES : v;
@@ -191,10 +192,10 @@ static enum verdict pass_end(const char *const mark[3], const char *text, size_t
 }
 
 /* Consume end marks until none follows. */
-static size_t step_close(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_close(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     size_t used;
-    enum verdict v = pass_end(s->tools->end, text, n, end, &used);
+    enum call_verdict v = pass_end(s->tools->end, text, n, end, &used);
     if (v == CALL_YES) return used;
     if (v == CALL_NO) s->state = GAP;
     return 0;
@@ -202,13 +203,13 @@ static size_t step_close(struct stage *s, const char *text, size_t n, bool end)
 
 /* Find the next call or the end of the section. After a call only blanks, the end of the section, a
  * separator or another call may follow. Other text is content. */
-static size_t step_gap(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_gap(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct tool_family *f = s->tools;
-    struct opening o;
+    struct tool_opening o;
     size_t used = 0, at = 0, blank = space_front(text, n);
     if (blank > 0) return blank;
-    enum verdict v = pass_end(f->section_end, text, n, end, &used);
+    enum call_verdict v = pass_end(f->section_end, text, n, end, &used);
     if (v == CALL_YES) s->in_section = false;
     if (v != CALL_NO) return v == CALL_YES ? used : 0;
     v = f->separator ? mark_at(f->separator, text, n, &at) : CALL_NO;
@@ -220,14 +221,14 @@ static size_t step_gap(struct stage *s, const char *text, size_t n, bool end)
     return 0;
 }
 
-static size_t step_call(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_call(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     size_t k = call_step(s, text, n, end);
     if (s->call.done || end) s->state = CLOSE;
     return s->call.done || !end ? k : n; /* the rest of an incomplete call is removed */
 }
 
-static size_t step_once(struct stage *s, const char *text, size_t n, bool end)
+static size_t step_once(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     switch (s->state) {
     case START:
@@ -245,7 +246,7 @@ static size_t step_once(struct stage *s, const char *text, size_t n, bool end)
     }
 }
 
-size_t tool_step(struct stage *s, const char *text, size_t n, bool end)
+size_t tool_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     for (;;) {
         int state = s->state;
@@ -256,12 +257,13 @@ size_t tool_step(struct stage *s, const char *text, size_t n, bool end)
 
 /* ---- trials ---- */
 
-bool tool_call_ended(const struct stage *s)
+bool tool_call_ended(const struct parser_stage *s)
 {
     return s->any_call && s->state != CALL && s->state != CLOSE;
 }
 
-enum verdict tool_is_call(struct stage *s, size_t *at, const char *text, size_t n, bool end)
+enum call_verdict tool_is_call(struct parser_stage *s, size_t *at, const char *text, size_t n,
+                               bool end)
 {
     if (s->state == START) s->state = TEXT;
     while (*at < n && !tool_call_ended(s) && (s->any_call || s->state != TEXT || *at == 0)) {

@@ -19,17 +19,17 @@
 #include <string.h>
 
 /* End the call. A call without arguments gets "{}", because clients parse them as JSON. */
-static size_t finish(struct stage *s, size_t n)
+static size_t finish_call(struct parser_stage *s, size_t n)
 {
     if (!s->call.emitted) parser_emit_arguments(s, "{}", 2);
     s->call.done = true;
     return n;
 }
 
-void call_begin(struct stage *s, const struct call_body *body, const struct head *h)
+void call_begin(struct parser_stage *s, const struct call_body *body, const struct tool_head *h)
 {
     CHECK(body->form != CALL_FORM_END, "the call %s has no form", h->name);
-    s->call = (struct call){.body = body, .schema = schema_of_tool(s->schemas, h->name)};
+    s->call = (struct tool_call){.body = body, .schema = schema_of_tool(s->schemas, h->name)};
     s->any_call = true;
     parser_emit_call(s, h->name, *h->id ? h->id : NULL);
 }
@@ -39,15 +39,15 @@ void call_begin(struct stage *s, const struct call_body *body, const struct head
 enum { OPEN, KEY, COLON, VALUE, NEXT, ITEM };
 
 /* Handle text[0, n) between two calls of a list, or after the last call. */
-static size_t list_item(struct stage *s, const char *text, size_t n, bool end)
+static size_t list_item(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct call_body *b = s->call.body;
-    struct head h;
+    struct tool_head h;
     if (text[0] == ',') return 1;
-    if (text[0] == ']') return finish(s, 1);
-    enum verdict v = call_item(s, text, n, end, &h);
+    if (text[0] == ']') return finish_call(s, 1);
+    enum call_verdict v = call_item(s, text, n, end, &h);
     if (v == CALL_MAYBE) return 0;
-    if (v == CALL_NO) return finish(s, 0);
+    if (v == CALL_NO) return finish_call(s, 0);
     call_begin(s, b, &h);
     s->call.part = b->form == CALL_KEYED ? VALUE : KEY;
     s->call.wanted = true;
@@ -55,9 +55,9 @@ static size_t list_item(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* End an object. Return n. */
-static size_t object_end(struct stage *s, size_t n)
+static size_t object_end(struct parser_stage *s, size_t n)
 {
-    if (s->call.body->form == CALL_OBJECT) return finish(s, n);
+    if (s->call.body->form == CALL_OBJECT) return finish_call(s, n);
     if (!s->call.emitted) parser_emit_arguments(s, "{}", 2);
     s->call.emitted = true;
     s->call.part = ITEM;
@@ -69,7 +69,7 @@ static size_t object_end(struct stage *s, size_t n)
 enum { KEY_MAX = 6 * NAME_ROOM }; /* maximum length of a member's name as written, in bytes */
 
 /* Return true if a key, with its quotes, is a name of the arguments. */
-static bool is_arguments(const struct call *c, const char *key, size_t n)
+static bool is_arguments(const struct tool_call *c, const char *key, size_t n)
 {
     for (int i = 0; i < 2 && c->body->arguments_key[i]; i++)
         if (n == strlen(c->body->arguments_key[i]) + 2 &&
@@ -80,13 +80,13 @@ static bool is_arguments(const struct call *c, const char *key, size_t n)
 
 /* Parse a member's name. Only the first member with the arguments is emitted (c->wanted). All
  * others are skipped. */
-static size_t object_key(struct stage *s, const char *text, size_t n)
+static size_t object_key(struct parser_stage *s, const char *text, size_t n)
 {
-    struct call *c = &s->call;
+    struct tool_call *c = &s->call;
     if (text[0] == '}') return object_end(s, 1);
-    if (text[0] != '"') return finish(s, 0);
+    if (text[0] != '"') return finish_call(s, 0);
     size_t k = string_len(text, n);
-    if (k > KEY_MAX || (k == 0 && n > KEY_MAX)) return finish(s, 0);
+    if (k > KEY_MAX || (k == 0 && n > KEY_MAX)) return finish_call(s, 0);
     c->wanted = k > 0 && c->n_argument == 0 && is_arguments(c, text, k);
     c->n_argument += c->wanted;
     if (k > 0) c->part = COLON;
@@ -94,18 +94,18 @@ static size_t object_key(struct stage *s, const char *text, size_t n)
 }
 
 /* Parse a member's value, and emit it if it is wanted. */
-static size_t object_value(struct stage *s, const char *text, size_t n, bool end)
+static size_t object_value(struct parser_stage *s, const char *text, size_t n, bool end)
 {
-    struct call *c = &s->call;
+    struct tool_call *c = &s->call;
     size_t k = value_json(s, text, n, end, c->wanted);
     if (c->value.part == VALUE_END) c->value = (struct value){0}, c->part = NEXT;
     return k;
 }
 
 /* Parse {"name": ..., "arguments": ...}, a list of such objects, or a list of {NAME: ...}. */
-static size_t object_step(struct stage *s, const char *text, size_t n, bool end)
+static size_t object_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
-    struct call *c = &s->call;
+    struct tool_call *c = &s->call;
     if (c->part == VALUE) return object_value(s, text, n, end);
     size_t blank = space_front(text, n);
     if (blank > 0) return blank;
@@ -121,7 +121,7 @@ static size_t object_step(struct stage *s, const char *text, size_t n, bool end)
     case NEXT:
         if (text[0] == '}') return object_end(s, 1);
         c->part = KEY;
-        return text[0] == ',' ? 1 : finish(s, 0);
+        return text[0] == ',' ? 1 : finish_call(s, 0);
     default:
         return list_item(s, text, n, end);
     }
@@ -130,10 +130,10 @@ static size_t object_step(struct stage *s, const char *text, size_t n, bool end)
 /* ---- a name and JSON ---- */
 
 /* Parse the JSON arguments of CALL_NAMED. The arguments end with their outermost bracket. */
-static size_t named_step(struct stage *s, const char *text, size_t n, bool end)
+static size_t named_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     size_t k = value_json(s, text, n, end, true);
-    return s->call.value.part == VALUE_END ? finish(s, k) : k;
+    return s->call.value.part == VALUE_END ? finish_call(s, k) : k;
 }
 
 /* ---- arguments between marks ---- */
@@ -142,18 +142,18 @@ enum { BETWEEN, FIRST, IN_TEXT, IN_RAW, IN_VERBATIM, AFTER_VERBATIM, IN_LITERAL 
 
 /* Close the JSON object that the arguments have formed.
  * The end mark itself is not consumed here. */
-static size_t end_of_arguments(struct stage *s)
+static size_t end_of_arguments(struct parser_stage *s)
 {
     parser_emit_arguments(s, s->call.n_argument ? "}" : "{}", s->call.n_argument ? 1 : 2);
-    return finish(s, 0);
+    return finish_call(s, 0);
 }
 
 /* Emit the key as JSON and choose how the value is parsed. The key must be shorter than
  * s->call.key. */
-static size_t argument_begin(struct stage *s, const char *key, size_t n_key, size_t used)
+static size_t argument_begin(struct parser_stage *s, const char *key, size_t n_key, size_t used)
 {
     CHECK(n_key < sizeof s->call.key, "a key of %zu bytes", n_key);
-    struct call *c = &s->call;
+    struct tool_call *c = &s->call;
     memcpy(c->key, key, n_key);
     c->key[n_key] = 0;
     c->type = schema_member(c->schema, c->schema, key, n_key);
@@ -168,13 +168,13 @@ static size_t argument_begin(struct stage *s, const char *key, size_t n_key, siz
 
 /* Find the end of the key at text[0]. CALL_YES: *n_key is the length of the key, and *used that of
  * key and mark, in bytes. */
-static enum verdict find_key_end(struct call *c, const char *text, size_t n, size_t *n_key,
-                                 size_t *used)
+static enum call_verdict find_key_end(struct tool_call *c, const char *text, size_t n,
+                                      size_t *n_key, size_t *used)
 {
     bool typed = c->body->value == VALUE_TYPED;
     for (size_t k = 0; k < n && k < NAME_ROOM; k++) {
         for (int i = 0; k > 0 && i < 2 && c->body->key_end[i]; i++) {
-            enum verdict v = mark_at(c->body->key_end[i], text + k, n - k, used);
+            enum call_verdict v = mark_at(c->body->key_end[i], text + k, n - k, used);
             if (v == CALL_NO) continue;
             c->is_json = i == 1;
             *n_key = k - space_back(text, k);
@@ -187,13 +187,13 @@ static enum verdict find_key_end(struct call *c, const char *text, size_t n, siz
 }
 
 /* Handle the text between two arguments, or after the last argument. */
-static size_t argument_next(struct stage *s, const char *text, size_t n, bool end)
+static size_t argument_next(struct parser_stage *s, const char *text, size_t n, bool end)
 {
-    struct call *c = &s->call;
+    struct tool_call *c = &s->call;
     const struct call_body *b = c->body;
     size_t used = 0, n_key = 0, at = 0, blank = space_front(text, n);
     if (blank > 0) return blank;
-    enum verdict v = mark_at(s->tools->end[0], text, n, &used);
+    enum call_verdict v = mark_at(s->tools->end[0], text, n, &used);
     if (v == CALL_YES) return end_of_arguments(s);
     if (v == CALL_MAYBE && !end) return 0;
     v = c->n_argument && b->argument_separator ? mark_at(b->argument_separator, text, n, &at)
@@ -207,13 +207,14 @@ static size_t argument_next(struct stage *s, const char *text, size_t n, bool en
     if (v == CALL_YES) return argument_begin(s, text + at, n_key, at + used);
     /* the end follows a comma, or there is no argument */
     if (at > 0 && b->argument_separator && !b->key_begin) return at;
-    return end ? finish(s, 0) : end_of_arguments(s);
+    return end ? finish_call(s, 0) : end_of_arguments(s);
 }
 
 /* Find the end of a typed value. Return the number of bytes before the end, and set *used to the
  * length of the end mark. Without an end mark, set *used to 0 and return the number of
  * bytes that certainly belong to the value. */
-static size_t value_end(const struct call *c, const char *text, size_t n, bool end, size_t *used)
+static size_t value_end(const struct tool_call *c, const char *text, size_t n, bool end,
+                        size_t *used)
 {
     char mark[NAME_ROOM + 64];
     const char *from = c->body->value_end + space_front(c->body->value_end, 64);
@@ -232,20 +233,20 @@ static size_t value_end(const struct call *c, const char *text, size_t n, bool e
 
 /* Return the length of the newline at the end of text[0,
  * k) if the end mark begins with a newline; else 0. */
-static size_t newline_of_mark(const struct call *c, const char *text, size_t k)
+static size_t newline_of_mark(const struct tool_call *c, const char *text, size_t k)
 {
     return c->body->value_end[0] == '\n' && k > 0 && text[k - 1] == '\n';
 }
 
 /* End a value. The value ends after n bytes, with its mark. */
-static size_t value_done(struct stage *s, size_t n)
+static size_t value_done(struct parser_stage *s, size_t n)
 {
     s->call.part = BETWEEN;
     return n;
 }
 
 /* Emit the text of a string argument as written. */
-static size_t typed_text(struct stage *s, const char *text, size_t n, bool end)
+static size_t typed_text(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     size_t used, k = value_end(&s->call, text, n, end, &used);
     size_t newline = used || !end ? newline_of_mark(&s->call, text, k) : 0;
@@ -256,7 +257,7 @@ static size_t typed_text(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Emit a typed value that is not a string. The type depends on the whole text. */
-static size_t typed_raw(struct stage *s, const char *text, size_t n, bool end)
+static size_t typed_raw(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
     size_t used, k = v->at + value_end(&s->call, text + v->at, n - v->at, end, &used);
@@ -268,7 +269,7 @@ static size_t typed_raw(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Parse a value between the marks `verbatim`. Its text may contain other marks. */
-static size_t typed_verbatim(struct stage *s, const char *text, size_t n, bool end)
+static size_t typed_verbatim(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
     const char *mark = s->call.body->verbatim[1];
@@ -283,16 +284,16 @@ static size_t typed_verbatim(struct stage *s, const char *text, size_t n, bool e
 }
 
 /* Skip the text between the verbatim mark and the end of the value. */
-static size_t after_verbatim(struct stage *s, const char *text, size_t n, bool end)
+static size_t after_verbatim(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     size_t used, k = value_end(&s->call, text, n, end, &used);
     return used ? value_done(s, k + used) : k;
 }
 
 /* Handle the first byte of a typed value. */
-static size_t typed_first(struct stage *s, const char *text, size_t n, bool end)
+static size_t typed_first(struct parser_stage *s, const char *text, size_t n, bool end)
 {
-    struct call *c = &s->call;
+    struct tool_call *c = &s->call;
     const char *mark = c->body->verbatim[0], *before = c->body->key_end[0];
     size_t newline = before[strlen(before) - 1] == '\n' && text[0] == '\n';
     if (newline && c->value.depth == 0) return c->value.depth = 1, 1;
@@ -306,13 +307,13 @@ static size_t typed_first(struct stage *s, const char *text, size_t n, bool end)
     return 0;
 }
 
-static size_t literal(struct stage *s, const char *text, size_t n, bool end)
+static size_t literal(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     size_t k = value_literal(s, text, n, end);
     return s->call.value.part == VALUE_END ? value_done(s, k) : k;
 }
 
-static size_t marked_step(struct stage *s, const char *text, size_t n, bool end)
+static size_t marked_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     switch (s->call.part) {
     case BETWEEN:
@@ -333,7 +334,7 @@ static size_t marked_step(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Dispatch by form. */
-static size_t one_step(struct stage *s, const char *text, size_t n, bool end)
+static size_t one_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     switch (s->call.body->form) {
     case CALL_NAMED:
@@ -346,7 +347,7 @@ static size_t one_step(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* The loop ends if a step neither consumes a byte nor changes a state. */
-size_t call_step(struct stage *s, const char *text, size_t n, bool end)
+size_t call_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     CHECK(s->call.body && !s->call.done, "no call is open, %zu bytes", n);
     size_t at = 0;

@@ -33,10 +33,10 @@ static bool read_name(char name[NAME_ROOM], const char *text, size_t n, size_t *
 }
 
 /* Skip the mark at text[*at]. */
-static enum verdict pass_mark(const char *mark, const char *text, size_t n, size_t *at)
+static enum call_verdict pass_mark(const char *mark, const char *text, size_t n, size_t *at)
 {
     size_t blank = space_front(text + *at, n - *at), used = 0;
-    enum verdict v = mark_at(mark, text + *at + blank, n - *at - blank, &used);
+    enum call_verdict v = mark_at(mark, text + *at + blank, n - *at - blank, &used);
     if (v == CALL_YES) *at += blank + used;
     return v;
 }
@@ -45,11 +45,11 @@ static enum verdict pass_mark(const char *mark, const char *text, size_t n, size
 
 /* Skip [index_mark N] at text[*at].
  * The id is id_prefix and the text from the name up to the new *at. */
-static enum verdict pass_index(const struct call_body *b, const char *text, size_t n, size_t *at,
-                               struct head *h)
+static enum call_verdict pass_index(const struct call_body *b, const char *text, size_t n,
+                                    size_t *at, struct tool_head *h)
 {
     size_t begin = *at - strlen(h->name), k = *at;
-    enum verdict v = pass_mark(b->index_mark, text, n, &k);
+    enum call_verdict v = pass_mark(b->index_mark, text, n, &k);
     if (v != CALL_YES) return v;
     size_t n_prefix = strlen(b->id_prefix);
     while (k < n && n_prefix + k - begin < NAME_ROOM && text[k] >= '0' && text[k] <= '9') k++;
@@ -63,11 +63,11 @@ static enum verdict pass_index(const struct call_body *b, const char *text, size
 }
 
 /* Copy the id after id_mark to h->id. */
-static enum verdict pass_id(const struct call_body *b, const char *text, size_t n, size_t *at,
-                            struct head *h)
+static enum call_verdict pass_id(const struct call_body *b, const char *text, size_t n, size_t *at,
+                                 struct tool_head *h)
 {
     size_t k = *at;
-    enum verdict v = pass_mark(b->id_mark, text, n, &k);
+    enum call_verdict v = pass_mark(b->id_mark, text, n, &k);
     if (v != CALL_YES) return v;
     if (k == n) return CALL_MAYBE;
     if (!read_name(h->id, text, n, &k)) return CALL_NO;
@@ -76,10 +76,10 @@ static enum verdict pass_id(const struct call_body *b, const char *text, size_t 
 }
 
 /* Parse the name and all text before the arguments. */
-static enum verdict marked_name(const struct call_body *b, const char *text, size_t n,
-                                struct head *h, size_t *at)
+static enum call_verdict marked_name(const struct call_body *b, const char *text, size_t n,
+                                     struct tool_head *h, size_t *at)
 {
-    enum verdict v = CALL_NO, name_end;
+    enum call_verdict v = CALL_NO, name_end;
     if (!read_name(h->name, text, n, at)) return CALL_NO;
     if (*at == n) return CALL_MAYBE;
     if (b->index_mark) v = pass_index(b, text, n, at, h);
@@ -90,11 +90,11 @@ static enum verdict marked_name(const struct call_body *b, const char *text, siz
 
 /* Parse the head of CALL_NAMED. The body of CALL_NAMED must be an object, because text with a mark
  * and a word may be content. */
-static enum verdict named_head(struct stage *s, const struct call_body *b, const char *text,
-                               size_t n, struct head *h)
+static enum call_verdict named_head(struct parser_stage *s, const struct call_body *b,
+                                    const char *text, size_t n, struct tool_head *h)
 {
     size_t at = 0;
-    enum verdict v = marked_name(b, text, n, h, &at);
+    enum call_verdict v = marked_name(b, text, n, h, &at);
     if (v != CALL_YES) return v;
     h->n_used = at;
     const char *content = s->tools->content_name;
@@ -109,24 +109,24 @@ static enum verdict named_head(struct stage *s, const struct call_body *b, const
 }
 
 /* Return whether an argument or the end of the call follows the name. */
-static enum verdict first_argument(struct stage *s, const struct call_body *b, const char *text,
-                                   size_t n)
+static enum call_verdict first_argument(struct parser_stage *s, const struct call_body *b,
+                                        const char *text, size_t n)
 {
     size_t used, at = 0;
-    enum verdict end = mark_at(s->tools->end[0], text, n, &used);
+    enum call_verdict end = mark_at(s->tools->end[0], text, n, &used);
     if (end != CALL_NO) return end;
-    enum verdict v = mark_at(b->key_begin ? b->key_begin : "", text, n, &used);
+    enum call_verdict v = mark_at(b->key_begin ? b->key_begin : "", text, n, &used);
     if (v != CALL_YES || b->value == VALUE_TYPED) return v;
     while (at < n && at < NAME_ROOM && in_name(text[at])) at++;
     if (at == n) return CALL_MAYBE;
     return at > 0 ? pass_mark(b->key_end[0], text, n, &at) : CALL_NO;
 }
 
-static enum verdict marked_head(struct stage *s, const struct call_body *b, const char *text,
-                                size_t n, struct head *h)
+static enum call_verdict marked_head(struct parser_stage *s, const struct call_body *b,
+                                     const char *text, size_t n, struct tool_head *h)
 {
     size_t at = 0;
-    enum verdict v = marked_name(b, text, n, h, &at);
+    enum call_verdict v = marked_name(b, text, n, h, &at);
     if (v != CALL_YES) return v;
     h->n_used = at;
     at += space_front(text + at, n - at);
@@ -139,7 +139,7 @@ enum { OPEN, KEY, COLON, VALUE, SKIP, NEXT };
 
 /* Decode the JSON string text[0, n) into out. Return false if the text is not a string, or if the
  * string is empty or too long. */
-static bool decode(struct stage *s, const char *text, size_t n, char out[NAME_ROOM])
+static bool decode(struct parser_stage *s, const char *text, size_t n, char out[NAME_ROOM])
 {
     struct json *j = NULL;
     size_t k = 0;
@@ -163,7 +163,7 @@ size_t string_len(const char *text, size_t n)
 }
 
 /* Return true if the JSON string text[0, n), with its quotes, is `key`. */
-static bool same(const char *text, size_t n, const char *key)
+static bool is_key(const char *text, size_t n, const char *key)
 {
     return key && n == strlen(key) + 2 && memcmp(text + 1, key, n - 2) == 0;
 }
@@ -190,7 +190,7 @@ static bool skip_value(struct head_scan *c, const char *text, size_t n)
 
 /* Parse a string with a maximum length.
  * CALL_NO: the text is not a string, or the string is too long. */
-static enum verdict read_string(struct head_scan *c, const char *text, size_t n, size_t *k)
+static enum call_verdict read_string(struct head_scan *c, const char *text, size_t n, size_t *k)
 {
     if (text[c->at] != '"') return CALL_NO;
     *k = string_len(text + c->at, n - c->at);
@@ -200,15 +200,15 @@ static enum verdict read_string(struct head_scan *c, const char *text, size_t n,
 }
 
 /* Parse a member's value. Store the name and the id, and skip all other members. */
-static enum verdict read_member(struct head_scan *c, const struct call_body *b, const char *text,
-                                size_t n)
+static enum call_verdict read_member(struct head_scan *c, const struct call_body *b,
+                                     const char *text, size_t n)
 {
     const char *key = text + c->key;
-    bool name = same(key, c->n_key, b->name_key), id = same(key, c->n_key, b->id_key);
+    bool name = is_key(key, c->n_key, b->name_key), id = is_key(key, c->n_key, b->id_key);
     size_t k = 0;
     c->part = SKIP;
     if (!name && !(id && text[c->at] == '"')) return CALL_YES;
-    enum verdict v = read_string(c, text, n, &k);
+    enum call_verdict v = read_string(c, text, n, &k);
     if (v != CALL_YES) return c->part = VALUE, v;
     if (name) c->name = c->at, c->n_name = k;
     if (id) c->id = c->at, c->n_id = k;
@@ -224,12 +224,12 @@ static bool named(const struct head_scan *c, const struct call_body *b)
 
 /* Do one step of the search. CALL_MAYBE: the search continues in state c->part with more text.
  * CALL_YES: the search continues in state c->part with this text. */
-static enum verdict search_step(struct head_scan *c, const struct call_body *b, const char *text,
-                                size_t n)
+static enum call_verdict search_step(struct head_scan *c, const struct call_body *b,
+                                     const char *text, size_t n)
 {
     char x = text[c->at];
     size_t k;
-    enum verdict v;
+    enum call_verdict v;
     switch (c->part) {
     case OPEN:
         c->part = KEY;
@@ -257,27 +257,27 @@ static enum verdict search_step(struct head_scan *c, const struct call_body *b, 
 
 /* Search for the name of a JSON call. c->at is the position of the search, and c->part its state.
  * Both survive a CALL_MAYBE. */
-static enum verdict search(struct head_scan *c, const struct call_body *b, const char *text,
-                           size_t n)
+static enum call_verdict search(struct head_scan *c, const struct call_body *b, const char *text,
+                                size_t n)
 {
     for (;;) {
         if (c->part == SKIP && named(c, b)) return CALL_YES;
         if (c->part != SKIP) c->at += space_front(text + c->at, n - c->at);
         if (c->at == n) return CALL_MAYBE;
         if (c->part == NEXT && text[c->at] == '}') return c->n_name > 0 ? CALL_YES : CALL_NO;
-        enum verdict v = search_step(c, b, text, n);
+        enum call_verdict v = search_step(c, b, text, n);
         if (v != CALL_YES) return v;
     }
 }
 
 /* Parse the head of CALL_OBJECT. The members before the name are parsed twice: here, and by
  * object_step after the decision. */
-static enum verdict object_head(struct stage *s, const struct call_body *b, const char *text,
-                                size_t n, struct head *h)
+static enum call_verdict object_head(struct parser_stage *s, const struct call_body *b,
+                                     const char *text, size_t n, struct tool_head *h)
 {
     struct head_scan *c = &s->head;
     if (c->body != b) *c = (struct head_scan){.body = b};
-    enum verdict v = search(c, b, text, n < NAME_FAR ? n : NAME_FAR);
+    enum call_verdict v = search(c, b, text, n < NAME_FAR ? n : NAME_FAR);
     if (v == CALL_MAYBE && n >= NAME_FAR) return CALL_NO;
     if (v != CALL_YES) return v;
     if (!decode(s, text + c->name, c->n_name, h->name)) return CALL_NO;
@@ -286,14 +286,15 @@ static enum verdict object_head(struct stage *s, const struct call_body *b, cons
 }
 
 /* Parse {NAME: and store the name in h. */
-static enum verdict keyed_head(struct stage *s, const char *text, size_t n, struct head *h)
+static enum call_verdict keyed_head(struct parser_stage *s, const char *text, size_t n,
+                                    struct tool_head *h)
 {
     struct head_scan c = {0};
     size_t k;
     if (text[0] != '{') return CALL_NO;
     c.at = 1 + space_front(text + 1, n - 1);
     if (c.at == n) return CALL_MAYBE;
-    enum verdict v = read_string(&c, text, n, &k);
+    enum call_verdict v = read_string(&c, text, n, &k);
     if (v != CALL_YES) return v;
     if (!decode(s, text + c.at, k, h->name)) return CALL_NO;
     c.at += k;
@@ -303,24 +304,24 @@ static enum verdict keyed_head(struct stage *s, const char *text, size_t n, stru
 }
 
 /* Parse the head of a list of calls. An empty list is a message without calls. */
-static enum verdict list_head(struct stage *s, const struct call_body *b, const char *text,
-                              size_t n, struct head *h)
+static enum call_verdict list_head(struct parser_stage *s, const struct call_body *b,
+                                   const char *text, size_t n, struct tool_head *h)
 {
     if (text[0] != '[') return CALL_NO;
     size_t at = 1 + space_front(text + 1, n - 1);
     if (at == n) return CALL_MAYBE;
     h->empty = text[at] == ']';
     if (h->empty) return CALL_YES;
-    enum verdict v = b->form == CALL_KEYED ? keyed_head(s, text + at, n - at, h)
-                                           : object_head(s, b, text + at, n - at, h);
+    enum call_verdict v = b->form == CALL_KEYED ? keyed_head(s, text + at, n - at, h)
+                                                : object_head(s, b, text + at, n - at, h);
     h->n_used = 0;
     return v;
 }
 
 /* ---- the head of a call of any form ---- */
 
-static enum verdict head_of(struct stage *s, const struct call_body *b, const char *text, size_t n,
-                            struct head *h)
+static enum call_verdict head_of(struct parser_stage *s, const struct call_body *b,
+                                 const char *text, size_t n, struct tool_head *h)
 {
     switch (b->form) {
     case CALL_OBJECT:
@@ -336,25 +337,26 @@ static enum verdict head_of(struct stage *s, const struct call_body *b, const ch
 }
 
 /* Parse the head of one call of a list, after its bracket or comma. */
-enum verdict call_item(struct stage *s, const char *text, size_t n, bool end, struct head *h)
+enum call_verdict call_item(struct parser_stage *s, const char *text, size_t n, bool end,
+                            struct tool_head *h)
 {
     const struct call_body *b = s->call.body;
-    *h = (struct head){0};
-    enum verdict v =
+    *h = (struct tool_head){0};
+    enum call_verdict v =
         b->form == CALL_KEYED ? keyed_head(s, text, n, h) : object_head(s, b, text, n, h);
     if (v != CALL_MAYBE || end) s->head = (struct head_scan){0};
     return v == CALL_MAYBE && end ? CALL_NO : v;
 }
 
 /* Try the forms of the family in their order. *body is the form of the call. */
-enum verdict call_head(struct stage *s, const char *text, size_t n, bool end, struct head *h,
-                       const struct call_body **body)
+enum call_verdict call_head(struct parser_stage *s, const char *text, size_t n, bool end,
+                            struct tool_head *h, const struct call_body **body)
 {
     /* the search has already excluded the forms before s->head.body */
     const struct call_body *b = s->head.body ? s->head.body : s->tools->body;
     for (; b->form != CALL_FORM_END; b++) {
-        *h = (struct head){0};
-        enum verdict v = n > 0 ? head_of(s, b, text, n, h) : CALL_MAYBE;
+        *h = (struct tool_head){0};
+        enum call_verdict v = n > 0 ? head_of(s, b, text, n, h) : CALL_MAYBE;
         if (v == CALL_MAYBE && end) v = CALL_NO;
         if (v != CALL_MAYBE) s->head = (struct head_scan){0};
         *body = b;

@@ -10,13 +10,13 @@
 
 enum { ITEM, COLON, VALUE }; /* next part of a level; COLON and VALUE: only in objects */
 
-static void put(struct stage *s, const char *text)
+static void put(struct parser_stage *s, const char *text)
 {
     parser_emit_arguments(s, text, strlen(text));
 }
 
 /* Begin a key or value. Return true for a key. */
-static bool item_begin(struct stage *s)
+static bool item_begin(struct parser_stage *s)
 {
     struct value *v = &s->call.value;
     bool key = v->level[v->depth].map && v->level[v->depth].phase == ITEM;
@@ -32,7 +32,7 @@ static bool item_begin(struct stage *s)
 
 /* End a key or value. A key is followed by a colon; a value ends its item. At depth 0 the value
  * ends the literal. */
-static void item_end(struct stage *s)
+static void item_end(struct parser_stage *s)
 {
     struct value *v = &s->call.value;
     bool key = v->level[v->depth].map && v->level[v->depth].phase == ITEM;
@@ -43,7 +43,7 @@ static void item_end(struct stage *s)
 /* ---- strings ---- */
 
 /* End a string. n: consumed bytes, with the closing quote. */
-static size_t text_close(struct stage *s, size_t n)
+static size_t text_close(struct parser_stage *s, size_t n)
 {
     put(s, "\"");
     s->call.value.quote = 0;
@@ -53,7 +53,7 @@ static size_t text_close(struct stage *s, size_t n)
 }
 
 /* Emit a code point; U+FFFD if it is none. */
-static void put_utf8(struct stage *s, int cp)
+static void put_utf8(struct parser_stage *s, int cp)
 {
     struct buf b = {0};
     buf_add_utf8(&b, cp > 0x10FFFF || (cp >= 0xD800 && cp <= 0xDFFF) ? 0xFFFD : (unsigned)cp);
@@ -66,7 +66,7 @@ static void put_utf8(struct stage *s, int cp)
 
 /* Emit the character of Python's escape at text[0]. Return the length of the escape; 0 if more text
  * is needed. */
-static size_t python_escape(struct stage *s, const char *text, size_t n, bool end)
+static size_t python_escape(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     static const char from[] = "ntrbf0av'\"\\", to[] = "\n\t\r\b\f\0\a\v'\"\\";
     if (n < 2) return end ? n : 0;
@@ -87,7 +87,7 @@ static size_t python_escape(struct stage *s, const char *text, size_t n, bool en
            pair ? 12 : 2 + (size_t)n_hex;
 }
 
-static size_t python_text(struct stage *s, const char *text, size_t n, bool end)
+static size_t python_text(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
     size_t i = 0;
@@ -103,7 +103,7 @@ static size_t python_text(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Emit the text up to the string mark. A part of the mark at the end stays held. */
-static size_t marked_text(struct stage *s, const char *text, size_t n, bool end)
+static size_t marked_text(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const char *mark = s->call.body->string_mark, *p = memmem(text, n, mark, strlen(mark));
     size_t k = p ? (size_t)(p - text) : n - (end ? 0 : text_partial(text, n, mark));
@@ -112,7 +112,7 @@ static size_t marked_text(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Begin a string at text[0]. Return the length of the string's quote; 0 if more text is needed. */
-static size_t text_begin(struct stage *s, const char *text, size_t n, bool end)
+static size_t text_begin(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
     const char *mark = s->call.body->string_mark;
@@ -149,7 +149,7 @@ static const char *constant(const char *text, size_t n)
 
 /* Emit a bare word. The word ends at the next delimiter, which may not have arrived yet. v->at is
  * the searched length. */
-static size_t word(struct stage *s, const char *text, size_t n, bool end)
+static size_t word(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
     const char *mark = s->call.body->string_mark;
@@ -172,7 +172,7 @@ static size_t word(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Open a list or an object. "(" opens a list, as a tuple of Python. */
-static size_t open_bracket(struct stage *s, char c)
+static size_t open_bracket(struct parser_stage *s, char c)
 {
     struct value *v = &s->call.value;
     bool map = c == '{', key = v->level[v->depth].map && v->level[v->depth].phase != VALUE;
@@ -188,7 +188,7 @@ static size_t open_bracket(struct stage *s, char c)
 }
 
 /* Complete a pair whose value is missing: {"a"} and {"a":}. */
-static void finish_pair(struct stage *s)
+static void finish_pair(struct parser_stage *s)
 {
     struct value *v = &s->call.value;
     if (v->level[v->depth].phase == COLON) put(s, ": null");
@@ -196,7 +196,7 @@ static void finish_pair(struct stage *s)
     v->level[v->depth].phase = ITEM;
 }
 
-static size_t close_bracket(struct stage *s)
+static size_t close_bracket(struct parser_stage *s)
 {
     struct value *v = &s->call.value;
     finish_pair(s);
@@ -207,7 +207,7 @@ static size_t close_bracket(struct stage *s)
 }
 
 /* End the literal. Emit null if the literal has no value. */
-static size_t close_literal(struct stage *s)
+static size_t close_literal(struct parser_stage *s)
 {
     if (!s->call.value.level[0].any) put(s, "null");
     s->call.value.part = VALUE_END;
@@ -216,7 +216,7 @@ static size_t close_literal(struct stage *s)
 
 /* Handle a delimiter. At depth 0, a comma or closing bracket belongs to the call, not to the
  * literal. */
-static size_t sign(struct stage *s, char c)
+static size_t sign(struct parser_stage *s, char c)
 {
     struct value *v = &s->call.value;
     if (c == ',' || c == ')' || c == ']' || c == '}') {
@@ -232,7 +232,7 @@ static size_t sign(struct stage *s, char c)
     return c == ':' ? 1 : open_bracket(s, c);
 }
 
-size_t value_literal(struct stage *s, const char *text, size_t n, bool end)
+size_t value_literal(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
     const char *mark = s->call.body->string_mark;

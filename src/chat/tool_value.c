@@ -19,14 +19,14 @@
 enum { INSIDE = 1, TEXT, SCALAR };
 
 /* Emit text of a wanted value. Skipped members are parsed in the same way, but not emitted. */
-static void emit_if(struct stage *s, bool wanted, const char *text, size_t n)
+static void emit_if(struct parser_stage *s, bool wanted, const char *text, size_t n)
 {
     if (wanted) parser_emit_arguments(s, text, n);
 }
 
 /* Emit a control character, a quote or a backslash as JSON's escape,
  * the short form if there is one. */
-static void escape(struct stage *s, char c)
+static void escape(struct parser_stage *s, char c)
 {
     static const char hex[] = "0123456789abcdef";
     const char *p = c ? strchr("\"\\\nn\tt\rr\bb\ff", c) : NULL;
@@ -39,7 +39,7 @@ static void escape(struct stage *s, char c)
 }
 
 /* Emit text as the inside of a JSON string. */
-void value_text(struct stage *s, const char *text, size_t n)
+void value_text(struct parser_stage *s, const char *text, size_t n)
 {
     size_t begin = 0;
     for (size_t i = 0; i < n; i++) {
@@ -52,7 +52,7 @@ void value_text(struct stage *s, const char *text, size_t n)
 }
 
 /* Continue inside an object or a list. Return the number of bytes consumed. */
-static size_t json_inside(struct stage *s, const char *text, size_t n, bool wanted)
+static size_t json_inside(struct parser_stage *s, const char *text, size_t n, bool wanted)
 {
     struct value *v = &s->call.value;
     size_t i = 0, begin = 0;
@@ -92,7 +92,7 @@ int hex_value(const char *text, int n)
     return x;
 }
 
-static void emit_utf8(struct stage *s, bool wanted, unsigned cp)
+static void emit_utf8(struct parser_stage *s, bool wanted, unsigned cp)
 {
     struct buf b = {0};
     buf_add_utf8(&b, cp);
@@ -105,7 +105,7 @@ static void emit_utf8(struct stage *s, bool wanted, unsigned cp)
 
 /* Emit the character of the escape \uXXXX at text[0]. Return the length of the escape; 0 if more
  * text is needed. */
-static size_t unescape_u(struct stage *s, const char *text, size_t n, bool end, bool wanted)
+static size_t unescape_u(struct parser_stage *s, const char *text, size_t n, bool end, bool wanted)
 {
     int low, high = n >= 6 ? hex_value(text + 2, 4) : -1;
     if (n < 6 && !end) return 0;
@@ -120,7 +120,8 @@ static size_t unescape_u(struct stage *s, const char *text, size_t n, bool end, 
 }
 
 /* Emit the decoded text of a JSON string, because models put quotes around arguments. */
-static size_t json_text_inside(struct stage *s, const char *text, size_t n, bool end, bool wanted)
+static size_t json_text_inside(struct parser_stage *s, const char *text, size_t n, bool end,
+                               bool wanted)
 {
     size_t i = 0, k;
     while (i < n && text[i] != '"' && text[i] != '\\') i++;
@@ -142,7 +143,7 @@ static size_t json_text_inside(struct stage *s, const char *text, size_t n, bool
 }
 
 /* Emit a number or word up to the next delimiter. It is not checked. */
-static size_t json_scalar(struct stage *s, const char *text, size_t n, bool wanted)
+static size_t json_scalar(struct parser_stage *s, const char *text, size_t n, bool wanted)
 {
     size_t i = 0;
     while (i < n && !is_blank(text[i]) && !strchr(",]}", text[i])) i++;
@@ -153,7 +154,7 @@ static size_t json_scalar(struct stage *s, const char *text, size_t n, bool want
 
 /* Begin a JSON value. Blanks are skipped. null means that there are no arguments, so nothing is
  * emitted for it. */
-static size_t json_begin(struct stage *s, const char *text, size_t n, bool end)
+static size_t json_begin(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
     size_t blank = space_front(text, n);
@@ -167,7 +168,7 @@ static size_t json_begin(struct stage *s, const char *text, size_t n, bool end)
     return v->part == TEXT;
 }
 
-size_t value_json(struct stage *s, const char *text, size_t n, bool end, bool wanted)
+size_t value_json(struct parser_stage *s, const char *text, size_t n, bool end, bool wanted)
 {
     switch (s->call.value.part) {
     case VALUE_BEGIN:
@@ -184,16 +185,17 @@ size_t value_json(struct stage *s, const char *text, size_t n, bool end, bool wa
 /* ---- raw text with a type ---- */
 
 /* Return true if the value must be a string, so that it can be emitted before its end is known. */
-bool value_is_text(const struct stage *s)
+bool value_is_text(const struct parser_stage *s)
 {
-    const struct call *c = &s->call;
+    const struct tool_call *c = &s->call;
     if (c->body->key_end[1]) return !c->is_json; /* the marks declare the type */
     return schema_types(c->schema, c->type) == JT_TEXT;
 }
 
 /* Emit text[0, n) unchanged if the text is JSON of one of the types. A quoted string is JSON only
  * if its mark declares JSON. Otherwise the quotes belong to the text. */
-static bool as_json(struct stage *s, const char *text, size_t n, unsigned types, bool is_json)
+static bool as_json(struct parser_stage *s, const char *text, size_t n, unsigned types,
+                    bool is_json)
 {
     static const struct json_limits limits = {.depth_max = 200, .node_max = 1000000};
     struct json *j = NULL;
@@ -205,7 +207,7 @@ static bool as_json(struct stage *s, const char *text, size_t n, unsigned types,
 }
 
 /* Emit the JSON constant for a constant of Python, because models write both. */
-static bool as_word(struct stage *s, const char *text, size_t n, unsigned types)
+static bool as_word(struct parser_stage *s, const char *text, size_t n, unsigned types)
 {
     static const struct {
         const char *word, *json; /* static */
@@ -220,7 +222,7 @@ static bool as_word(struct stage *s, const char *text, size_t n, unsigned types)
 }
 
 /* Emit a raw text as a JSON string, with its blanks. */
-static void as_text(struct stage *s, const char *text, size_t n)
+static void as_text(struct parser_stage *s, const char *text, size_t n)
 {
     parser_emit_arguments(s, "\"", 1);
     value_text(s, text, n);
@@ -229,7 +231,7 @@ static void as_text(struct stage *s, const char *text, size_t n)
 
 /* Emit a raw text as a value of its schema's type. The order of attempts: JSON of an allowed type,
  * a constant of Python, a string. */
-static void typed(struct stage *s, const struct json *schema, const char *text, size_t n)
+static void typed(struct parser_stage *s, const struct json *schema, const char *text, size_t n)
 {
     bool is_json = s->call.is_json;
     unsigned types = is_json ? JT_ALL : schema_types(s->call.schema, schema);
@@ -285,8 +287,8 @@ static bool all_nested(const struct call_body *b, const char *text, size_t n)
 
 /* Emit nested arguments as an object, or as a list if the schema has one and the keys are "item". A
  * schema with strings among its types excludes nesting, because a string may contain such marks. */
-static void emit_nested(struct stage *s, const struct json *schema, const char *text, size_t n,
-                        int depth)
+static void emit_nested(struct parser_stage *s, const struct json *schema, const char *text,
+                        size_t n, int depth)
 {
     const struct call_body *b = s->call.body;
     unsigned types = schema_types(s->call.schema, schema);
@@ -310,7 +312,7 @@ static void emit_nested(struct stage *s, const struct json *schema, const char *
     parser_emit_arguments(s, list ? "]" : "}", 1);
 }
 
-void value_typed(struct stage *s, const char *text, size_t n)
+void value_typed(struct parser_stage *s, const char *text, size_t n)
 {
     if (s->call.body->nested)
         emit_nested(s, s->call.type, text, n, 0);

@@ -241,7 +241,7 @@ static int submit(struct batch_run *b, bool *full, struct err *e)
 }
 
 /* Start as many requests as permitted. */
-static int fill(struct batch_run *b, struct err *e)
+static int submit_lines(struct batch_run *b, struct err *e)
 {
     bool full = false;
     int rc = 0;
@@ -273,12 +273,12 @@ static void show(const struct batch_run *b)
 static int answer_all(struct batch_run *b, struct err *e)
 {
     bool any = false;
-    int rc = fill(b, e);
+    int rc = submit_lines(b, e);
     while (rc == 0 && !stopped && (b->n_flight || b->next.call)) {
         char byte;
         if (!any) (void)queue_pop(b->bell, &byte, WAIT_US);
         rc = write_complete(b, &any, e);
-        if (rc == 0) rc = fill(b, e);
+        if (rc == 0) rc = submit_lines(b, e);
         show(b);
     }
     if (rc == 0) rc = batch_out_sync(&b->out, e);

@@ -96,7 +96,7 @@ static int send_message(struct dialog *d, const char *text, struct totals *t, st
 }
 
 /* Play a scene. A raw scene completes a text; each other scene is a separate conversation. */
-static int play(struct session *s, const struct scene *scene, struct totals *t, struct err *e)
+static int play_scene(struct session *s, const struct scene *scene, struct totals *t, struct err *e)
 {
     struct dialog d = {0};
     /* a story needs variety; the other answers should be the same in each run */
@@ -145,7 +145,7 @@ static int demo(struct session *s, struct err *e)
     if (rc == 0) rc = options_set(answer_options, "max-tokens", "220", e);
     print_opening(s);
     view_pace_us = isatty(STDOUT_FILENO) ? READING_US : 0;
-    for (int i = 0; rc == 0 && i < N_SCENE; i++) rc = play(s, &scenes[i], &t, e);
+    for (int i = 0; rc == 0 && i < N_SCENE; i++) rc = play_scene(s, &scenes[i], &t, e);
     if (rc == 0) print_report(s, &t);
     return rc;
 }

@@ -299,7 +299,7 @@ static void keep_answer(struct dialog *d, const struct answer *a)
 /* ---- the answer ---- */
 
 /* Receiver of the model's output for the view and a message. */
-struct reading {
+struct dialog_reading {
     struct chat_parser *parser; /* owned */
     struct chat_message message;
     struct constraint *constraint; /* owned until the answer has it */
@@ -310,7 +310,7 @@ struct reading {
 /* Add a parsed part of the answer to the message, and show it. */
 static void take_delta(void *reading, const struct chat_delta *delta)
 {
-    struct reading *r = reading;
+    struct dialog_reading *r = reading;
     chat_message_add(&r->message, delta);
     if (!r->silent) view_delta(&r->view, delta);
 }
@@ -318,7 +318,7 @@ static void take_delta(void *reading, const struct chat_delta *delta)
 /* Receive raw text of the model (answer_fn). */
 static void take_text(void *reading, const char *text, size_t n)
 {
-    struct reading *r = reading;
+    struct dialog_reading *r = reading;
     if (r->parser)
         chat_parser_push(r->parser, text, n, take_delta, r);
     else if (!r->silent)
@@ -327,14 +327,14 @@ static void take_text(void *reading, const char *text, size_t n)
 
 /* The parser first gets the beginning of the answer that the prompt contains, such as "<think>". It
  * emits nothing for it. A constraint may choose other parsers. */
-static int reading_open(struct reading *r, const struct dialog *d, const struct buf *prompt,
+static int reading_open(struct dialog_reading *r, const struct dialog *d, const struct buf *prompt,
                         const struct chat_turn *turn, struct err *e)
 {
     const struct chat *chat = d->chat.t ? &d->chat : NULL;
     const char *begun = chat ? prompt->data + prompt->n - turn->n_answer : NULL;
     size_t n_begun = chat ? turn->n_answer : 0;
     struct chat_parser_options o = {0};
-    *r = (struct reading){.silent = d->as_json};
+    *r = (struct dialog_reading){.silent = d->as_json};
     view_begin(&r->view);
     int rc = flags_constrain(&r->constraint, d->s, chat, begun, n_begun, &o, e);
     if (rc != 0 || !chat) return rc;
@@ -346,7 +346,7 @@ static int reading_open(struct reading *r, const struct dialog *d, const struct 
     return rc;
 }
 
-static void reading_close(struct reading *r)
+static void reading_close(struct dialog_reading *r)
 {
     chat_parser_close(r->parser);
     chat_message_deinit(&r->message);
@@ -355,7 +355,7 @@ static void reading_close(struct reading *r)
 
 /* Generate the answer of d->ids. The parser is finished also after an error, so that the view shows
  * all text. */
-static int generate(struct dialog *d, struct reading *r, struct answer *a, struct err *e)
+static int generate(struct dialog *d, struct dialog_reading *r, struct answer *a, struct err *e)
 {
     a->constraint = r->constraint;
     r->constraint = NULL;
@@ -371,7 +371,7 @@ static int generate(struct dialog *d, struct reading *r, struct answer *a, struc
 /* Complete a text unchanged (--raw, or no template). */
 static int complete(struct dialog *d, const char *text, size_t n, struct answer *a, struct err *e)
 {
-    struct reading r;
+    struct dialog_reading r;
     d->ids.n = 0;
     int rc = reading_open(&r, d, NULL, NULL, e);
     if (rc == 0)
@@ -386,7 +386,7 @@ static int complete(struct dialog *d, const char *text, size_t n, struct answer 
  * failure. */
 static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
 {
-    struct reading r = {0};
+    struct dialog_reading r = {0};
     struct buf prompt = {0};
     struct chat_turn turn = {0};
     int rc = render(d, &prompt, &turn, e);

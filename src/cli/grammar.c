@@ -77,7 +77,7 @@ static void mask_vocab_close(struct mask_vocab *mv)
 }
 
 /* Result of one text. */
-struct verdict {
+struct text_verdict {
     bool accepted;
     /* position of the rejected byte; length of the text if it ended too early */
     size_t byte;
@@ -87,7 +87,7 @@ struct verdict {
 
 /* Walk a text token by token, computing a mask before each token. */
 static int walk_tokens(struct grammar *g, const struct mask_vocab *mv, const char *text, size_t n,
-                       struct verdict *v, struct err *e)
+                       struct text_verdict *v, struct err *e)
 {
     struct ids ids = {0};
     uint32_t state = grammar_begin(g);
@@ -111,9 +111,9 @@ static int walk_tokens(struct grammar *g, const struct mask_vocab *mv, const cha
 /* Match the text by bytes. With a tokenizer walk it by tokens first, which checks the masks. The
  * first text then measures masks without cached states. */
 static int match_text(struct grammar *g, const struct mask_vocab *mv, const char *text, size_t n,
-                      struct verdict *v, struct err *e)
+                      struct text_verdict *v, struct err *e)
 {
-    *v = (struct verdict){0};
+    *v = (struct text_verdict){0};
     int rc = mv->t ? walk_tokens(g, mv, text, n, v, e) : 0;
     if (rc) return rc;
     uint32_t state = grammar_accept(g, grammar_begin(g), text, n, &v->byte);
@@ -207,7 +207,7 @@ static int open_line(struct grammar **g, const struct json *line, const struct m
 }
 
 /* Append the result of a text as JSON. */
-static void put_verdict(struct buf *out, const struct verdict *v)
+static void put_verdict(struct buf *out, const struct text_verdict *v)
 {
     buf_addf(out, "{\"accepted\":%s", v->accepted ? "true" : "false");
     if (!v->accepted) buf_addf(out, ",\"byte\":%zu", v->byte);
@@ -232,7 +232,7 @@ static int answer_line(const struct json *line, const struct mask_vocab *mv, str
     for (size_t i = 0; rc == 0 && i < json_count(texts); i++) {
         size_t n;
         const char *text = json_text(json_item(texts, i), &n);
-        struct verdict v = {0};
+        struct text_verdict v = {0};
         rc = text ? match_text(g, mv, text, n, &v, e)
                   : err_field(e, ERR_FORMAT, "texts", "[%zu]: expected a string", i);
         if (i > 0) buf_add_char(out, ',');
@@ -275,7 +275,7 @@ static int by_size(const void *p, const void *q)
 }
 
 /* The slowest mask matters: it delays a step of the engine. */
-static void print_masks(struct verdict *v)
+static void print_masks(struct text_verdict *v)
 {
     size_t n = v->mask_ns.n;
     if (n == 0) return;
@@ -291,7 +291,7 @@ static int check_text(struct grammar *g, const struct mask_vocab *mv, const char
                       struct err *e)
 {
     struct buf text = {0};
-    struct verdict v = {0};
+    struct text_verdict v = {0};
     int rc = file_read(&text, path, INPUT_BYTES_MAX, e);
     while (rc == 0 && text.n > 0 && text.data[text.n - 1] == '\n')
         text.n--; /* ignore the newline at the end of a file */

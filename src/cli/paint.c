@@ -120,7 +120,7 @@ static bool decide_code(struct paint *p)
 }
 
 /* Convert the pending marks to a style or to text, by the next glyph (0: the line ends). */
-static void decide(struct paint *p, uint32_t next)
+static void apply_marks(struct paint *p, uint32_t next)
 {
     if (!p->mark) return;
     bool style = p->mark == '*'   ? decide_bold(p, next)
@@ -137,7 +137,7 @@ static void decide(struct paint *p, uint32_t next)
 static void put_inline(struct paint *p, uint32_t glyph)
 {
     bool escaped = p->mark == '\\' && glyph < 0x80 && ispunct((int)glyph);
-    if (p->mark && (glyph != (uint8_t)p->mark || escaped)) decide(p, glyph);
+    if (p->mark && (glyph != (uint8_t)p->mark || escaped)) apply_marks(p, glyph);
     bool marks = glyph == '`' || (!p->code && (glyph == '*' || glyph == '\\'));
     if (marks && !escaped) {
         p->mark = (char)glyph;
@@ -151,7 +151,7 @@ static void put_inline(struct paint *p, uint32_t glyph)
 /* End all styles of the line, because a model may forget a closing mark. */
 static void end_styles(struct paint *p)
 {
-    decide(p, 0);
+    apply_marks(p, 0);
     if (p->bold || p->heading) put_style(p, bold_off);
     if (p->code) put_style(p, code_off);
     p->bold = p->heading = false;

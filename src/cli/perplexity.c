@@ -35,7 +35,7 @@ static const struct option options[] = {
 
 /* The window that is scored, and the sums over all windows. first: index of the first scored
  * position. */
-struct tally {
+struct window_tally {
     const int32_t *ids; /* borrowed; ids of the window */
     int n, first, n_vocab;
     double sum, sum2; /* sums of -log p and of its square */
@@ -57,7 +57,7 @@ static double nll(const float *logits, int n_vocab, int32_t id)
  * score_tokens). The last position has no next token. */
 static void score(void *ctx, int pos, const float *logits)
 {
-    struct tally *t = ctx;
+    struct window_tally *t = ctx;
     if (pos < t->first || pos + 1 >= t->n) return;
     double x = nll(logits, t->n_vocab, t->ids[pos + 1]);
     t->sum += x;
@@ -69,7 +69,7 @@ static void score(void *ctx, int pos, const float *logits)
 }
 
 /* Print the current perplexity, and the time left by the mean time of a window. */
-static void progress(long done, long n, int64_t start, const struct tally *t)
+static void progress(long done, long n, int64_t start, const struct window_tally *t)
 {
     if (!isatty(STDERR_FILENO)) return;
     double left = (double)(time_us() - start) * 1e-6 / (double)done * (double)(n - done);
@@ -78,8 +78,8 @@ static void progress(long done, long n, int64_t start, const struct tally *t)
 }
 
 /* Windows do not overlap. BOS replaces the first token of each, as in llama.cpp. */
-static int score_windows(struct session *s, const struct ids *ids, int window, struct tally *t,
-                         struct err *e)
+static int score_windows(struct session *s, const struct ids *ids, int window,
+                         struct window_tally *t, struct err *e)
 {
     int32_t *part = malloc((size_t)window * sizeof *part);
     if (!part) return err_memory(e, "a window", (unsigned long long)window * 4);
@@ -101,7 +101,7 @@ static int score_windows(struct session *s, const struct ids *ids, int window, s
 
 /* The standard error of the perplexity is that of the mean times the perplexity (first-order
  * propagation). */
-static void print(const struct tally *t, int window)
+static void print(const struct window_tally *t, int window)
 {
     double mean = t->sum / (double)t->n_scored, var = t->sum2 / (double)t->n_scored - mean * mean;
     double error = t->n_scored > 1 ? sqrt((var > 0 ? var : 0) / (double)(t->n_scored - 1)) : 0;
@@ -120,7 +120,8 @@ static int measure(struct session *s, const char *path, struct err *e)
     struct buf text = {0};
     struct ids ids = {0};
     int window = model_info(s->model)->context_max;
-    struct tally t = {.n = window, .first = window / 2, .n_vocab = model_info(s->model)->n_vocab};
+    struct window_tally t = {
+        .n = window, .first = window / 2, .n_vocab = model_info(s->model)->n_vocab};
     int rc = file_read(&text, path, 1u << 30, e);
     if (rc == 0 && text.n == 0) rc = err_set(e, ERR_ARG, "%s: the file is empty", path);
     if (rc == 0)

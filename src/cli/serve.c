@@ -355,7 +355,7 @@ static int check_rope(const struct checkpoint *c, struct err *e)
 
 /* --check: read the model's header, tokenizer and template, and the adapters' configurations, but
  * no weights. */
-static int check(const char *model, struct err *e)
+static int check_command(const char *model, struct err *e)
 {
     struct session s = {0};
     struct chat chat = {0};
@@ -389,7 +389,7 @@ static int run(int n_arg, char **arg)
     int rc = model ? read_keys(&k, &e) : ERR_MISSING;
     if (rc == 0) rc = check_files(&e);
     if (rc == 0 && check_only) {
-        rc = check(model, &e);
+        rc = check_command(model, &e);
         net_keys_deinit(&k);
         log_end(LOG_END_MS);
         return rc ? fail("serve", &e) : 0;

@@ -35,22 +35,22 @@ int chat_template_of(struct template **t, struct checkpoint **c, const char *pat
 }
 
 /* The template and its variables. All are owned. */
-struct source {
+struct template_source {
     struct checkpoint *checkpoint;
     struct tokenizer *tokenizer;
     struct template *template;
 };
 
 /* The caller calls source_close in any case. */
-static int source_open(struct source *s, const char *path, struct err *e)
+static int source_open(struct template_source *s, const char *path, struct err *e)
 {
-    *s = (struct source){0};
+    *s = (struct template_source){0};
     int rc = chat_template_of(&s->template, &s->checkpoint, path, e);
     if (rc == 0 && s->checkpoint) rc = tokenizer_open(&s->tokenizer, s->checkpoint, e);
     return rc;
 }
 
-static void source_close(struct source *s)
+static void source_close(struct template_source *s)
 {
     template_close(s->template);
     tokenizer_close(s->tokenizer);
@@ -113,7 +113,8 @@ static int conversation_read(struct conversation *c, const struct json *root,
 }
 
 /* The special tokens of a .jinja file are empty, because there is no tokenizer. */
-static int render(const struct source *s, const struct json *root, struct buf *out, struct err *e)
+static int render(const struct template_source *s, const struct json *root, struct buf *out,
+                  struct err *e)
 {
     struct chat_special special;
     struct json *messages = NULL, *kwargs = NULL;
@@ -134,7 +135,7 @@ static int run(int n_arg, char **arg)
                    "quoth template: usage: quoth template MODEL|FILE.jinja CONVERSATION.json\n"),
                2;
     struct err e = {0};
-    struct source s;
+    struct template_source s;
     struct json *root = NULL;
     struct buf out = {0};
     int rc = source_open(&s, arg[0], &e);

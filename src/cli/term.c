@@ -55,7 +55,7 @@ static void on_end(int sig)
 
 /* Take the terminal over: raw keys without signals, and the alternate screen. Output modes are not
  * changed. */
-static void take(void)
+static void acquire_screen(void)
 {
     struct termios raw = found;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ISIG);
@@ -92,7 +92,7 @@ bool term_begin(void)
     sigemptyset(&block);
     sigaddset(&block, SIGWINCH);
     pthread_sigmask(SIG_BLOCK, &block, &waiting);
-    take();
+    acquire_screen();
     return true;
 }
 
@@ -134,7 +134,7 @@ static void suspend(void)
 {
     term_end();
     raise(SIGTSTP);
-    take();
+    acquire_screen();
 }
 
 /* Return a key, 0 after an event of fd, a timeout or a resize,

@@ -41,13 +41,13 @@ static const struct option options[] = {
 /* ---- reading ---- */
 
 /* The server: URL of its metrics, header with the key ("" if none), options of requests. */
-struct target {
+struct top_target {
     char url[600], header[600];
     struct fetch_options how;
 };
 
 /* Parse "host:8000", "http://host:8000/", "unix:/path", or the URL of the metrics. */
-static int find_target(struct target *t, const char *url, struct err *e)
+static int find_target(struct top_target *t, const char *url, struct err *e)
 {
     static const char unix_scheme[] = "unix:", tail[] = "/metrics";
     const char *key = api_key ? api_key : getenv("OPENAI_API_KEY");
@@ -71,7 +71,7 @@ static int find_target(struct target *t, const char *url, struct err *e)
 }
 
 /* Take one reading. The error contains the reason for a failure. */
-static int read_sample(const struct target *t, struct top_sample *s, struct err *e)
+static int read_sample(const struct top_target *t, struct top_sample *s, struct err *e)
 {
     struct buf page = {0};
     const char *header = t->header;
@@ -94,7 +94,7 @@ static int read_sample(const struct target *t, struct top_sample *s, struct err 
 /* ---- one report ---- */
 
 /* Print one report of two readings, because rates need an interval. */
-static int report(const struct target *t, struct top *top, struct err *e)
+static int report(const struct top_target *t, struct top *top, struct err *e)
 {
     struct top_sample *s = calloc(1, sizeof *s);
     struct buf out = {0};
@@ -119,16 +119,16 @@ static int report(const struct target *t, struct top *top, struct err *e)
 /* ---- the live screen ---- */
 
 /* A message of the reader. s is valid if rc is 0, otherwise e. */
-struct reading {
+struct top_reading {
     int rc;
     struct err e;
     struct top_sample s;
 };
 
-struct reader {
-    const struct target *target;   /* borrowed */
-    struct queue *quit, *readings; /* owned; quit: of bytes; readings: of struct reading */
-    int event;                     /* descriptor that is readable if there is a reading */
+struct top_reader {
+    const struct top_target *target; /* borrowed */
+    struct queue *quit, *readings;   /* owned; quit: of bytes; readings: of struct top_reading */
+    int event;                       /* descriptor that is readable if there is a reading */
     pthread_t thread;
 };
 
@@ -136,8 +136,8 @@ struct reader {
  * is slower. */
 static void *read_on(void *arg)
 {
-    struct reader *r = arg;
-    struct reading *one = calloc(1, sizeof *one);
+    struct top_reader *r = arg;
+    struct top_reading *one = calloc(1, sizeof *one);
     uint64_t bell = 1;
     char byte;
     for (int64_t due = time_us(); one;) {
@@ -159,10 +159,10 @@ static void *read_on(void *arg)
 }
 
 /* The caller closes the queues and the event also after a failure. */
-static int reader_open(struct reader *r, struct err *e)
+static int reader_open(struct top_reader *r, struct err *e)
 {
     r->quit = queue_open(1, 1);
-    r->readings = queue_open(4, sizeof(struct reading));
+    r->readings = queue_open(4, sizeof(struct top_reading));
     r->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     bool ok = r->quit && r->readings && r->event >= 0 && os_thread_start(&r->thread, read_on, r);
     return ok ? 0 : err_memory(e, "a reader", sizeof *r);
@@ -180,7 +180,7 @@ static void show(const struct top *top, bool utf8, bool colour)
 }
 
 /* Take all waiting readings. The event counts them, and one read resets it. */
-static void take_readings(struct reader *r, struct top *top, struct reading *one)
+static void take_readings(struct top_reader *r, struct top *top, struct top_reading *one)
 {
     uint64_t n;
     (void)!read(r->event, &n, sizeof n);
@@ -192,12 +192,12 @@ static void take_readings(struct reader *r, struct top *top, struct reading *one
 }
 
 /* Run the screen until a quit key. The reader is joined before its queues are closed. */
-static int live(const struct target *t, struct top *top, struct err *e)
+static int live(const struct top_target *t, struct top *top, struct err *e)
 {
     enum { CTRL_C = 3, CTRL_D = 4 };
-    struct reader r = {.target = t, .event = -1};
+    struct top_reader r = {.target = t, .event = -1};
     bool utf8 = term_utf8(), colour = term_colour();
-    struct reading *one = calloc(1, sizeof *one);
+    struct top_reading *one = calloc(1, sizeof *one);
     int rc = one ? reader_open(&r, e) : err_memory(e, "a reading", sizeof *one), key = 0;
     bool running = rc == 0;
     if (running && term_begin()) {
@@ -224,7 +224,7 @@ static int live(const struct target *t, struct top *top, struct err *e)
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
-    struct target t = {0};
+    struct top_target t = {0};
     const char *term = getenv("TERM"), *url = n_arg ? arg[0] : "http://127.0.0.1:8000";
     bool screen = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
     struct top *top = calloc(1, sizeof *top);

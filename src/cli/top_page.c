@@ -15,7 +15,7 @@ enum { LABEL = 14, FIGURE = 9 };
 
 /* A page that is being built. row: current row, owned. out: finished rows, borrowed. n_row: number
  * of finished rows. */
-struct page {
+struct screen {
     const struct top *t;
     const struct top_look *look;
     struct top_figures f;
@@ -27,7 +27,7 @@ struct page {
 
 /* Return the number of bytes of s [n] that take at most n_column columns.
  * Escape sequences take no column. */
-static size_t cut(const char *s, size_t n, int n_column)
+static size_t cut_columns(const char *s, size_t n, int n_column)
 {
     size_t i = 0;
     for (int column = 0; i < n;) {
@@ -49,13 +49,13 @@ static size_t cut(const char *s, size_t n, int n_column)
 
 /* Finish the row and append it to the page, unless the screen is full.
  * A size of 0 rows has no limit. */
-static void end_row(struct page *p)
+static void end_row(struct screen *p)
 {
     int most = p->look->size.n_row;
     while (p->row.n > 0 && p->row.data[p->row.n - 1] == ' ') p->row.n--;
     if (most == 0 || p->n_row < most) {
         buf_add(p->out, p->row.data ? p->row.data : "",
-                cut(p->row.data, p->row.n, p->look->size.n_column));
+                cut_columns(p->row.data, p->row.n, p->look->size.n_column));
         if (p->look->colour) buf_add_text(p->out, "\033[m");
         buf_add_char(p->out, '\n');
         p->n_row++;
@@ -64,13 +64,13 @@ static void end_row(struct page *p)
 }
 
 /* Append a style if colours are used. The code "" ends all styles. */
-static void style(struct page *p, const char *code)
+static void style(struct screen *p, const char *code)
 {
     if (p->look->colour) buf_addf(&p->row, "\033[%sm", code);
 }
 
 /* Append the dim name of a row. */
-static void put_label(struct page *p, const char *label)
+static void put_label(struct screen *p, const char *label)
 {
     style(p, "2");
     buf_addf(&p->row, "%-*s", LABEL, label);
@@ -128,7 +128,7 @@ static const char *bytes_text(double x, char out[24])
     return out;
 }
 
-static void put_count(struct page *p, const char *label, double x)
+static void put_count(struct screen *p, const char *label, double x)
 {
     char text[24];
     style(p, "2");
@@ -140,7 +140,7 @@ static void put_count(struct page *p, const char *label, double x)
 /* ---- curves ---- */
 
 /* Return the mark of a share of the full height, one of eight. */
-static const char *level_text(const struct page *p, double x)
+static const char *level_text(const struct screen *p, double x)
 {
     static const char *const high[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const plain[] = {"_", ".", "-", "~", "+", "=", "*", "#"};
@@ -151,7 +151,7 @@ static const char *level_text(const struct page *p, double x)
 /* Append the last points, with the newest point at the right end. full is the value of a full
  * column. If full is NAN, a full column is the points' maximum,
  * which is printed after the curve. */
-static void put_curve(struct page *p, enum top_curve c, double full, const char *unit)
+static void put_curve(struct screen *p, enum top_curve c, double full, const char *unit)
 {
     enum { TAIL = 18 }; /* "  max 10929 tok/s" */
     char text[24];
@@ -174,7 +174,7 @@ static void put_curve(struct page *p, enum top_curve c, double full, const char 
 }
 
 /* Append a row: name, current figure, curve. A report has no curve, because it has two points. */
-static void put_line(struct page *p, const char *label, const char *figure, const char *unit,
+static void put_line(struct screen *p, const char *label, const char *figure, const char *unit,
                      enum top_curve c, double full)
 {
     put_label(p, label);
@@ -187,7 +187,7 @@ static void put_line(struct page *p, const char *label, const char *figure, cons
 }
 
 /* Append the rows with curves. Rates are means of the window, gauges are current values. */
-static void put_lines(struct page *p)
+static void put_lines(struct screen *p)
 {
     const double *v = p->f.now->v;
     char text[24];
@@ -204,7 +204,7 @@ static void put_lines(struct page *p)
 /* ---- latencies ---- */
 
 /* Append a quantile. Only the upper bound of the first bucket is known. */
-static void put_quantile(struct page *p, const struct histogram *h, double q)
+static void put_quantile(struct screen *p, const struct histogram *h, double q)
 {
     char text[24], less[32];
     if (h->n == 0) {
@@ -219,7 +219,7 @@ static void put_quantile(struct page *p, const struct histogram *h, double q)
 
 /* Append a row of one latency: the window's figures, a bar, all figures. p90 is omitted after the
  * bar to fit into 80 columns. */
-static void put_times(struct page *p, const char *label, enum top_times i)
+static void put_times(struct screen *p, const char *label, enum top_times i)
 {
     struct histogram recent = scrape_histogram(&p->f.recent[i]),
                      all = scrape_histogram(&p->f.now->times[i]);
@@ -237,7 +237,7 @@ static void put_times(struct page *p, const char *label, enum top_times i)
 }
 
 /* Append the latencies of the window, a bar, and the latencies since the server's start. */
-static void put_latencies(struct page *p)
+static void put_latencies(struct screen *p)
 {
     char window[40];
     end_row(p);
@@ -255,7 +255,7 @@ static void put_latencies(struct page *p)
 /* ---- title, requests and machine ---- */
 
 /* TOP_start is the server's start in seconds since 1970; NAN if it does not report it. */
-static void put_title(struct page *p)
+static void put_title(struct screen *p)
 {
     char clock[16];
     time_t now = (time_t)p->look->wall_s;
@@ -275,7 +275,7 @@ static void put_title(struct page *p)
 }
 
 /* Append the error, or an empty row, so that the layout does not change. */
-static void put_error_row(struct page *p)
+static void put_error_row(struct screen *p)
 {
     if (p->t->trouble[0]) {
         style(p, "1;31");
@@ -287,7 +287,7 @@ static void put_error_row(struct page *p)
 }
 
 /* Append the totals since the server's start. */
-static void put_ends(struct page *p)
+static void put_ends(struct screen *p)
 {
     const double *v = p->f.now->v;
     char text[24];
@@ -319,7 +319,7 @@ static void put_ends(struct page *p)
 }
 
 /* Append a share of the machine's peak. Append nothing if the server does not report it. */
-static void put_use(struct page *p, const char *label, double x)
+static void put_use(struct screen *p, const char *label, double x)
 {
     char text[24];
     if (isnan(x)) return;
@@ -327,7 +327,7 @@ static void put_use(struct page *p, const char *label, double x)
 }
 
 /* Append the figures of steps and of the process. */
-static void put_machine(struct page *p)
+static void put_machine(struct screen *p)
 {
     char text[24];
     put_label(p, "steps");
@@ -347,7 +347,7 @@ static void put_machine(struct page *p)
 /* Before the first reading there are only the title and the error. */
 void top_page(const struct top *t, const struct top_look *look, struct buf *out)
 {
-    struct page p = {.t = t, .look = look, .out = out};
+    struct screen p = {.t = t, .look = look, .out = out};
     top_figures(t, &p.f);
     put_title(&p);
     put_error_row(&p);

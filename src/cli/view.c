@@ -111,7 +111,7 @@ static void put(struct view *v, const char *text, size_t n)
 }
 
 /* End the current kind. The next kind begins on a new line if it uses the same stream. */
-static void leave(struct view *v)
+static void end_kind(struct view *v)
 {
     if (v->paint.out) paint_flush(&v->paint);
     if (v->calling) put(v, ")", 1);
@@ -120,10 +120,10 @@ static void leave(struct view *v)
 }
 
 /* Begin a kind. Reasoning and content are separated by an empty row on a terminal. */
-static void enter(struct view *v, const struct chat_delta *d)
+static void begin_kind(struct view *v, const struct chat_delta *d)
 {
     bool reasoning = v->begun && v->kind == CHAT_REASONING;
-    leave(v);
+    end_kind(v);
     if (v->begun && v->last != '\n') put(v, "\n", 1);
     if (reasoning && v->terminal) put(v, "\n", 1);
     v->begun = true;
@@ -144,7 +144,7 @@ void view_delta(void *view, const struct chat_delta *d)
     struct view *v = view;
     bool another = d->kind != v->kind || (d->kind == CHAT_CALL && d->i_call != v->i_call);
     if (d->n == 0 && !d->name) return;
-    if (!v->begun || another) enter(v, d);
+    if (!v->begun || another) begin_kind(v, d);
     if (d->kind == CHAT_CALL && d->name) {
         put(v, d->name, strlen(d->name));
         put(v, "(", 1);
@@ -188,7 +188,7 @@ void view_note(int hang, const char *fmt, ...)
 /* A file gets the answer byte for byte, so the final newline is for terminals only. */
 void view_end(struct view *v)
 {
-    leave(v);
+    end_kind(v);
     if (v->last && v->last != '\n' && (v->terminal || stream(v) == v->reasoning)) put(v, "\n", 1);
     fflush(v->out);
     paint_deinit(&v->paint);

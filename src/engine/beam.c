@@ -38,7 +38,7 @@ struct beam {
     struct continuation *next; /* arena [width * n_keep] */
     int n_next;
     /* arena [width] finished beams, best first; their tokens are in `token` */
-    struct answer *hyp;
+    struct ranked_answer *hyp;
     int32_t **token;         /* arena [width + 1][max_tokens], the last one spare */
     struct logprob **record; /* arena [width + 1][max_tokens, 1 + n_logprob] */
     bool improving;
@@ -182,8 +182,8 @@ static void put_record(const struct group *g, struct logprob *to, const struct c
     memcpy(to + 1, c->top, (size_t)n_top_of(g) * sizeof *to);
 }
 
-static struct answer copy_answer(const struct engine *en, struct group *g,
-                                 const struct continuation *c, float score)
+static struct ranked_answer copy_answer(const struct engine *en, struct group *g,
+                                        const struct continuation *c, float score)
 {
     struct beam *b = g->beam;
     const struct seq *s = &g->seq[c->parent];
@@ -195,13 +195,13 @@ static struct answer copy_answer(const struct engine *en, struct group *g,
     memcpy(record, s->record, (size_t)(n * row) * sizeof *record);
     token[n] = c->chosen.id;
     put_record(g, record + (int64_t)n * row, c);
-    return (struct answer){.token = token,
-                           .record = record,
-                           .n = stop ? n : n + 1,
-                           .n_output = n + 1,
-                           .finish = stop ? FINISH_STOP : FINISH_LENGTH,
-                           .stop_id = stop ? c->chosen.id : -1,
-                           .score = score};
+    return (struct ranked_answer){.token = token,
+                                  .record = record,
+                                  .n = stop ? n : n + 1,
+                                  .n_output = n + 1,
+                                  .finish = stop ? FINISH_STOP : FINISH_LENGTH,
+                                  .stop_id = stop ? c->chosen.id : -1,
+                                  .score = score};
 }
 
 /* Return n to the power of the length penalty. */
@@ -212,13 +212,13 @@ static float length_of(const struct group *g, int n)
 
 /* Insert c into the best `width` finished beams if it ranks among them. Their memory is token[0 ..
  * n_hyp), in any order. */
-static void finish(const struct engine *en, struct group *g, const struct continuation *c)
+static void keep_finished(const struct engine *en, struct group *g, const struct continuation *c)
 {
     struct beam *b = g->beam;
     int n = g->seq[c->parent].n_output + 1, at = b->n_hyp;
     float score = c->score / length_of(g, n);
     if (at == b->width && !(score > b->hyp[at - 1].score)) return;
-    struct answer x = copy_answer(en, g, c, score);
+    struct ranked_answer x = copy_answer(en, g, c, score);
     int spare = at;
     if (at == b->width) {
         spare = 0;
@@ -250,7 +250,7 @@ static bool may_improve(const struct group *g, float best, int n)
 /* ---- continuing beams ---- */
 
 /* Use the sequence of a beam that does not continue for a further continuation of parent. */
-static void move(struct engine *en, struct seq *s, const struct seq *parent)
+static void replace_seq(struct engine *en, struct seq *s, const struct seq *parent)
 {
     int row = 1 + n_top_of(s->group);
     seq_idle(en, s);
@@ -261,8 +261,8 @@ static void move(struct engine *en, struct seq *s, const struct seq *parent)
 
 /* Return the sequence of continuation i: the parent's if i is the parent's first continuation, else
  * a sequence without a continuation. */
-static int place(struct group *g, const int *place_of, const struct continuation *const *go, int i,
-                 int n)
+static int seq_of_continuation(struct group *g, const int *place_of,
+                               const struct continuation *const *go, int i, int n)
 {
     bool first = true;
     for (int k = 0; k < i; k++) first &= go[k]->parent != go[i]->parent;
@@ -280,8 +280,9 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
     int place_of[CHOICES_MAX];
     float score[CHOICES_MAX];
     for (int i = 0; i < n; i++) {
-        place_of[i] = place(g, place_of, go, i, n);
-        if (place_of[i] != go[i]->parent) move(en, &g->seq[place_of[i]], &g->seq[go[i]->parent]);
+        place_of[i] = seq_of_continuation(g, place_of, go, i, n);
+        if (place_of[i] != go[i]->parent)
+            replace_seq(en, &g->seq[place_of[i]], &g->seq[go[i]->parent]);
     }
     for (int i = 0; i < n; i++) {
         struct seq *s = &g->seq[place_of[i]];
@@ -323,7 +324,7 @@ static void advance(struct engine *en, struct group *g)
     gather(en, g);
     for (int i = 0; i < b->n_next; i++) {
         const struct continuation *c = &b->next[i];
-        if (c->stops && i < b->width && b->improving) finish(en, g, c);
+        if (c->stops && i < b->width && b->improving) keep_finished(en, g, c);
         if (!c->stops && n < b->width) go[n++] = c;
     }
     g->forked = true;

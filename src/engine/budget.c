@@ -99,8 +99,8 @@ static int kind_of(const struct step_load *l)
     return l->n_prompt_row == 0 ? DECODES : l->n_prompt_row < l->n_row ? MIXED : PROMPTS;
 }
 
-/* Return the part of n between lo and hi. */
-static double part(int n, int lo, int hi)
+/* Return the length of [0, n) within [lo, hi). */
+static double overlap(int n, int lo, int hi)
 {
     return n <= lo ? 0 : (n < hi ? n : hi) - lo;
 }
@@ -110,9 +110,9 @@ static void terms(double x[BUDGET_N_TERM], const struct step_load *l)
 {
     x[ONE] = 1;
     x[MIX] = kind_of(l) == MIXED;
-    x[FEW] = part(l->n_row, 0, KNOT_FEW) / 32;
-    x[SOME] = part(l->n_row, KNOT_FEW, KNOT_SOME) / 32;
-    x[MANY] = part(l->n_row, KNOT_SOME, l->n_row) / 32;
+    x[FEW] = overlap(l->n_row, 0, KNOT_FEW) / 32;
+    x[SOME] = overlap(l->n_row, KNOT_FEW, KNOT_SOME) / 32;
+    x[MANY] = overlap(l->n_row, KNOT_SOME, l->n_row) / 32;
     x[READ] = l->n_kv / 8192;
     x[PAIR] = l->n_pair / (32 * 8192);
 }
@@ -240,7 +240,7 @@ static void tie(double xx[BUDGET_N_TERM][BUDGET_N_TERM], int i, int j)
     xx[i][j] -= k, xx[j][i] -= k;
 }
 
-static void fit(struct budget *b)
+static void solve_weights(struct budget *b)
 {
     double xx[BUDGET_N_TERM][BUDGET_N_TERM] = {{0}}, xy[BUDGET_N_TERM] = {0};
     for (int kind = 0; kind < BUDGET_N_KIND; kind++)
@@ -285,5 +285,5 @@ void budget_observe(struct budget *b, const struct step_load *l, int64_t us)
     b->n_since_idle = kind == DECODES ? 0 : b->n_since_idle + (kind == MIXED);
     if (l->n_prompt_row > b->n_row_most) b->n_row_most = l->n_prompt_row;
     accumulate(b, kind, x, took / b->speed, trust);
-    fit(b);
+    solve_weights(b);
 }

@@ -64,7 +64,7 @@ void constraint_follow(struct seq *s, const struct seq *from)
 
 /* ---- work for several sequences ---- */
 
-struct fill {
+struct fill_chunk {
     struct seq **v; /* borrowed [n] */
     int n;
     void (*one)(struct seq *s);
@@ -74,7 +74,7 @@ struct fill {
  * all constraints with that value. */
 static void fill_chunk(void *ctx, int chunk, int worker)
 {
-    const struct fill *f = ctx;
+    const struct fill_chunk *f = ctx;
     const void *shared = f->v[chunk]->constraint->shared;
     (void)worker;
     for (int i = 0; i < chunk && shared; i++)
@@ -87,7 +87,7 @@ static void fill_chunk(void *ctx, int chunk, int worker)
 /* Call `one` for en->constrained [n]. */
 static void fill_all(struct engine *en, int n, void (*one)(struct seq *s))
 {
-    struct fill f = {en->constrained, n, one};
+    struct fill_chunk f = {en->constrained, n, one};
     if (en->executor.pool && n > 1)
         pool_run(en->executor.pool, fill_chunk, &f, n);
     else

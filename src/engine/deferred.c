@@ -25,22 +25,22 @@
 
 enum { GROWTH = 4 };
 
-struct job {
+struct mask_job {
     struct constraint *c; /* owned; fork of the sequence's constraint */
     uint32_t *mask;       /* owned [n_mask_word]; mask under construction */
     int64_t n_work;       /* steps of work of the next call */
     int64_t waited;       /* steps of work of other jobs since its last call */
     enum constraint_made made;
     atomic_bool cancelled;
-    struct seq *seq;   /* borrowed; engine thread only; NULL if the sequence has ended */
-    struct job *next;  /* borrowed; engine thread: next in deferred.all */
-    struct job *after; /* borrowed; mask thread only: next in its list */
+    struct seq *seq;        /* borrowed; engine thread only; NULL if the sequence has ended */
+    struct mask_job *next;  /* borrowed; engine thread: next in deferred.all */
+    struct mask_job *after; /* borrowed; mask thread only: next in its list */
 };
 
 struct deferred {
-    struct queue *todo, *done; /* owned; queues of struct job * */
+    struct queue *todo, *done; /* owned; queues of struct mask_job * */
     struct queue *inbox;       /* borrowed; engine's inbox: gets a message at the end of a job */
-    struct job *all;           /* owned; list of all jobs; engine thread only */
+    struct mask_job *all;      /* owned; list of all jobs; engine thread only */
     int n, n_max;
     pthread_t thread;
     bool started;
@@ -53,12 +53,12 @@ int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct 
     if (!w) return err_memory(e, "slow masks", sizeof *w);
     w->n_max = n_max;
     w->inbox = inbox;
-    w->todo = queue_open((size_t)n_max, sizeof(struct job *));
-    w->done = queue_open((size_t)n_max, sizeof(struct job *));
+    w->todo = queue_open((size_t)n_max, sizeof(struct mask_job *));
+    w->done = queue_open((size_t)n_max, sizeof(struct mask_job *));
     return w->todo && w->done ? 0 : err_memory(e, "slow masks", (size_t)n_max * 16);
 }
 
-static void job_close(struct job *j)
+static void job_close(struct mask_job *j)
 {
     if (j->c) j->c->op->close(j->c);
     free(j->mask);
@@ -73,7 +73,7 @@ void deferred_close(struct deferred *w)
         queue_wake(w->todo);
         pthread_join(w->thread, NULL);
     }
-    for (struct job *j = w->all, *next; j; j = next) {
+    for (struct mask_job *j = w->all, *next; j; j = next) {
         next = j->next;
         if (j->seq) j->seq->job = NULL;
         job_close(j);
@@ -87,7 +87,7 @@ void deferred_close(struct deferred *w)
 
 /* Call mask_within once, and raise the work of the next call.
  * Return false if another call is needed. */
-static bool job_run(struct job *j)
+static bool job_run(struct mask_job *j)
 {
     if (atomic_load(&j->cancelled)) return true;
     j->made = j->c->op->mask_within(j->c, j->mask, j->n_work);
@@ -97,14 +97,14 @@ static bool job_run(struct job *j)
 
 /* Return true if a is to run before b: cancelled jobs, then those of the least work that have
  * waited longest. */
-static bool before(const struct job *a, const struct job *b)
+static bool before(const struct mask_job *a, const struct mask_job *b)
 {
     bool gone = atomic_load(&a->cancelled), other = atomic_load(&b->cancelled);
     return gone != other ? gone : a->n_work - a->waited < b->n_work - b->waited;
 }
 
 /* Add n_work to the waiting time of all jobs except j. */
-static void age(struct job *one, const struct job *j, int64_t n_work)
+static void age(struct mask_job *one, const struct mask_job *j, int64_t n_work)
 {
     if (one == j)
         one->waited = 0;
@@ -113,9 +113,9 @@ static void age(struct job *one, const struct job *j, int64_t n_work)
 }
 
 /* Return the link to the job that runs next. *list must not be empty. */
-static struct job **first_of(struct job **list)
+static struct mask_job **first_of(struct mask_job **list)
 {
-    struct job **best = list;
+    struct mask_job **best = list;
     for (; *list; list = &(*list)->after)
         if (before(*list, *best)) best = list;
     return best;
@@ -125,10 +125,10 @@ static struct job **first_of(struct job **list)
 static void *deferred_main(void *arg)
 {
     struct deferred *w = arg;
-    struct job *list = NULL, *j;
+    struct mask_job *list = NULL, *j;
     os_thread_background();
     while (!atomic_load(&w->quit)) {
-        struct job **end = &list;
+        struct mask_job **end = &list;
         while (*end) end = &(*end)->after;
         while (queue_pop(w->todo, &j, list ? 0 : -1)) {
             j->after = NULL;
@@ -136,9 +136,9 @@ static void *deferred_main(void *arg)
             end = &j->after;
         }
         if (!list) continue;
-        struct job **at = first_of(&list);
+        struct mask_job **at = first_of(&list);
         j = *at;
-        for (struct job *one = list; one; one = one->after) age(one, j, j->n_work);
+        for (struct mask_job *one = list; one; one = one->after) age(one, j, j->n_work);
         if (!job_run(j)) continue;
         *at = j->after;
         bool has_room = queue_push(w->done, &j);
@@ -160,14 +160,14 @@ bool deferred_full(const struct engine *en)
 static void start(struct deferred *w)
 {
     w->started = pthread_create(&w->thread, NULL, deferred_main, w) == 0;
-    for (struct job *j = w->all; j && w->started; j = j->next) queue_push(w->todo, &j);
+    for (struct mask_job *j = w->all; j && w->started; j = j->next) queue_push(w->todo, &j);
 }
 
 bool deferred_put(struct engine *en, struct seq *s)
 {
     struct deferred *w = en->deferred;
     CHECK(!s->job, "choice %d has a job already", s->choice);
-    struct job *j = deferred_full(en) ? NULL : calloc(1, sizeof *j);
+    struct mask_job *j = deferred_full(en) ? NULL : calloc(1, sizeof *j);
     if (!j) return false;
     j->c = s->constraint->op->fork(s->constraint);
     j->mask = malloc(s->n_mask_word * sizeof *j->mask);
@@ -184,9 +184,9 @@ bool deferred_put(struct engine *en, struct seq *s)
 }
 
 /* Remove a job. Move its result to its sequence if the sequence has not ended. */
-static void finish(struct deferred *w, struct job *j)
+static void finish(struct deferred *w, struct mask_job *j)
 {
-    struct job **at = &w->all;
+    struct mask_job **at = &w->all;
     while (*at != j) at = &(*at)->next;
     *at = j->next;
     w->n--;
@@ -202,10 +202,10 @@ static void finish(struct deferred *w, struct job *j)
 bool deferred_collect(struct engine *en)
 {
     struct deferred *w = en->deferred;
-    struct job *j;
+    struct mask_job *j;
     while (queue_pop(w->done, &j, 0)) finish(w, j);
     if (w->started || !w->all) return false;
-    struct job *first = w->all;
+    struct mask_job *first = w->all;
     for (j = w->all; j; j = j->next)
         if (before(j, first)) first = j;
     for (j = w->all; j; j = j->next) age(j, first, first->n_work);
@@ -215,12 +215,12 @@ bool deferred_collect(struct engine *en)
 
 bool deferred_uses(const struct engine *en, const void *shared)
 {
-    const struct job *j = en->deferred->all;
+    const struct mask_job *j = en->deferred->all;
     while (j && (!shared || j->c->shared != shared)) j = j->next;
     return j;
 }
 
-void deferred_cancel(struct job *j)
+void deferred_cancel(struct mask_job *j)
 {
     if (!j) return;
     j->seq = NULL;

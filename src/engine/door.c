@@ -2,8 +2,8 @@
  *
  * Three shares (base/share.h) divide three resources:
  *
- *   place    requests in the queue            taken by enter, released by leave_queue
- *   byte     bytes of groups                  taken by enter, settled by door_pass, then released
+ *   place    requests in the queue            taken by enter_group; released by leave_queue
+ *   byte     bytes of groups                  taken by enter_group, settled by door_pass, released
  *   answer   bytes of answers not yet read    taken and settled at once by door_reserve
  *
  * Settled units cannot be evicted, because a scheduled request is not refused. PART_RESERVED and
@@ -110,7 +110,7 @@ static bool has_place(const struct door *d, const struct request *r)
 
 /* Test the memory before any group is evicted: no group is refused for a request that cannot enter.
  * The place is released again if the memory is taken after all. */
-static enum door_answer enter(struct door *d, struct group *g, int *n_evicted)
+static enum door_answer enter_group(struct door *d, struct group *g, int *n_evicted)
 {
     const struct request *r = g->request;
     CHECK(atomic_load(&g->door.state) == DOOR_OUTSIDE, "state %d",
@@ -141,7 +141,7 @@ enum door_answer door_enter(struct door *d, struct group *g, int *n_evicted)
 {
     *n_evicted = 0;
     pthread_mutex_lock(&d->lock);
-    enum door_answer a = enter(d, g, n_evicted);
+    enum door_answer a = enter_group(d, g, n_evicted);
     pthread_mutex_unlock(&d->lock);
     return a;
 }

@@ -228,10 +228,11 @@ TEST(an_idle_door_gives_a_request_the_most_of_answers)
     struct door d;
     struct err e;
     struct request r = {.holder = 1, .holder_weight = 1};
-    NEED_OK(door_open(
-                &d, &(struct door_options){.queue_max = 8, .queue_retry_max = 8, .bytes_max = 64000},
-                &e),
-            &e);
+    NEED_OK(
+        door_open(&d,
+                  &(struct door_options){.queue_max = 8, .queue_retry_max = 8, .bytes_max = 64000},
+                  &e),
+        &e);
     int64_t most = door_answer_most(&d);
     EXPECT(most < door_answer_max(&d) && !door_reserve(&d, &r, most + 1));
     EXPECT(door_reserve(&d, &r, most));

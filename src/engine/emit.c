@@ -317,7 +317,7 @@ void emit_choice(const struct engine *en, const struct seq *s)
 
 /* Emit token g->i_token of an answer of a ranked group. */
 static void emit_answer_token(const struct engine *en, const struct group *g,
-                              const struct answer *a)
+                              const struct ranked_answer *a)
 {
     const struct request *r = g->request;
     int n_top = r->params.n_logprob > 0 ? r->params.n_logprob : 0;
@@ -333,7 +333,8 @@ static void emit_answer_token(const struct engine *en, const struct group *g,
     push(g, &ev);
 }
 
-static void emit_answer_end(const struct engine *en, const struct group *g, const struct answer *a)
+static void emit_answer_end(const struct engine *en, const struct group *g,
+                            const struct ranked_answer *a)
 {
     struct event ev = event_of(en, g, EVENT_CHOICE);
     ev.choice = (int)(a - g->answer);
@@ -351,7 +352,7 @@ static void emit_answer_end(const struct engine *en, const struct group *g, cons
 bool emit_answers(const struct engine *en, struct group *g)
 {
     for (; g->i_answer < g->n_answer; g->i_answer++, g->i_token = 0) {
-        const struct answer *a = &g->answer[g->i_answer];
+        const struct ranked_answer *a = &g->answer[g->i_answer];
         for (; g->i_token < a->n; g->i_token++) {
             if (emit_room(g) < 1) return false;
             emit_answer_token(en, g, a);
@@ -392,7 +393,7 @@ static void count_answer(const struct engine *en, const struct group *g, const s
 void emit_done(struct engine *en, const struct group *g)
 {
     const struct seq *s = &g->seq[0];
-    const struct answer *a = g->answer && g->answer[0].token ? &g->answer[0] : NULL;
+    const struct ranked_answer *a = g->answer && g->answer[0].token ? &g->answer[0] : NULL;
     struct event ev = event_of(en, g, EVENT_DONE);
     ev.finish = g->ended ? g->ended : a ? a->finish : s->finish;
     ev.cause = a ? a->cause : s->cause;

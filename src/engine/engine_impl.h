@@ -115,7 +115,8 @@ struct seq {
     /* Result of mask_within for the sequence's state, called before the step. MADE: row 0 of mask
      * is filled. LATER: the mask is not made yet. */
     enum constraint_made mask_made;
-    struct job *job; /* borrowed: job that makes the sequence's mask (deferred.c); NULL if none */
+    struct mask_job
+        *job; /* borrowed: job that makes the sequence's mask (deferred.c); NULL if none */
     /* arena [draft_max] guessed next tokens: the last plan.n_draft rows of the step */
     int32_t *draft;
     int draft_max;
@@ -165,7 +166,7 @@ struct seq_list {
 };
 
 /* Answer of a ranked group, emitted when all its sequences are done. */
-struct answer {
+struct ranked_answer {
     const int32_t *token; /* borrowed [n] tokens, from the answer's seq or beam */
     /* borrowed [n, 1 + n_logprob] logprobs, from the answer's seq or beam */
     const struct logprob *record;
@@ -193,10 +194,11 @@ struct group {
     enum finish ended;
     /* true: best_of > n, or beams; emits nothing before all sequences are done */
     bool ranked;
-    int n_reserved;        /* number of events that the planned rows will make: sum of n_event */
-    double *sum;           /* arena [d_hidden]: sum of the pooled rows, for their mean */
-    struct beam *beam;     /* arena; NULL: no beam search */
-    struct answer *answer; /* arena [n_answer]; valid when n_live is 0 and the group is ranked */
+    int n_reserved;    /* number of events that the planned rows will make: sum of n_event */
+    double *sum;       /* arena [d_hidden]: sum of the pooled rows, for their mean */
+    struct beam *beam; /* arena; NULL: no beam search */
+    struct ranked_answer
+        *answer; /* arena [n_answer]; valid when n_live is 0 and the group is ranked */
     int n_answer, i_answer, i_token;
     struct group *next, **at; /* links in engine.groups, which owns the groups */
     struct group *next_ended; /* borrowed; next group in engine.ended, whose n_live is 0 */
@@ -562,7 +564,7 @@ int constraint_allows(struct seq *s, const int32_t *token, int n);
 
 /* ---- deferred.c ---- */
 
-struct job;
+struct mask_job;
 /* Open the jobs of deferred masks. n_max: maximum number of jobs. inbox is borrowed until
  * deferred_close, which the caller calls in any case. ERR_MEMORY. */
 int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct err *e);
@@ -576,7 +578,7 @@ bool deferred_put(struct engine *en, struct seq *s);
 bool deferred_collect(struct engine *en);
 /* Return true if a job uses `shared` of a constraint. */
 bool deferred_uses(const struct engine *en, const void *shared);
-void deferred_cancel(struct job *j); /* Cancel j, whose sequence ends; NULL is allowed. */
+void deferred_cancel(struct mask_job *j); /* Cancel j, whose sequence ends; NULL is allowed. */
 
 /* ---- draft.c ---- */
 

@@ -236,15 +236,15 @@ static void rank_answers(struct group *g)
             for (int j = 0; j < i; j++) is_taken |= g->answer[j].token == s->token + s->n_prompt;
             if (!is_taken && (!best || score_of(s) > score_of(best))) best = s;
         }
-        g->answer[i] = (struct answer){.token = best->token + best->n_prompt,
-                                       .record = best->record,
-                                       .n = best->n_token - best->n_prompt,
-                                       .n_output = best->n_output,
-                                       .finish = best->finish,
-                                       .cause = best->cause,
-                                       .forbids = best->forbids,
-                                       .stop_id = best->stop_id,
-                                       .score = score_of(best)};
+        g->answer[i] = (struct ranked_answer){.token = best->token + best->n_prompt,
+                                              .record = best->record,
+                                              .n = best->n_token - best->n_prompt,
+                                              .n_output = best->n_output,
+                                              .finish = best->finish,
+                                              .cause = best->cause,
+                                              .forbids = best->forbids,
+                                              .stop_id = best->stop_id,
+                                              .score = score_of(best)};
     }
 }
 

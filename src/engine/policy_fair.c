@@ -52,7 +52,7 @@ struct fair_holders {
 
 /* ---- the table: a holder is within N_PROBE places of the hash of its id ---- */
 
-static struct fair_holder *place(struct fair_holders *s, uint64_t id, int i)
+static struct fair_holder *probe(struct fair_holders *s, uint64_t id, int i)
 {
     uint64_t h = id * 0x9E3779B97F4A7C15u;
     return &s->v[((h >> 32) + (uint64_t)i) % N_HOLDER];
@@ -63,7 +63,7 @@ static struct fair_holder *holder_of(struct fair_holders *s, uint64_t id)
     struct fair_holder *best = NULL;
     if (id == 0) return &s->other;
     for (int i = 0; i < N_PROBE; i++) {
-        struct fair_holder *x = place(s, id, i);
+        struct fair_holder *x = probe(s, id, i);
         if (x->used && x->id == id) return x;
         if (x->n_entity > 0) continue;
         if (!best || (best->used && (!x->used || x->virtual_us < best->virtual_us))) best = x;

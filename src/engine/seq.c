@@ -25,8 +25,8 @@ static uint64_t extra_of(const struct request *r)
 
 uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i)
 {
-    CHECK(i >= 0 && i <= s->n_name && i < s->page_max, "page %d, %d of %d have names", i,
-          s->n_name, s->page_max);
+    CHECK(i >= 0 && i <= s->n_name && i < s->page_max, "page %d, %d of %d have names", i, s->n_name,
+          s->page_max);
     return page_name(en->pages, i ? s->name[i - 1] : PAGE_ROOT,
                      s->token + i * pages_rows(en->pages), extra_of(s->group->request));
 }

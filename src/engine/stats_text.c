@@ -28,20 +28,20 @@ static void put_label(struct buf *out, const char *name, const char *value)
     buf_add_char(out, '"');
 }
 
-struct page {
+struct exposition {
     const struct stats *st; /* borrowed */
     struct buf *out;        /* borrowed */
     const char *prefix;     /* borrowed */
     const char *last;       /* static: name of the last written head */
 };
 
-static void put_name(struct page *p, const struct stat_info *i, const char *suffix)
+static void put_name(struct exposition *p, const struct stat_info *i, const char *suffix)
 {
     buf_addf(p->out, "%s%s%s", i->space == STAT_VLLM ? p->prefix : "quoth:", i->name, suffix);
 }
 
 /* Append name{model_name="...",engine="0",extra}. */
-static void put_series(struct page *p, const struct stat_info *i, const char *suffix,
+static void put_series(struct exposition *p, const struct stat_info *i, const char *suffix,
                        const char *extra)
 {
     put_name(p, i, suffix);
@@ -50,13 +50,13 @@ static void put_series(struct page *p, const struct stat_info *i, const char *su
     buf_addf(p->out, "%s%s} ", *extra ? "," : "", extra);
 }
 
-static void put_number(struct page *p, double x)
+static void put_number(struct exposition *p, double x)
 {
     buf_addf(p->out, "%.15g\n", x);
 }
 
 /* Append HELP and TYPE, once for all series of a name. */
-static void put_head(struct page *p, const struct stat_info *i)
+static void put_head(struct exposition *p, const struct stat_info *i)
 {
     static const char *const kind[] = {"gauge", "counter", "histogram"};
     if (p->last && strcmp(p->last, i->name) == 0) return;
@@ -68,14 +68,15 @@ static void put_head(struct page *p, const struct stat_info *i)
     buf_addf(p->out, " %s\n", kind[i->kind]);
 }
 
-static void put_value(struct page *p, const struct stat_info *i, int64_t x)
+static void put_value(struct exposition *p, const struct stat_info *i, int64_t x)
 {
     put_head(p, i);
     put_series(p, i, "", i->label);
     put_number(p, shown(i, x));
 }
 
-static void put_histogram(struct page *p, const struct stat_info *i, const struct histogram *h)
+static void put_histogram(struct exposition *p, const struct stat_info *i,
+                          const struct histogram *h)
 {
     uint64_t below = 0;
     put_head(p, i);
@@ -96,7 +97,7 @@ static void put_histogram(struct page *p, const struct stat_info *i, const struc
 }
 
 /* Append the pool's options: a gauge that is always 1, with labels. */
-static void put_config(struct page *p)
+static void put_config(struct exposition *p)
 {
     const struct stats_options *o = &p->st->options;
     buf_addf(p->out,
@@ -115,7 +116,7 @@ static void put_config(struct page *p)
 }
 
 /* Append names that vLLM has dropped, for dashboards that still use them. */
-static void put_old_names(struct page *p, const struct stats_view *v)
+static void put_old_names(struct exposition *p, const struct stats_view *v)
 {
     static const struct {
         enum stat_id id;
@@ -137,7 +138,7 @@ static void put_old_names(struct page *p, const struct stats_view *v)
 void stats_prometheus(const struct stats *st, const struct stats_view *v, const char *prefix,
                       struct buf *out)
 {
-    struct page p = {.st = st, .out = out, .prefix = prefix ? prefix : "vllm:"};
+    struct exposition p = {.st = st, .out = out, .prefix = prefix ? prefix : "vllm:"};
     for (int i = 0; i < STAT_COUNT; i++) put_value(&p, &stat_info[i], v->value[i]);
     for (int i = 0; i < TIMES_COUNT; i++) put_histogram(&p, &times_info[i], &v->times[i]);
     put_old_names(&p, v);

@@ -27,7 +27,7 @@ struct trace {
     bool started, paused;
     /* File descriptor; writer thread only. */
     int fd;
-    bool failed;                /* true: nothing more is written */
+    bool failed;               /* true: nothing more is written */
     int64_t n_byte, bytes_max; /* size of the file, and its limit; 0: none */
     struct trace_text text;
     struct buf out;

@@ -44,10 +44,10 @@ struct trace_event {
 
 struct trace; /* opaque */
 struct trace_options {
-    const char *path;   /* borrowed; path of the file */
+    const char *path;  /* borrowed; path of the file */
     int64_t bytes_max; /* maximum size of the file; 0: no limit */
-    int n_event;        /* number of events in the ring; 0: 8192 */
-    bool paused;        /* true: write nothing before trace_close; for tests */
+    int n_event;       /* number of events in the ring; 0: 8192 */
+    bool paused;       /* true: write nothing before trace_close; for tests */
 };
 /* Create the file and start the writer. ERR_IO: the error contains the path. */
 int trace_open(struct trace **out, const struct trace_options *o, struct err *e);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* State of a request whose caller waits. */
-struct pending {
+struct response {
     struct buf *body; /* body received so far; borrowed */
     size_t n, n_max;
     int status;
@@ -16,7 +16,7 @@ struct pending {
 /* The sum cannot overflow: n is compared with the room that is left. */
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
-    struct pending *a = ctx;
+    struct response *a = ctx;
     (void)status;
     a->too_long = n > a->n_max - a->n;
     if (a->too_long) return false;
@@ -28,7 +28,7 @@ static bool on_body(void *ctx, int status, const char *data, size_t n)
 /* A stopped transfer also has an error. fetch_perform reports too_long first. */
 static void on_done(void *ctx, const struct fetch_result *r)
 {
-    struct pending *a = ctx;
+    struct response *a = ctx;
     a->status = r->status;
     a->done = true;
     if (r->error) err_set(&a->error, ERR_IO, "%s", r->error);
@@ -39,7 +39,7 @@ int fetch_perform(struct fetch *f, const struct fetch_request *r, struct buf *bo
                   struct err *e)
 {
     struct fetch_request request = *r;
-    struct pending a = {.body = body, .n_max = fetch_body_max(f)};
+    struct response a = {.body = body, .n_max = fetch_body_max(f)};
     request.ctx = &a;
     request.on_body = on_body;
     request.on_done = on_done;

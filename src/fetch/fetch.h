@@ -32,7 +32,7 @@ struct fetch_options {
     int64_t connect_ms;  /* timeout of connecting, milliseconds; 0: 10 s */
     int64_t total_ms;    /* timeout of a request, milliseconds; 0: no timeout */
     int64_t idle_s;      /* timeout without any data, seconds; 0: no timeout */
-    size_t bytes_max;   /* maximum body of fetch_get and fetch_perform, bytes; 0: 64 MiB */
+    size_t bytes_max;    /* maximum body of fetch_get and fetch_perform, bytes; 0: 64 MiB */
 };
 
 /* Send a GET request to `url` ("http://127.0.0.1:8000/metrics"). Append the body of the answer to

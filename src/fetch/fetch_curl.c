@@ -6,7 +6,7 @@
  * depends on the events, not on the requests in flight. curl_multi_poll would check every request.
  * Arrival times are those of the sockets.
  *
- *   fetch_start -> struct call, in libcurl --write_body...--> take_done -> on_done, freed
+ *   fetch_start -> struct transfer, in libcurl --write_body...--> take_done -> on_done, freed
  *                                                 fetch_close -> freed */
 #include "fetch.h"
 
@@ -26,9 +26,9 @@
 enum { CONNECT_MS = 10000, BODY_MAX = 64 << 20, N_EVENT = 64 };
 
 /* A request in flight. */
-struct call {
+struct transfer {
     /* borrowed; next call in the list fetch.call; address of the pointer to this call */
-    struct call *next, **at;
+    struct transfer *next, **at;
     struct fetch *f;         /* borrowed */
     CURL *easy;              /* libcurl's handle of the request, owned */
     struct curl_slist *head; /* headers of the request, owned */
@@ -40,10 +40,10 @@ struct call {
 };
 
 struct fetch {
-    CURLM *multi;      /* owned */
-    int epoll;         /* epoll's file descriptor; -1 if not open */
-    int64_t due_us;    /* time of the next call of libcurl, microseconds; INT64_MAX if none */
-    struct call *call; /* owned: list of the requests in flight [n_call] */
+    CURLM *multi;          /* owned */
+    int epoll;             /* epoll's file descriptor; -1 if not open */
+    int64_t due_us;        /* time of the next call of libcurl, microseconds; INT64_MAX if none */
+    struct transfer *call; /* owned: list of the requests in flight [n_call] */
     size_t n_call;
     struct fetch_options o;
     char *unix_socket, *ca_file, *no_proxy; /* owned; NULL if none */
@@ -81,7 +81,7 @@ static int set_timer(CURLM *multi, long ms, void *ctx)
  * bytes aborts the request. */
 static size_t write_body(char *data, size_t size, size_t n, void *ctx)
 {
-    struct call *c = ctx;
+    struct transfer *c = ctx;
     long status = 0;
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     c->unwanted = c->on_body && !c->on_body(c->ctx, (int)status, data, size * n);
@@ -146,7 +146,7 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
 }
 
 /* Free a call. `at` is NULL if it was never linked. */
-static void call_close(struct call *c)
+static void call_close(struct transfer *c)
 {
     if (c->at) {
         *c->at = c->next;
@@ -173,7 +173,7 @@ void fetch_close(struct fetch *f)
 
 /* ---- a request ---- */
 
-static bool add_header(struct call *c, const char *text)
+static bool add_header(struct transfer *c, const char *text)
 {
     struct curl_slist *more = curl_slist_append(c->head, text);
     if (more) c->head = more;
@@ -182,7 +182,7 @@ static bool add_header(struct call *c, const char *text)
 
 /* Add the headers of a request. Bodies are sent as application/json, without "Expect:
  * 100-continue". */
-static bool add_headers(struct call *c, const struct fetch_request *r)
+static bool add_headers(struct transfer *c, const struct fetch_request *r)
 {
     bool ok =
         !r->body || (add_header(c, "Content-Type: application/json") && add_header(c, "Expect:"));
@@ -228,7 +228,7 @@ static CURLcode set_connection(CURL *x, const struct fetch *f)
 }
 
 /* The options that are not checked copy nothing, so they cannot fail for lack of memory. */
-static CURLcode set_call(struct call *c, const struct fetch_request *r)
+static CURLcode set_call(struct transfer *c, const struct fetch_request *r)
 {
     CURL *x = c->easy;
     CURLcode rc = set_connection(x, c->f);
@@ -244,7 +244,7 @@ static CURLcode set_call(struct call *c, const struct fetch_request *r)
 }
 
 /* `at` is the address of the pointer to the call, so a call can be removed without a search. */
-static void call_link(struct call *c)
+static void call_link(struct transfer *c)
 {
     struct fetch *f = c->f;
     c->at = &f->call;
@@ -256,7 +256,7 @@ static void call_link(struct call *c)
 
 int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e)
 {
-    struct call *c = calloc(1, sizeof *c);
+    struct transfer *c = calloc(1, sizeof *c);
     if (!c) return err_memory(e, r->url, sizeof *c);
     c->f = f;
     c->ctx = r->ctx;
@@ -289,7 +289,7 @@ static int64_t connect_us(CURL *x)
 }
 
 /* Free the call, then call on_done. The receiver may start another request in on_done. */
-static void finish(struct call *c, CURLcode rc)
+static void finish_transfer(struct transfer *c, CURLcode rc)
 {
     struct fetch_result r = {0};
     char error[CURL_ERROR_SIZE + 160];
@@ -324,7 +324,7 @@ static void take_done(struct fetch *f)
         char *c = NULL;
         if (m->msg != CURLMSG_DONE) continue;
         curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &c);
-        finish((struct call *)(void *)c, m->data.result);
+        finish_transfer((struct transfer *)(void *)c, m->data.result);
     }
 }
 

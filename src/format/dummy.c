@@ -441,7 +441,7 @@ static int fill_from_gguf(struct maker *m)
     return take_gguf(m, g);
 }
 
-static int fill(struct maker *m)
+static int make_tensors(struct maker *m)
 {
     if (m->o->shape) return fill_named(m);
     return dir_exists(m->o->model) ? fill_from_folder(m) : fill_from_gguf(m);
@@ -454,7 +454,7 @@ int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o
     if (rc == 0) rc = dummy_new(m.c, o->seed, e);
     if (rc == 0 && m.mixed) rc = mixture_init(&m.mixture, o->quant, o->pure, e);
     if (rc == 0) m.c->kind = CKPT_GGUF;
-    if (rc == 0) rc = fill(&m);
+    if (rc == 0) rc = make_tensors(&m);
     if (rc == 0) rc = add_ends(&m);
     if (rc == 0) rc = dummy_finish(m.c, o->no_data, e);
     *out = rc == 0 ? m.c : NULL;

@@ -21,15 +21,15 @@
 
 enum { CELL = 256, TILE_CELLS = 128, PIECE_BYTES = 1 << 20, ALIGN_BYTES = 64 };
 
-struct tile {
+struct dummy_tile {
     enum qtype type;
     struct dummy_fill fill;
     size_t cell_bytes; /* bytes of 256 encoded numbers */
     uint8_t *data;     /* encoded cells, owned [TILE_CELLS, cell_bytes] */
 };
 
-struct source { /* source of the bytes of one tensor */
-    int tile;   /* index of the tile; -1: the tensor keeps its data */
+struct tensor_source { /* source of the bytes of one tensor */
+    int tile;          /* index of the tile; -1: the tensor keeps its data */
     uint64_t seed;
 };
 
@@ -38,10 +38,10 @@ struct dummy {
     struct pool *pool;             /* threads that generate the bytes, owned; NULL after the
                                     * generation */
     struct checkpoint *checkpoint; /* source of the shape, owned; NULL if none */
-    VEC(struct tile) tile;
-    VEC(struct source) source; /* one per tensor [n_tensor] */
-    uint8_t *memory;           /* bytes of all tensors, owned; NULL if none */
-    size_t memory_bytes;       /* size of `memory` */
+    VEC(struct dummy_tile) tile;
+    VEC(struct tensor_source) source; /* one per tensor [n_tensor] */
+    uint8_t *memory;                  /* bytes of all tensors, owned; NULL if none */
+    size_t memory_bytes;              /* size of `memory` */
 };
 
 int dummy_new(struct checkpoint *c, uint64_t seed, struct err *e)
@@ -81,7 +81,7 @@ static float normal(uint64_t *state)
 }
 
 struct tile_job {
-    const struct tile *tile; /* borrowed */
+    const struct dummy_tile *tile; /* borrowed */
     uint64_t seed;
 };
 
@@ -89,7 +89,7 @@ static void encode_cell(void *ctx, int chunk, int worker)
 {
     (void)worker;
     const struct tile_job *j = ctx;
-    const struct tile *t = j->tile;
+    const struct dummy_tile *t = j->tile;
     float x[CELL];
     uint64_t state = j->seed + (uint64_t)chunk;
     state = rng_next(&state); /* otherwise the streams of neighboring seeds would overlap */
@@ -98,7 +98,7 @@ static void encode_cell(void *ctx, int chunk, int worker)
 }
 
 /* Generate a tile. The bytes of integers, and of types that cannot be encoded, remain zero. */
-static int make_tile(struct dummy *d, struct tile *t, struct err *e)
+static int make_tile(struct dummy *d, struct dummy_tile *t, struct err *e)
 {
     t->cell_bytes = qtype_bytes(t->type, CELL);
     t->data = calloc(TILE_CELLS, t->cell_bytes);
@@ -113,10 +113,10 @@ static int make_tile(struct dummy *d, struct tile *t, struct err *e)
 static int find_tile(struct dummy *d, enum qtype type, struct dummy_fill fill, struct err *e)
 {
     for (size_t i = 0; i < d->tile.n; i++) {
-        const struct tile *t = &d->tile.v[i];
+        const struct dummy_tile *t = &d->tile.v[i];
         if (t->type == type && t->fill.mean == fill.mean && t->fill.sd == fill.sd) return (int)i;
     }
-    struct tile t = {.type = type, .fill = fill};
+    struct dummy_tile t = {.type = type, .fill = fill};
     int rc = make_tile(d, &t, e);
     if (rc == 0 && vec_push(&d->tile, t)) return (int)d->tile.n - 1;
     free(t.data);
@@ -131,7 +131,7 @@ int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e)
     const struct tensor_info *t = &c->tensor.v[c->tensor.n - 1];
     int tile = t->data ? -1 : find_tile(d, t->type, fill, e);
     if (tile < -1) return tile;
-    struct source s = {tile, hash_bytes(t->name, strlen(t->name), d->seed)};
+    struct tensor_source s = {tile, hash_bytes(t->name, strlen(t->name), d->seed)};
     return vec_push(&d->source, s) ? 0 : err_memory(e, "the tensor list", sizeof s);
 }
 
@@ -145,8 +145,8 @@ static size_t pick(uint64_t seed, uint64_t cell)
 
 void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out)
 {
-    const struct source *s = &d->source.v[i];
-    const struct tile *t = &d->tile.v[s->tile];
+    const struct tensor_source *s = &d->source.v[i];
+    const struct dummy_tile *t = &d->tile.v[s->tile];
     for (size_t done = 0; done < n;) {
         size_t cell = (at + done) / t->cell_bytes, from = (at + done) % t->cell_bytes,
                part = t->cell_bytes - from < n - done ? t->cell_bytes - from : n - done;
@@ -156,7 +156,7 @@ void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out
 }
 
 /* Pointers are borrowed. */
-struct make_job {
+struct dummy_job {
     const struct dummy *d;
     int tensor;
     uint8_t *out;
@@ -166,7 +166,7 @@ struct make_job {
 static void make_piece(void *ctx, int chunk, int worker)
 {
     (void)worker;
-    const struct make_job *j = ctx;
+    const struct dummy_job *j = ctx;
     size_t at = (size_t)chunk * PIECE_BYTES, n = j->n - at < PIECE_BYTES ? j->n - at : PIECE_BYTES;
     dummy_bytes(j->d, j->tensor, at, n, j->out + at);
 }
@@ -192,7 +192,7 @@ static int make_all(struct dummy *d, struct checkpoint *c, struct err *e)
     for (size_t i = 0; i < c->tensor.n; i++) {
         struct tensor_info *t = &c->tensor.v[i];
         if (t->data) continue;
-        struct make_job j = {d, (int)i, at, t->n_byte};
+        struct dummy_job j = {d, (int)i, at, t->n_byte};
         pool_run(d->pool, make_piece, &j, (int)((t->n_byte + PIECE_BYTES - 1) / PIECE_BYTES));
         t->data = at;
         at += padded(t->n_byte);

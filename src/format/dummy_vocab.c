@@ -36,7 +36,7 @@ static size_t spell_byte(char out[4], unsigned byte)
 }
 
 /* Write the spelling of a token and return its length. All spellings are distinct. */
-static size_t spell(char out[24], int id, int end)
+static size_t token_text(char out[24], int id, int end)
 {
     if (id == end) return (size_t)snprintf(out, 24, "<|endoftext|>");
     if (id < 256) return spell_byte(out, (unsigned)id);
@@ -44,12 +44,13 @@ static size_t spell(char out[24], int id, int end)
     return (size_t)snprintf(out, 24, SPACE "%d", id);
 }
 
-static bool fill(struct checkpoint *c, struct span *token, int32_t *type, int n_vocab, int end)
+static bool fill_vocab(struct checkpoint *c, struct text_slice *token, int32_t *type, int n_vocab,
+                       int end)
 {
     for (int id = 0; id < n_vocab; id++) {
         char text[24];
-        size_t n = spell(text, id, end);
-        token[id] = (struct span){arena_text(&c->arena, text, n), n};
+        size_t n = token_text(text, id, end);
+        token[id] = (struct text_slice){arena_text(&c->arena, text, n), n};
         type[id] = id == end ? CONTROL : NORMAL;
         if (!token[id].text) return false;
     }
@@ -58,11 +59,11 @@ static bool fill(struct checkpoint *c, struct span *token, int32_t *type, int n_
 
 int dummy_vocab(struct checkpoint *c, int n_vocab, struct err *e)
 {
-    static const struct span merge = {SPACE " " SPACE, sizeof SPACE " " SPACE - 1};
+    static const struct text_slice merge = {SPACE " " SPACE, sizeof SPACE " " SPACE - 1};
     int end = n_vocab > END ? END : n_vocab - 1;
-    struct span *token = arena_push0(&c->arena, (size_t)n_vocab, sizeof *token);
+    struct text_slice *token = arena_push0(&c->arena, (size_t)n_vocab, sizeof *token);
     int32_t *type = arena_push0(&c->arena, (size_t)n_vocab, sizeof *type);
-    if (!token || !type || !fill(c, token, type, n_vocab, end))
+    if (!token || !type || !fill_vocab(c, token, type, n_vocab, end))
         return err_memory(e, "a vocabulary", (unsigned long long)n_vocab * sizeof *token);
     size_t n = (size_t)n_vocab;
     struct meta tokens = {VT_LIST, VT_TEXT, token, n}, types = {VT_LIST, VT_I32, type, n},

@@ -36,7 +36,7 @@ enum value_type {
     VT_COUNT
 };
 
-struct span {
+struct text_slice {
     const char *text; /* text in a map or the arena, borrowed, not NUL-terminated */
     size_t n;
 };
@@ -46,7 +46,7 @@ struct meta {
     enum value_type type, item; /* type: type of the value; item: type of a list's items */
     /* a number: its little-endian bytes, unaligned
      * a text:   n bytes and a NUL
-     * a list:   n packed numbers | struct span [n] | struct meta [n]
+     * a list:   n packed numbers | struct text_slice [n] | struct meta [n]
      * borrowed from the file's map, or in the checkpoint's arena */
     const void *data;
     size_t n;

@@ -22,7 +22,7 @@
 enum { NAME_BYTES_MAX = 64, KEY_BYTES_MAX = 65535, LIST_DEPTH_MAX = 8, ALIGNMENT_DEFAULT = 32 };
 
 /* Pointers are borrowed. */
-struct reader {
+struct gguf_reader {
     struct checkpoint *c;
     struct err *e;
     const char *path;
@@ -42,7 +42,7 @@ struct reader {
 static const uint64_t CUT_MAX = (uint64_t)1 << 42;
 
 /* Return the next n bytes. NULL with the error in r->rc if fewer bytes remain. */
-static const uint8_t *take(struct reader *r, uint64_t n, const char *what)
+static const uint8_t *next_bytes(struct gguf_reader *r, uint64_t n, const char *what)
 {
     if (r->rc) return NULL;
     if (n > r->n - r->at) {
@@ -58,33 +58,33 @@ static const uint8_t *take(struct reader *r, uint64_t n, const char *what)
 }
 
 /* Return a little-endian number of n_byte bytes at any alignment; 0 after a failure. */
-static uint64_t take_uint(struct reader *r, int n_byte, const char *what)
+static uint64_t take_uint(struct gguf_reader *r, int n_byte, const char *what)
 {
-    const uint8_t *p = take(r, (uint64_t)n_byte, what);
+    const uint8_t *p = next_bytes(r, (uint64_t)n_byte, what);
     uint64_t v = 0;
     for (int i = 0; p && i < n_byte; i++) v |= (uint64_t)p[i] << (8 * i);
     return v;
 }
 
-static uint32_t take_u32(struct reader *r, const char *what)
+static uint32_t take_u32(struct gguf_reader *r, const char *what)
 {
     return (uint32_t)take_uint(r, 4, what);
 }
 
-static uint64_t take_u64(struct reader *r, const char *what)
+static uint64_t take_u64(struct gguf_reader *r, const char *what)
 {
     return take_uint(r, 8, what);
 }
 
-static struct span take_text(struct reader *r, const char *what)
+static struct text_slice take_text(struct gguf_reader *r, const char *what)
 {
     uint64_t n = take_u64(r, what);
-    const uint8_t *p = take(r, n, what);
-    return p ? (struct span){(const char *)p, (size_t)n} : (struct span){"", 0};
+    const uint8_t *p = next_bytes(r, n, what);
+    return p ? (struct text_slice){(const char *)p, (size_t)n} : (struct text_slice){"", 0};
 }
 
 /* Return zeroed memory of the arena. NULL after an earlier failure, or with ERR_MEMORY in r->rc. */
-static void *push(struct reader *r, size_t count, size_t size, const char *what)
+static void *push(struct gguf_reader *r, size_t count, size_t size, const char *what)
 {
     void *p = r->rc ? NULL : arena_push0(&r->c->arena, count, size);
     if (!p && !r->rc) r->rc = err_memory(r->e, what, (unsigned long long)count * size);
@@ -92,9 +92,9 @@ static void *push(struct reader *r, size_t count, size_t size, const char *what)
 }
 
 /* Return a key or tensor name as a C string in the arena; "" on failure. */
-static const char *take_name(struct reader *r, const char *what, size_t n_max)
+static const char *take_name(struct gguf_reader *r, const char *what, size_t n_max)
 {
-    struct span s = take_text(r, what);
+    struct text_slice s = take_text(r, what);
     if (r->rc) return "";
     if (s.n == 0 || s.n > n_max)
         FAIL(r, ERR_FORMAT, "%s: at byte %zu: %s has %zu bytes, expected 1 to %zu", r->path, r->at,
@@ -108,7 +108,7 @@ static const char *take_name(struct reader *r, const char *what, size_t n_max)
 
 /* ---- metadata ---- */
 
-static bool value_type_known(struct reader *r, uint32_t type, const char *key)
+static bool value_type_known(struct gguf_reader *r, uint32_t type, const char *key)
 {
     if (!r->rc && type >= VT_GGUF_COUNT)
         FAIL(r, ERR_FORMAT, "%s: key \"%s\" has value type %u, expected 0 to %d", r->path, key,
@@ -116,30 +116,31 @@ static bool value_type_known(struct reader *r, uint32_t type, const char *key)
     return !r->rc;
 }
 
-static void take_list(struct reader *r, struct meta *m, const char *key, int depth);
+static void take_list(struct gguf_reader *r, struct meta *m, const char *key, int depth);
 
 /* Read a value of `type`. Numbers stay in the map, unaligned; texts are copied to be
  * NUL-terminated. */
-static void take_value(struct reader *r, uint32_t type, struct meta *m, const char *key, int depth)
+static void take_value(struct gguf_reader *r, uint32_t type, struct meta *m, const char *key,
+                       int depth)
 {
     if (!value_type_known(r, type, key)) return;
     *m = (struct meta){.type = (enum value_type)type, .n = 1};
     if (type == VT_LIST) {
         take_list(r, m, key, depth);
     } else if (type == VT_TEXT) {
-        struct span s = take_text(r, key);
+        struct text_slice s = take_text(r, key);
         m->n = s.n;
         m->data = r->rc ? NULL : arena_text(&r->c->arena, s.text, s.n);
         if (!m->data && !r->rc) r->rc = err_memory(r->e, key, s.n);
     } else {
-        m->data = take(r, value_bytes(m->type), key);
+        m->data = next_bytes(r, value_bytes(m->type), key);
     }
 }
 
 /* Read a list. The items of the list remain in the map. Lists of text and of lists get an index of
  * item positions. Such an item has at least 8 bytes in the file. The index is therefore at most
  * about three times as large as the file. */
-static void take_list(struct reader *r, struct meta *m, const char *key, int depth)
+static void take_list(struct gguf_reader *r, struct meta *m, const char *key, int depth)
 {
     uint32_t item = take_u32(r, key);
     uint64_t n = take_u64(r, key);
@@ -156,7 +157,7 @@ static void take_list(struct reader *r, struct meta *m, const char *key, int dep
              n < CUT_MAX ? "the file is cut short: " : "", key, (unsigned long long)n, r->n - r->at,
              n < CUT_MAX ? "; download it again" : "");
     } else if (item == VT_TEXT) {
-        struct span *index = push(r, m->n, sizeof *index, key);
+        struct text_slice *index = push(r, m->n, sizeof *index, key);
         m->data = index;
         for (size_t i = 0; i < m->n && !r->rc; i++) index[i] = take_text(r, key);
     } else if (item == VT_LIST) {
@@ -165,12 +166,12 @@ static void take_list(struct reader *r, struct meta *m, const char *key, int dep
         for (size_t i = 0; i < m->n && !r->rc; i++)
             take_value(r, VT_LIST, &index[i], key, depth + 1);
     } else {
-        m->data = take(r, n * size, key);
+        m->data = next_bytes(r, n * size, key);
     }
 }
 
 /* Store the values of keys that the reader needs. */
-static void note_meta(struct reader *r, const char *key, const struct meta *m)
+static void note_meta(struct gguf_reader *r, const char *key, const struct meta *m)
 {
     if (strcmp(key, "split.no") == 0) r->split_no = meta_int(m, -1);
     if (strcmp(key, "split.count") == 0) r->split_count = meta_int(m, -1);
@@ -185,7 +186,7 @@ static void note_meta(struct reader *r, const char *key, const struct meta *m)
 }
 
 /* Read one key with its value. Keys of later parts are read, but not stored. */
-static void take_meta(struct reader *r)
+static void take_meta(struct gguf_reader *r)
 {
     const char *key = take_name(r, "a metadata key", KEY_BYTES_MAX);
     uint32_t type = take_u32(r, key);
@@ -197,7 +198,7 @@ static void take_meta(struct reader *r)
 
 /* ---- tensors ---- */
 
-static void take_dims(struct reader *r, struct tensor_info *t)
+static void take_dims(struct gguf_reader *r, struct tensor_info *t)
 {
     uint32_t n_dim = take_u32(r, t->name);
     if (!r->rc && n_dim > 4)
@@ -215,7 +216,7 @@ static void take_dims(struct reader *r, struct tensor_info *t)
 }
 
 /* Check that type, size and dimensions agree, and set t->n_byte. */
-static void check_size(struct reader *r, struct tensor_info *t, uint32_t type)
+static void check_size(struct gguf_reader *r, struct tensor_info *t, uint32_t type)
 {
     int known = qtype_of_gguf(type);
     if (known < 0) {
@@ -235,7 +236,7 @@ static void check_size(struct reader *r, struct tensor_info *t, uint32_t type)
 }
 
 /* Read one entry of the list of tensors. *offset is relative to the data section. */
-static void take_tensor(struct reader *r, struct tensor_info *t, uint64_t *offset)
+static void take_tensor(struct gguf_reader *r, struct tensor_info *t, uint64_t *offset)
 {
     *t = (struct tensor_info){.dim = {1, 1, 1, 1}, .file = r->file};
     t->name = t->name_raw = take_name(r, "a tensor name", NAME_BYTES_MAX);
@@ -251,7 +252,7 @@ static void take_tensor(struct reader *r, struct tensor_info *t, uint64_t *offse
 
 /* Point t->data into the file. The padding after the data must also exist, so that a truncated file
  * is detected as in llama.cpp. */
-static void place_tensor(struct reader *r, struct tensor_info *t, uint64_t offset,
+static void place_tensor(struct gguf_reader *r, struct tensor_info *t, uint64_t offset,
                          uint64_t data_start)
 {
     uint64_t room = data_start <= r->n ? r->n - data_start : 0,
@@ -267,7 +268,7 @@ static void place_tensor(struct reader *r, struct tensor_info *t, uint64_t offse
 
 /* Read the list of tensors. Two passes: the beginning of the data is known only after the last
  * entry of the list. */
-static void take_tensors(struct reader *r, uint64_t n_tensor)
+static void take_tensors(struct gguf_reader *r, uint64_t n_tensor)
 {
     VEC(uint64_t) offset = {0};
     size_t first = r->c->tensor.n;
@@ -289,9 +290,9 @@ static void take_tensors(struct reader *r, uint64_t n_tensor)
 
 /* Read magic number and version. Version 3 only adds big-endian files to version 2. The version of
  * such a file reads as 3 << 24. */
-static void check_version(struct reader *r)
+static void check_version(struct gguf_reader *r)
 {
-    const uint8_t *magic = take(r, 4, "the magic");
+    const uint8_t *magic = next_bytes(r, 4, "the magic");
     if (magic && memcmp(magic, "GGUF", 4) != 0)
         FAIL(r, ERR_FORMAT, "%s: begins with bytes %02x %02x %02x %02x, expected \"GGUF\"", r->path,
              magic[0], magic[1], magic[2], magic[3]);
@@ -305,7 +306,7 @@ static void check_version(struct reader *r)
 }
 
 /* Check the number of the part, so that renamed or repeated parts are detected. */
-static void check_split(struct reader *r)
+static void check_split(struct gguf_reader *r)
 {
     bool is_part = r->part > 0 || r->split_count > 1;
     if (!r->rc && is_part && r->split_no != r->part)
@@ -314,7 +315,7 @@ static void check_split(struct reader *r)
 }
 
 /* Read one file. After the first failure all later functions do nothing. */
-static int load_part(struct reader *r, const char *path)
+static int load_part(struct gguf_reader *r, const char *path)
 {
     r->alignment = ALIGNMENT_DEFAULT;
     r->split_no = r->split_count = r->split_n_tensor = -1;
@@ -350,7 +351,7 @@ static int split_name(const char *path, size_t *n_prefix)
 }
 
 /* Read the parts after the first, and compare the number of tensors with that of the first part. */
-static int load_rest(struct reader *r, const char *path, size_t n_prefix, int n_part)
+static int load_rest(struct gguf_reader *r, const char *path, size_t n_prefix, int n_part)
 {
     int64_t n_tensor = r->split_n_tensor;
     for (int i = 1; i < n_part; i++) {
@@ -372,7 +373,7 @@ static int load_rest(struct reader *r, const char *path, size_t n_prefix, int n_
 
 int gguf_load(struct checkpoint *c, const char *path, struct err *e)
 {
-    struct reader r = {.c = c, .e = e};
+    struct gguf_reader r = {.c = c, .e = e};
     size_t n_prefix = 0;
     int named = split_name(path, &n_prefix);
     char first[4096];

@@ -23,7 +23,7 @@
 enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = 256 };
 
 /* Pointers are borrowed. */
-struct config {
+struct config_reader {
     struct checkpoint *c;
     struct err *e;
     const char *dir, *file;  /* dir: the directory; file: name of the current file, for errors */
@@ -33,7 +33,7 @@ struct config {
 };
 
 /* Return a field of text_config, otherwise of the top level. NULL if both lack it. */
-static const struct json *field(const struct config *h, const char *name)
+static const struct json *field(const struct config_reader *h, const char *name)
 {
     const struct json *v = json_field(h->text, name);
     return v ? v : json_field(h->root, name);
@@ -80,14 +80,15 @@ static bool fill_item(struct checkpoint *c, enum value_type type, void *data, si
     if (type == VT_F64) ((double *)data)[i] = json_real(v, 0);
     if (type == VT_BOOL) ((uint8_t *)data)[i] = json_bool(v, false);
     if (type != VT_TEXT) return true;
-    struct span *s = (struct span *)data + i;
+    struct text_slice *s = (struct text_slice *)data + i;
     const char *text = json_text(v, &s->n);
     s->text = arena_text(&c->arena, text, s->n);
     return s->text != NULL;
 }
 
 /* Add a list of one type. Integers and reals together become reals, for example [1, 0.5]. */
-static int add_list(struct config *h, const char *key, const char *name, const struct json *list)
+static int add_list(struct config_reader *h, const char *key, const char *name,
+                    const struct json *list)
 {
     enum value_type type = common_type(list);
     if (type == VT_COUNT)
@@ -96,14 +97,14 @@ static int add_list(struct config *h, const char *key, const char *name, const s
             "%s/%s: \"%s\": expected a list of numbers, strings or booleans, got a mixed list",
             h->dir, h->file, name);
     struct meta m = {.type = VT_LIST, .item = type, .n = json_count(list)};
-    void *data = arena_push0(&h->c->arena, m.n, type == VT_TEXT ? sizeof(struct span) : 8);
+    void *data = arena_push0(&h->c->arena, m.n, type == VT_TEXT ? sizeof(struct text_slice) : 8);
     bool ok = data != NULL;
     for (size_t i = 0; i < m.n && ok; i++) ok = fill_item(h->c, type, data, i, json_item(list, i));
     m.data = data;
     return ok ? checkpoint_add_meta(h->c, key, &m, h->e) : err_memory(h->e, key, m.n);
 }
 
-static int add_bool(struct config *h, const char *key, bool x)
+static int add_bool(struct config_reader *h, const char *key, bool x)
 {
     static const uint8_t byte[2] = {0, 1};
     return checkpoint_add_meta(h->c, key, &(struct meta){.type = VT_BOOL, .data = &byte[x], .n = 1},
@@ -112,7 +113,8 @@ static int add_bool(struct config *h, const char *key, bool x)
 
 /* Add a field's value. Does nothing if the value is absent or null,
  * or if the key already exists. */
-static int add_json(struct config *h, const char *key, const char *name, const struct json *v)
+static int add_json(struct config_reader *h, const char *key, const char *name,
+                    const struct json *v)
 {
     size_t n;
     const char *text = json_text(v, &n);
@@ -139,7 +141,7 @@ static int add_json(struct config *h, const char *key, const char *name, const s
 }
 
 /* Add a key without a value. It records that the field exists and is null, or is an object. */
-static int add_bare(struct config *h, const char *key, enum value_type type)
+static int add_bare(struct config_reader *h, const char *key, enum value_type type)
 {
     return checkpoint_meta(h->c, key)
                ? 0
@@ -147,7 +149,7 @@ static int add_bare(struct config *h, const char *key, enum value_type type)
 }
 
 /* Add a field's value of any kind, also null and objects. */
-static int add_any(struct config *h, const char *key, const char *name, const struct json *v)
+static int add_any(struct config_reader *h, const char *key, const char *name, const struct json *v)
 {
     bool mixed = json_kind(v) == JK_LIST && common_type(v) == VT_COUNT;
     if (json_kind(v) == JK_NULL) return add_bare(h, key, VT_NULL);
@@ -156,7 +158,8 @@ static int add_any(struct config *h, const char *key, const char *name, const st
 }
 
 /* Add a field under "ARCH.key". The value must be plain or null. */
-static int add_arch(struct config *h, const char *key, const char *name, const struct json *v)
+static int add_arch(struct config_reader *h, const char *key, const char *name,
+                    const struct json *v)
 {
     char full[KEY_BYTES_MAX];
     snprintf(full, sizeof full, "%s.%s", h->arch, key);
@@ -164,7 +167,8 @@ static int add_arch(struct config *h, const char *key, const char *name, const s
 }
 
 /* Add a field without a GGUF name as "config.FIELD" or "config.PARENT.FIELD". */
-static int add_other(struct config *h, const char *parent, const char *name, const struct json *v)
+static int add_other(struct config_reader *h, const char *parent, const char *name,
+                     const struct json *v)
 {
     char full[KEY_BYTES_MAX];
     int n = snprintf(full, sizeof full, "config.%s%s%s", parent, *parent ? "." : "", name);
@@ -177,7 +181,7 @@ static int add_other(struct config *h, const char *parent, const char *name, con
 /* ---- config.json ---- */
 
 /* Set the architecture from model_type. It is the prefix of most keys, so it is read first. */
-static int read_arch(struct config *h)
+static int read_arch(struct config_reader *h)
 {
     size_t n;
     const struct json *v = field(h, "model_type");
@@ -191,8 +195,8 @@ static int read_arch(struct config *h)
 }
 
 /* Add a field under its GGUF names. Sets *named if the field has a GGUF name. */
-static int add_named(struct config *h, const struct name_pair *key, size_t n, const char *name,
-                     const struct json *v, bool *named)
+static int add_named(struct config_reader *h, const struct name_pair *key, size_t n,
+                     const char *name, const struct json *v, bool *named)
 {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -216,7 +220,7 @@ static bool placed_elsewhere(const char *name)
 }
 
 /* Add every field of the object, except fields with special handling. */
-static int read_fields(struct config *h, const struct json *object)
+static int read_fields(struct config_reader *h, const struct json *object)
 {
     static const struct name_pair key[] = {
 #define HF_KEY(field, key) {field, key},
@@ -236,7 +240,7 @@ static int read_fields(struct config *h, const struct json *object)
 /* Return the rope parameters. Older files have these parameters at the top level (rope_theta) and
  * in rope_scaling. transformers 5 writes all of them into rope_parameters, as one object or as one
  * object per layer type. A non-empty rope_scaling overrides rope_parameters. */
-static const struct json *rope_object(const struct config *h)
+static const struct json *rope_object(const struct config_reader *h)
 {
     const struct json *scaling = field(h, "rope_scaling"), *p = field(h, "rope_parameters");
     if (json_kind(scaling) == JK_OBJECT && json_count(scaling) > 0) return scaling;
@@ -245,7 +249,7 @@ static const struct json *rope_object(const struct config *h)
 
 /* Add the type of the rope scaling. The type "default" means no scaling, so no key is added. Older
  * files name the field "type". */
-static int read_rope_type(struct config *h, const struct json *p)
+static int read_rope_type(struct config_reader *h, const struct json *p)
 {
     const struct json *type = json_field(p, "rope_type");
     if (!type) type = json_field(p, "type");
@@ -255,7 +259,7 @@ static int read_rope_type(struct config *h, const struct json *p)
 }
 
 /* Add the fields of one object of rope parameters. */
-static int read_rope_fields(struct config *h, const struct json *p)
+static int read_rope_fields(struct config_reader *h, const struct json *p)
 {
     static const struct name_pair key[] = {
 #define HF_ROPE(field, key) {field, key},
@@ -275,7 +279,7 @@ static int read_rope_fields(struct config *h, const struct json *p)
 /* Read the rope parameters. A context at the top level overrides the object's context. A base and a
  * partial factor at the top level override nothing. The fields of full_attention are the parameters
  * if there is an object per layer type. Fields of sliding_attention get that name as a prefix. */
-static int read_rope(struct config *h)
+static int read_rope(struct config_reader *h)
 {
     const struct json *p = rope_object(h), *full = json_field(p, "full_attention"),
                       *local = json_field(p, "sliding_attention"),
@@ -297,7 +301,8 @@ static int read_rope(struct config *h)
 
 /* Add the fields of an object under `parent`. The objects in `deep` select the form of weights, so
  * their own fields are added. Empty objects are omitted. */
-static int add_fields(struct config *h, const char *parent, const struct json *object, int depth)
+static int add_fields(struct config_reader *h, const char *parent, const struct json *object,
+                      int depth)
 {
     static const char *const deep[] = {"config_groups", "sparsity_config", "transform_config"};
     int rc = 0;
@@ -317,7 +322,7 @@ static int add_fields(struct config *h, const char *parent, const struct json *o
 
 /* Read the form of quantized weights. compression_config is the older name of the field in
  * compressed-tensors. */
-static int read_quantization(struct config *h)
+static int read_quantization(struct config_reader *h)
 {
     const struct json *q = field(h, "quantization_config");
     if (!q) q = field(h, "compression_config");
@@ -328,7 +333,7 @@ static int read_quantization(struct config *h)
 /* ---- generation_config.json ---- */
 
 /* Add a token id, or a list of token ids, as a list. */
-static int add_eos(struct config *h, const struct json *v)
+static int add_eos(struct config_reader *h, const struct json *v)
 {
     static const char key[] = "tokenizer.ggml.eos_token_ids";
     if (json_kind(v) != JK_INT) return add_json(h, key, "eos_token_id", v);
@@ -340,7 +345,7 @@ static int add_eos(struct config *h, const struct json *v)
 }
 
 /* Read the ids of special tokens, which generation_config.json and config.json both may have. */
-static int read_token_ids(struct config *h, const struct json *root)
+static int read_token_ids(struct config_reader *h, const struct json *root)
 {
     int rc = add_eos(h, json_field(root, "eos_token_id"));
     if (rc == 0)
@@ -354,7 +359,7 @@ static int read_token_ids(struct config *h, const struct json *root)
 
 /* Read token ids and sampling values. Sampling values of a file with do_sample = false are not
  * used, because transformers ignores them. */
-static int read_generation(struct config *h, const struct json *root)
+static int read_generation(struct config_reader *h, const struct json *root)
 {
     static const struct name_pair key[] = {
 #define HF_SAMPLING(field, key) {field, key},
@@ -370,7 +375,7 @@ static int read_generation(struct config *h, const struct json *root)
 /* ---- chat templates ---- */
 
 /* Add a template. name: NULL or "default" for the template that is used if a request names none. */
-static int add_template(struct config *h, const char *name, const char *text, size_t n)
+static int add_template(struct config_reader *h, const char *name, const char *text, size_t n)
 {
     char key[KEY_BYTES_MAX];
     bool is_default = !name || strcmp(name, "default") == 0;
@@ -379,7 +384,8 @@ static int add_template(struct config *h, const char *name, const char *text, si
     return checkpoint_meta(h->c, key) ? 0 : checkpoint_add_text(h->c, key, text, n, h->e);
 }
 
-static int add_template_file(struct config *h, const char *dir, const char *file, const char *name)
+static int add_template_file(struct config_reader *h, const char *dir, const char *file,
+                             const char *name)
 {
     char path[4096];
     struct buf text = {0};
@@ -391,7 +397,7 @@ static int add_template_file(struct config *h, const char *dir, const char *file
 }
 
 /* Read additional_chat_templates/NAME.jinja. */
-static int add_template_folder(struct config *h)
+static int add_template_folder(struct config_reader *h)
 {
     char dir[4096];
     struct buf list = {0};
@@ -410,7 +416,7 @@ static int add_template_folder(struct config *h)
 }
 
 /* Read the field chat_template, which is a string or a list of {name, template}. */
-static int read_templates(struct config *h, const struct json *root)
+static int read_templates(struct config_reader *h, const struct json *root)
 {
     size_t n;
     const struct json *v = json_field(root, "chat_template");
@@ -432,7 +438,7 @@ static int read_templates(struct config *h, const struct json *root)
 
 /* Reject a folder without a required file. The error lists the GGUF files of the folder, because
  * opening such a folder is a common mistake. */
-static int missing_file(struct config *h, const char *file)
+static int missing_file(struct config_reader *h, const char *file)
 {
     struct buf all = {0}, gguf = {0};
     struct err ignored;
@@ -451,8 +457,8 @@ static int missing_file(struct config *h, const char *file)
 }
 
 /* Parse a file of the folder, pass its object to `read`, and release it. */
-static int with_file(struct config *h, const char *file, bool optional,
-                     int (*read)(struct config *h, const struct json *root))
+static int with_file(struct config_reader *h, const char *file, bool optional,
+                     int (*read)(struct config_reader *h, const struct json *root))
 {
     char path[4096];
     struct json *root;
@@ -471,7 +477,7 @@ static int with_file(struct config *h, const char *file, bool optional,
 }
 
 /* Read config.json. text_config is read before the top level, so its fields have priority. */
-static int read_config(struct config *h, const struct json *root)
+static int read_config(struct config_reader *h, const struct json *root)
 {
     h->root = root;
     h->text = json_field(root, "text_config");
@@ -489,7 +495,7 @@ static int read_config(struct config *h, const struct json *root)
  * config.json. */
 int hf_config_load(struct checkpoint *c, const char *dir, struct err *e)
 {
-    struct config h = {.c = c, .e = e, .dir = dir};
+    struct config_reader h = {.c = c, .e = e, .dir = dir};
     int rc = with_file(&h, "generation_config.json", true, read_generation);
     if (rc == 0) rc = with_file(&h, "config.json", false, read_config);
     if (rc == 0) rc = add_template_file(&h, dir, "chat_template.jinja", NULL);

@@ -19,7 +19,7 @@
 
 enum { HEADER_V0 = 28, HEADER_V1 = 256, LAYERS_MAX = 4096, FIELD_MAX = 1 << 26 };
 
-struct header {
+struct llama2c_header {
     int version; /* 0, 1 or 2 */
     int64_t dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx;
     bool shared;   /* true if the head is the embedding */
@@ -27,18 +27,18 @@ struct header {
 };
 
 /* One part of the file: rows x columns, once or per layer. */
-struct part {
+struct file_part {
     const char *name; /* static; tensor name, with %d if per layer; NULL: the part is skipped */
     bool per_layer, quantized; /* quantized: int8 with scales (v2) */
     int64_t k, n;              /* dim[0], dim[1]; n: 0 for a vector */
 };
 
 /* Pointers are borrowed. */
-struct walk {
+struct tensor_walk {
     struct checkpoint *c;
     struct err *e;
     const char *path;
-    const struct header *h;
+    const struct llama2c_header *h;
     const uint8_t *data;
     size_t n, at;
 };
@@ -53,7 +53,7 @@ static int32_t i32_at(const uint8_t *p)
 /* ---- header ---- */
 
 /* Read the seven numbers that all versions have in the same order. */
-static void read_fields(struct header *h, const uint8_t *p)
+static void read_fields(struct llama2c_header *h, const uint8_t *p)
 {
     int64_t *const to[7] = {&h->dim,       &h->hidden,  &h->n_layer, &h->n_head,
                             &h->n_head_kv, &h->n_vocab, &h->n_ctx};
@@ -61,7 +61,7 @@ static void read_fields(struct header *h, const uint8_t *p)
 }
 
 /* Return true if the fields are plausible. No other property distinguishes v0 from other files. */
-static bool header_plausible(const struct header *h)
+static bool header_plausible(const struct llama2c_header *h)
 {
     const int64_t field[7] = {h->dim,       h->hidden,  h->n_layer, h->n_head,
                               h->n_head_kv, h->n_vocab, h->n_ctx};
@@ -71,9 +71,9 @@ static bool header_plausible(const struct header *h)
 }
 
 /* Read a header. Return false if the data is too short or not plausible. */
-static bool read_header(struct header *h, const uint8_t *p, size_t n)
+static bool read_header(struct llama2c_header *h, const uint8_t *p, size_t n)
 {
-    *h = (struct header){.group = 1};
+    *h = (struct llama2c_header){.group = 1};
     if (n >= HEADER_V1 && (uint32_t)i32_at(p) == MAGIC) {
         h->version = i32_at(p + 4);
         read_fields(h, p + 8);
@@ -90,12 +90,12 @@ static bool read_header(struct header *h, const uint8_t *p, size_t n)
 
 bool llama2c_looks_like(const uint8_t *data, size_t n)
 {
-    struct header h;
+    struct llama2c_header h;
     return read_header(&h, data, n);
 }
 
 /* Reject versions and values that the walk cannot handle. The group is a divisor. */
-static int check_header(const struct header *h, const char *path, struct err *e)
+static int check_header(const struct llama2c_header *h, const char *path, struct err *e)
 {
     if (h->version > 2 || (h->version < 1 && h->version != 0))
         return err_set(e, ERR_UNSUPPORTED, "%s: llama2.c version: must be 0, 1 or 2, got %d", path,
@@ -115,7 +115,7 @@ static int check_header(const struct header *h, const char *path, struct err *e)
 /* ---- tensors ---- */
 
 /* Return the next n bytes. NULL with an error if fewer bytes remain. */
-static const uint8_t *take(struct walk *w, const char *name, int64_t n)
+static const uint8_t *next_bytes(struct tensor_walk *w, const char *name, int64_t n)
 {
     if ((uint64_t)n > w->n - w->at) {
         err_set(w->e, ERR_FORMAT, "%s: ends inside %s: %lld bytes at %zu, but the file has %zu",
@@ -129,7 +129,7 @@ static const uint8_t *take(struct walk *w, const char *name, int64_t n)
 
 /* Decode int8 q [n] and f32 scale [n / group]. Return the values, f32 [n]. NULL with an error on
  * failure. */
-static const uint8_t *take_quantized(struct walk *w, const char *name, int64_t n)
+static const uint8_t *take_quantized(struct tensor_walk *w, const char *name, int64_t n)
 {
     int64_t group = w->h->group;
     if (n % group != 0) {
@@ -137,7 +137,8 @@ static const uint8_t *take_quantized(struct walk *w, const char *name, int64_t n
                 w->path, name, (long long)n, (long long)group);
         return NULL;
     }
-    const uint8_t *q = take(w, name, n), *scales = q ? take(w, name, n / group * 4) : NULL;
+    const uint8_t *q = next_bytes(w, name, n),
+                  *scales = q ? next_bytes(w, name, n / group * 4) : NULL;
     if (!scales) return NULL;
     float *x = arena_push(&w->c->arena, (size_t)n * sizeof *x, 64);
     if (!x) {
@@ -153,7 +154,7 @@ static const uint8_t *take_quantized(struct walk *w, const char *name, int64_t n
 }
 
 /* Add one tensor, or skip the bytes of a part without a name. */
-static int add_part(struct walk *w, const struct part *p, int layer)
+static int add_part(struct tensor_walk *w, const struct file_part *p, int layer)
 {
     char name[64] = "the rope tables";
     struct tensor_info t = {.name = name,
@@ -168,13 +169,13 @@ static int add_part(struct walk *w, const struct part *p, int layer)
     if (!tensor_set_bytes(&t))
         return err_set(w->e, ERR_FORMAT, "%s: the size of %s overflows", w->path, name);
     int64_t n_byte = (int64_t)t.n_byte;
-    t.data = p->quantized ? take_quantized(w, name, n_byte / 4) : take(w, name, n_byte);
+    t.data = p->quantized ? take_quantized(w, name, n_byte / 4) : next_bytes(w, name, n_byte);
     if (!t.data) return ERR_FORMAT;
     return p->name ? checkpoint_add_tensor(w->c, &t, w->e) : 0;
 }
 
 /* Add all parts. At the end every byte of the file must be used. */
-static int add_parts(struct walk *w, const struct part *part, size_t n_part)
+static int add_parts(struct tensor_walk *w, const struct file_part *part, size_t n_part)
 {
     int rc = 0;
     for (size_t i = 0; i < n_part && rc == 0; i++) {
@@ -189,26 +190,28 @@ static int add_parts(struct walk *w, const struct part *part, size_t n_part)
 
 /* Add all tensors in the order of the file. kv is the number of rows of wk and wv, and `half` the
  * number of rope angles of a head. The last part is `out`, which a shared head omits. */
-static int add_tensors(struct walk *w)
+static int add_tensors(struct tensor_walk *w)
 {
-    const struct header *h = w->h;
+    const struct llama2c_header *h = w->h;
     bool q = h->version == 2;
     int64_t d = h->dim, ff = h->hidden, kv = d / h->n_head * h->n_head_kv, half = d / h->n_head / 2;
-    const struct part embd = {"token_embd.weight", false, q, d, h->n_vocab},
-                      out = {"output.weight", false, q, d, h->n_vocab},
-                      attn_norm = {"attn_norm.weight", true, false, d, 0},
-                      ffn_norm = {"ffn_norm.weight", true, false, d, 0},
-                      norm = {"output_norm.weight", false, false, d, 0},
-                      rope = {NULL, false, false, 2 * half, h->n_ctx},
-                      wq = {"attn_q.weight", true, q, d, d}, wk = {"attn_k.weight", true, q, d, kv},
-                      wv = {"attn_v.weight", true, q, d, kv},
-                      wo = {"attn_output.weight", true, q, d, d},
-                      w1 = {"ffn_gate.weight", true, q, d, ff},
-                      w2 = {"ffn_down.weight", true, q, ff, d},
-                      w3 = {"ffn_up.weight", true, q, d, ff};
-    const struct part v0[] = {embd, attn_norm, wq, wk,   wv,   wo, ffn_norm,
-                              w1,   w2,        w3, norm, rope, out};
-    const struct part v1[] = {attn_norm, ffn_norm, norm, embd, wq, wk, wv, wo, w1, w2, w3, out};
+    const struct file_part embd = {"token_embd.weight", false, q, d, h->n_vocab},
+                           out = {"output.weight", false, q, d, h->n_vocab},
+                           attn_norm = {"attn_norm.weight", true, false, d, 0},
+                           ffn_norm = {"ffn_norm.weight", true, false, d, 0},
+                           norm = {"output_norm.weight", false, false, d, 0},
+                           rope = {NULL, false, false, 2 * half, h->n_ctx},
+                           wq = {"attn_q.weight", true, q, d, d},
+                           wk = {"attn_k.weight", true, q, d, kv},
+                           wv = {"attn_v.weight", true, q, d, kv},
+                           wo = {"attn_output.weight", true, q, d, d},
+                           w1 = {"ffn_gate.weight", true, q, d, ff},
+                           w2 = {"ffn_down.weight", true, q, ff, d},
+                           w3 = {"ffn_up.weight", true, q, d, ff};
+    const struct file_part v0[] = {embd, attn_norm, wq, wk,   wv,   wo, ffn_norm,
+                                   w1,   w2,        w3, norm, rope, out};
+    const struct file_part v1[] = {attn_norm, ffn_norm, norm, embd, wq, wk,
+                                   wv,        wo,       w1,   w2,   w3, out};
     if (h->version == 0) return add_parts(w, v0, sizeof v0 / sizeof v0[0] - h->shared);
     return add_parts(w, v1, sizeof v1 / sizeof v1[0] - h->shared);
 }
@@ -216,7 +219,7 @@ static int add_tensors(struct walk *w)
 /* ---- metadata ---- */
 
 /* Add the metadata of a llama. Base and epsilon of the rope and norms are constants of llama2.c. */
-static int add_metadata(struct checkpoint *c, const struct header *h, struct err *e)
+static int add_metadata(struct checkpoint *c, const struct llama2c_header *h, struct err *e)
 {
     const struct {
         const char *key; /* static */
@@ -243,19 +246,19 @@ int llama2c_load(struct checkpoint *c, const char *path, struct err *e)
 {
     int file = checkpoint_add_file(c, path, e);
     if (file < 0) return file;
-    struct header h;
+    struct llama2c_header h;
     const struct file_map *m = &c->file.v[file].map;
     if (!read_header(&h, m->data, m->n_byte))
         return err_set(e, ERR_FORMAT, "%s: these %zu bytes do not begin like a llama2.c checkpoint",
                        path, m->n_byte);
     int rc = check_header(&h, path, e);
     if (rc == 0) rc = add_metadata(c, &h, e);
-    struct walk w = {.c = c,
-                     .e = e,
-                     .path = path,
-                     .h = &h,
-                     .data = m->data,
-                     .n = m->n_byte,
-                     .at = h.version ? HEADER_V1 : HEADER_V0};
+    struct tensor_walk w = {.c = c,
+                            .e = e,
+                            .path = path,
+                            .h = &h,
+                            .data = m->data,
+                            .n = m->n_byte,
+                            .at = h.version ? HEADER_V1 : HEADER_V0};
     return rc ? rc : add_tensors(&w);
 }

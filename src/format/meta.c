@@ -6,7 +6,8 @@
  *
  *   VT_* (12 number types, text, list, null, object) --kind_of--> META_* (what callers distinguish)
  *
- * Text is a pointer and a length in struct meta. A list of text is an array of struct span. */
+ * Text is a pointer and a length in struct meta. A list of text is an array of
+ * struct text_slice. */
 #include "format_impl.h"
 
 #include <math.h>
@@ -159,7 +160,7 @@ double meta_item_real(const struct meta *m, size_t i, double fallback)
 const char *meta_item_text(const struct meta *m, size_t i, size_t *n)
 {
     bool is_text = i < meta_count(m) && m->item == VT_TEXT;
-    const struct span *s = is_text ? (const struct span *)m->data + i : NULL;
+    const struct text_slice *s = is_text ? (const struct text_slice *)m->data + i : NULL;
     if (n) *n = s ? s->n : 0;
     return s ? s->text : NULL;
 }

@@ -18,7 +18,7 @@ struct extent {
 };
 
 /* Pointers are borrowed. */
-struct reader {
+struct safetensors_reader {
     struct checkpoint *c;
     struct err *e;
     const char *path;    /* of the file, in the arena */
@@ -45,7 +45,7 @@ static int dtype_of(const char *name)
 }
 
 /* Set the type. ERR_FORMAT if the value is no text, ERR_UNSUPPORTED if the type is unknown. */
-static int read_dtype(struct reader *r, struct tensor_info *t, const struct json *dtype)
+static int read_dtype(struct safetensors_reader *r, struct tensor_info *t, const struct json *dtype)
 {
     const char *name = json_text(dtype, NULL);
     if (!name)
@@ -61,7 +61,7 @@ static int read_dtype(struct reader *r, struct tensor_info *t, const struct json
 
 /* Convert a row-major shape to dim[]. Dimensions beyond the fourth are multiplied into the slowest
  * dimension. */
-static int read_shape(struct reader *r, struct tensor_info *t, const struct json *shape)
+static int read_shape(struct safetensors_reader *r, struct tensor_info *t, const struct json *shape)
 {
     size_t n = json_count(shape);
     if (json_kind(shape) != JK_LIST)
@@ -78,7 +78,8 @@ static int read_shape(struct reader *r, struct tensor_info *t, const struct json
 }
 
 /* Check the range against the file, and against shape and dtype. Set t->data. */
-static int read_offsets(struct reader *r, struct tensor_info *t, const struct json *offsets)
+static int read_offsets(struct safetensors_reader *r, struct tensor_info *t,
+                        const struct json *offsets)
 {
     int64_t begin = json_int(json_item(offsets, 0), -1), end = json_int(json_item(offsets, 1), -1);
     bool range = json_count(offsets) == 2 && begin >= 0 && end >= begin,
@@ -103,7 +104,8 @@ static int read_offsets(struct reader *r, struct tensor_info *t, const struct js
 
 /* Read one member of the header.
  * Names with NULs are rejected, because they would be truncated later. */
-static int read_tensor(struct reader *r, const char *raw, size_t n_raw, const struct json *v)
+static int read_tensor(struct safetensors_reader *r, const char *raw, size_t n_raw,
+                       const struct json *v)
 {
     char name[NAME_BYTES_MAX + 64];
     if (n_raw == 0 || n_raw > NAME_BYTES_MAX || strlen(raw) != n_raw)
@@ -129,7 +131,7 @@ static int by_begin(const void *a, const void *b)
 
 /* Check that the ranges cover the data. The format requires that tensors cover the data without
  * holes and overlaps. A truncated or padded file is detected here. */
-static int check_tiling(struct reader *r)
+static int check_tiling(struct safetensors_reader *r)
 {
     uint64_t at = 0;
     if (r->extent.n) qsort(r->extent.v, r->extent.n, sizeof r->extent.v[0], by_begin);
@@ -146,7 +148,7 @@ static int check_tiling(struct reader *r)
                    r->path, (unsigned long long)at, r->n);
 }
 
-static int read_header(struct reader *r, const struct json *header)
+static int read_header(struct safetensors_reader *r, const struct json *header)
 {
     int rc = 0;
     if (json_kind(header) != JK_OBJECT)
@@ -162,7 +164,7 @@ static int read_header(struct reader *r, const struct json *header)
 
 int safetensors_load(struct checkpoint *c, const char *path, struct err *e)
 {
-    struct reader r = {.c = c, .e = e, .file = checkpoint_add_file(c, path, e)};
+    struct safetensors_reader r = {.c = c, .e = e, .file = checkpoint_add_file(c, path, e)};
     if (r.file < 0) return r.file;
     const struct checkpoint_file *f = &c->file.v[r.file];
     uint64_t n_header = 0, n_left = f->n_byte < 8 ? 0 : f->n_byte - 8;

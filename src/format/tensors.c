@@ -103,8 +103,8 @@ static size_t match(const char *raw, const char *pattern, struct hole hole[HOLES
 }
 
 /* Write `name` with the layer for its %d, then the end of the raw name: an expert, the suffix. */
-static void fill(char *out, size_t n_out, const char *name, const struct hole *hole, int n_hole,
-                 const char *suffix)
+static void format_name(char *out, size_t n_out, const char *name, const struct hole *hole,
+                        int n_hole, const char *suffix)
 {
     const char *at = strchr(name, '%');
     int n_before = at ? (int)(at - name) : (int)strlen(name), own = at ? 1 : 0;
@@ -122,7 +122,7 @@ void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch)
         struct hole hole[HOLES_MAX];
         size_t n_match = row[i].raw ? match(raw, row[i].raw, hole, &n_hole) : 0;
         if (n_match == 0) continue;
-        fill(out, n_out, row[i].name, hole, n_hole, raw + n_match);
+        format_name(out, n_out, row[i].name, hole, n_hole, raw + n_match);
         return;
     }
     snprintf(out, n_out, "%s", raw);

@@ -59,7 +59,7 @@ uint32_t cfg_rule_named(struct cfg *g, const char *name, size_t n)
     return i;
 }
 
-bool cfg_add(struct cfg *g, uint32_t rule, const struct part *part, size_t n)
+bool cfg_add(struct cfg *g, uint32_t rule, const struct cfg_item *part, size_t n)
 {
     bool ok = !g->m.x.failed && rule < g->rule.n;
     for (size_t i = 0; ok && i < n; i++) {
@@ -77,69 +77,69 @@ bool cfg_add(struct cfg *g, uint32_t rule, const struct part *part, size_t n)
 /* ---- parts ---- */
 
 /* Return true if no part is a rule. */
-static bool all_exprs(const struct part *part, size_t n)
+static bool all_exprs(const struct cfg_item *part, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (part[i].is_rule) return false;
     return true;
 }
 
-struct part cfg_sequence(struct cfg *g, const struct part *part, size_t n)
+struct cfg_item cfg_sequence(struct cfg *g, const struct cfg_item *part, size_t n)
 {
     if (n == 1) return part[0];
     if (all_exprs(part, n)) {
         uint32_t e = EXPR_EPSILON;
         for (size_t i = n; i > 0; i--) e = expr_cat(&g->m.x, part[i - 1].id, e);
-        return (struct part){false, e};
+        return (struct cfg_item){false, e};
     }
     uint32_t rule = cfg_rule_new(g);
     cfg_add(g, rule, part, n);
-    return (struct part){true, rule};
+    return (struct cfg_item){true, rule};
 }
 
-struct part cfg_either(struct cfg *g, const struct part *part, size_t n)
+struct cfg_item cfg_either(struct cfg *g, const struct cfg_item *part, size_t n)
 {
     if (n == 1) return part[0];
     if (all_exprs(part, n)) {
         uint32_t *v = malloc((n + 1) * sizeof *v);
-        if (!v) return no_memory(g), (struct part){false, EXPR_EMPTY};
+        if (!v) return no_memory(g), (struct cfg_item){false, EXPR_EMPTY};
         for (size_t i = 0; i < n; i++) v[i] = part[i].id;
         uint32_t e = expr_or_list(&g->m.x, v, n);
         free(v);
-        return (struct part){false, e};
+        return (struct cfg_item){false, e};
     }
     uint32_t rule = cfg_rule_new(g);
     for (size_t i = 0; i < n; i++) cfg_add(g, rule, &part[i], 1);
-    return (struct part){true, rule};
+    return (struct cfg_item){true, rule};
 }
 
 /* Return at most n repetitions of p as nested rules: (p (p (p)?)?)? */
-static struct part at_most(struct cfg *g, struct part p, uint32_t n)
+static struct cfg_item at_most(struct cfg *g, struct cfg_item p, uint32_t n)
 {
-    struct part rest = {false, EXPR_EPSILON};
+    struct cfg_item rest = {false, EXPR_EPSILON};
     for (uint32_t i = 0; i < n && !g->m.x.failed; i++) {
         uint32_t rule = cfg_rule_new(g);
-        cfg_add(g, rule, (struct part[]){p, rest}, 2);
+        cfg_add(g, rule, (struct cfg_item[]){p, rest}, 2);
         cfg_add(g, rule, NULL, 0);
-        rest = (struct part){true, rule};
+        rest = (struct cfg_item){true, rule};
     }
     return rest;
 }
 
-struct part cfg_repeat(struct cfg *g, struct part p, uint32_t min, uint32_t max)
+struct cfg_item cfg_repeat(struct cfg *g, struct cfg_item p, uint32_t min, uint32_t max)
 {
-    if (!p.is_rule) return (struct part){false, expr_rep(&g->m.x, p.id, min, max)};
-    struct part rest;
+    if (!p.is_rule) return (struct cfg_item){false, expr_rep(&g->m.x, p.id, min, max)};
+    struct cfg_item rest;
     if (max == EXPR_INF) {
         uint32_t rule = cfg_rule_new(g); /* rule: p rule | nothing */
-        rest = (struct part){true, rule};
-        cfg_add(g, rule, (struct part[]){p, rest}, 2);
+        rest = (struct cfg_item){true, rule};
+        cfg_add(g, rule, (struct cfg_item[]){p, rest}, 2);
         cfg_add(g, rule, NULL, 0);
     } else {
         rest = at_most(g, p, max - min);
     }
     for (uint32_t i = 0; i < min && !g->m.x.failed; i++)
-        rest = cfg_sequence(g, (struct part[]){p, rest}, 2);
+        rest = cfg_sequence(g, (struct cfg_item[]){p, rest}, 2);
     return rest;
 }
 
@@ -191,13 +191,13 @@ static const char *name_of(const struct cfg *g, uint32_t rule)
 }
 
 /* The position of a search within a rule: the symbol to visit next. */
-struct place {
+struct rule_place {
     uint32_t rule, alt, sym; /* alt: index into the rule's alternatives */
 };
 
 /* Return the next rule that a rule may begin with, from place p on, and move p past it. UINT32_MAX
  * if no such rule is left. */
-static uint32_t next_beginning(const struct cfg *g, struct place *p)
+static uint32_t next_beginning(const struct cfg *g, struct rule_place *p)
 {
     const struct cfg_rule *r = &g->rule.v[p->rule];
     for (; p->alt < r->alt.n; p->alt++, p->sym = 0) {
@@ -220,13 +220,13 @@ static uint32_t next_beginning(const struct cfg *g, struct place *p)
 static bool has_left_recursion(struct cfg *g, uint32_t start)
 {
     enum { NEW, OPEN, DONE };
-    VEC(struct place) stack = {0};
+    VEC(struct rule_place) stack = {0};
     bool found = false;
     if (g->rule.v[start].mark != NEW) return false;
-    if (!vec_push(&stack, ((struct place){.rule = start}))) return no_memory(g), false;
+    if (!vec_push(&stack, ((struct rule_place){.rule = start}))) return no_memory(g), false;
     g->rule.v[start].mark = OPEN;
     while (!found && stack.n > 0 && expr_spend(&g->m.x, 1)) {
-        struct place *at = &stack.v[stack.n - 1];
+        struct rule_place *at = &stack.v[stack.n - 1];
         uint32_t next = next_beginning(g, at);
         if (next == UINT32_MAX) {
             g->rule.v[at->rule].mark = DONE;
@@ -236,7 +236,7 @@ static bool has_left_recursion(struct cfg *g, uint32_t start)
         found = g->rule.v[next].mark == OPEN;
         if (g->rule.v[next].mark != NEW) continue;
         g->rule.v[next].mark = OPEN;
-        if (!vec_push(&stack, ((struct place){.rule = next}))) no_memory(g), found = true;
+        if (!vec_push(&stack, ((struct rule_place){.rule = next}))) no_memory(g), found = true;
     }
     vec_deinit(&stack);
     return found;

@@ -12,7 +12,7 @@
 #include "machine.h"
 
 /* Part of an alternative: an expression or a rule. */
-struct part {
+struct cfg_item {
     bool is_rule;
     uint32_t id;
 };
@@ -55,13 +55,13 @@ void cfg_close(struct cfg *g); /* Safe on a zeroed struct. */
 uint32_t cfg_rule_named(struct cfg *g, const char *name, size_t n);
 uint32_t cfg_rule_new(struct cfg *g); /* Make a rule without a name. Return its number. */
 /* Add an alternative of n parts to a rule. */
-bool cfg_add(struct cfg *g, uint32_t rule, const struct part *part, size_t n);
+bool cfg_add(struct cfg *g, uint32_t rule, const struct cfg_item *part, size_t n);
 
 /* Combine parts into an expression if all of them are expressions, else into a new rule. A failure
  * is sticky (m.x.failed). */
-struct part cfg_sequence(struct cfg *g, const struct part *part, size_t n);
-struct part cfg_either(struct cfg *g, const struct part *part, size_t n);
-struct part cfg_repeat(struct cfg *g, struct part p, uint32_t min, uint32_t max);
+struct cfg_item cfg_sequence(struct cfg *g, const struct cfg_item *part, size_t n);
+struct cfg_item cfg_either(struct cfg *g, const struct cfg_item *part, size_t n);
+struct cfg_item cfg_repeat(struct cfg *g, struct cfg_item p, uint32_t min, uint32_t max);
 
 /* Validate the rules and prepare the machine. Return ERR_FORMAT and the name of the rule if a rule
  * is not defined. Remove left recursion, and drop alternatives without a text. Then
@@ -70,8 +70,8 @@ int cfg_finish(struct cfg *g, struct err *e);
 
 /* Make a part from a rule of another machine, which its front end has opened. `owned` is closed
  * with the cfg, or immediately on failure. */
-struct part cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *owned,
-                      void (*close)(void *owned));
+struct cfg_item cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *owned,
+                          void (*close)(void *owned));
 
 /* Private to cfg*.c */
 void cfg_graft_close(struct cfg_graft *t);

@@ -139,8 +139,8 @@ static uint32_t rule_of(struct cfg *g, uint32_t graft, uint32_t rule)
     return t->rule.v[rule] - 1;
 }
 
-struct part cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *owned,
-                      void (*close)(void *owned))
+struct cfg_item cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *owned,
+                          void (*close)(void *owned))
 {
     struct cfg_graft *t = calloc(1, sizeof *t);
     bool room = g->graft.n < N_GRAFT_MAX;
@@ -148,11 +148,11 @@ struct part cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *
         expr_fail(&g->m.x, room ? EXPR_NO_MEMORY : EXPR_TOO_DEEP);
         free(t);
         close(owned);
-        return (struct part){false, EXPR_EMPTY};
+        return (struct cfg_item){false, EXPR_EMPTY};
     }
     t->from = from, t->owned = owned, t->close = close;
     exprs_adopt(&g->m.x, &from->x);
-    return (struct part){true, rule_of(g, (uint32_t)g->graft.n - 1, root)};
+    return (struct cfg_item){true, rule_of(g, (uint32_t)g->graft.n - 1, root)};
 }
 
 /* Add the copy of a symbol to the last alternative. */

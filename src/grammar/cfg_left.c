@@ -23,7 +23,7 @@
 enum { N_RULE_MAX = 3000, N_MADE_MAX = 60000 };
 
 /* A rule made by the transform: full(a), or tail(a, b) if is_tail. */
-struct job {
+struct left_job {
     uint32_t rule, a, b;
     bool is_tail;
 };
@@ -33,10 +33,10 @@ struct left {
     uint32_t n;    /* number of rules before the transform */
     /* owned; [n][n_word]: sets of the rules that a rule may begin with, one bit per rule */
     uint64_t *reach;
-    uint32_t n_word;     /* number of 64-bit words in a row of reach */
-    uint32_t *full;      /* owned; [n]: rule of full(a); 0 if not made */
-    VEC(struct job) job; /* rules made by the transform */
-    size_t n_done;       /* number of entries of job that have alternatives */
+    uint32_t n_word;          /* number of 64-bit words in a row of reach */
+    uint32_t *full;           /* owned; [n]: rule of full(a); 0 if not made */
+    VEC(struct left_job) job; /* rules made by the transform */
+    size_t n_done;            /* number of entries of job that have alternatives */
 };
 
 /* Return true if a may begin with b. */
@@ -99,7 +99,7 @@ static uint32_t make_rule(struct left *l, uint32_t a, uint32_t b, bool is_tail)
         if (l->job.v[i].is_tail && l->job.v[i].a == a && l->job.v[i].b == b)
             return l->job.v[i].rule;
     if (!is_tail && l->full[a]) return l->full[a];
-    struct job j = {cfg_rule_new(l->g), a, b, is_tail};
+    struct left_job j = {cfg_rule_new(l->g), a, b, is_tail};
     if (l->job.n >= N_MADE_MAX) expr_fail(&l->g->m.x, EXPR_STATES);
     if (!vec_push(&l->job, j)) expr_fail(&l->g->m.x, EXPR_NO_MEMORY);
     if (!is_tail) l->full[a] = j.rule;
@@ -110,28 +110,28 @@ static uint32_t make_rule(struct left *l, uint32_t a, uint32_t b, bool is_tail)
 }
 
 /* Return a symbol without its empty text, and without left recursion. */
-static struct part full_part(struct left *l, struct symbol s)
+static struct cfg_item full_part(struct left *l, struct symbol s)
 {
     struct exprs *x = &l->g->m.x;
     if (s.kind == SYM_RULE) {
         bool same = !l->g->rule.v[s.id].nullable && !begins(l, s.id, s.id);
-        return (struct part){true, same ? s.id : make_rule(l, s.id, 0, false)};
+        return (struct cfg_item){true, same ? s.id : make_rule(l, s.id, 0, false)};
     }
     uint32_t e = s.id;
     if (expr_nullable(x, e)) e = expr_and(x, e, expr_not(x, EXPR_EPSILON));
-    return (struct part){false, e};
+    return (struct cfg_item){false, e};
 }
 
 /* Add an alternative: symbol k without its empty text, then symbols [k + 1, end), then `tail` if it
  * is not 0. */
 static bool add_from(struct left *l, uint32_t rule, uint32_t k, uint32_t end, uint32_t tail)
 {
-    VEC(struct part) v = {0};
-    struct part head = full_part(l, l->g->sym.v[k]);
+    VEC(struct cfg_item) v = {0};
+    struct cfg_item head = full_part(l, l->g->sym.v[k]);
     bool ok = vec_push(&v, head);
     for (uint32_t i = k + 1; ok && i < end; i++)
-        ok = vec_push(&v, ((struct part){l->g->sym.v[i].kind == SYM_RULE, l->g->sym.v[i].id}));
-    if (tail) ok = ok && vec_push(&v, ((struct part){true, tail}));
+        ok = vec_push(&v, ((struct cfg_item){l->g->sym.v[i].kind == SYM_RULE, l->g->sym.v[i].id}));
+    if (tail) ok = ok && vec_push(&v, ((struct cfg_item){true, tail}));
     if (!ok)
         expr_fail(&l->g->m.x, EXPR_NO_MEMORY);
     else if (head.is_rule || head.id != EXPR_EMPTY)
@@ -156,7 +156,7 @@ static bool add_full(struct left *l, uint32_t rule, uint32_t from, uint32_t end,
 }
 
 /* Add the alternatives of full(a). */
-static bool fill_full(struct left *l, struct job j)
+static bool fill_full(struct left *l, struct left_job j)
 {
     struct cfg *g = l->g;
     bool in_group = begins(l, j.a, j.a);
@@ -175,7 +175,7 @@ static bool fill_full(struct left *l, struct job j)
 
 /* Add the alternatives of tail(a, b) after a complete c: for each production d -> c rest of its
  * group, rest tail(a, d). Set unit[d] if rest may be empty. */
-static bool fill_tail_of(struct left *l, struct job j, uint32_t c, uint8_t *unit)
+static bool fill_tail_of(struct left *l, struct left_job j, uint32_t c, uint8_t *unit)
 {
     struct cfg *g = l->g;
     bool ok = true;
@@ -201,7 +201,7 @@ static bool fill_tail_of(struct left *l, struct job j, uint32_t c, uint8_t *unit
 }
 
 /* Add the alternatives of tail(a, b). */
-static bool fill_tail(struct left *l, struct job j)
+static bool fill_tail(struct left *l, struct left_job j)
 {
     enum { VISITED = 1, DONE = 2 };
     uint8_t *unit = calloc(l->n, 1); /* by rule: not 0 if the rule is complete when b is complete */
@@ -229,7 +229,7 @@ static bool replace(struct left *l, uint32_t rule, bool nullable)
 {
     struct cfg_rule *r = &l->g->rule.v[rule];
     r->alt.n = 0;
-    return cfg_add(l->g, rule, (struct part[]){{true, l->full[rule]}}, 1) &&
+    return cfg_add(l->g, rule, (struct cfg_item[]){{true, l->full[rule]}}, 1) &&
            (!nullable || cfg_add(l->g, rule, NULL, 0));
 }
 
@@ -247,7 +247,7 @@ int cfg_remove_left(struct cfg *g, struct err *e)
     for (uint32_t i = 0; ok && i < l.n; i++)
         if (begins(&l, i, i)) make_rule(&l, i, 0, false);
     for (; ok && l.n_done < l.job.n && !g->m.x.failed; l.n_done++) {
-        struct job j = l.job.v[l.n_done];
+        struct left_job j = l.job.v[l.n_done];
         ok = j.is_tail ? fill_tail(&l, j) : fill_full(&l, j);
     }
     for (uint32_t i = 0; ok && i < l.n && !g->m.x.failed; i++)

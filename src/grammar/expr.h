@@ -77,10 +77,10 @@ struct divisor {
 /* Limits of the work on expressions; 0: no limit. */
 struct expr_limits {
     size_t bytes_max; /* maximum bytes of all expressions and their data */
-    size_t row_max;  /* maximum number of states with computed transitions */
+    size_t row_max;   /* maximum number of states with computed transitions */
     /* maximum processor time of this thread since exprs_resume, microseconds */
     int64_t us_max;
-    int64_t work_max;                     /* maximum number of steps of work since exprs_resume */
+    int64_t work_max;                       /* maximum number of steps of work since exprs_resume */
     bool (*grow)(void *arg, size_t n_byte); /* callback for the growth (grammar_limits.grow) */
     void *grow_arg;                         /* borrowed until exprs_close: argument of grow */
 };

@@ -28,8 +28,7 @@ TEST(grammar_limits_are_named)
     static char long_text[20000];
     struct err e;
     for (size_t i = 0; i + 1 < sizeof long_text; i++) long_text[i] = "ab"[i * i % 7 % 2];
-    EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.text_max = 10}, "", &e) ==
-           ERR_LIMIT);
+    EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.text_max = 10}, "", &e) == ERR_LIMIT);
     EXPECT(strstr(e.text, "17 bytes, more than 10"));
     EXPECT(run(GRAMMAR_REGEX, often, (struct grammar_limits){.state_max = 200}, long_text, &e) ==
            ERR_LIMIT);

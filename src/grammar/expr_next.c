@@ -260,8 +260,7 @@ static uint32_t derive_class(struct exprs *x, uint32_t e, const struct classes *
 /* Count another state with a row. Return false if a limit is reached. */
 static bool count_row(struct exprs *x)
 {
-    if (x->limit.row_max && x->n_row >= x->limit.row_max)
-        return expr_fail(x, EXPR_STATES), false;
+    if (x->limit.row_max && x->n_row >= x->limit.row_max) return expr_fail(x, EXPR_STATES), false;
     x->n_row++;
     return expr_spend(x, 20);
 }
@@ -342,7 +341,7 @@ static int alive_of_list(struct exprs *x, const struct expr *e)
 }
 
 /* A depth-first search over states. Arrays v and from are parallel. */
-struct search {
+struct state_search {
     /* states in the order in which the search found them */
     VEC(uint32_t) v;
     /* for each state of v: index of the state from which it was reached */
@@ -352,7 +351,7 @@ struct search {
 };
 
 /* Add state e, reached from v[from]. Return false if memory is exhausted. */
-static bool reach(struct exprs *x, struct search *s, uint32_t e, uint32_t from)
+static bool push_state(struct exprs *x, struct state_search *s, uint32_t e, uint32_t from)
 {
     x->seen[e] = x->seen_now;
     uint32_t i = (uint32_t)s->v.n;
@@ -372,7 +371,7 @@ static bool is_goal(struct exprs *x, uint32_t e)
 /* Store the result of a search and free it. The states on the path to v[last] are alive if the
  * search found a goal. No reached state is alive
  * if the search examined all states without a goal. */
-static void search_end(struct exprs *x, struct search *s, bool found, uint32_t last)
+static void search_end(struct exprs *x, struct state_search *s, bool found, uint32_t last)
 {
     if (found)
         for (uint32_t i = last;; i = s->from.v[i]) {
@@ -388,30 +387,31 @@ static void search_end(struct exprs *x, struct search *s, bool found, uint32_t l
 
 /* Return true if state d, reached from v[from], is a goal. Otherwise add d to the search if it is
  * new. `now` is the generation of this search. */
-static bool look(struct exprs *x, struct search *s, uint32_t now, uint32_t d, uint32_t from)
+static bool visit_state(struct exprs *x, struct state_search *s, uint32_t now, uint32_t d,
+                        uint32_t from)
 {
     if (d == EXPR_EMPTY || x->e[d].alive == ALIVE_NO || x->seen[d] == now) return false;
     bool goal = is_goal(x, d);
     x->seen_now = now; /* is_goal may have started other generations */
-    if (!goal && x->e[d].alive != ALIVE_NO) reach(x, s, d, from);
+    if (!goal && x->e[d].alive != ALIVE_NO) push_state(x, s, d, from);
     return goal;
 }
 
 /* Return true if a successor of v[i] is a goal; stop at the first goal. Compute a missing row on
  * the way, and store it if it is complete. */
-static bool look_behind(struct exprs *x, struct search *s, uint32_t now, uint32_t i)
+static bool look_behind(struct exprs *x, struct state_search *s, uint32_t now, uint32_t i)
 {
     struct classes c;
     uint32_t next[256], e = s->v.v[i];
     const uint32_t *row = x->e[e].row;
     if (!expr_spend(x, 20)) return false;
     for (int b = 0; row && b < 256; b++)
-        if ((b == 0 || row[b] != row[b - 1]) && look(x, s, now, row[b], i)) return true;
+        if ((b == 0 || row[b] != row[b - 1]) && visit_state(x, s, now, row[b], i)) return true;
     if (row || !count_row(x)) return false;
     classes_of(x, e, &c);
     for (int k = 0; k < c.n && !x->failed; k++) {
         next[k] = derive_class(x, e, &c, k);
-        if (look(x, s, now, next[k], i)) return true;
+        if (visit_state(x, s, now, next[k], i)) return true;
     }
     keep_row(x, e, &c, next);
     return false;
@@ -420,10 +420,10 @@ static bool look_behind(struct exprs *x, struct search *s, uint32_t now, uint32_
 /* Return true if a text is accepted from e: search its states, depth first. */
 static bool search(struct exprs *x, uint32_t e)
 {
-    struct search s = {0};
+    struct state_search s = {0};
     uint32_t now = ++x->seen_now, i = 0;
     bool found = false;
-    reach(x, &s, e, 0);
+    push_state(x, &s, e, 0);
     while (s.due.n > 0 && !x->failed && !found) {
         i = s.due.v[--s.due.n];
         found = look_behind(x, &s, now, i);
@@ -434,7 +434,7 @@ static bool search(struct exprs *x, uint32_t e)
 
 /* Return true if e matches a text. Operands decide most operators; intersection, complement and
  * multiples need a search. */
-static bool decide(struct exprs *x, uint32_t e)
+static bool matches_some(struct exprs *x, uint32_t e)
 {
     const struct expr it = x->e[e];
     if (it.nullable) return true;
@@ -466,7 +466,7 @@ bool expr_alive(struct exprs *x, uint32_t e)
 {
     if (!expr_spend(x, 1)) return false;
     if (x->e[e].alive == ALIVE_UNKNOWN) {
-        bool alive = decide(x, e);
+        bool alive = matches_some(x, e);
         if (!x->failed) x->e[e].alive = alive ? ALIVE_YES : ALIVE_NO;
     }
     return !x->failed && x->e[e].alive == ALIVE_YES;

@@ -22,7 +22,7 @@ enum { SPAN_BYTES_MAX = 512, TOKENS_MAX = 1 << 20 };
 /* Return the only byte that may follow; -1 if several bytes may follow or the text may end. */
 static int only_byte(struct machine *m, uint32_t state)
 {
-    const struct config c = m->config.v[state];
+    const struct machine_config c = m->config.v[state];
     int only = -1;
     if (c.accepts) return -1;
     for (int b = 0; b < 256; b++) {
@@ -63,7 +63,7 @@ static size_t whole_characters(const char *s, size_t n)
 
 /* Return true if the tokens have exactly this text. Their text may differ if the tokenizer
  * normalizes. */
-static bool spell(const struct tokenizer *t, const struct ids *ids, const char *s, size_t n)
+static bool spells_text(const struct tokenizer *t, const struct ids *ids, const char *s, size_t n)
 {
     size_t at = 0, n_one;
     for (size_t i = 0; i < ids->n; i++) {
@@ -116,7 +116,7 @@ static int tokens_of(struct grammar *g, uint32_t state, const struct buf *span, 
     size_t n_settled = 0, n = span->n > 0 ? whole_characters(span->data, span->n) : 0;
     int rc = 0;
     if (n > 0) rc = tokenizer_encode(g->vocab->t, span->data, n, ENCODE_CONTINUE, &ids, e);
-    if (rc == 0 && n > 0 && spell(g->vocab->t, &ids, span->data, n))
+    if (rc == 0 && n > 0 && spells_text(g->vocab->t, &ids, span->data, n))
         rc = count_settled(g->vocab, span->data, n, &ids, &n_settled, e);
     if (rc == 0 && n_settled > 0) n_settled = count_taken(g, state, ids.v, n_settled);
     for (size_t i = 0; rc == 0 && i < n_settled; i++)
@@ -195,7 +195,7 @@ int grammar_forced_tokens(struct grammar *g, uint32_t state, const int32_t **tok
 
 /* ---- masks of many sequences ---- */
 
-struct fill {
+struct forced_fill {
     struct grammar_job *job; /* borrowed [n] */
     int n;
 };
@@ -204,7 +204,7 @@ struct fill {
  * that grammar. So only one thread uses a grammar. */
 static void fill_chunk(void *ctx, int chunk, int worker)
 {
-    const struct fill *f = ctx;
+    const struct forced_fill *f = ctx;
     struct grammar *g = f->job[chunk].g;
     (void)worker;
     for (int i = 0; i < chunk; i++)
@@ -215,7 +215,7 @@ static void fill_chunk(void *ctx, int chunk, int worker)
 
 void grammar_masks(struct grammar_job *job, int n, struct pool *pool)
 {
-    struct fill f = {job, n};
+    struct forced_fill f = {job, n};
     if (pool)
         pool_run(pool, fill_chunk, &f, n);
     else

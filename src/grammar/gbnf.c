@@ -20,7 +20,7 @@
 enum { DEPTH_MAX = 200, REPEAT_MAX = 10000, RULE_REPEAT_MAX = 2000 };
 
 /* Pointers are borrowed. */
-struct parser {
+struct gbnf_parser {
     struct cfg *g;
     const char *s;
     size_t n, at;
@@ -30,7 +30,7 @@ struct parser {
     struct err *e;
 };
 
-static int fail(const struct parser *p, int code, const char *why)
+static int fail(const struct gbnf_parser *p, int code, const char *why)
 {
     int line = 1;
     for (size_t i = 0; i < p->at && i < p->n; i++) line += p->s[i] == '\n';
@@ -45,13 +45,13 @@ static bool is_word(char c)
            c == '_';
 }
 
-static char peek(const struct parser *p)
+static char peek(const struct gbnf_parser *p)
 {
     return p->at < p->n ? p->s[p->at] : 0;
 }
 
 /* Skip white space and comments; skip line ends only if `lines`. */
-static void skip_space(struct parser *p, bool lines)
+static void skip_space(struct gbnf_parser *p, bool lines)
 {
     for (; p->at < p->n; p->at++) {
         char c = p->s[p->at];
@@ -65,7 +65,7 @@ static void skip_space(struct parser *p, bool lines)
 }
 
 /* Read a text if it is next. Return true if it was next. */
-static bool take(struct parser *p, const char *text)
+static bool accept_text(struct gbnf_parser *p, const char *text)
 {
     size_t n = strlen(text);
     if (p->n - p->at < n || memcmp(p->s + p->at, text, n) != 0) return false;
@@ -74,7 +74,7 @@ static bool take(struct parser *p, const char *text)
 }
 
 /* Read a code point of n hexadecimal digits. */
-static int read_hex(struct parser *p, int n, uint32_t *cp)
+static int read_hex(struct gbnf_parser *p, int n, uint32_t *cp)
 {
     for (*cp = 0; n > 0; n--, p->at++) {
         int digit = hex_digit(peek(p));
@@ -85,10 +85,10 @@ static int read_hex(struct parser *p, int n, uint32_t *cp)
 }
 
 /* Read a character or an escape. */
-static int read_char(struct parser *p, uint32_t *cp)
+static int read_char(struct gbnf_parser *p, uint32_t *cp)
 {
     static const char from[] = "tnr\\\"[]", to[] = "\t\n\r\\\"[]";
-    if (!take(p, "\\")) {
+    if (!accept_text(p, "\\")) {
         int k = utf8_decode(p->s + p->at, p->n - p->at, cp);
         if (k <= 0) return fail(p, ERR_FORMAT, "not UTF-8");
         p->at += (size_t)k;
@@ -106,33 +106,33 @@ static int read_char(struct parser *p, uint32_t *cp)
 
 /* ---- parts ---- */
 
-static int parse_either(struct parser *p, struct part *out);
+static int parse_either(struct gbnf_parser *p, struct cfg_item *out);
 
 /* Parse a text after its opening quote, through the closing quote. */
-static int parse_text(struct parser *p, struct part *out)
+static int parse_text(struct gbnf_parser *p, struct cfg_item *out)
 {
     struct exprs *x = &p->g->m.x;
     VEC(uint32_t) v = {0};
     uint32_t cp, e = EXPR_EPSILON;
     int rc = 0;
-    while (rc == 0 && !take(p, "\"")) {
+    while (rc == 0 && !accept_text(p, "\"")) {
         rc = p->at < p->n ? read_char(p, &cp) : fail(p, ERR_FORMAT, "expected a closing quote");
         if (rc == 0 && !vec_push(&v, cp)) rc = err_memory(p->e, "a grammar", 0);
     }
     for (size_t i = v.n; rc == 0 && i > 0; i--)
         e = expr_cat(x, expr_chars(x, v.v[i - 1], v.v[i - 1]), e);
     vec_deinit(&v);
-    *out = (struct part){false, e};
+    *out = (struct cfg_item){false, e};
     return rc;
 }
 
 /* Parse a class after its [, through its ]. */
-static int parse_class(struct parser *p, struct part *out)
+static int parse_class(struct gbnf_parser *p, struct cfg_item *out)
 {
     struct charset c = {0};
-    bool negated = take(p, "^");
+    bool negated = accept_text(p, "^");
     int rc = 0;
-    while (rc == 0 && !take(p, "]")) {
+    while (rc == 0 && !accept_text(p, "]")) {
         uint32_t lo, hi;
         rc = p->at < p->n ? read_char(p, &lo) : fail(p, ERR_FORMAT, "expected ]");
         hi = lo;
@@ -144,7 +144,7 @@ static int parse_class(struct parser *p, struct part *out)
         if (rc == 0) charset_add(&c, lo, hi);
     }
     if (negated) charset_invert(&c);
-    if (rc == 0) *out = (struct part){false, charset_expr(&c, &p->g->m.x)};
+    if (rc == 0) *out = (struct cfg_item){false, charset_expr(&c, &p->g->m.x)};
     charset_deinit(&c);
     return rc;
 }
@@ -171,7 +171,7 @@ int64_t gbnf_token_id(const char *text, size_t n, token_id_fn *token, const void
 }
 
 /* Parse <[id]> or <name>, after its <. */
-static int parse_token(struct parser *p, bool negated, struct part *out)
+static int parse_token(struct gbnf_parser *p, bool negated, struct cfg_item *out)
 {
     size_t from = p->at - 1;
     const char *end = memchr(p->s + from, '>', p->n - from);
@@ -179,33 +179,33 @@ static int parse_token(struct parser *p, bool negated, struct part *out)
     p->at = (size_t)(end - p->s) + 1;
     int64_t id = gbnf_token_id(p->s + from, p->at - from, p->token, p->arg);
     if (id < 0) return fail(p, ERR_FORMAT, "token not found in this tokenizer");
-    *out = (struct part){false, gbnf_token_expr(&p->g->m.x, (uint32_t)id, negated)};
+    *out = (struct cfg_item){false, gbnf_token_expr(&p->g->m.x, (uint32_t)id, negated)};
     return 0;
 }
 
-static int parse_group(struct parser *p, struct part *out)
+static int parse_group(struct gbnf_parser *p, struct cfg_item *out)
 {
     if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply");
     skip_space(p, true);
     int rc = parse_either(p, out);
     skip_space(p, true);
-    if (rc == 0 && !take(p, ")")) rc = fail(p, ERR_FORMAT, "expected )");
+    if (rc == 0 && !accept_text(p, ")")) rc = fail(p, ERR_FORMAT, "expected )");
     p->depth--;
     return rc;
 }
 
-static int parse_atom(struct parser *p, struct part *out)
+static int parse_atom(struct gbnf_parser *p, struct cfg_item *out)
 {
-    if (take(p, "\"")) return parse_text(p, out);
-    if (take(p, "[")) return parse_class(p, out);
-    if (take(p, "(")) return parse_group(p, out);
-    if (take(p, ".")) return *out = (struct part){false, expr_any_char(&p->g->m.x)}, 0;
-    if (take(p, "!<")) return parse_token(p, true, out);
-    if (take(p, "<")) return parse_token(p, false, out);
+    if (accept_text(p, "\"")) return parse_text(p, out);
+    if (accept_text(p, "[")) return parse_class(p, out);
+    if (accept_text(p, "(")) return parse_group(p, out);
+    if (accept_text(p, ".")) return *out = (struct cfg_item){false, expr_any_char(&p->g->m.x)}, 0;
+    if (accept_text(p, "!<")) return parse_token(p, true, out);
+    if (accept_text(p, "<")) return parse_token(p, false, out);
     size_t from = p->at;
     while (is_word(peek(p))) p->at++;
     if (p->at == from) return fail(p, ERR_FORMAT, "expected a string, a class, a rule or a group");
-    *out = (struct part){true, cfg_rule_named(p->g, p->s + from, p->at - from)};
+    *out = (struct cfg_item){true, cfg_rule_named(p->g, p->s + from, p->at - from)};
     return 0;
 }
 
@@ -213,7 +213,7 @@ static int parse_atom(struct parser *p, struct part *out)
 
 /* Read a number. Return false if no digit is next. A number above REPEAT_MAX remains above
  * REPEAT_MAX, but is not exact. */
-static bool read_number(struct parser *p, uint32_t *x)
+static bool read_number(struct gbnf_parser *p, uint32_t *x)
 {
     size_t from = p->at;
     for (*x = 0; peek(p) >= '0' && peek(p) <= '9'; p->at++)
@@ -222,36 +222,36 @@ static bool read_number(struct parser *p, uint32_t *x)
 }
 
 /* Read the counts of a repetition after its {, through its }. */
-static int read_counts(struct parser *p, uint32_t *min, uint32_t *max)
+static int read_counts(struct gbnf_parser *p, uint32_t *min, uint32_t *max)
 {
     skip_space(p, false);
     if (!read_number(p, min)) return fail(p, ERR_FORMAT, "expected a number");
     *max = *min;
     skip_space(p, false);
-    if (take(p, ",")) {
+    if (accept_text(p, ",")) {
         skip_space(p, false);
         if (!read_number(p, max)) *max = EXPR_INF;
         skip_space(p, false);
     }
-    if (!take(p, "}")) return fail(p, ERR_FORMAT, "expected }");
+    if (!accept_text(p, "}")) return fail(p, ERR_FORMAT, "expected }");
     if (*max < *min) return fail(p, ERR_FORMAT, "repetition in descending order");
     return *min > REPEAT_MAX || (*max != EXPR_INF && *max > REPEAT_MAX)
                ? fail(p, ERR_LIMIT, "repetition: must be at most 10000")
                : 0;
 }
 
-static int parse_repeated(struct parser *p, struct part *out)
+static int parse_repeated(struct gbnf_parser *p, struct cfg_item *out)
 {
     int rc = parse_atom(p, out);
     while (rc == 0) {
         uint32_t min = 0, max = EXPR_INF;
-        if (take(p, "+"))
+        if (accept_text(p, "+"))
             min = 1;
-        else if (take(p, "?"))
+        else if (accept_text(p, "?"))
             max = 1;
-        else if (take(p, "{"))
+        else if (accept_text(p, "{"))
             rc = read_counts(p, &min, &max);
-        else if (!take(p, "*"))
+        else if (!accept_text(p, "*"))
             break;
         if (rc == 0 && out->is_rule &&
             (min > RULE_REPEAT_MAX || (max != EXPR_INF && max > RULE_REPEAT_MAX)))
@@ -262,7 +262,7 @@ static int parse_repeated(struct parser *p, struct part *out)
 }
 
 /* Return true if a name and ::= follow, because a rule begins there. */
-static bool at_rule(const struct parser *p)
+static bool at_rule(const struct gbnf_parser *p)
 {
     size_t i = p->at;
     while (i < p->n && is_word(p->s[i])) i++;
@@ -273,7 +273,7 @@ static bool at_rule(const struct parser *p)
 
 /* Move to the next part of a sequence. Return false at the end of the sequence. Skip line ends
  * before a part; llama.cpp allows these only in parentheses, after ::= and after |. */
-static bool at_part(struct parser *p)
+static bool at_part(struct gbnf_parser *p)
 {
     size_t before = p->at;
     skip_space(p, true);
@@ -283,53 +283,53 @@ static bool at_part(struct parser *p)
     return false;
 }
 
-static int parse_sequence(struct parser *p, struct part *out)
+static int parse_sequence(struct gbnf_parser *p, struct cfg_item *out)
 {
-    VEC(struct part) v = {0};
+    VEC(struct cfg_item) v = {0};
     int rc = 0;
     while (rc == 0 && at_part(p)) {
-        struct part one;
+        struct cfg_item one;
         rc = parse_repeated(p, &one);
         if (rc == 0 && !vec_push(&v, one)) rc = err_memory(p->e, "a grammar", 0);
     }
-    *out = (struct part){false, EXPR_EPSILON};
+    *out = (struct cfg_item){false, EXPR_EPSILON};
     if (rc == 0 && v.n > 0) *out = cfg_sequence(p->g, v.v, v.n);
     vec_deinit(&v);
     return rc;
 }
 
-static int parse_either(struct parser *p, struct part *out)
+static int parse_either(struct gbnf_parser *p, struct cfg_item *out)
 {
-    VEC(struct part) v = {0};
+    VEC(struct cfg_item) v = {0};
     int rc;
     do {
-        struct part one = {0};
+        struct cfg_item one = {0};
         rc = parse_sequence(p, &one);
         if (rc == 0 && !vec_push(&v, one)) rc = err_memory(p->e, "a grammar", 0);
         if (rc == 0) skip_space(p, true);
-    } while (rc == 0 && take(p, "|"));
+    } while (rc == 0 && accept_text(p, "|"));
     if (rc == 0) *out = cfg_either(p->g, v.v, v.n);
     vec_deinit(&v);
     return rc;
 }
 
 /* Return the error of the expressions made so far; 0 if none. */
-static int check_limits(const struct parser *p)
+static int check_limits(const struct gbnf_parser *p)
 {
     struct err why;
     int rc = exprs_error(&p->g->m.x, &why);
     return rc ? fail(p, rc, why.text) : 0;
 }
 
-static int parse_rule(struct parser *p)
+static int parse_rule(struct gbnf_parser *p)
 {
     size_t from = p->at;
     while (is_word(peek(p))) p->at++;
     size_t n = p->at - from;
-    struct part body;
+    struct cfg_item body;
     if (n == 0) return fail(p, ERR_FORMAT, "expected the name of a rule");
     skip_space(p, false);
-    if (!take(p, "::=")) return fail(p, ERR_FORMAT, "expected ::=");
+    if (!accept_text(p, "::=")) return fail(p, ERR_FORMAT, "expected ::=");
     uint32_t rule = cfg_rule_named(p->g, p->s + from, n);
     int rc = check_limits(p);
     if (rc != 0) return rc;
@@ -343,7 +343,7 @@ static int parse_rule(struct parser *p)
 int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, const void *arg,
               uint32_t *root, struct err *e)
 {
-    struct parser p = {.g = g, .s = text, .n = n, .token = token, .arg = arg, .e = e};
+    struct gbnf_parser p = {.g = g, .s = text, .n = n, .token = token, .arg = arg, .e = e};
     int rc = utf8_valid(text, n) ? 0 : fail(&p, ERR_FORMAT, "not UTF-8");
     struct strmap outer = g->name_of; /* names of rules are local to this text */
     size_t first = g->rule.n;

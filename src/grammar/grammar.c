@@ -66,7 +66,7 @@ static int open_regex(struct cfg *g, const char *text, size_t n, struct err *e)
     struct regex_langs l;
     int rc = regex_parse(&g->m.x, text, n, REGEX_RUST, &l, e);
     if (rc) return rc;
-    cfg_add(g, cfg_rule_new(g), (struct part[]){{false, l.whole}}, 1);
+    cfg_add(g, cfg_rule_new(g), (struct cfg_item[]){{false, l.whole}}, 1);
     return cfg_finish(g, e);
 }
 
@@ -90,7 +90,8 @@ static int open_choice(struct cfg *g, const char *text, size_t n, struct err *e)
             rc = err_memory(e, "a choice", n);
     }
     if (rc == 0)
-        cfg_add(g, cfg_rule_new(g), (struct part[]){{false, expr_or_list(&g->m.x, v.v, v.n)}}, 1);
+        cfg_add(g, cfg_rule_new(g), (struct cfg_item[]){{false, expr_or_list(&g->m.x, v.v, v.n)}},
+                1);
     vec_deinit(&v);
     json_drop(list);
     return rc ? rc : cfg_finish(g, e);
@@ -345,8 +346,7 @@ bool grammar_worn(const struct grammar *g)
     const struct exprs *x = &g->m->x;
     const struct machine_limits *l = &g->m->limit;
     if (g->m->config.n > l->config_max / 2 || g->m->cell.n > l->stack_max / 2) return true;
-    return x->failed || exprs_bytes(x) > x->limit.bytes_max / 2 ||
-           x->n_row > x->limit.row_max / 2;
+    return x->failed || exprs_bytes(x) > x->limit.bytes_max / 2 || x->n_row > x->limit.row_max / 2;
 }
 
 size_t grammar_bytes(const struct grammar *g)

@@ -50,7 +50,7 @@ typedef int grammar_import_fn(const void *arg, const char *path, char **text, si
  * flag of base/cancel.h is set. */
 struct grammar_limits {
     size_t text_max;  /* maximum bytes of the constraint */
-    size_t bytes_max;  /* maximum bytes of the grammar, without its cached masks */
+    size_t bytes_max; /* maximum bytes of the grammar, without its cached masks */
     size_t state_max; /* maximum number of states of its automata */
     /* maximum processor time of this thread for the compilation, microseconds */
     int64_t us_max;

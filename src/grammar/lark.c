@@ -25,7 +25,7 @@ enum {
     N_PARAM_MAX = 16
 };
 
-struct span {
+struct text_range {
     size_t at, n;
 };
 
@@ -33,7 +33,7 @@ enum def_state { DEF_NEW, DEF_OPEN, DEF_DONE };
 
 /* Definition of a rule, a template or a terminal in a module. */
 struct def {
-    struct span name;
+    struct text_range name;
     /* offsets in the module's text; params: offset after the {, 0 if there are no parameters */
     size_t params, body, end;
     bool terminal, declared, imported;
@@ -55,23 +55,23 @@ struct module {
 };
 
 /* A parameter of a template, bound to an argument. */
-struct binding {
+struct argument {
     const char *name; /* borrowed: in the text of the module; n bytes */
     size_t n;
-    struct part part;
+    struct cfg_item part;
 };
 
 /* A rule that is in use, and whose body has not been parsed yet. */
-struct job {
+struct lark_job {
     uint32_t rule, module, def, n_bound;
-    struct binding *bound; /* arguments of the parameters, in the cfg's arena */
+    struct argument *bound; /* arguments of the parameters, in the cfg's arena */
 };
 
 /* The position of the parser, and the state of the definition around it. */
-struct place {
+struct lark_place {
     uint32_t module;
     size_t at, end;
-    const struct binding *bound; /* borrowed [n_bound] */
+    const struct argument *bound; /* borrowed [n_bound] */
     uint32_t n_bound;
     bool terminal; /* true inside a terminal's definition */
     /* true if the terminal has a lazy repetition so far; true if it has a greedy one */
@@ -79,15 +79,15 @@ struct place {
 };
 
 /* Pointers are borrowed. */
-struct parser {
+struct lark_parser {
     struct cfg *g;
     const struct lark_options *o;
     struct module module[N_MODULE_MAX];
     uint32_t n_module;
-    VEC(struct job) job;      /* queue of rules without parsed bodies */
-    VEC(struct span) ignored; /* bodies of %ignore in the grammar itself */
-    uint32_t ignore;          /* expression: texts of %ignore that may follow a terminal */
-    struct place in;
+    VEC(struct lark_job) job;       /* queue of rules without parsed bodies */
+    VEC(struct text_range) ignored; /* bodies of %ignore in the grammar itself */
+    uint32_t ignore;                /* expression: texts of %ignore that may follow a terminal */
+    struct lark_place in;
     int depth;
     struct err *e;
 };
@@ -109,14 +109,14 @@ static const char COMMON[] = "DIGIT: /[0-9]/\nHEXDIGIT: /[a-fA-F0-9]/\nINT: /[0-
                              "SQL_COMMENT: /--[^\\n]*/\n";
 static const char UNICODE[] = "WS_INLINE: /[ \\t\\xa0]+/\nWS: /[ \\t\\xa0\\f\\r\\n]+/\n";
 
-static struct module *here(struct parser *p)
+static struct module *here(struct lark_parser *p)
 {
     return &p->module[p->in.module];
 }
 
 /* Set an error with the line and column of the current position, and at most 60 of the n bytes of
  * `name`. Return the code. */
-static int fail(struct parser *p, int code, const char *why, const char *name, size_t n)
+static int fail(struct lark_parser *p, int code, const char *why, const char *name, size_t n)
 {
     const struct module *m = here(p);
     int line = 1, column = 1;
@@ -127,12 +127,12 @@ static int fail(struct parser *p, int code, const char *why, const char *name, s
                    name);
 }
 
-static int bad(struct parser *p, const char *why)
+static int bad(struct lark_parser *p, const char *why)
 {
     return fail(p, ERR_FORMAT, why, "", 0);
 }
 
-static int no_memory(struct parser *p)
+static int no_memory(struct lark_parser *p)
 {
     expr_fail(&p->g->m.x, EXPR_NO_MEMORY);
     return err_memory(p->e, "a grammar", 0);
@@ -140,13 +140,13 @@ static int no_memory(struct parser *p)
 
 /* ---- characters ---- */
 
-static char peek(struct parser *p)
+static char peek(struct lark_parser *p)
 {
     return p->in.at < p->in.end ? here(p)->s[p->in.at] : 0;
 }
 
 /* Read a text if it is next. Return true if it was next. */
-static bool take(struct parser *p, const char *text)
+static bool accept_text(struct lark_parser *p, const char *text)
 {
     size_t n = strlen(text);
     if (p->in.end - p->in.at < n || memcmp(here(p)->s + p->in.at, text, n) != 0) return false;
@@ -154,13 +154,13 @@ static bool take(struct parser *p, const char *text)
     return true;
 }
 
-static void skip_line(struct parser *p)
+static void skip_line(struct lark_parser *p)
 {
     while (p->in.at < p->in.end && peek(p) != '\n') p->in.at++;
 }
 
 /* Skip white space and comments; skip line ends only if `lines`. */
-static void skip_space(struct parser *p, bool lines)
+static void skip_space(struct lark_parser *p, bool lines)
 {
     for (;;) {
         char c = peek(p);
@@ -180,9 +180,9 @@ static bool is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-static struct span take_word(struct parser *p)
+static struct text_range take_word(struct lark_parser *p)
 {
-    struct span w = {p->in.at, 0};
+    struct text_range w = {p->in.at, 0};
     while (is_word(peek(p))) p->in.at++;
     w.n = p->in.at - w.at;
     return w;
@@ -199,7 +199,7 @@ static bool is_terminal_name(const char *s, size_t n)
 
 /* Skip a literal or a regular expression, from its opening quote through its closing quote. Its
  * flags are not skipped. */
-static int skip_quoted(struct parser *p, char quote)
+static int skip_quoted(struct lark_parser *p, char quote)
 {
     size_t from = p->in.at++;
     for (; p->in.at < p->in.end; p->in.at++) {
@@ -215,7 +215,7 @@ static int skip_quoted(struct parser *p, char quote)
 
 /* Skip a body, up to a line end that is outside of brackets and not followed by |. Set *end to the
  * offset of that line end, or of the end of the text. */
-static int skip_body(struct parser *p, size_t *end)
+static int skip_body(struct lark_parser *p, size_t *end)
 {
     int depth = 0, rc = 0;
     while (rc == 0 && p->in.at < p->in.end) {
@@ -238,7 +238,7 @@ static int skip_body(struct parser *p, size_t *end)
 
 /* ---- definitions ---- */
 
-static int add_def(struct parser *p, struct def d, const char *name, size_t n)
+static int add_def(struct lark_parser *p, struct def d, const char *name, size_t n)
 {
     struct module *m = here(p);
     if (strmap_get(&m->of, name, n)) return fail(p, ERR_FORMAT, "defined twice:", name, n);
@@ -248,7 +248,7 @@ static int add_def(struct parser *p, struct def d, const char *name, size_t n)
 }
 
 /* Return the definition at the end of a chain of imports. Set *module and *def to its numbers. */
-static const struct def *resolve(struct parser *p, uint32_t *module, uint32_t *def)
+static const struct def *resolve(struct lark_parser *p, uint32_t *module, uint32_t *def)
 {
     const struct def *d = &p->module[*module].def.v[*def];
     for (; d->imported; d = &p->module[*module].def.v[*def])
@@ -256,11 +256,11 @@ static const struct def *resolve(struct parser *p, uint32_t *module, uint32_t *d
     return d;
 }
 
-static int scan_module(struct parser *p, uint32_t module);
+static int scan_module(struct lark_parser *p, uint32_t module);
 
 /* Set *out to the number of the module with this path. Read and scan a new module. The path must be
  * valid until the parser is closed. */
-static int open_module(struct parser *p, const char *path, uint32_t *out)
+static int open_module(struct lark_parser *p, const char *path, uint32_t *out)
 {
     struct module m = {.path = path};
     for (*out = 0; *out < p->n_module; ++*out)
@@ -285,7 +285,8 @@ static int open_module(struct parser *p, const char *path, uint32_t *out)
 
 /* Define `as` in the current module as an import of `name` from the module with this path. Both
  * names are ranges of the current text. */
-static int import_name(struct parser *p, const char *path, struct span name, struct span as)
+static int import_name(struct lark_parser *p, const char *path, struct text_range name,
+                       struct text_range as)
 {
     const char *s = here(p)->s;
     uint32_t module = 0;
@@ -307,7 +308,7 @@ static int import_name(struct parser *p, const char *path, struct span name, str
 
 /* Return the path of the module whose dotted name is text [at, end): the names joined by /. A
  * relative path is a file and ends with ".lark". NULL if memory is exhausted. */
-static char *module_path(struct parser *p, size_t at, size_t end, bool relative)
+static char *module_path(struct lark_parser *p, size_t at, size_t end, bool relative)
 {
     size_t n = end - at;
     char *path = arena_push(&p->g->arena, n + 6, 1);
@@ -318,15 +319,15 @@ static char *module_path(struct parser *p, size_t at, size_t end, bool relative)
 }
 
 /* Read an import of one name, with or without an alias, or of a list of names. */
-static int scan_import(struct parser *p)
+static int scan_import(struct lark_parser *p)
 {
     skip_space(p, false);
-    bool relative = take(p, ".");
+    bool relative = accept_text(p, ".");
     size_t from = p->in.at, end = from;
-    struct span name = take_word(p);
-    while (name.n && take(p, ".")) end = p->in.at - 1, name = take_word(p);
+    struct text_range name = take_word(p);
+    while (name.n && accept_text(p, ".")) end = p->in.at - 1, name = take_word(p);
     if (name.n == 0) return bad(p, "expected the name of a module");
-    bool list = (skip_space(p, false), take(p, "("));
+    bool list = (skip_space(p, false), accept_text(p, "("));
     char *path = module_path(p, from, list ? name.at + name.n : end, relative);
     if (!path) return no_memory(p);
     if (!list && end == from) return bad(p, "expected a name after the module's");
@@ -337,11 +338,11 @@ static int scan_import(struct parser *p)
         if (name.n == 0) return bad(p, "expected a name");
         rc = import_name(p, path, name, name);
         skip_space(p, true);
-        if (take(p, ")")) return rc;
-        if (rc == 0 && !take(p, ",")) rc = bad(p, "expected , or )");
+        if (accept_text(p, ")")) return rc;
+        if (rc == 0 && !accept_text(p, ",")) rc = bad(p, "expected , or )");
     }
-    struct span as = name;
-    if (take(p, "->")) {
+    struct text_range as = name;
+    if (accept_text(p, "->")) {
         skip_space(p, false);
         as = take_word(p);
         if (as.n == 0) return bad(p, "expected a name");
@@ -349,12 +350,12 @@ static int scan_import(struct parser *p)
     return rc ? rc : import_name(p, path, name, as);
 }
 
-static int scan_declare(struct parser *p)
+static int scan_declare(struct lark_parser *p)
 {
     int rc = 0;
     while (rc == 0) {
         skip_space(p, false);
-        struct span name = take_word(p);
+        struct text_range name = take_word(p);
         if (name.n == 0) break;
         rc = add_def(p, (struct def){.name = name, .declared = true, .terminal = true},
                      here(p)->s + name.at, name.n);
@@ -363,12 +364,12 @@ static int scan_declare(struct parser *p)
 }
 
 /* Read a statement that begins with %. %ignore of an imported module has no effect. */
-static int scan_statement(struct parser *p)
+static int scan_statement(struct lark_parser *p)
 {
-    if (take(p, "%import")) return scan_import(p);
-    if (take(p, "%declare")) return scan_declare(p);
-    if (take(p, "%ignore")) {
-        struct span body = {p->in.at, 0};
+    if (accept_text(p, "%import")) return scan_import(p);
+    if (accept_text(p, "%declare")) return scan_declare(p);
+    if (accept_text(p, "%ignore")) {
+        struct text_range body = {p->in.at, 0};
         size_t end = 0;
         int rc = skip_body(p, &end);
         body.n = end - body.at;
@@ -381,7 +382,7 @@ static int scan_statement(struct parser *p)
 }
 
 /* Read the head of a definition, and skip its body. */
-static int scan_definition(struct parser *p)
+static int scan_definition(struct lark_parser *p)
 {
     struct def d = {0};
     while (peek(p) == '?' || peek(p) == '!') p->in.at++;
@@ -389,18 +390,19 @@ static int scan_definition(struct parser *p)
     const char *name = here(p)->s + d.name.at;
     if (d.name.n == 0) return bad(p, "expected the name of a rule or terminal");
     d.terminal = is_terminal_name(name, d.name.n);
-    if (take(p, "{")) {
+    if (accept_text(p, "{")) {
         d.params = p->in.at;
         while (p->in.at < p->in.end && peek(p) != '}' && peek(p) != '\n') p->in.at++;
-        if (!take(p, "}")) return bad(p, "parameters without their }");
+        if (!accept_text(p, "}")) return bad(p, "parameters without their }");
         if (d.terminal)
             return fail(p, ERR_UNSUPPORTED, "templates of terminals: not supported yet", "", 0);
     }
-    if (take(p, "."))
-        for (take(p, "-"); peek(p) >= '0' && peek(p) <= '9';) p->in.at++; /* priority: ignored */
+    if (accept_text(p, "."))
+        for (accept_text(p, "-"); peek(p) >= '0' && peek(p) <= '9';)
+            p->in.at++; /* priority: ignored */
     skip_space(p, false);
     if (peek(p) == '[') return fail(p, ERR_UNSUPPORTED, "attributes: not supported yet", "", 0);
-    if (!take(p, ":")) return bad(p, "expected :");
+    if (!accept_text(p, ":")) return bad(p, "expected :");
     d.body = p->in.at;
     int rc = skip_body(p, &d.end);
     size_t at = p->in.at;
@@ -412,10 +414,10 @@ static int scan_definition(struct parser *p)
 
 /* Read all definitions and statements of a module. After an error, p->in remains at the place of
  * the error. */
-static int scan_module(struct parser *p, uint32_t module)
+static int scan_module(struct lark_parser *p, uint32_t module)
 {
-    struct place before = p->in;
-    p->in = (struct place){.module = module, .end = p->module[module].n};
+    struct lark_place before = p->in;
+    p->in = (struct lark_place){.module = module, .end = p->module[module].n};
     int rc = utf8_valid(here(p)->s, here(p)->n) ? 0 : bad(p, "not UTF-8");
     if (rc == 0 && ++p->depth > DEPTH_MAX) rc = fail(p, ERR_LIMIT, "nested too deeply", "", 0);
     for (skip_space(p, true); rc == 0 && p->in.at < p->in.end; skip_space(p, true))
@@ -427,11 +429,12 @@ static int scan_module(struct parser *p, uint32_t module)
 
 /* ---- atoms ---- */
 
-static int parse_either(struct parser *p, struct part *out);
+static int parse_either(struct lark_parser *p, struct cfg_item *out);
 
 /* Set *out to the expression that a rule uses for a terminal. A lazy terminal keeps only texts
  * without a shorter text of the terminal as a prefix. Texts of %ignore may follow the terminal. */
-static int finish_terminal(struct parser *p, uint32_t e, bool lazy, bool greedy, struct part *out)
+static int finish_terminal(struct lark_parser *p, uint32_t e, bool lazy, bool greedy,
+                           struct cfg_item *out)
 {
     struct exprs *x = &p->g->m.x;
     if (lazy && greedy)
@@ -439,21 +442,22 @@ static int finish_terminal(struct parser *p, uint32_t e, bool lazy, bool greedy,
                     "lazy and greedy repetitions in one terminal: not supported yet", "", 0);
     uint32_t any = expr_rep(x, expr_any_char(x), 1, EXPR_INF);
     if (lazy) e = expr_and(x, e, expr_not(x, expr_cat(x, e, any)));
-    *out = (struct part){false, expr_cat(x, e, p->ignore)};
+    *out = (struct cfg_item){false, expr_cat(x, e, p->ignore)};
     return 0;
 }
 
 /* Set *out to the expression for a literal or pattern in a body. It is unchanged inside a terminal.
  * In a rule it is a terminal without a name. */
-static int finish_atom(struct parser *p, uint32_t e, bool lazy, bool greedy, struct part *out)
+static int finish_atom(struct lark_parser *p, uint32_t e, bool lazy, bool greedy,
+                       struct cfg_item *out)
 {
     if (!p->in.terminal) return finish_terminal(p, e, lazy, greedy, out);
     p->in.lazy |= lazy, p->in.greedy |= greedy;
-    *out = (struct part){false, e};
+    *out = (struct cfg_item){false, e};
     return 0;
 }
 
-static int read_hex(struct parser *p, int n, uint32_t *cp)
+static int read_hex(struct lark_parser *p, int n, uint32_t *cp)
 {
     for (*cp = 0; n > 0; n--, p->in.at++) {
         int digit = hex_digit(peek(p));
@@ -463,10 +467,10 @@ static int read_hex(struct parser *p, int n, uint32_t *cp)
     return *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? bad(p, "character not found") : 0;
 }
 
-static int read_char(struct parser *p, uint32_t *cp)
+static int read_char(struct lark_parser *p, uint32_t *cp)
 {
     static const char from[] = "tnrfvab\\\"/'0", to[] = "\t\n\r\f\v\a\b\\\"/'";
-    if (!take(p, "\\")) {
+    if (!accept_text(p, "\\")) {
         int k = utf8_decode(here(p)->s + p->in.at, p->in.end - p->in.at, cp);
         if (k <= 0) return bad(p, "not UTF-8");
         p->in.at += (size_t)k;
@@ -490,21 +494,21 @@ struct text {
 
 /* Read a literal and its flag i.
  * An i with a word character after it begins a name and is not a flag. */
-static int read_text(struct parser *p, struct text *t)
+static int read_text(struct lark_parser *p, struct text *t)
 {
-    int rc = take(p, "\"") ? 0 : bad(p, "expected a literal");
-    while (rc == 0 && !take(p, "\"")) {
+    int rc = accept_text(p, "\"") ? 0 : bad(p, "expected a literal");
+    while (rc == 0 && !accept_text(p, "\"")) {
         uint32_t cp;
         rc = peek(p) && peek(p) != '\n' ? read_char(p, &cp)
                                         : bad(p, "a literal without its closing quote");
         if (rc == 0 && !vec_push(&t->cp, cp)) rc = no_memory(p);
     }
     t->fold = rc == 0 && !is_word(p->in.at + 1 < p->in.end ? here(p)->s[p->in.at + 1] : 0) &&
-              take(p, "i");
+              accept_text(p, "i");
     return rc;
 }
 
-static uint32_t text_expr(struct parser *p, const struct text *t)
+static uint32_t text_expr(struct lark_parser *p, const struct text *t)
 {
     struct exprs *x = &p->g->m.x;
     uint32_t e = EXPR_EPSILON;
@@ -519,14 +523,14 @@ static uint32_t text_expr(struct parser *p, const struct text *t)
 }
 
 /* Parse "text", "text"i or "a".."z". */
-static int parse_text(struct parser *p, struct part *out)
+static int parse_text(struct lark_parser *p, struct cfg_item *out)
 {
     struct text a = {0}, b = {0};
     int rc = read_text(p, &a);
     uint32_t e = rc == 0 ? text_expr(p, &a) : EXPR_EMPTY;
     size_t at = p->in.at;
     skip_space(p, false);
-    if (rc == 0 && take(p, "..")) {
+    if (rc == 0 && accept_text(p, "..")) {
         skip_space(p, false);
         rc = read_text(p, &b);
         if (rc == 0 && (a.cp.n != 1 || b.cp.n != 1 || a.cp.v[0] > b.cp.v[0]))
@@ -541,7 +545,7 @@ static int parse_text(struct parser *p, struct part *out)
 }
 
 /* Parse /expression/ and its flags. They become a group (?flags:expression) of Rust's syntax. */
-static int parse_regex(struct parser *p, struct part *out)
+static int parse_regex(struct lark_parser *p, struct cfg_item *out)
 {
     size_t from = p->in.at + 1;
     int rc = skip_quoted(p, '/');
@@ -569,7 +573,7 @@ static int parse_regex(struct parser *p, struct part *out)
 }
 
 /* Parse <[id]> or <name>: a token by its id or its text. */
-static int parse_token(struct parser *p, struct part *out)
+static int parse_token(struct lark_parser *p, struct cfg_item *out)
 {
     size_t from = p->in.at, n = 0;
     while (from + n < p->in.end && here(p)->s[from + n] != '>' && here(p)->s[from + n] != '\n') n++;
@@ -582,12 +586,12 @@ static int parse_token(struct parser *p, struct part *out)
     return finish_atom(p, gbnf_token_expr(&p->g->m.x, (uint32_t)id, false), false, false, out);
 }
 
-static int parse_group(struct parser *p, const char *close, struct part *out)
+static int parse_group(struct lark_parser *p, const char *close, struct cfg_item *out)
 {
     if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply", "", 0);
     int rc = parse_either(p, out);
     skip_space(p, true);
-    if (rc == 0 && !take(p, close)) rc = fail(p, ERR_FORMAT, "expected", close, 1);
+    if (rc == 0 && !accept_text(p, close)) rc = fail(p, ERR_FORMAT, "expected", close, 1);
     p->depth--;
     return rc;
 }
@@ -596,11 +600,11 @@ static int parse_group(struct parser *p, const char *close, struct part *out)
 
 /* Parse a terminal's definition if this is its first use, and set its expression. After an error,
  * p->in remains at the place of the error. */
-static int terminal_of(struct parser *p, uint32_t module, uint32_t def)
+static int terminal_of(struct lark_parser *p, uint32_t module, uint32_t def)
 {
     struct def *d = &p->module[module].def.v[def];
-    struct place before = p->in;
-    struct part body;
+    struct lark_place before = p->in;
+    struct cfg_item body;
     if (d->state == DEF_DONE) return 0;
     if (d->state == DEF_OPEN) return bad(p, "this terminal contains itself");
     if (d->declared)
@@ -608,7 +612,7 @@ static int terminal_of(struct parser *p, uint32_t module, uint32_t def)
                     "declared without a text:", p->module[module].s + d->name.at, d->name.n);
     if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply", "", 0);
     d->state = DEF_OPEN;
-    p->in = (struct place){.module = module, .at = d->body, .end = d->end, .terminal = true};
+    p->in = (struct lark_place){.module = module, .at = d->body, .end = d->end, .terminal = true};
     int rc = parse_either(p, &body);
     skip_space(p, true);
     if (rc == 0 && p->in.at < p->in.end) rc = bad(p, "unexpected text");
@@ -622,8 +626,8 @@ static int terminal_of(struct parser *p, uint32_t module, uint32_t def)
 
 /* Set *out to the rule of a definition with these arguments. A new rule is queued, and its body is
  * parsed later. */
-static int rule_of(struct parser *p, uint32_t module, uint32_t def, struct binding *bound,
-                   uint32_t n_bound, struct part *out)
+static int rule_of(struct lark_parser *p, uint32_t module, uint32_t def, struct argument *bound,
+                   uint32_t n_bound, struct cfg_item *out)
 {
     struct buf key = {0};
     buf_addf(&key, "%u.%u", module, def);
@@ -631,11 +635,11 @@ static int rule_of(struct parser *p, uint32_t module, uint32_t def, struct bindi
         buf_addf(&key, "%c%u", bound[i].part.is_rule ? 'r' : 'e', bound[i].part.id);
     if (key.failed) return buf_deinit(&key), no_memory(p);
     size_t n_before = p->g->rule.n;
-    *out = (struct part){true, cfg_rule_named(p->g, key.data, key.n)};
+    *out = (struct cfg_item){true, cfg_rule_named(p->g, key.data, key.n)};
     buf_deinit(&key);
     if (p->g->rule.n == n_before) return 0;
     if (n_before > N_RULE_MAX) return fail(p, ERR_LIMIT, "must have at most 100000 rules", "", 0);
-    struct job j = {out->id, module, def, n_bound, NULL};
+    struct lark_job j = {out->id, module, def, n_bound, NULL};
     if (n_bound) j.bound = arena_push(&p->g->arena, n_bound * sizeof *bound, 8);
     if ((n_bound && !j.bound) || !vec_push(&p->job, j)) return no_memory(p);
     for (uint32_t i = 0; i < n_bound; i++) j.bound[i] = bound[i];
@@ -644,26 +648,26 @@ static int rule_of(struct parser *p, uint32_t module, uint32_t def, struct bindi
 
 /* Parse the arguments of a template after its {, through the }. Bind each argument to the name of a
  * parameter. The positions in the current text and in the definition's head advance together. */
-static int parse_arguments(struct parser *p, uint32_t module, const struct def *d,
-                           struct binding *bound, uint32_t *n_bound)
+static int parse_arguments(struct lark_parser *p, uint32_t module, const struct def *d,
+                           struct argument *bound, uint32_t *n_bound)
 {
-    struct place name = {.module = module, .at = d->params, .end = d->body};
+    struct lark_place name = {.module = module, .at = d->params, .end = d->body};
     int rc = 0;
     for (*n_bound = 0; rc == 0; ++*n_bound) {
-        struct place before = p->in;
+        struct lark_place before = p->in;
         p->in = name;
         skip_space(p, true);
-        struct span w = take_word(p);
+        struct text_range w = take_word(p);
         skip_space(p, true);
-        bool last = !take(p, ",");
+        bool last = !accept_text(p, ",");
         name = p->in;
         p->in = before;
         if (w.n == 0 || *n_bound == N_PARAM_MAX) return bad(p, "expected a parameter's name");
-        struct binding *b = &bound[*n_bound];
-        *b = (struct binding){p->module[module].s + w.at, w.n, {0}};
+        struct argument *b = &bound[*n_bound];
+        *b = (struct argument){p->module[module].s + w.at, w.n, {0}};
         rc = parse_either(p, &b->part);
         skip_space(p, true);
-        if (rc == 0 && !take(p, last ? "}" : ","))
+        if (rc == 0 && !accept_text(p, last ? "}" : ","))
             rc = bad(p, "another number of arguments than the template has");
         if (last) return ++*n_bound, rc;
     }
@@ -672,10 +676,11 @@ static int parse_arguments(struct parser *p, uint32_t module, const struct def *
 
 /* Set *out to the part for a use of a definition: an expression for a terminal, a rule
  * otherwise. */
-static int use_definition(struct parser *p, uint32_t module, uint32_t def, struct part *out)
+static int use_definition(struct lark_parser *p, uint32_t module, uint32_t def,
+                          struct cfg_item *out)
 {
     const struct def *d = resolve(p, &module, &def);
-    struct binding bound[N_PARAM_MAX];
+    struct argument bound[N_PARAM_MAX];
     uint32_t n_bound = 0;
     if (d->terminal) {
         int rc = terminal_of(p, module, def);
@@ -684,7 +689,7 @@ static int use_definition(struct parser *p, uint32_t module, uint32_t def, struc
     }
     if (p->in.terminal) return bad(p, "a rule within a terminal");
     int rc = 0;
-    if (d->params && !take(p, "{")) rc = bad(p, "this template needs arguments");
+    if (d->params && !accept_text(p, "{")) rc = bad(p, "this template needs arguments");
     if (d->params && rc == 0)
         rc = ++p->depth > DEPTH_MAX ? fail(p, ERR_LIMIT, "nested too deeply", "", 0)
                                     : parse_arguments(p, module, d, bound, &n_bound);
@@ -693,9 +698,9 @@ static int use_definition(struct parser *p, uint32_t module, uint32_t def, struc
     return rule_of(p, module, def, bound, n_bound, out);
 }
 
-static int parse_name(struct parser *p, struct part *out)
+static int parse_name(struct lark_parser *p, struct cfg_item *out)
 {
-    struct span w = take_word(p);
+    struct text_range w = take_word(p);
     const char *s = here(p)->s + w.at;
     if (w.n == 0) return bad(p, "expected a literal, a regular expression, a name or a group");
     for (uint32_t i = 0; i < p->in.n_bound; i++)
@@ -707,10 +712,10 @@ static int parse_name(struct parser *p, struct part *out)
     return fail(p, ERR_FORMAT, "not defined:", s, w.n);
 }
 
-static int parse_atom(struct parser *p, struct part *out)
+static int parse_atom(struct lark_parser *p, struct cfg_item *out)
 {
-    if (take(p, "(")) return parse_group(p, ")", out);
-    if (take(p, "[")) {
+    if (accept_text(p, "(")) return parse_group(p, ")", out);
+    if (accept_text(p, "[")) {
         int rc = parse_group(p, "]", out);
         if (rc == 0) *out = cfg_repeat(p->g, *out, 0, 1);
         return rc;
@@ -723,7 +728,7 @@ static int parse_atom(struct parser *p, struct part *out)
 
 /* ---- repetition, sequence, choice ---- */
 
-static int read_count(struct parser *p, uint32_t *n)
+static int read_count(struct lark_parser *p, uint32_t *n)
 {
     size_t from = p->in.at;
     skip_space(p, false);
@@ -733,24 +738,24 @@ static int read_count(struct parser *p, uint32_t *n)
     return *n > REPEAT_MAX ? fail(p, ERR_LIMIT, "repetition: must be at most 2000", "", 0) : 0;
 }
 
-static int parse_repeated(struct parser *p, struct part *out)
+static int parse_repeated(struct lark_parser *p, struct cfg_item *out)
 {
     int rc = parse_atom(p, out);
     uint32_t min = 0, max = EXPR_INF;
     if (rc) return rc;
     size_t at = p->in.at;
     skip_space(p, false);
-    if (take(p, "+")) {
+    if (accept_text(p, "+")) {
         min = 1;
-    } else if (take(p, "?")) {
+    } else if (accept_text(p, "?")) {
         max = 1;
-    } else if (take(p, "~")) {
+    } else if (accept_text(p, "~")) {
         rc = read_count(p, &min);
         max = min;
         if (rc == 0) skip_space(p, false);
-        if (rc == 0 && take(p, "..")) rc = read_count(p, &max);
+        if (rc == 0 && accept_text(p, "..")) rc = read_count(p, &max);
         if (rc == 0 && max < min) rc = bad(p, "a repetition that descends");
-    } else if (!take(p, "*")) {
+    } else if (!accept_text(p, "*")) {
         return p->in.at = at, 0;
     }
     p->in.greedy |= p->in.terminal && min != max;
@@ -760,7 +765,7 @@ static int parse_repeated(struct parser *p, struct part *out)
 
 /* Return true if an item of a sequence follows, and move to that item. Otherwise the position moves
  * only to a "-", which begins an alias. */
-static bool at_item(struct parser *p)
+static bool at_item(struct lark_parser *p)
 {
     size_t before = p->in.at;
     skip_space(p, true);
@@ -770,19 +775,19 @@ static bool at_item(struct parser *p)
     return false;
 }
 
-static int parse_sequence(struct parser *p, struct part *out)
+static int parse_sequence(struct lark_parser *p, struct cfg_item *out)
 {
-    VEC(struct part) v = {0};
+    VEC(struct cfg_item) v = {0};
     int rc = 0;
     while (rc == 0 && at_item(p)) {
-        struct part one = {0};
+        struct cfg_item one = {0};
         rc = parse_repeated(p, &one);
         if (rc == 0 && !vec_push(&v, one)) rc = no_memory(p);
     }
-    *out = (struct part){false, EXPR_EPSILON};
+    *out = (struct cfg_item){false, EXPR_EPSILON};
     if (rc == 0 && v.n > 0) *out = cfg_sequence(p->g, v.v, v.n);
     vec_deinit(&v);
-    if (rc == 0 && take(p, "->")) { /* an alias changes no text */
+    if (rc == 0 && accept_text(p, "->")) { /* an alias changes no text */
         skip_space(p, false);
         if (take_word(p).n == 0) rc = bad(p, "expected a name");
     }
@@ -791,17 +796,17 @@ static int parse_sequence(struct parser *p, struct part *out)
     return rc;
 }
 
-static int parse_either(struct parser *p, struct part *out)
+static int parse_either(struct lark_parser *p, struct cfg_item *out)
 {
-    VEC(struct part) v = {0};
+    VEC(struct cfg_item) v = {0};
     int rc;
     do {
-        struct part one = {0};
+        struct cfg_item one = {0};
         skip_space(p, true);
         rc = parse_sequence(p, &one);
         if (rc == 0 && !vec_push(&v, one)) rc = no_memory(p);
         if (rc == 0) skip_space(p, true);
-    } while (rc == 0 && take(p, "|"));
+    } while (rc == 0 && accept_text(p, "|"));
     if (rc == 0) *out = cfg_either(p->g, v.v, v.n);
     vec_deinit(&v);
     return rc;
@@ -811,15 +816,15 @@ static int parse_either(struct parser *p, struct part *out)
 
 /* Set p->ignore to any number of texts of %ignore. No text of %ignore may follow the terminals in
  * these texts. */
-static int build_ignored(struct parser *p)
+static int build_ignored(struct lark_parser *p)
 {
     struct exprs *x = &p->g->m.x;
     uint32_t all = EXPR_EMPTY;
     for (size_t i = 0; i < p->ignored.n; i++) {
-        struct part one;
-        p->in = (struct place){.at = p->ignored.v[i].at,
-                               .end = p->ignored.v[i].at + p->ignored.v[i].n,
-                               .terminal = true};
+        struct cfg_item one;
+        p->in = (struct lark_place){.at = p->ignored.v[i].at,
+                                    .end = p->ignored.v[i].at + p->ignored.v[i].n,
+                                    .terminal = true};
         p->ignore = EXPR_EPSILON;
         int rc = parse_either(p, &one);
         skip_space(p, true);
@@ -834,17 +839,17 @@ static int build_ignored(struct parser *p)
 }
 
 /* Parse the bodies of queued rules, which may queue more of them. */
-static int build_rules(struct parser *p)
+static int build_rules(struct lark_parser *p)
 {
     for (size_t i = 0; i < p->job.n; i++) {
-        const struct job j = p->job.v[i];
+        const struct lark_job j = p->job.v[i];
         const struct def *d = &p->module[j.module].def.v[j.def];
-        struct part body;
-        p->in = (struct place){.module = j.module,
-                               .at = d->body,
-                               .end = d->end,
-                               .bound = j.bound,
-                               .n_bound = j.n_bound};
+        struct cfg_item body;
+        p->in = (struct lark_place){.module = j.module,
+                                    .at = d->body,
+                                    .end = d->end,
+                                    .bound = j.bound,
+                                    .n_bound = j.n_bound};
         int rc = parse_either(p, &body);
         if (rc == 0) skip_space(p, true);
         if (rc == 0 && p->in.at < p->in.end) rc = bad(p, "unexpected text");
@@ -856,11 +861,11 @@ static int build_rules(struct parser *p)
 
 /* Set *def to the definition of the start. It is the definition that the option names, or `start`.
  * If neither exists, it is the first rule, or the first definition if there is no rule. */
-static int find_start(struct parser *p, uint32_t *def)
+static int find_start(struct lark_parser *p, uint32_t *def)
 {
     const char *name = p->o->start ? p->o->start : "start";
     const uint32_t *known = strmap_get(&p->module[0].of, name, strlen(name));
-    p->in = (struct place){.end = p->module[0].n};
+    p->in = (struct lark_place){.end = p->module[0].n};
     *def = known ? *known : 0;
     if (known) return 0;
     if (p->o->start || p->module[0].def.n == 0)
@@ -870,15 +875,15 @@ static int find_start(struct parser *p, uint32_t *def)
     return 0;
 }
 
-static int build(struct parser *p)
+static int build(struct lark_parser *p)
 {
     uint32_t root = cfg_rule_new(p->g), def; /* root: rule number 0, the start of a cfg */
-    struct part part[2] = {{false, EXPR_EPSILON}, {0}};
+    struct cfg_item part[2] = {{false, EXPR_EPSILON}, {0}};
     int rc = scan_module(p, 0);
     if (rc == 0) rc = build_ignored(p);
     if (rc == 0) rc = find_start(p, &def);
     if (rc) return rc;
-    p->in = (struct place){.end = p->module[0].n};
+    p->in = (struct lark_place){.end = p->module[0].n};
     rc = use_definition(p, 0, def, &part[1]);
     part[0].id = p->ignore;
     if (rc == 0) cfg_add(p->g, root, part, 2);
@@ -888,7 +893,7 @@ static int build(struct parser *p)
 int lark_parse(struct cfg *g, const char *text, size_t n, const struct lark_options *o,
                struct err *e)
 {
-    struct parser *p = calloc(1, sizeof *p);
+    struct lark_parser *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e, "a grammar", sizeof *p);
     p->g = g, p->o = o, p->e = e, p->n_module = 1, p->ignore = EXPR_EPSILON;
     p->module[0].s = text, p->module[0].n = n;

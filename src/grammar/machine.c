@@ -24,7 +24,7 @@ bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits
     m->n_cell_slot = m->n_config_slot = N_SLOT;
     bool ok = m->cell_slot && m->config_slot && exprs_open(&m->x, x) &&
               vec_push(&m->cell, ((struct stack_cell){0})) &&
-              vec_push(&m->config, ((struct config){0}));
+              vec_push(&m->config, ((struct machine_config){0}));
     if (!ok) machine_close(m);
     return ok;
 }
@@ -150,7 +150,7 @@ static uint32_t push_alt(struct machine *m, uint32_t i, uint32_t below)
 
 /* Schedule a stack for the closure, unless it is already scheduled. Return false after a
  * failure. */
-static bool enter(struct machine *m, uint32_t stack)
+static bool schedule_stack(struct machine *m, uint32_t stack)
 {
     if (!expr_spend(&m->x, 2 + m->seen.n / 16)) return false;
     for (size_t i = 0; i < m->seen.n; i++)
@@ -168,7 +168,7 @@ static bool enter_rule(struct machine *m, uint32_t rule, uint32_t below)
     for (uint32_t i = 0; i < s.n && !m->x.failed; i++)
         if (!machine_fits(m, rule, s.first + i, m->cell.v[below].depth))
             m->cut = true;
-        else if (!enter(m, push_alt(m, s.first + i, below)))
+        else if (!schedule_stack(m, push_alt(m, s.first + i, below)))
             return false;
     return !m->x.failed;
 }
@@ -186,9 +186,9 @@ static bool enter_top(struct machine *m, uint32_t stack)
 
 /* Continue after a thread whose expression matches the empty text. A choice continues with the
  * rules that its tags select. Other threads continue with their stack. */
-static bool finish(struct machine *m, struct thread t)
+static bool follow_thread(struct machine *m, struct thread t)
 {
-    if (!t.choice) return enter(m, t.stack);
+    if (!t.choice) return schedule_stack(m, t.stack);
     const struct stack_cell top = m->cell.v[t.stack];
     struct tags tags = {0};
     bool ok = expr_tags(&m->x, t.expr, &tags) || no_memory(m);
@@ -224,7 +224,7 @@ static bool add_thread(struct machine *m, struct thread t)
         if (m->next.n >= m->limit.thread_max) return m->crowded = m->cut = true, false;
         if (!vec_push(&m->next, t)) return no_memory(m);
     }
-    return !m->x.failed && (!expr_nullable(&m->x, t.expr) || finish(m, t));
+    return !m->x.failed && (!expr_nullable(&m->x, t.expr) || follow_thread(m, t));
 }
 
 /* Process scheduled stacks until none is left. Return false after a failure, or if the config is
@@ -262,7 +262,7 @@ static uint64_t config_hash(const struct thread *t, uint32_t n, bool accepts)
 }
 
 /* Return true if *c equals the config under construction. */
-static bool is_config(const struct machine *m, const struct config *c)
+static bool is_config(const struct machine *m, const struct machine_config *c)
 {
     if (c->n_thread != m->next.n || c->accepts != m->accepts) return false;
     for (uint32_t i = 0; i < c->n_thread; i++) {
@@ -277,7 +277,7 @@ static bool grow_config_slots(struct machine *m)
     uint32_t n = 2 * m->n_config_slot, *slot = calloc(n, sizeof *slot);
     if (!slot) return no_memory(m);
     for (uint32_t i = 1; i < m->config.n; i++) {
-        const struct config *c = &m->config.v[i];
+        const struct machine_config *c = &m->config.v[i];
         uint32_t at =
             (uint32_t)config_hash(m->thread.v + c->thread, c->n_thread, c->accepts) & (n - 1);
         while (slot[at]) at = (at + 1) & (n - 1);
@@ -303,8 +303,9 @@ static uint32_t end_config(struct machine *m)
     for (; m->config_slot[at]; at = (at + 1) & (m->n_config_slot - 1))
         if (is_config(m, &m->config.v[m->config_slot[at]])) return m->config_slot[at];
     if (m->config.n >= m->limit.config_max) return expr_fail(&m->x, EXPR_STATES), CONFIG_DEAD;
-    m->x.n_byte_other += sizeof(struct config) + 4 * sizeof(uint32_t) + n * sizeof *m->next.v;
-    struct config c = {
+    m->x.n_byte_other +=
+        sizeof(struct machine_config) + 4 * sizeof(uint32_t) + n * sizeof *m->next.v;
+    struct machine_config c = {
         .thread = (uint32_t)m->thread.n,
         .n_thread = n,
         .accepts = m->accepts,
@@ -332,7 +333,7 @@ uint32_t machine_config(struct machine *m, struct thread t)
 
 uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b)
 {
-    const struct config c[2] = {m->config.v[a], m->config.v[b]};
+    const struct machine_config c[2] = {m->config.v[a], m->config.v[b]};
     if (a == b) return a;
     begin_config(m);
     for (int k = 0; k < 2; k++)
@@ -345,7 +346,7 @@ uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b)
 /* Return the config after a byte: the derivatives of all threads, and their closure. */
 static uint32_t compute_next(struct machine *m, uint32_t config, uint8_t byte)
 {
-    const struct config c = m->config.v[config];
+    const struct machine_config c = m->config.v[config];
     begin_config(m);
     for (uint32_t i = 0; i < c.n_thread && !m->x.failed; i++) {
         struct thread t = m->thread.v[c.thread + i];
@@ -359,7 +360,7 @@ static uint32_t compute_next(struct machine *m, uint32_t config, uint8_t byte)
  * in most configs. The other bytes are unknown. NULL after a failure. */
 static uint32_t *make_row(struct machine *m, uint32_t config)
 {
-    const struct config c = m->config.v[config];
+    const struct machine_config c = m->config.v[config];
     uint32_t *row = arena_push(&m->rows, 256 * sizeof *row, 64), any[256] = {0};
     if (!row) return expr_fail(&m->x, m->rows.limited ? EXPR_BYTES : EXPR_NO_MEMORY), NULL;
     m->x.n_byte_other += 256 * sizeof *row;

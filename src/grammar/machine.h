@@ -66,9 +66,9 @@ struct machine {
     void *front;       /* borrowed; argument of expand and choose */
     struct machine_limits limit;
     struct alts alts;
-    VEC(struct rule_span) rule;  /* rules by number */
-    VEC(struct stack_cell) cell; /* cells of stacks; [0] is the empty stack */
-    VEC(struct config) config;   /* configs by number; [0] is dead */
+    VEC(struct rule_span) rule;        /* rules by number */
+    VEC(struct stack_cell) cell;       /* cells of stacks; [0] is the empty stack */
+    VEC(struct machine_config) config; /* configs by number; [0] is dead */
     VEC(struct thread) thread;
     uint32_t *cell_slot, n_cell_slot, *config_slot, n_config_slot; /* owned; open addressing */
     VEC(struct thread) next; /* threads of the config under construction */
@@ -114,7 +114,7 @@ struct stack_cell {
     uint32_t below, depth;
 };
 
-struct config {
+struct machine_config {
     uint32_t thread, n_thread; /* machine.thread[thread ..] */
     bool accepts;              /* true if the text may end here */
     /* arena [256]: next configs, CONFIG_UNKNOWN if not computed; NULL if none is computed */

@@ -99,7 +99,7 @@ static bool reachable(struct machine *m, uint32_t rule, rules *list)
 }
 
 /* Lower the needs of the listed rules until no need changes. */
-static void settle(struct machine *m, const rules *list)
+static void lower_needs(struct machine *m, const rules *list)
 {
     for (bool changed = true; changed && !m->x.failed;) {
         changed = false;
@@ -121,7 +121,7 @@ static void find_need(struct machine *m, uint32_t rule)
     bool ok = need_now(m, rule) == NEED_UNKNOWN && reachable(m, rule, &list);
     if (ok && list.n > RULES_MAX) m->rule.v[rule].need = 0;
     if (ok && list.n <= RULES_MAX) {
-        settle(m, &list);
+        lower_needs(m, &list);
         for (size_t i = 0; i < list.n; i++)
             if (need_now(m, list.v[i]) == NEED_UNKNOWN) m->rule.v[list.v[i]].need = NEED_NONE;
     }

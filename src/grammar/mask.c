@@ -38,11 +38,11 @@ static void or_mask(uint64_t *mask, const uint64_t *more, int n_word)
 /* ---- places: an expression of the walked thread, or a config ---- */
 
 /* State of a walk. id is a config if is_config, else an expression that does not accept. */
-struct place {
+struct walk_place {
     uint32_t id;
     bool is_config;
 };
-static const struct place DEAD = {CONFIG_DEAD, true};
+static const struct walk_place DEAD = {CONFIG_DEAD, true};
 
 /* Walk over a trie. Its places in the expression of t, the first thread, differ from t only in
  * `expr`. Pointers are borrowed. */
@@ -68,7 +68,7 @@ static bool walk_room(struct machine *m)
 }
 
 /* Return the place of the walked thread at expression e. Compute it once per walk. */
-static struct place place_at(const struct walker *w, uint32_t e)
+static struct walk_place place_at(const struct walker *w, uint32_t e)
 {
     struct machine *m = w->m;
     if (!walk_room(m)) return DEAD;
@@ -85,48 +85,52 @@ static struct place place_at(const struct walker *w, uint32_t e)
         m->walk.to[e] = to;
     }
     uint32_t to = m->walk.to[e];
-    return to == WALK_INSIDE ? (struct place){e, false} : (struct place){to, true};
+    return to == WALK_INSIDE ? (struct walk_place){e, false} : (struct walk_place){to, true};
 }
 
 /* Return the place after a byte; DEAD also if the machine is late. */
-static struct place step(const struct walker *w, struct place p, uint8_t byte)
+static struct walk_place step(const struct walker *w, struct walk_place p, uint8_t byte)
 {
     struct machine *m = w->m;
     if (machine_late(m)) return DEAD;
     if (p.is_config) {
         const uint32_t *row = m->config.v[p.id].row;
         uint32_t next = row ? row[byte] : CONFIG_UNKNOWN;
-        return (struct place){next == CONFIG_UNKNOWN ? machine_next(m, p.id, byte) : next, true};
+        return (struct walk_place){next == CONFIG_UNKNOWN ? machine_next(m, p.id, byte) : next,
+                                   true};
     }
     uint32_t e = expr_next(&m->x, p.id, byte);
     return e == EXPR_EMPTY ? DEAD : place_at(w, e);
 }
 
-static bool is_dead(struct place p)
+static bool is_dead(struct walk_place p)
 {
     return p.is_config && p.id == CONFIG_DEAD;
 }
 
 /* Return the place after a byte.
  * A known place needs only look-ups. This is the inner loop of every walk. */
-static inline struct place quick_step(const struct walker *w, struct place p, uint8_t byte)
+static inline struct walk_place quick_step(const struct walker *w, struct walk_place p,
+                                           uint8_t byte)
 {
     const struct machine *m = w->m;
     const uint32_t *row = p.is_config ? m->config.v[p.id].row : m->x.e[p.id].row;
     uint32_t next = row ? row[byte] : CONFIG_UNKNOWN;
-    if (p.is_config) return next == CONFIG_UNKNOWN ? step(w, p, byte) : (struct place){next, true};
+    if (p.is_config)
+        return next == CONFIG_UNKNOWN ? step(w, p, byte) : (struct walk_place){next, true};
     if (row && next == EXPR_EMPTY) return DEAD;
     bool known = row && next < m->walk.cap && m->walk.of[next] == m->walk.now;
-    if (known && m->walk.to[next] == WALK_INSIDE) return (struct place){next, false};
+    if (known && m->walk.to[next] == WALK_INSIDE) return (struct walk_place){next, false};
     return step(w, p, byte);
 }
 
 /* Set the tokens of a trie that may follow a place. Return early if a limit is reached. The caller
  * checks x.failed and m->late. */
-static void walk(const struct walker *w, const struct trie *t, struct place from, uint64_t *mask)
+static void walk(const struct walker *w, const struct vocab_trie *t, struct walk_place from,
+                 uint64_t *mask)
 {
     struct level {
-        struct place place;
+        struct walk_place place;
         uint32_t at, end; /* siblings that remain */
     } level[DEPTH_MAX], *l = level;
     *l = (struct level){from, 0, t->n_root};
@@ -136,7 +140,7 @@ static void walk(const struct walker *w, const struct trie *t, struct place from
         const struct trie_node *d = &t->node[l->at++];
         if (n % WALK_NODES == 0 && (!expr_spend(&w->m->x, WALK_STEPS) || machine_late(w->m)))
             return;
-        struct place next = quick_step(w, l->place, (uint8_t)d->byte);
+        struct walk_place next = quick_step(w, l->place, (uint8_t)d->byte);
         if (is_dead(next) || l + 1 == level + DEPTH_MAX) continue;
         if (d->n == 1) {
             int32_t token = t->value[d->first];
@@ -170,7 +174,7 @@ struct plain_search {
 
 /* Add e, a state between characters, to the states found. Return false if no text (with the tag)
  * continues from e, if e is the end of a spelling, or if there are too many states. */
-static bool find(struct plain_search *s, uint32_t e)
+static bool add_plain_state(struct plain_search *s, uint32_t e)
 {
     struct exprs *x = &s->m->x;
     if (e == EXPR_EMPTY || (!s->decoded && expr_nullable(x, e))) return false;
@@ -198,7 +202,7 @@ static bool find_after(struct plain_search *s, uint32_t e, int lo, int hi, int n
         if (d == EXPR_EMPTY) return false;
         if (d == last) continue;
         last = d;
-        if (n == 0 ? !find(s, d) : !find_after(s, d, 0x80, 0xbf, n - 1)) return false;
+        if (n == 0 ? !add_plain_state(s, d) : !find_after(s, d, 0x80, 0xbf, n - 1)) return false;
     }
     return row != NULL;
 }
@@ -211,7 +215,7 @@ static bool find_all(struct plain_search *s, uint32_t e)
     for (int b = ' '; row && b < 0x80; b++) {
         if (b == '"' || b == '\\' || (row[b] == last && last != EXPR_EMPTY)) continue;
         last = row[b];
-        if (!find(s, last)) return false;
+        if (!add_plain_state(s, last)) return false;
     }
     for (int i = 0; row && i < N_LEAD; i++)
         for (int b = LEAD[i].lo; b <= LEAD[i].hi; b++) {
@@ -280,7 +284,7 @@ static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
     if (known) return m->open.open[at];
     expr_row(&m->x, e);
     struct plain_search s = {.m = m, .tag = tag, .now = ++m->x.seen_now};
-    bool open = !m->x.failed && has_loop(m, e) && find(&s, e);
+    bool open = !m->x.failed && has_loop(m, e) && add_plain_state(&s, e);
     for (size_t i = 0; open && i < s.found.n; i++) {
         m->x.seen_now = s.now > m->x.seen_now ? s.now : m->x.seen_now;
         open = find_all(&s, s.found.v[i]);
@@ -309,24 +313,24 @@ static bool thread_open(struct machine *m, struct thread t)
 /* ---- limited numbers of plain characters ---- */
 
 /* Return the place after a plain ASCII character if all of them lead to one place; else DEAD. */
-static struct place after_plain(const struct walker *w, struct place p)
+static struct walk_place after_plain(const struct walker *w, struct walk_place p)
 {
-    struct place next = step(w, p, 'a');
+    struct walk_place next = step(w, p, 'a');
     for (int b = ' '; !is_dead(next) && b < 0x80; b++) {
         if (b == '"' || b == '\\') continue;
-        struct place other = step(w, p, (uint8_t)b);
+        struct walk_place other = step(w, p, (uint8_t)b);
         if (other.id != next.id || other.is_config != next.is_config) return DEAD;
     }
     return next;
 }
 
 /* Return true if every byte in [lo, hi] with n continuation bytes leads from p to `next`. */
-static bool wide_too(const struct walker *w, struct place p, struct place next, int n, int lo,
-                     int hi)
+static bool wide_too(const struct walker *w, struct walk_place p, struct walk_place next, int n,
+                     int lo, int hi)
 {
-    struct place last = DEAD;
+    struct walk_place last = DEAD;
     for (int b = lo; b <= hi; b++) {
-        struct place to = step(w, p, (uint8_t)b);
+        struct walk_place to = step(w, p, (uint8_t)b);
         if (is_dead(to)) return false;
         if (to.id == last.id && to.is_config == last.is_config) continue;
         if (n == 0 ? to.id != next.id || to.is_config != next.is_config
@@ -338,12 +342,12 @@ static bool wide_too(const struct walker *w, struct place p, struct place next, 
 }
 
 /* Return true if every character of several bytes leads from p to `next`. */
-static bool wide_chars(const struct walker *w, struct place p, struct place next)
+static bool wide_chars(const struct walker *w, struct walk_place p, struct walk_place next)
 {
     uint32_t last = UINT32_MAX;
     for (int i = 0; i < N_LEAD; i++)
         for (int b = LEAD[i].lo; b <= LEAD[i].hi; b++) {
-            struct place to = step(w, p, (uint8_t)b);
+            struct walk_place to = step(w, p, (uint8_t)b);
             if (is_dead(to)) return false;
             if (to.id != last &&
                 !wide_too(w, to, next, LEAD[i].n, LEAD[i].second_lo, LEAD[i].second_hi))
@@ -355,11 +359,11 @@ static bool wide_chars(const struct walker *w, struct place p, struct place next
 
 /* Return the number of arbitrary plain characters that may follow a place, at most CHAIN_MAX. Set
  * *same if each of them leads back to p. */
-static int plain_chain(const struct walker *w, struct place p, bool *same)
+static int plain_chain(const struct walker *w, struct walk_place p, bool *same)
 {
     *same = false;
     for (int n = 0; n < CHAIN_MAX; n++) {
-        struct place next = after_plain(w, p);
+        struct walk_place next = after_plain(w, p);
         if (is_dead(next) || !wide_chars(w, p, next)) return n;
         if (next.id == p.id && next.is_config == p.is_config) return *same = n == 0, CHAIN_MAX;
         p = next;
@@ -495,15 +499,15 @@ bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64
 {
     memset(mask, 0, (size_t)v->n_word * sizeof *mask);
     if (config == CONFIG_DEAD || m->x.failed) return !m->x.failed;
-    const struct config c = m->config.v[config];
+    const struct machine_config c = m->config.v[config];
     struct walker w = {.m = m};
-    struct place from = {config, true};
+    struct walk_place from = {config, true};
     struct room room = {0};
     bool same = false, open = false, known = false;
     m->walk.now++;
     if (c.n_thread == 1) {
         w.t = m->thread.v[c.thread];
-        if (!expr_nullable(&m->x, w.t.expr)) from = (struct place){w.t.expr, false};
+        if (!expr_nullable(&m->x, w.t.expr)) from = (struct walk_place){w.t.expr, false};
         known = !from.is_config && !w.t.choice && room_of(m, w.t.expr, &room);
         open = !from.is_config && !room.limited && thread_open(m, w.t);
     }
@@ -518,7 +522,7 @@ bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64
             or_mask(mask, v->plain[k].mask, v->n_word);
         else
             walk(&w, &v->plain[k].trie, from, mask);
-    struct place closed = same ? step(&w, from, '"') : DEAD;
+    struct walk_place closed = same ? step(&w, from, '"') : DEAD;
     if (same && !is_dead(closed)) {
         set_values(v->closing_rests.value, v->closing_rests.n_empty, mask);
         walk(&w, &v->closing_rests, closed, mask);

@@ -22,7 +22,7 @@ struct flags {
 };
 
 /* Pointers are borrowed. */
-struct parser {
+struct regex_parser {
     struct exprs *x;
     const char *s;
     size_t n, at;
@@ -46,12 +46,12 @@ struct parser {
     struct err *e;
 };
 
-static int fail(const struct parser *p, int code, const char *why)
+static int fail(const struct regex_parser *p, int code, const char *why)
 {
     return err_set(p->e, code, "regular expression, byte %zu: %s", p->at, why);
 }
 
-static int too_large(const struct parser *p)
+static int too_large(const struct regex_parser *p)
 {
     struct err why;
     return fail(p, exprs_error(p->x, &why), why.text);
@@ -59,13 +59,13 @@ static int too_large(const struct parser *p)
 
 /* ---- reading ---- */
 
-static bool more(const struct parser *p)
+static bool more(const struct regex_parser *p)
 {
     return p->at < p->n;
 }
 
 /* Read a text if it is next. Return true if it was next. */
-static bool next_is(struct parser *p, const char *text)
+static bool next_is(struct regex_parser *p, const char *text)
 {
     size_t n = strlen(text);
     if (p->n - p->at < n || memcmp(p->s + p->at, text, n) != 0) return false;
@@ -74,7 +74,7 @@ static bool next_is(struct parser *p, const char *text)
 }
 
 /* Skip white space and comments if the flag x is set. */
-static void skip_extended(struct parser *p)
+static void skip_extended(struct regex_parser *p)
 {
     while (p->flags.extended && more(p)) {
         if (p->s[p->at] == '#')
@@ -86,7 +86,7 @@ static void skip_extended(struct parser *p)
     }
 }
 
-static int read_char(struct parser *p, uint32_t *cp)
+static int read_char(struct regex_parser *p, uint32_t *cp)
 {
     int k = utf8_decode(p->s + p->at, p->n - p->at, cp);
     if (k <= 0) return fail(p, ERR_FORMAT, "not UTF-8");
@@ -95,7 +95,7 @@ static int read_char(struct parser *p, uint32_t *cp)
 }
 
 /* Read n_min to n_max hexadecimal digits. */
-static int read_hex(struct parser *p, int n_min, int n_max, uint32_t *cp)
+static int read_hex(struct regex_parser *p, int n_min, int n_max, uint32_t *cp)
 {
     int n = 0;
     for (*cp = 0; n < n_max && more(p); n++, p->at++) {
@@ -108,7 +108,7 @@ static int read_hex(struct parser *p, int n_min, int n_max, uint32_t *cp)
 
 /* Read the number after \x, \u or \U: n_digit digits, or 1 to 6 digits in braces. The two \u of a
  * surrogate pair are one code point. */
-static int read_code(struct parser *p, int n_digit, uint32_t *cp)
+static int read_code(struct regex_parser *p, int n_digit, uint32_t *cp)
 {
     if (!next_is(p, "{")) {
         int rc = read_hex(p, n_digit, n_digit, cp);
@@ -129,7 +129,7 @@ static int read_code(struct parser *p, int n_digit, uint32_t *cp)
 
 /* Add the characters of a property after \p (or \P if `negated`):
  * one letter, or a name in braces. */
-static int add_property(struct parser *p, struct charset *s, bool negated)
+static int add_property(struct regex_parser *p, struct charset *s, bool negated)
 {
     const char *name = p->s + p->at;
     size_t n = 1;
@@ -172,7 +172,7 @@ static void drop_wide(struct charset *s)
 }
 
 /* Add the characters of a class. Unicode's classes are computed once per pattern. */
-static void add_class(struct parser *p, struct charset *s, char letter)
+static void add_class(struct regex_parser *p, struct charset *s, char letter)
 {
     struct charset c = {0};
     bool unicode = p->dialect == REGEX_RUST && !p->flags.bytes;
@@ -190,7 +190,7 @@ static void add_class(struct parser *p, struct charset *s, char letter)
 }
 
 /* Read an escape of one code point, after its backslash. */
-static int read_escape(struct parser *p, uint32_t *cp)
+static int read_escape(struct regex_parser *p, uint32_t *cp)
 {
     static const char from[] = "tnvfr", to[] = "\t\n\v\f\r";
     char c = p->s[p->at++];
@@ -212,10 +212,10 @@ static int read_escape(struct parser *p, uint32_t *cp)
 
 /* ---- classes ---- */
 
-static int parse_class(struct parser *p, struct charset *s);
+static int parse_class(struct regex_parser *p, struct charset *s);
 
 /* Add the other cases of the characters of a set. Under (?-u) only ASCII letters have cases. */
-static void fold(struct parser *p, struct charset *s)
+static void fold(struct regex_parser *p, struct charset *s)
 {
     if (!p->flags.bytes) {
         bool one = s->n == 1 && s->v[0].lo == s->v[0].hi && s->v[0].hi <= 0x7f;
@@ -233,7 +233,7 @@ static void fold(struct parser *p, struct charset *s)
 
 /* Read a class such as [:alpha:], which Rust's syntax has inside classes. Read nothing and return
  * false if there is no such class. */
-static bool posix_class(struct parser *p, struct charset *s)
+static bool posix_class(struct regex_parser *p, struct charset *s)
 {
     static const struct {
         const char *name, *ranges; /* static; ranges: pairs lo, hi; a first \x01 includes NUL */
@@ -272,7 +272,7 @@ static bool posix_class(struct parser *p, struct charset *s)
 
 /* Read one item of a class. Set *single and *cp if the item is a code point. Otherwise the item is
  * a set: add it to s. */
-static int class_atom(struct parser *p, struct charset *s, uint32_t *cp, bool *single)
+static int class_atom(struct regex_parser *p, struct charset *s, uint32_t *cp, bool *single)
 {
     *single = false;
     if (posix_class(p, s)) return 0;
@@ -297,7 +297,7 @@ static int class_atom(struct parser *p, struct charset *s, uint32_t *cp, bool *s
 }
 
 /* Read an item of a class, or a range of two items, and add it to s. */
-static int class_member(struct parser *p, struct charset *s)
+static int class_member(struct regex_parser *p, struct charset *s)
 {
     uint32_t lo, hi;
     bool single, to_single;
@@ -318,7 +318,7 @@ static int class_member(struct parser *p, struct charset *s)
 
 /* Read a class after its [, through its ]. In Rust's syntax classes nest, and && intersects the
  * sets on its two sides. */
-static int parse_class(struct parser *p, struct charset *s)
+static int parse_class(struct regex_parser *p, struct charset *s)
 {
     if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply");
     bool negated = next_is(p, "^"), first = true;
@@ -363,7 +363,7 @@ static uint32_t bytes_expr(struct exprs *x, struct charset *s)
 
 /* Return the expression of a set.
  * A new set of 8 or more ranges is moved to p->kept, which leaves s empty. */
-static uint32_t set_expr(struct parser *p, struct charset *s)
+static uint32_t set_expr(struct regex_parser *p, struct charset *s)
 {
     if (p->flags.bytes) return bytes_expr(p->x, s);
     charset_settle(s);
@@ -382,7 +382,7 @@ static uint32_t set_expr(struct parser *p, struct charset *s)
 
 /* Set *out to the piece of a set, and free the set. rc: result of reading the set; return it if it
  * is not 0. */
-static int set_piece(struct parser *p, struct charset *s, int rc, struct piece *out)
+static int set_piece(struct regex_parser *p, struct charset *s, int rc, struct regex_piece *out)
 {
     if (rc == 0 && p->flags.fold) fold(p, s);
     if (rc == 0) *out = piece_plain(set_expr(p, s));
@@ -394,7 +394,7 @@ static int set_piece(struct parser *p, struct charset *s, int rc, struct piece *
 
 /* Set the characters of each context, at the first assertion. Fail if ASCII and Unicode word
  * boundaries are mixed; contexts have one definition of a word. */
-static int need_contexts(struct parser *p, bool ascii)
+static int need_contexts(struct regex_parser *p, bool ascii)
 {
     struct charset line = {0}, word = {0}, other = {0};
     if ((p->word == WORD_ASCII && ascii) || (p->word == WORD_UNICODE && !ascii)) return 0;
@@ -418,7 +418,7 @@ static int need_contexts(struct parser *p, bool ascii)
 
 /* Parse a word boundary after its backslash. The table has one or two alternatives: the contexts
  * before and after the place. ECMA has only the table's last two rows. */
-static int parse_border(struct parser *p, struct piece *out)
+static int parse_border(struct regex_parser *p, struct regex_piece *out)
 {
     enum { NOT_WORD = CTX_ANY & ~CTX_WORD };
     static const struct {
@@ -436,14 +436,14 @@ static int parse_border(struct parser *p, struct piece *out)
     bool ascii = p->dialect == REGEX_ECMA || p->flags.bytes;
     while (!(i >= 6 || p->dialect == REGEX_RUST) || !next_is(p, border[i].text)) i++;
     int rc = need_contexts(p, ascii);
-    struct piece second = piece_between(border[i].left2, border[i].right2);
+    struct regex_piece second = piece_between(border[i].left2, border[i].right2);
     *out = piece_between(border[i].left, border[i].right);
     if (border[i].left2) *out = piece_either(&p->pieces, out, &second);
     return rc;
 }
 
 /* Parse ^ or $, which is already read. With flag m, ^ and $ also match next to a line feed. */
-static int parse_line_anchor(struct parser *p, bool start, struct piece *out)
+static int parse_line_anchor(struct regex_parser *p, bool start, struct regex_piece *out)
 {
     uint8_t at = CTX_EDGE | (p->flags.multi_line ? CTX_LINE : 0);
     *out = start ? piece_between(at, CTX_ANY) : piece_between(CTX_ANY, at);
@@ -453,9 +453,9 @@ static int parse_line_anchor(struct parser *p, bool start, struct piece *out)
 
 /* ---- atoms ---- */
 
-static int parse_either(struct parser *p, struct piece *out);
+static int parse_either(struct regex_parser *p, struct regex_piece *out);
 
-static int parse_dot(struct parser *p, struct piece *out)
+static int parse_dot(struct regex_parser *p, struct regex_piece *out)
 {
     struct charset s = {0};
     if (!p->flags.dot_all) {
@@ -466,7 +466,7 @@ static int parse_dot(struct parser *p, struct piece *out)
     return set_piece(p, &s, 0, out);
 }
 
-static int literal(struct parser *p, uint32_t cp, struct piece *out)
+static int literal(struct regex_parser *p, uint32_t cp, struct regex_piece *out)
 {
     struct charset s = {0};
     charset_add(&s, cp, cp);
@@ -474,13 +474,13 @@ static int literal(struct parser *p, uint32_t cp, struct piece *out)
 }
 
 /* Set *out to a literal character of the pattern. The character is UTF-8 even under (?-u). */
-static int written(struct parser *p, uint32_t cp, struct piece *out)
+static int written(struct regex_parser *p, uint32_t cp, struct regex_piece *out)
 {
     if (!p->flags.bytes || cp < 0x80) return literal(p, cp, out);
     return *out = piece_plain(expr_chars(p->x, cp, cp)), 0;
 }
 
-static int parse_escape(struct parser *p, struct piece *out)
+static int parse_escape(struct regex_parser *p, struct regex_piece *out)
 {
     if (!more(p)) return fail(p, ERR_FORMAT, "ends within an escape");
     char c = p->s[p->at];
@@ -502,7 +502,7 @@ static int parse_escape(struct parser *p, struct piece *out)
 }
 
 /* Read flags after (?, up to a ) or :, which is not read. Flags after a - are cleared. */
-static int parse_flags(struct parser *p, struct flags *f)
+static int parse_flags(struct regex_parser *p, struct flags *f)
 {
     bool on = true, any = false;
     for (; more(p) && p->s[p->at] != ')' && p->s[p->at] != ':'; p->at++) {
@@ -528,7 +528,7 @@ static int parse_flags(struct parser *p, struct flags *f)
     return any || p->s[p->at] == ':' ? 0 : fail(p, ERR_FORMAT, "expected flags");
 }
 
-static int parse_group(struct parser *p, struct piece *out)
+static int parse_group(struct regex_parser *p, struct regex_piece *out)
 {
     if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply");
     struct flags outer = p->flags, inner = outer;
@@ -558,11 +558,11 @@ static int parse_group(struct parser *p, struct piece *out)
     return rc;
 }
 
-static int parse_atom(struct parser *p, struct piece *out)
+static int parse_atom(struct regex_parser *p, struct regex_piece *out)
 {
     struct charset s = {0};
     uint32_t cp;
-    *out = (struct piece){0};
+    *out = (struct regex_piece){0};
     if (next_is(p, "(")) return parse_group(p, out);
     if (next_is(p, "[")) return set_piece(p, &s, parse_class(p, &s), out);
     if (next_is(p, ".")) return parse_dot(p, out);
@@ -576,7 +576,7 @@ static int parse_atom(struct parser *p, struct piece *out)
 
 /* ---- repetition ---- */
 
-static bool read_number(struct parser *p, uint32_t *x)
+static bool read_number(struct regex_parser *p, uint32_t *x)
 {
     size_t from = p->at;
     for (*x = 0; more(p) && p->s[p->at] >= '0' && p->s[p->at] <= '9'; p->at++)
@@ -586,7 +586,7 @@ static bool read_number(struct parser *p, uint32_t *x)
 
 /* Read {n}, {n,} or {n,m}. Read nothing and return false if there are no counts: the { is then a
  * character. */
-static bool read_counts(struct parser *p, uint32_t *min, uint32_t *max)
+static bool read_counts(struct regex_parser *p, uint32_t *min, uint32_t *max)
 {
     size_t from = p->at;
     if (next_is(p, "{") && read_number(p, min)) {
@@ -599,7 +599,7 @@ static bool read_counts(struct parser *p, uint32_t *min, uint32_t *max)
 }
 
 /* Read * + ? or counts. Return false if there is no quantifier. */
-static bool read_quantifier(struct parser *p, uint32_t *min, uint32_t *max)
+static bool read_quantifier(struct regex_parser *p, uint32_t *min, uint32_t *max)
 {
     skip_extended(p);
     *min = 0, *max = EXPR_INF;
@@ -609,7 +609,7 @@ static bool read_quantifier(struct parser *p, uint32_t *min, uint32_t *max)
     return read_counts(p, min, max);
 }
 
-static int parse_repeated(struct parser *p, struct piece *out)
+static int parse_repeated(struct regex_parser *p, struct regex_piece *out)
 {
     uint32_t min, max;
     int rc = parse_atom(p, out);
@@ -638,7 +638,7 @@ struct plains {
 
 /* Append the language of a piece to the list. Return false if the piece has a condition on its
  * context, or no text. */
-static bool take_plain(struct parser *p, struct plains *all, const struct piece *one)
+static bool take_plain(struct regex_parser *p, struct plains *all, const struct regex_piece *one)
 {
     if (!piece_is_plain(one) || one->n == 0) return false;
     if (!vec_push(all, one->v[0].e)) expr_fail(p->x, EXPR_NO_MEMORY);
@@ -647,23 +647,23 @@ static bool take_plain(struct parser *p, struct plains *all, const struct piece 
 
 /* Append the concatenation of the collected languages to *out, and clear the list. Combine them
  * from right to left, because a concatenation is a chain of right operands. */
-static void join_plains(struct parser *p, struct plains *all, struct piece *out)
+static void join_plains(struct regex_parser *p, struct plains *all, struct regex_piece *out)
 {
     uint32_t e = EXPR_EPSILON;
     for (size_t i = all->n; i > 0; i--) e = expr_cat(p->x, all->v[i - 1], e);
-    struct piece one = piece_plain(e);
+    struct regex_piece one = piece_plain(e);
     if (all->n > 0) *out = piece_join(&p->pieces, out, &one);
     all->n = 0;
 }
 
-static int parse_sequence(struct parser *p, struct piece *out)
+static int parse_sequence(struct regex_parser *p, struct regex_piece *out)
 {
     struct plains plain = {0};
     int rc = 0;
     *out = piece_plain(EXPR_EPSILON);
     skip_extended(p);
     while (rc == 0 && more(p) && p->s[p->at] != '|' && p->s[p->at] != ')') {
-        struct piece next;
+        struct regex_piece next;
         rc = parse_repeated(p, &next);
         if (rc || take_plain(p, &plain, &next)) continue;
         join_plains(p, &plain, out);
@@ -674,10 +674,10 @@ static int parse_sequence(struct parser *p, struct piece *out)
     return rc;
 }
 
-static int parse_either(struct parser *p, struct piece *out)
+static int parse_either(struct regex_parser *p, struct regex_piece *out)
 {
     struct plains plain = {0};
-    struct piece next;
+    struct regex_piece next;
     int rc = parse_sequence(p, out);
     while (rc == 0 && next_is(p, "|")) {
         rc = parse_sequence(p, &next);
@@ -692,8 +692,9 @@ static int parse_either(struct parser *p, struct piece *out)
 int regex_parse(struct exprs *x, const char *pattern, size_t n, enum regex_dialect dialect,
                 struct regex_langs *out, struct err *e)
 {
-    struct parser p = {.x = x, .s = pattern, .n = n, .dialect = dialect, .pieces.x = x, .e = e};
-    struct piece all;
+    struct regex_parser p = {
+        .x = x, .s = pattern, .n = n, .dialect = dialect, .pieces.x = x, .e = e};
+    struct regex_piece all;
     if (!utf8_valid(pattern, n)) return fail(&p, ERR_FORMAT, "not UTF-8");
     int rc = parse_either(&p, &all);
     for (int i = 0; i < 3; i++) charset_deinit(&p.unicode[i]);
@@ -702,7 +703,7 @@ int regex_parse(struct exprs *x, const char *pattern, size_t n, enum regex_diale
     if (rc == 0 && more(&p)) rc = fail(&p, ERR_FORMAT, "unexpected )");
     if (rc) return rc;
     uint32_t text = expr_rep(x, expr_any_char(x), 0, EXPR_INF); /* text: all valid UTF-8 */
-    struct piece any = piece_plain(text), found = piece_join(&p.pieces, &any, &all);
+    struct regex_piece any = piece_plain(text), found = piece_join(&p.pieces, &any, &all);
     found = piece_join(&p.pieces, &found, &any);
     *out = (struct regex_langs){piece_whole(&p.pieces, &all), piece_whole(&p.pieces, &found),
                                 p.lazy, p.greedy, p.word != WORD_UNKNOWN};

@@ -5,14 +5,15 @@
 
 enum { N_STATE_MAX = 32, UNROLL_MAX = 64, CTX_CHAR = CTX_ANY & ~CTX_EDGE };
 
-bool piece_is_plain(const struct piece *a)
+bool piece_is_plain(const struct regex_piece *a)
 {
     return a->n == 0 || (a->n == 1 && a->v[0].left == CTX_ANY && a->v[0].right == CTX_ANY);
 }
 
 /* Add an item to a piece. Merge the item with an existing item that differs only in `left` or only
  * in the expression. Drop the item if it has no text or no context. */
-static void add_item(struct pieces *p, struct piece *out, uint8_t left, uint8_t right, uint32_t e)
+static void add_item(struct pieces *p, struct regex_piece *out, uint8_t left, uint8_t right,
+                     uint32_t e)
 {
     if (e == EXPR_EMPTY || !left || !right) return;
     for (uint32_t i = 0; i < out->n; i++) {
@@ -26,19 +27,20 @@ static void add_item(struct pieces *p, struct piece *out, uint8_t left, uint8_t 
         out->v[out->n++] = (struct piece_item){left, right, e};
 }
 
-struct piece piece_plain(uint32_t e)
+struct regex_piece piece_plain(uint32_t e)
 {
-    return (struct piece){.n = e != EXPR_EMPTY, .v = {{CTX_ANY, CTX_ANY, e}}};
+    return (struct regex_piece){.n = e != EXPR_EMPTY, .v = {{CTX_ANY, CTX_ANY, e}}};
 }
 
-struct piece piece_between(uint8_t left, uint8_t right)
+struct regex_piece piece_between(uint8_t left, uint8_t right)
 {
-    return (struct piece){.n = 1, .v = {{left, right, EXPR_EPSILON}}};
+    return (struct regex_piece){.n = 1, .v = {{left, right, EXPR_EPSILON}}};
 }
 
-struct piece piece_either(struct pieces *p, const struct piece *a, const struct piece *b)
+struct regex_piece piece_either(struct pieces *p, const struct regex_piece *a,
+                                const struct regex_piece *b)
 {
-    struct piece out = *a;
+    struct regex_piece out = *a;
     for (uint32_t i = 0; i < b->n; i++) add_item(p, &out, b->v[i].left, b->v[i].right, b->v[i].e);
     return out;
 }
@@ -84,7 +86,7 @@ static uint32_t ending(struct pieces *p, uint32_t e, uint8_t contexts)
 /* Add the concatenation of two items. The conditions on both sides of an empty text apply to the
  * same place, so the empty texts of a and of b are separate cases. */
 static void join_items(struct pieces *p, const struct piece_item *a, const struct piece_item *b,
-                       struct piece *out)
+                       struct regex_piece *out)
 {
     struct exprs *x = p->x;
     if (a->right == CTX_ANY && b->left == CTX_ANY)
@@ -99,9 +101,10 @@ static void join_items(struct pieces *p, const struct piece_item *a, const struc
     if (no_head && no_tail) add_item(p, out, left, right, EXPR_EPSILON);
 }
 
-struct piece piece_join(struct pieces *p, const struct piece *a, const struct piece *b)
+struct regex_piece piece_join(struct pieces *p, const struct regex_piece *a,
+                              const struct regex_piece *b)
 {
-    struct piece out = {0};
+    struct regex_piece out = {0};
     for (uint32_t i = 0; i < a->n; i++)
         for (uint32_t k = 0; k < b->n; k++) join_items(p, &a->v[i], &b->v[k], &out);
     return out;
@@ -174,10 +177,10 @@ static void close_ways(struct rounds *r)
 }
 
 /* Return any number of repetitions of a. */
-static struct piece star(struct pieces *p, const struct piece *a)
+static struct regex_piece star(struct pieces *p, const struct regex_piece *a)
 {
     struct rounds r = {.p = p};
-    struct piece out = piece_plain(EXPR_EPSILON);
+    struct regex_piece out = piece_plain(EXPR_EPSILON);
     for (uint8_t i = 0; i < N_CONTEXT; i++) state_of(&r, i, CTX_ANY);
     for (uint32_t i = 0; i < r.n && !p->too_many; i++)
         for (uint32_t k = 0; k < a->n; k++) add_round(&r, i, &a->v[k]);
@@ -189,11 +192,12 @@ static struct piece star(struct pieces *p, const struct piece *a)
     return out;
 }
 
-struct piece piece_repeat(struct pieces *p, const struct piece *a, uint32_t min, uint32_t max)
+struct regex_piece piece_repeat(struct pieces *p, const struct regex_piece *a, uint32_t min,
+                                uint32_t max)
 {
     if (piece_is_plain(a))
         return piece_plain(expr_rep(p->x, a->n ? a->v[0].e : EXPR_EMPTY, min, max));
-    struct piece out = piece_plain(EXPR_EPSILON), none = out;
+    struct regex_piece out = piece_plain(EXPR_EPSILON), none = out;
     uint32_t n_more = max == EXPR_INF ? 0 : max - min;
     if (min > UNROLL_MAX || n_more > UNROLL_MAX) return p->too_many = true, out;
     if (max == EXPR_INF) out = star(p, a);
@@ -205,7 +209,7 @@ struct piece piece_repeat(struct pieces *p, const struct piece *a, uint32_t min,
     return out;
 }
 
-uint32_t piece_whole(struct pieces *p, const struct piece *a)
+uint32_t piece_whole(struct pieces *p, const struct regex_piece *a)
 {
     uint32_t e = EXPR_EMPTY;
     for (uint32_t i = 0; i < a->n; i++)

@@ -21,7 +21,7 @@ enum {
     PIECE_ITEMS_MAX = 48
 };
 
-struct piece {
+struct regex_piece {
     uint32_t n;
     struct piece_item {
         uint8_t left,
@@ -41,14 +41,18 @@ struct pieces {
     bool too_many; /* true after a piece exceeded the maximum of items or states; never cleared */
 };
 
-struct piece piece_plain(uint32_t e);
-bool piece_is_plain(const struct piece *a); /* Return true if a has no condition on its context. */
+struct regex_piece piece_plain(uint32_t e);
+bool piece_is_plain(
+    const struct regex_piece *a); /* Return true if a has no condition on its context. */
 /* Return an assertion: the empty text between contexts. */
-struct piece piece_between(uint8_t left, uint8_t right);
-struct piece piece_either(struct pieces *p, const struct piece *a, const struct piece *b);
-struct piece piece_join(struct pieces *p, const struct piece *a, const struct piece *b);
-struct piece piece_repeat(struct pieces *p, const struct piece *a, uint32_t min, uint32_t max);
+struct regex_piece piece_between(uint8_t left, uint8_t right);
+struct regex_piece piece_either(struct pieces *p, const struct regex_piece *a,
+                                const struct regex_piece *b);
+struct regex_piece piece_join(struct pieces *p, const struct regex_piece *a,
+                              const struct regex_piece *b);
+struct regex_piece piece_repeat(struct pieces *p, const struct regex_piece *a, uint32_t min,
+                                uint32_t max);
 /* Return the texts that a matches from end to end. */
-uint32_t piece_whole(struct pieces *p, const struct piece *a);
+uint32_t piece_whole(struct pieces *p, const struct regex_piece *a);
 
 #endif

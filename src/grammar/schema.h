@@ -62,7 +62,7 @@ struct name_atom {
     const struct json *except;
 };
 
-struct form {
+struct schema_form {
     bool is_object;
     uint32_t min, max; /* minimum and maximum number of items or members; max NONE: no limit */
     VEC(struct items_atom) item;
@@ -77,7 +77,7 @@ struct form {
 };
 
 struct forms {
-    struct form *v; /* owned; forms */
+    struct schema_form *v; /* owned; forms */
     size_t n, cap;
 };
 
@@ -134,11 +134,11 @@ struct schema {
     struct strmap set_of;
     VEC(struct rule) rule;
     VEC(struct choices) choices; /* choices by rule */
-    VEC(struct choice) choice;
+    VEC(struct tag_rule) choice;
     struct strmap rule_of;
-    VEC(struct form) form;      /* forms of all sets */
-    VEC(struct form_plan) plan; /* plans by form */
-    VEC(struct state) state;    /* states of arrays and objects */
+    VEC(struct schema_form) form; /* forms of all sets */
+    VEC(struct form_plan) plan;   /* plans by form */
+    VEC(struct state) state;      /* states of arrays and objects */
     struct strmap state_of;
     /* schema_plan.c: number of visits to sets whose decision was in progress */
     uint32_t n_assumed;
@@ -220,7 +220,7 @@ uint32_t lang_names(struct schema *s, uint32_t sub, bool negated);
 /* schema_form.c */
 uint32_t set_add(struct schema *s, uint32_t set, uint32_t lit);
 bool forms_of_set(struct schema *s, uint32_t set, unsigned type, struct forms *out);
-void form_free(struct form *f);
+void form_free(struct schema_form *f);
 void forms_free(struct forms *f);
 
 /* schema_plan.c: the conditions on items and members in a form,
@@ -281,7 +281,7 @@ bool set_forms(struct schema *s, uint32_t set); /* Fill in form, n_form and scal
 
 /* The rule after a member's name, by the tag of the name. A rule has choice[first .. first + n),
  * ascending by tag. */
-struct choice {
+struct tag_rule {
     uint32_t tag, rule;
 };
 struct choices {

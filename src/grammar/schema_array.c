@@ -11,7 +11,7 @@ enum { REFS_MAX = 16 };
 static bool add_item(struct schema *s, struct forms *out, uint32_t min, uint32_t from, uint32_t to,
                      uint32_t lit)
 {
-    struct form f = form_bounded(JT_LIST, min, NONE);
+    struct schema_form f = form_bounded(JT_LIST, min, NONE);
     return forms_add(s, out, f, vec_push(&f.item, ((struct items_atom){from, to, lit})));
 }
 
@@ -19,13 +19,13 @@ static bool add_item(struct schema *s, struct forms *out, uint32_t min, uint32_t
 static bool add_count(struct schema *s, struct forms *out, uint32_t from, uint32_t lit,
                       uint32_t min, uint32_t max)
 {
-    struct form f = form_any(JT_LIST);
+    struct schema_form f = form_any(JT_LIST);
     return forms_add(s, out, f, vec_push(&f.count, ((struct count_atom){from, lit, min, max})));
 }
 
 /* Take the condition that items [from, to) are valid by a subschema. `to` is from + 1 or NONE. The
  * negation is that one of them is not valid. */
-static bool some_items(struct work *w, uint32_t from, uint32_t to, uint32_t sub)
+static bool some_items(struct schema_work *w, uint32_t from, uint32_t to, uint32_t sub)
 {
     struct forms f = {0};
     bool ok;
@@ -41,7 +41,7 @@ static bool some_items(struct work *w, uint32_t from, uint32_t to, uint32_t sub)
 }
 
 /* Take items, prefixItems and additionalItems with the draft's meaning. */
-static bool items(struct work *w)
+static bool items(struct schema_work *w)
 {
     struct schema *s = w->s;
     const struct json *all = sub_field(s, w->sub, "items"),
@@ -65,7 +65,7 @@ static bool items(struct work *w)
 
 /* Take contains, minContains and maxContains, as a count. The negation is that the items are too
  * few or too many. */
-static bool contains(struct work *w)
+static bool contains(struct schema_work *w)
 {
     struct schema *s = w->s;
     const struct json *j = s->draft >= DRAFT_6 ? sub_field(s, w->sub, "contains") : NULL;
@@ -105,14 +105,14 @@ static const struct json *few_values(struct schema *s, uint32_t sub)
 
 /* Take uniqueItems. Each value occurs at most once if items have only a few permitted values.
  * Otherwise set form.unique. plan_array then rejects a form that allows two items. */
-static bool unique_items(struct work *w)
+static bool unique_items(struct schema_work *w)
 {
     struct schema *s = w->s;
     if (!json_bool(sub_field(s, w->sub, "uniqueItems"), false)) return true;
     if (w->negated)
         return schema_fail(s, ERR_UNSUPPORTED, w->sub, "uniqueItems",
                            "negation: not supported yet");
-    struct form f = form_any(JT_LIST);
+    struct schema_form f = form_any(JT_LIST);
     const struct json *values = few_values(s, w->sub);
     bool ok = schema_ok(s);
     if (!values) f.unique = w->sub;
@@ -123,7 +123,7 @@ static bool unique_items(struct work *w)
     return work_take_form(w, f, ok);
 }
 
-bool array_keywords(struct work *w)
+bool array_keywords(struct schema_work *w)
 {
     return work_bounds(w, "minItems", "maxItems") && items(w) && contains(w) && unique_items(w);
 }
@@ -131,7 +131,7 @@ bool array_keywords(struct work *w)
 /* ---- a value ---- */
 
 /* Take the condition that an array equals v in its length and each item. */
-bool array_const(struct work *w, const struct json *v)
+bool array_const(struct schema_work *w, const struct json *v)
 {
     uint32_t n = (uint32_t)json_count(v);
     bool ok = true;

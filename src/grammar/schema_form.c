@@ -13,7 +13,7 @@
 
 enum { FORMS_MAX = 512 };
 
-void form_free(struct form *f)
+void form_free(struct schema_form *f)
 {
     vec_deinit(&f->item);
     vec_deinit(&f->count);
@@ -64,7 +64,7 @@ uint32_t set_add(struct schema *s, uint32_t set, uint32_t lit)
 /* ---- forms: constants, sums, products ---- */
 
 /* Append f. Free it after a failure. */
-static bool forms_push(struct schema *s, struct forms *out, struct form f)
+static bool forms_push(struct schema *s, struct forms *out, struct schema_form f)
 {
     if (out->n >= FORMS_MAX) {
         form_free(&f);
@@ -76,9 +76,9 @@ static bool forms_push(struct schema *s, struct forms *out, struct form f)
     return schema_no_memory(s);
 }
 
-struct form form_any(unsigned type)
+struct schema_form form_any(unsigned type)
 {
-    return (struct form){.is_object = type == JT_OBJECT, .max = NONE, .unique = NONE};
+    return (struct schema_form){.is_object = type == JT_OBJECT, .max = NONE, .unique = NONE};
 }
 
 bool forms_true(struct schema *s, struct forms *out, unsigned type)
@@ -97,7 +97,7 @@ bool forms_true(struct schema *s, struct forms *out, unsigned type)
     } while (0)
 
 /* Count the steps of work of APPEND in conjoin, which compares all pairs of elements. */
-static bool spend_merge(struct schema *s, const struct form *a, const struct form *b)
+static bool spend_merge(struct schema *s, const struct schema_form *a, const struct schema_form *b)
 {
     size_t n = a->item.n * b->item.n + a->required.n * b->required.n + a->member.n * b->member.n +
                a->witness.n * b->witness.n;
@@ -105,7 +105,7 @@ static bool spend_merge(struct schema *s, const struct form *a, const struct for
 }
 
 /* Merge the conditions of b into a. Return false if memory is exhausted or a limit is reached. */
-static bool conjoin(struct schema *s, struct form *a, const struct form *b)
+static bool conjoin(struct schema *s, struct schema_form *a, const struct schema_form *b)
 {
     bool ok = spend_merge(s, a, b);
     if (b->min > a->min) a->min = b->min;
@@ -124,10 +124,10 @@ static bool conjoin(struct schema *s, struct form *a, const struct form *b)
 /* Append the product of f and g (NULL: f alone) to `out` as one form. Drop a product with a minimum
  * above its maximum. With `prune`, also drop a product without a value. `prune` also removes a form
  * that implies another form of `out`, except in an unevaluated keyword. */
-static bool add_product(struct schema *s, struct forms *out, const struct form *f,
-                        const struct form *g, bool prune)
+static bool add_product(struct schema *s, struct forms *out, const struct schema_form *f,
+                        const struct schema_form *g, bool prune)
 {
-    struct form both = form_any(f->is_object ? JT_OBJECT : JT_LIST);
+    struct schema_form both = form_any(f->is_object ? JT_OBJECT : JT_LIST);
     bool ok = conjoin(s, &both, f) && (!g || conjoin(s, &both, g));
     bool drop = !ok || both.min > both.max || (prune && form_fails(s, &both)) ||
                 (prune && s->exact == 0 && forms_absorb(out, &both));
@@ -177,7 +177,7 @@ bool forms_and_lit(struct schema *s, struct forms *a, uint32_t lit, unsigned typ
 }
 
 /* Append f to `out`, which then owns it. `ok` is false if memory was exhausted when f was made. */
-bool forms_add(struct schema *s, struct forms *out, struct form f, bool ok)
+bool forms_add(struct schema *s, struct forms *out, struct schema_form f, bool ok)
 {
     if (ok) return forms_push(s, out, f);
     form_free(&f);
@@ -186,29 +186,29 @@ bool forms_add(struct schema *s, struct forms *out, struct form f, bool ok)
 
 /* ---- parts of keywords ---- */
 
-struct form form_bounded(unsigned type, uint32_t min, uint32_t max)
+struct schema_form form_bounded(unsigned type, uint32_t min, uint32_t max)
 {
-    struct form f = form_any(type);
+    struct schema_form f = form_any(type);
     f.min = min, f.max = max;
     return f;
 }
 
 /* Combine w->all with the forms of one keyword. Use a product or, for a negative literal, a sum.
  * `ok` is false if making the forms failed. */
-bool work_take(struct work *w, struct forms *f, bool ok)
+bool work_take(struct schema_work *w, struct forms *f, bool ok)
 {
     if (w->negated) return forms_sum(w->s, &w->all, f) && ok;
     return forms_product(w->s, &w->all, f) && ok;
 }
 
-bool work_take_form(struct work *w, struct form f, bool made)
+bool work_take_form(struct schema_work *w, struct schema_form f, bool made)
 {
     struct forms one = {0};
     bool ok = forms_add(w->s, &one, f, made);
     return work_take(w, &one, ok);
 }
 
-bool work_take_lit(struct work *w, uint32_t lit)
+bool work_take_lit(struct schema_work *w, uint32_t lit)
 {
     struct forms f = {0};
     bool ok = forms_of_lit(w->s, lit, w->type, &f);
@@ -227,7 +227,7 @@ bool work_count(struct schema *s, uint32_t sub, const char *key, uint32_t *n)
 
 /* Take the minimum and maximum number of items or members. A minimum of 0 is always satisfied, so
  * its negation has no form. */
-bool work_bounds(struct work *w, const char *min_key, const char *max_key)
+bool work_bounds(struct schema_work *w, const char *min_key, const char *max_key)
 {
     uint32_t n;
     bool ok = true;
@@ -242,7 +242,7 @@ bool work_bounds(struct work *w, const char *min_key, const char *max_key)
 
 /* Take the condition that a value equals v, or its negation. A v of another type than w->type
  * equals no value of this type. */
-static bool const_forms(struct work *w, const struct json *v)
+static bool const_forms(struct schema_work *w, const struct json *v)
 {
     enum json_kind kind = w->type == JT_LIST ? JK_LIST : JK_OBJECT;
     if (json_kind(v) != kind) return !w->negated || forms_true(w->s, &w->all, w->type);
@@ -267,7 +267,7 @@ bool forms_of_lit(struct schema *s, uint32_t lit, unsigned type, struct forms *o
     s->sub.v[sub].busy[k] = true;
     uint32_t above = s->at;
     s->at = sub;
-    struct work w = {.s = s, .sub = sub, .type = type, .negated = negated};
+    struct schema_work w = {.s = s, .sub = sub, .type = type, .negated = negated};
     bool ok = s->sub.v[sub].is_const ? const_forms(&w, j) : work_schema(&w);
     s->sub.v[sub].busy[k] = false;
     s->at = above;

@@ -51,7 +51,7 @@ static bool add_subset(struct schema *s, const struct json *list, uint32_t sub, 
 }
 
 /* Take anyOf. */
-static bool any_of(struct work *w)
+static bool any_of(struct schema_work *w)
 {
     struct schema *s = w->s;
     const struct json *list = sub_field(s, w->sub, "anyOf");
@@ -75,7 +75,7 @@ static bool any_of(struct work *w)
 
 /* Take oneOf: one alternative for each subschema, with the negations of all others. The negation is
  * that no subschema is valid, or that two are. */
-static bool one_of(struct work *w)
+static bool one_of(struct schema_work *w)
 {
     struct schema *s = w->s;
     const struct json *list = sub_field(s, w->sub, "oneOf");
@@ -114,7 +114,7 @@ static uint32_t field_lit(struct schema *s, uint32_t sub, const char *key, bool 
 
 /* Take if, then and else: `if` and `then`, or not `if` and `else`. The negation negates only `then`
  * and `else`. */
-static bool if_then(struct work *w)
+static bool if_then(struct schema_work *w)
 {
     struct schema *s = w->s;
     struct forms f = {0}, no = {0};
@@ -128,7 +128,7 @@ static bool if_then(struct work *w)
 }
 
 /* Take allOf. */
-static bool all_of(struct work *w)
+static bool all_of(struct schema_work *w)
 {
     const struct json *list = sub_field(w->s, w->sub, "allOf");
     struct forms f = {0};
@@ -139,7 +139,7 @@ static bool all_of(struct work *w)
 }
 
 /* Take const or enum: a sum of its values. The negation is the product of their negations. */
-static bool values(struct work *w, const char *key)
+static bool values(struct schema_work *w, const char *key)
 {
     const struct json *v = sub_field(w->s, w->sub, key);
     bool list = strcmp(key, "enum") == 0, ok = true;
@@ -157,7 +157,7 @@ static bool values(struct work *w, const char *key)
 /* ---- a whole schema ---- */
 
 /* Take all keywords of w->sub except `type` and the unevaluated ones. */
-static bool keywords(struct work *w)
+static bool keywords(struct schema_work *w)
 {
     struct schema *s = w->s;
     uint32_t target = sub_target(s, w->sub);
@@ -174,17 +174,17 @@ static bool keywords(struct work *w)
 /* Take the unevaluated keyword of the type. All other keywords are multiplied out exactly first.
  * Then each form gets a condition on the items or members that it does not evaluate. These forms
  * replace w->all. The forms of a negated keyword are added to it instead. */
-static bool unevaluated(struct work *w, const char *key)
+static bool unevaluated(struct schema_work *w, const char *key)
 {
     struct schema *s = w->s;
     struct exprs *x = &s->m.x;
     uint32_t lit = field_lit(s, w->sub, key, w->negated);
-    struct work base = {.s = s, .sub = w->sub, .type = w->type};
+    struct schema_work base = {.s = s, .sub = w->sub, .type = w->type};
     s->exact++;
     bool ok = forms_true(s, &base.all, w->type) && keywords(&base);
     s->exact--;
     for (size_t i = 0; ok && i < base.all.n; i++) {
-        struct form *f = &base.all.v[i];
+        struct schema_form *f = &base.all.v[i];
         uint32_t rest = expr_and(x, lang_universe(s, JT_TEXT), expr_not(x, f->evaluated));
         if (w->type == JT_OBJECT && w->negated)
             ok = vec_push(&f->witness, ((struct name_atom){NONE, rest, lit, NULL}));
@@ -205,7 +205,7 @@ static bool unevaluated(struct work *w, const char *key)
     return ok;
 }
 
-bool work_schema(struct work *w)
+bool work_schema(struct schema_work *w)
 {
     struct schema *s = w->s;
     bool integer;

@@ -13,7 +13,7 @@
 static bool add_member(struct schema *s, struct forms *out, bool required, uint32_t name,
                        uint32_t lit)
 {
-    struct form f = form_any(JT_OBJECT);
+    struct schema_form f = form_any(JT_OBJECT);
     bool ok = !required || vec_push(&f.required, name);
     if (lit != LIT_TRUE)
         ok = ok && vec_push(&f.member, ((struct name_atom){name, NONE, lit, NULL}));
@@ -22,10 +22,10 @@ static bool add_member(struct schema *s, struct forms *out, bool required, uint3
 
 /* Take the condition that all members with a name in lang satisfy lit, except the keys of `except`
  * (NULL: none). witness: take the condition that at least one such member satisfies it. */
-static bool take_members(struct work *w, bool witness, uint32_t lang, const struct json *except,
-                         uint32_t lit)
+static bool take_members(struct schema_work *w, bool witness, uint32_t lang,
+                         const struct json *except, uint32_t lit)
 {
-    struct form f = form_any(JT_OBJECT);
+    struct schema_form f = form_any(JT_OBJECT);
     struct name_atom a = {NONE, lang, lit, except};
     if (!witness) f.evaluated = lang; /* other keywords evaluate the keys of `except` */
     return work_take_form(w, f, witness ? vec_push(&f.witness, a) : vec_push(&f.member, a));
@@ -33,7 +33,7 @@ static bool take_members(struct work *w, bool witness, uint32_t lang, const stru
 
 /* Take the condition that no member has a name in lang, except the keys of `except`. The negation
  * is that some member has such a name. */
-static bool take_no_members(struct work *w, uint32_t lang, const struct json *except)
+static bool take_no_members(struct schema_work *w, uint32_t lang, const struct json *except)
 {
     return take_members(w, w->negated, lang, except, w->negated ? LIT_TRUE : LIT_FALSE);
 }
@@ -82,7 +82,7 @@ static bool is_due(const struct schema *s, uint32_t sub, const char *name, size_
 }
 
 /* Take required. */
-static bool required(struct work *w)
+static bool required(struct schema_work *w)
 {
     const struct json *list = sub_field(w->s, w->sub, "required");
     size_t n;
@@ -108,13 +108,13 @@ static bool required(struct work *w)
 }
 
 /* Take properties: one form with all names. The negation has a form for each name. */
-static bool properties(struct work *w)
+static bool properties(struct schema_work *w)
 {
     struct schema *s = w->s;
     const struct json *p = sub_field(s, w->sub, "properties");
     bool ok = true;
     size_t n;
-    struct form all = form_any(JT_OBJECT);
+    struct schema_form all = form_any(JT_OBJECT);
     if (json_count(p) > NAMES_MAX)
         return schema_fail(s, ERR_LIMIT, w->sub, "properties", "must have at most %d names",
                            NAMES_MAX);
@@ -138,7 +138,7 @@ static bool properties(struct work *w)
 
 /* Take patternProperties and additionalProperties. opt.no_additional: an absent
  * additionalProperties is `false` if `properties` is present. */
-static bool more_members(struct work *w)
+static bool more_members(struct schema_work *w)
 {
     struct schema *s = w->s;
     const struct json *p = sub_field(s, w->sub, "patternProperties"),
@@ -160,20 +160,20 @@ static bool more_members(struct work *w)
 }
 
 /* Take propertyNames, the condition that no member has a name that is not valid. */
-static bool property_names(struct work *w)
+static bool property_names(struct schema_work *w)
 {
     struct schema *s = w->s;
     const struct json *j = s->draft >= DRAFT_6 ? sub_field(s, w->sub, "propertyNames") : NULL;
     if (!j) return true;
     uint32_t bad = lang_names(s, sub_of(s, j, w->sub, "propertyNames"), true);
-    struct form f = form_any(JT_OBJECT);
+    struct schema_form f = form_any(JT_OBJECT);
     struct name_atom a = {NONE, bad, w->negated ? LIT_TRUE : LIT_FALSE, NULL};
     return work_take_form(w, f, w->negated ? vec_push(&f.witness, a) : vec_push(&f.member, a));
 }
 
 /* Take a dependency: the condition `on` holds if the member `name` is present. `on` is a list of
  * required names, or a schema of the object. key: the keyword. */
-static bool depends(struct work *w, const char *key, const char *name, size_t n,
+static bool depends(struct schema_work *w, const char *key, const char *name, size_t n,
                     const struct json *on)
 {
     struct schema *s = w->s;
@@ -183,7 +183,7 @@ static bool depends(struct work *w, const char *key, const char *name, size_t n,
     size_t m;
     if (json_kind(on) == JK_LIST) {
         if (!w->negated) {
-            struct form all = form_any(JT_OBJECT);
+            struct schema_form all = form_any(JT_OBJECT);
             ok = vec_push(&all.required, k);
             for (size_t i = 0; ok && i < json_count(on); i++) {
                 const char *t = json_text(json_item(on, i), &m);
@@ -193,7 +193,7 @@ static bool depends(struct work *w, const char *key, const char *name, size_t n,
         }
         for (size_t i = 0; w->negated && ok && i < json_count(on); i++) {
             const char *t = json_text(json_item(on, i), &m);
-            struct form one = form_any(JT_OBJECT);
+            struct schema_form one = form_any(JT_OBJECT);
             ok = t && vec_push(&one.required, k) &&
                  vec_push(&one.member,
                           ((struct name_atom){name_number(s, t, m), NONE, LIT_FALSE, NULL}));
@@ -207,7 +207,7 @@ static bool depends(struct work *w, const char *key, const char *name, size_t n,
     return work_take(w, &f, ok);
 }
 
-static bool dependencies(struct work *w)
+static bool dependencies(struct schema_work *w)
 {
     static const char *const key[] = {"dependencies", "dependentRequired", "dependentSchemas"};
     bool ok = true;
@@ -228,7 +228,7 @@ static bool dependencies(struct work *w)
     return ok;
 }
 
-bool object_keywords(struct work *w)
+bool object_keywords(struct schema_work *w)
 {
     return work_bounds(w, "minProperties", "maxProperties") && properties(w) && required(w) &&
            more_members(w) && property_names(w) && dependencies(w);
@@ -237,7 +237,7 @@ bool object_keywords(struct work *w)
 /* ---- a value ---- */
 
 /* Take the condition that an object has exactly the members of v. */
-bool object_const(struct work *w, const struct json *v)
+bool object_const(struct schema_work *w, const struct json *v)
 {
     struct schema *s = w->s;
     bool ok = true;

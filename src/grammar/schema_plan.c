@@ -56,7 +56,7 @@ bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name)
 }
 
 /* Set the condition on each name's member to the literals of all atoms that apply to the name. */
-static void plan_sets(struct schema *s, const struct form *f, struct form_plan *p)
+static void plan_sets(struct schema *s, const struct schema_form *f, struct form_plan *p)
 {
     for (uint32_t i = 0; i < p->name.n; i++)
         for (size_t k = 0; k < f->member.n; k++) {
@@ -68,8 +68,8 @@ static void plan_sets(struct schema *s, const struct form *f, struct form_plan *
 
 /* Fill lang with the *n languages that divide the other names. The language of all names is not one
  * of them. Return false if there are more than CLASSES_MAX. */
-static bool distinct_langs(struct schema *s, const struct form *f, uint32_t lang[CLASSES_MAX],
-                           int *n)
+static bool distinct_langs(struct schema *s, const struct schema_form *f,
+                           uint32_t lang[CLASSES_MAX], int *n)
 {
     *n = 0;
     for (size_t k = 0; k < f->member.n + f->witness.n; k++) {
@@ -98,7 +98,7 @@ static bool in_class(const struct name_atom *a, uint32_t all, const uint32_t *la
 }
 
 /* Divide the other names into classes by the languages that contain them. Omit empty classes. */
-static bool plan_others(struct schema *s, const struct form *f, struct form_plan *p)
+static bool plan_others(struct schema *s, const struct schema_form *f, struct form_plan *p)
 {
     struct exprs *x = &s->m.x;
     uint32_t lang[CLASSES_MAX], known = EXPR_EMPTY;
@@ -176,7 +176,7 @@ static bool list_names(struct listing *l, uint32_t e, size_t n)
 
 /* Return true if a member of a class is the only one that minProperties needs beyond the required
  * members. */
-static bool one_suffices(const struct form *f, const struct form_plan *p)
+static bool one_suffices(const struct schema_form *f, const struct form_plan *p)
 {
     uint32_t n = 1;
     for (uint32_t i = 0; i < p->name.n; i++) n += p->name_required.v[i];
@@ -185,7 +185,7 @@ static bool one_suffices(const struct form *f, const struct form_plan *p)
 
 /* Replace the classes of other names by their names if repeated names could meet minProperties. The
  * schema fails if a class has too many names. */
-static bool list_classes(struct schema *s, const struct form *f, struct form_plan *p)
+static bool list_classes(struct schema *s, const struct schema_form *f, struct form_plan *p)
 {
     struct listing l = {.s = s, .p = p};
     bool ok = true;
@@ -204,7 +204,7 @@ static bool list_classes(struct schema *s, const struct form *f, struct form_pla
     return plan_others(s, f, p);
 }
 
-static bool plan_object(struct schema *s, const struct form *f, struct form_plan *p)
+static bool plan_object(struct schema *s, const struct schema_form *f, struct form_plan *p)
 {
     bool ok = f->witness.n <= WITNESSES_MAX ||
               schema_fail(s, ERR_UNSUPPORTED, s->at, NULL,
@@ -222,7 +222,7 @@ static bool plan_object(struct schema *s, const struct form *f, struct form_plan
 }
 
 /* Set n_item. Items from this index on have equal conditions, so a state counts only up to it. */
-static bool plan_array(struct schema *s, const struct form *f, struct form_plan *p)
+static bool plan_array(struct schema *s, const struct schema_form *f, struct form_plan *p)
 {
     if (f->count.n > COUNTS_MAX)
         return schema_fail(s, ERR_UNSUPPORTED, s->at, NULL,
@@ -243,7 +243,7 @@ static bool plan_array(struct schema *s, const struct form *f, struct form_plan 
 bool plan_form(struct schema *s, uint32_t form, bool top)
 {
     struct form_plan p = {.names = NONE, .plain_names = NONE, .top_names = NONE, .top = top};
-    struct form *f = &s->form.v[form];
+    struct schema_form *f = &s->form.v[form];
     bool ok = f->is_object ? plan_object(s, f, &p) : plan_array(s, f, &p);
     s->plan.v[form] = p; /* s now owns the plan, even if it is incomplete */
     return ok;
@@ -274,7 +274,7 @@ static bool is_seen(const struct state *t, uint32_t i)
 }
 
 /* Return true if all counts of items are in range. seen[k] is the count of count_atom k. */
-static bool counts_met(const struct form *f, const struct state *t)
+static bool counts_met(const struct schema_form *f, const struct state *t)
 {
     for (size_t k = 0; k < f->count.n; k++)
         if (t->seen[k] < f->count.v[k].min || t->seen[k] > f->count.v[k].max) return false;
@@ -284,7 +284,7 @@ static bool counts_met(const struct form *f, const struct state *t)
 bool state_complete(const struct schema *s, uint32_t state)
 {
     const struct state *t = &s->state.v[state];
-    const struct form *f = &s->form.v[t->form];
+    const struct schema_form *f = &s->form.v[t->form];
     const struct form_plan *p = &s->plan.v[t->form];
     if (t->n < f->min) return false;
     if (!f->is_object) return counts_met(f, t);
@@ -305,7 +305,8 @@ static bool add_move(struct schema *s, struct moves *out, struct move m)
 }
 
 /* Return the witnesses that are not satisfied yet and apply to a name, as bits of form.witness. */
-static uint32_t witnesses_of(struct schema *s, const struct form *f, uint32_t name, uint32_t met)
+static uint32_t witnesses_of(struct schema *s, const struct schema_form *f, uint32_t name,
+                             uint32_t met)
 {
     uint32_t bits = 0;
     for (size_t k = 0; k < f->witness.n; k++)
@@ -333,7 +334,7 @@ static bool add_members(struct schema *s, struct moves *out, uint32_t index, uin
 
 /* Return the number of members after another member. It is clamped to the maximum or, without a
  * maximum, to the minimum. More members make no difference to the conditions. */
-static uint32_t step_count(const struct form *f, uint32_t n)
+static uint32_t step_count(const struct schema_form *f, uint32_t n)
 {
     uint32_t most = f->max == NONE ? f->min : f->max;
     return n < most ? n + 1 : n;
@@ -344,7 +345,7 @@ static uint32_t step_count(const struct form *f, uint32_t n)
 static bool member_moves(struct schema *s, const struct state *from, struct moves *out)
 {
     /* these are copies, because add_move may reallocate */
-    const struct form f = s->form.v[from->form];
+    const struct schema_form f = s->form.v[from->form];
     const struct form_plan p = s->plan.v[from->form];
     bool ok = true, all_required = true;
     struct state t = *from;
@@ -370,8 +371,8 @@ static bool member_moves(struct schema *s, const struct state *from, struct move
 
 /* Append the move by an item that the count_atoms in `bits` count. An atom with a maximum counts
  * every item that satisfies it. So the item must not satisfy an atom without a bit. */
-static bool add_item(struct schema *s, const struct state *from, const struct form *f, uint32_t set,
-                     uint32_t bits, struct moves *out)
+static bool add_item(struct schema *s, const struct state *from, const struct schema_form *f,
+                     uint32_t set, uint32_t bits, struct moves *out)
 {
     struct state t = *from;
     for (uint32_t k = 0; k < f->count.n; k++) {
@@ -394,7 +395,7 @@ static bool add_item(struct schema *s, const struct state *from, const struct fo
 /* Append the moves by an item, one for each subset of the count_atoms. */
 static bool item_moves(struct schema *s, const struct state *from, struct moves *out)
 {
-    const struct form f = s->form.v[from->form];
+    const struct schema_form f = s->form.v[from->form];
     uint32_t set = SET_ANY;
     bool ok = true;
     if (f.max != NONE && from->n >= f.max) return true;
@@ -409,7 +410,7 @@ static bool item_moves(struct schema *s, const struct state *from, struct moves 
 bool state_moves(struct schema *s, uint32_t state, struct moves *out)
 {
     const struct state from = s->state.v[state];
-    const struct form *f = &s->form.v[from.form];
+    const struct schema_form *f = &s->form.v[from.form];
     return f->is_object ? member_moves(s, &from, out) : item_moves(s, &from, out);
 }
 
@@ -491,7 +492,7 @@ struct cover {
 
 /* Lower the numbers by a member with a value of `set`, which can satisfy any of `bits`. The member
  * counts as n members. again: several such members are possible. */
-static void cover_by(struct schema *s, struct cover *c, const struct form *f, uint32_t set,
+static void cover_by(struct schema *s, struct cover *c, const struct schema_form *f, uint32_t set,
                      uint32_t bits, uint32_t n, bool again)
 {
     const struct cover before = *c;
@@ -509,7 +510,8 @@ static void cover_by(struct schema *s, struct cover *c, const struct form *f, ui
 
 /* Return the minimum number of members, beyond the required ones, that satisfy all remaining
  * witnesses; NONE if no members do. */
-static uint32_t more_for_witnesses(struct schema *s, const struct state *t, const struct form *f)
+static uint32_t more_for_witnesses(struct schema *s, const struct state *t,
+                                   const struct schema_form *f)
 {
     const struct form_plan p = s->plan.v[t->form];
     const uint32_t left = ((1u << f->witness.n) - 1) & ~t->met;
@@ -541,7 +543,7 @@ static bool go_deeper(struct schema *s)
  * witness of several conditions. */
 static bool object_sat(struct schema *s, const struct state *t)
 {
-    const struct form f = s->form.v[t->form];
+    const struct schema_form f = s->form.v[t->form];
     const struct form_plan p = s->plan.v[t->form];
     uint32_t n_due = 0;
     for (uint32_t i = 0; i < p.name.n; i++) {
@@ -558,7 +560,7 @@ static bool object_sat(struct schema *s, const struct state *t)
 /* Return true if each missing item up to the minimum has a value. This suffices if there is no
  * count_atom. Items between two boundaries of atoms have equal conditions,
  * so they need one test. */
-static bool items_sat(struct schema *s, const struct state *t, const struct form *f)
+static bool items_sat(struct schema *s, const struct state *t, const struct schema_form *f)
 {
     for (uint32_t i = t->n, border; i < f->min; i = border) {
         uint32_t set = SET_ANY;
@@ -580,7 +582,7 @@ static bool array_sat(struct schema *s, uint32_t state)
 {
     if (state_complete(s, state)) return true;
     const struct state t = s->state.v[state];
-    const struct form f = s->form.v[t.form];
+    const struct schema_form f = s->form.v[t.form];
     if (f.count.n == 0) return items_sat(s, &t, &f);
     struct moves moves = {0};
     bool ok = state_moves(s, state, &moves) && moves.n > 0;

@@ -83,7 +83,7 @@ bool set_clashes(struct schema *s, uint32_t set)
 
 /* ---- members of a form ---- */
 
-static bool is_required(const struct form *f, uint32_t name)
+static bool is_required(const struct schema_form *f, uint32_t name)
 {
     for (size_t i = 0; i < f->required.n; i++)
         if (f->required.v[i] == name) return true;
@@ -91,7 +91,7 @@ static bool is_required(const struct form *f, uint32_t name)
 }
 
 /* Return the condition of a form on the member `name`. */
-static uint32_t member_set(struct schema *s, const struct form *f, uint32_t name)
+static uint32_t member_set(struct schema *s, const struct schema_form *f, uint32_t name)
 {
     uint32_t set = SET_ANY;
     for (size_t i = 0; i < f->member.n; i++)
@@ -99,7 +99,7 @@ static uint32_t member_set(struct schema *s, const struct form *f, uint32_t name
     return set;
 }
 
-bool form_fails(struct schema *s, const struct form *f)
+bool form_fails(struct schema *s, const struct schema_form *f)
 {
     for (size_t i = 0; i < f->required.n; i++)
         if (set_clashes(s, member_set(s, f, f->required.v[i]))) return true;
@@ -107,7 +107,7 @@ bool form_fails(struct schema *s, const struct form *f)
 }
 
 /* Return true if every value of f has a member that satisfies the witness w. False if unknown. */
-static bool has_witness(struct schema *s, const struct form *f, const struct name_atom *w)
+static bool has_witness(struct schema *s, const struct schema_form *f, const struct name_atom *w)
 {
     for (size_t i = 0; i < f->required.n; i++) {
         uint32_t name = f->required.v[i];
@@ -120,13 +120,13 @@ static bool has_witness(struct schema *s, const struct form *f, const struct nam
 
 /* Return true if every value of f satisfies the atom a, which must have one name. False if
  * unknown. */
-static bool implies_member(struct schema *s, const struct form *f, const struct name_atom *a)
+static bool implies_member(struct schema *s, const struct schema_form *f, const struct name_atom *a)
 {
     uint32_t set = a->name == NONE ? SET_ANY : member_set(s, f, a->name);
     return a->name != NONE && (set_clashes(s, set) || set_clashes(s, set_add(s, set, a->lit ^ 1)));
 }
 
-bool form_implies(struct schema *s, const struct form *f, const struct form *g)
+bool form_implies(struct schema *s, const struct schema_form *f, const struct schema_form *g)
 {
     if (g->item.n || g->count.n || g->unique != NONE || g->n_evaluated || g->required.n > 1 ||
         g->member.n > 1 || g->witness.n > 1 || g->evaluated != EXPR_EMPTY)
@@ -156,7 +156,7 @@ static bool has_atoms(const struct name_atom *v, size_t n, const struct name_ato
 }
 
 /* Return true if every condition of g is also an atom of f. False if unknown. */
-static bool implies(const struct form *f, const struct form *g)
+static bool implies(const struct schema_form *f, const struct schema_form *g)
 {
     if (g->min > f->min || g->max < f->max) return false;
     if (g->unique != NONE && f->unique == NONE) return false;
@@ -176,7 +176,7 @@ static bool implies(const struct form *f, const struct form *g)
            has_atoms(g->witness.v, g->witness.n, f->witness.v, f->witness.n);
 }
 
-bool forms_absorb(struct forms *all, const struct form *f)
+bool forms_absorb(struct forms *all, const struct schema_form *f)
 {
     size_t n = 0;
     for (size_t i = 0; i < all->n; i++)

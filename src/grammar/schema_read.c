@@ -89,7 +89,7 @@ static void remove_dots(char *path)
 
 /* Return the URI reference, resolved against a base and without its fragment, in s->arena. `base`
  * is empty for a document without $id. NULL if memory is exhausted. */
-static const char *resolve(struct schema *s, const char *base, const char *ref)
+static const char *resolve_uri(struct schema *s, const char *base, const char *ref)
 {
     struct buf b = {0};
     size_t n_ref = strcspn(ref, "#"), n_scheme = strcspn(base, ":");
@@ -208,7 +208,7 @@ static bool note_names(struct schema *s, uint32_t i)
     if (id && id[0] == '#') {
         if (id[1] && !add_anchor(s, s->sub.v[i].resource, id + 1, i)) return false;
     } else if (id) {
-        const char *uri = resolve(s, s->resource.v[s->sub.v[i].resource].uri, id);
+        const char *uri = resolve_uri(s, s->resource.v[s->sub.v[i].resource].uri, id);
         if (!uri) return false;
         if (!vec_push(&s->resource, ((struct resource){uri, i}))) return schema_no_memory(s);
         s->sub.v[i].resource = (uint32_t)s->resource.n - 1;
@@ -220,7 +220,8 @@ static bool note_names(struct schema *s, uint32_t i)
 
 /* Register j and all subschemas below it.
  * sub_of registers booleans. `path` is the JSON pointer of j. */
-static bool walk(struct schema *s, const struct json *j, const char *path, uint32_t resource);
+static bool register_schemas(struct schema *s, const struct json *j, const char *path,
+                             uint32_t resource);
 
 /* Walk the values of an object. A value that is not an object (a list of `dependencies`) is not
  * registered. */
@@ -232,7 +233,8 @@ static bool walk_members(struct schema *s, const struct json *j, const char *pat
         size_t n;
         const char *key = json_it_key(it, &n);
         const struct json *v = json_it_value(it);
-        if (json_kind(v) == JK_OBJECT) ok = walk(s, v, join_path(s, path, key, n), resource);
+        if (json_kind(v) == JK_OBJECT)
+            ok = register_schemas(s, v, join_path(s, path, key, n), resource);
     }
     return ok;
 }
@@ -243,12 +245,13 @@ static bool walk_items(struct schema *s, const struct json *j, const char *path,
     for (size_t i = 0; ok && i < json_count(j); i++) {
         char index[24];
         int n = snprintf(index, sizeof index, "%zu", i);
-        ok = walk(s, json_item(j, i), join_path(s, path, index, (size_t)n), resource);
+        ok = register_schemas(s, json_item(j, i), join_path(s, path, index, (size_t)n), resource);
     }
     return ok;
 }
 
-static bool walk(struct schema *s, const struct json *j, const char *path, uint32_t resource)
+static bool register_schemas(struct schema *s, const struct json *j, const char *path,
+                             uint32_t resource)
 {
     if (json_kind(j) != JK_OBJECT) return true;
     if (s->depth > DEPTH_MAX)
@@ -263,7 +266,7 @@ static bool walk(struct schema *s, const struct json *j, const char *path, uint3
         const char *at = v ? join_path(s, path, KEYWORD[k].name, strlen(KEYWORD[k].name)) : NULL;
         if (v && !at) ok = schema_no_memory(s);
         if (v && ok && json_kind(v) == JK_OBJECT && (KEYWORD[k].holds & HOLDS_ONE))
-            ok = walk(s, v, at, resource);
+            ok = register_schemas(s, v, at, resource);
         else if (v && ok && json_kind(v) == JK_OBJECT && KEYWORD[k].holds == HOLDS_MAP)
             ok = walk_members(s, v, at, resource);
         else if (v && ok && json_kind(v) == JK_LIST && (KEYWORD[k].holds & HOLDS_LIST))
@@ -300,7 +303,7 @@ bool schema_read(struct schema *s)
     if (json_kind(s->root) != JK_OBJECT && json_kind(s->root) != JK_BOOL)
         return schema_fail(s, ERR_FORMAT, 0, NULL, "expected an object or a boolean, got %s",
                            json_kind_name(json_kind(s->root)));
-    if (!walk(s, s->root, "", 0)) return false;
+    if (!register_schemas(s, s->root, "", 0)) return false;
     s->resource.v[0].sub = s->sub.n > 1 ? 1 : 0;
     if (!draft_ok)
         return schema_fail(s, ERR_UNSUPPORTED, s->resource.v[0].sub, "$schema",
@@ -330,7 +333,7 @@ uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const c
     uint32_t resource = s->sub.v[parent].resource;
     if (json_kind(j) == JK_BOOL) return new_sub(s, j, path, resource, false);
     uint32_t at = (uint32_t)s->sub.n;
-    return walk(s, j, path, resource) ? at : 0;
+    return register_schemas(s, j, path, resource) ? at : 0;
 }
 
 /* Return the subschema whose only valid value is `value`. */
@@ -436,7 +439,7 @@ static uint32_t find_target(struct schema *s, uint32_t sub, const char *ref)
     const char *fragment = strchr(ref, '#');
     uint32_t resource = s->sub.v[sub].resource;
     if (ref[0] != '#') {
-        const char *uri = resolve(s, s->resource.v[resource].uri, ref);
+        const char *uri = resolve_uri(s, s->resource.v[resource].uri, ref);
         resource = uri ? find_resource(s, uri) : NONE;
     }
     if (resource == NONE) return NONE;

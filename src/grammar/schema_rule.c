@@ -106,7 +106,7 @@ static bool expand_items(struct schema *s, uint32_t state, bool first, struct al
 
 static int by_tag(const void *p, const void *q)
 {
-    const struct choice *a = p, *b = q;
+    const struct tag_rule *a = p, *b = q;
     return (a->tag > b->tag) - (a->tag < b->tag);
 }
 
@@ -118,9 +118,8 @@ static bool keep_choices(struct schema *s, uint32_t rule, enum rule_kind kind,
     struct choices c = {(uint32_t)s->choice.n, (uint32_t)m->n};
     bool ok = true;
     for (size_t i = 0; ok && i < m->n; i++)
-        ok =
-            vec_push(&s->choice,
-                     ((struct choice){m->v[i].tag, rule_number(s, kind, m->v[i].to, m->v[i].set)}));
+        ok = vec_push(&s->choice, ((struct tag_rule){
+                                      m->v[i].tag, rule_number(s, kind, m->v[i].to, m->v[i].set)}));
     while (ok && s->choices.n <= rule) ok = vec_push(&s->choices, ((struct choices){0}));
     if (!ok) return schema_no_memory(s);
     s->choices.v[rule] = c;

@@ -12,7 +12,7 @@
 
 /* Conversion of keywords to forms. The forms of a keyword are multiplied with `all` for a positive
  * literal, and added to it for a negative literal. */
-struct work {
+struct schema_work {
     struct schema *s; /* borrowed */
     uint32_t sub;
     unsigned type; /* JT_LIST or JT_OBJECT */
@@ -21,19 +21,20 @@ struct work {
 };
 
 /* Take the forms of one keyword, and empty f. ok: false if making the forms failed. */
-bool work_take(struct work *w, struct forms *f, bool ok);
-bool work_take_form(struct work *w, struct form f, bool made); /* Take one form. */
-bool work_take_lit(struct work *w, uint32_t lit);              /* Take the forms of a literal. */
+bool work_take(struct schema_work *w, struct forms *f, bool ok);
+bool work_take_form(struct schema_work *w, struct schema_form f, bool made); /* Take one form. */
+bool work_take_lit(struct schema_work *w, uint32_t lit); /* Take the forms of a literal. */
 /* Read a count. Return false if the keyword is absent, or after a failure. */
 bool work_count(struct schema *s, uint32_t sub, const char *key, uint32_t *n);
 /* Take the minimum and maximum number of items or members. */
-bool work_bounds(struct work *w, const char *min_key, const char *max_key);
+bool work_bounds(struct schema_work *w, const char *min_key, const char *max_key);
 
-struct form form_any(unsigned type); /* Return the form that every array or object satisfies. */
-struct form form_bounded(unsigned type, uint32_t min, uint32_t max);
+struct schema_form
+form_any(unsigned type); /* Return the form that every array or object satisfies. */
+struct schema_form form_bounded(unsigned type, uint32_t min, uint32_t max);
 bool forms_true(struct schema *s, struct forms *out, unsigned type); /* Append form_any to `out`. */
 /* Append a form. ok: false if making the form failed. */
-bool forms_add(struct schema *s, struct forms *out, struct form f, bool ok);
+bool forms_add(struct schema *s, struct forms *out, struct schema_form f, bool ok);
 bool forms_product(struct schema *s, struct forms *a, struct forms *b); /* a = a and b */
 bool forms_sum(struct schema *s, struct forms *a, struct forms *b);     /* a = a or b  */
 /* Add the forms of a literal (forms_of_lit), or multiply by them (forms_and_lit). */
@@ -42,22 +43,22 @@ bool forms_and_lit(struct schema *s, struct forms *a, uint32_t lit, unsigned typ
 
 /* schema_prune.c. Return true if a form has no value, because of the scalars of its required
  * members. */
-bool form_fails(struct schema *s, const struct form *f);
+bool form_fails(struct schema *s, const struct schema_form *f);
 /* Return true if every value of f satisfies g. Only for the form of one negated keyword. False if
  * unknown. */
-bool form_implies(struct schema *s, const struct form *f, const struct form *g);
+bool form_implies(struct schema *s, const struct schema_form *f, const struct schema_form *g);
 /* Drop the forms that imply f. Return true if f implies another form. Not for use below an
  * unevaluated keyword. */
-bool forms_absorb(struct forms *all, const struct form *f);
+bool forms_absorb(struct forms *all, const struct schema_form *f);
 
 /* schema_logic.c: take all keywords of w->sub, `type` included. */
-bool work_schema(struct work *w);
+bool work_schema(struct schema_work *w);
 /* schema_array.c */
-bool array_keywords(struct work *w);
+bool array_keywords(struct schema_work *w);
 /* Take the condition that an array equals v. */
-bool array_const(struct work *w, const struct json *v);
+bool array_const(struct schema_work *w, const struct json *v);
 /* schema_object.c */
-bool object_keywords(struct work *w);
-bool object_const(struct work *w, const struct json *v);
+bool object_keywords(struct schema_work *w);
+bool object_const(struct schema_work *w, const struct json *v);
 
 #endif

@@ -68,9 +68,9 @@ static int need_text(struct tag_parser *p, const struct json *j, const char *key
     return *text ? 0 : tag_fail(p, ERR_FORMAT, "%s: expected a string", key);
 }
 
-static struct part text_part(struct tag_parser *p, const char *text, size_t n)
+static struct cfg_item text_part(struct tag_parser *p, const char *text, size_t n)
 {
-    return (struct part){false, expr_bytes(&p->g->m.x, text, n)};
+    return (struct cfg_item){false, expr_bytes(&p->g->m.x, text, n)};
 }
 
 /* Read the strings of a list, or one string, as an alternation. Set *out to EXPR_EMPTY if
@@ -149,7 +149,7 @@ static uint32_t text_from(struct exprs *x, const char *first)
 /* Parse any text. first_not (not of xgrammar):
  * the text does not begin with this string after blanks. */
 static int parse_any_text(struct tag_parser *p, const struct json *j, uint32_t ends,
-                          struct part *out)
+                          struct cfg_item *out)
 {
     struct exprs *x = &p->g->m.x;
     uint32_t excluded;
@@ -164,36 +164,37 @@ static int parse_any_text(struct tag_parser *p, const struct json *j, uint32_t e
     if (first) e = expr_and(x, e, expr_not(x, text_from(x, first)));
     if (most > 1000000) return tag_fail(p, ERR_LIMIT, "max_chars: must be at most 1000000");
     if (most >= 0) e = expr_and(x, e, expr_rep(x, expr_any_char(x), 0, (uint32_t)most));
-    *out = (struct part){false, e};
+    *out = (struct cfg_item){false, e};
     return 0;
 }
 
 /* ---- tags ---- */
 
 static int parse_format(struct tag_parser *p, const struct json *j, uint32_t ends,
-                        struct part *out);
+                        struct cfg_item *out);
 
 static int parse_member(struct tag_parser *p, const struct json *j, const char *key, uint32_t ends,
-                        struct part *out)
+                        struct cfg_item *out)
 {
     size_t at = tag_down(p, key, 0);
     return tag_up(p, at, parse_format(p, json_field(j, key), ends, out));
 }
 
 /* Read the token of j, e.g. the begin or end of a tag. */
-static int token_mark(struct tag_parser *p, const struct json *j, struct part *out)
+static int token_mark(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     uint32_t id = 0;
     int rc = read_token(p, json_field(j, "token"), &id);
-    if (rc == 0) *out = (struct part){false, gbnf_token_expr(&p->g->m.x, id, false)};
+    if (rc == 0) *out = (struct cfg_item){false, gbnf_token_expr(&p->g->m.x, id, false)};
     return rc;
 }
 
 /* Parse a tag: begin, content, end. Omit the first n_skip bytes of `begin`, because a trigger has
  * matched them. */
-static int parse_tag(struct tag_parser *p, const struct json *j, size_t n_skip, struct part *out)
+static int parse_tag(struct tag_parser *p, const struct json *j, size_t n_skip,
+                     struct cfg_item *out)
 {
-    struct part v[3];
+    struct cfg_item v[3];
     size_t n;
     const struct json *begin = json_field(j, "begin"), *end = json_field(j, "end");
     const char *text = json_text(begin, &n);
@@ -211,18 +212,18 @@ static int parse_tag(struct tag_parser *p, const struct json *j, size_t n_skip, 
     else if (rc == 0)
         rc = read_strings(p, end, "end", &ends, &n_empty);
     if (rc == 0 && json_kind(end) != JK_OBJECT)
-        v[2] = (struct part){false, n_empty ? expr_or(&p->g->m.x, ends, EXPR_EPSILON) : ends};
+        v[2] = (struct cfg_item){false, n_empty ? expr_or(&p->g->m.x, ends, EXPR_EPSILON) : ends};
     if (rc == 0) rc = parse_member(p, j, "content", ends, &v[1]);
     if (rc == 0) *out = cfg_sequence(p->g, v, 3);
     return rc;
 }
 
 /* Return a new rule with one alternative, the concatenation of n parts. */
-static struct part rule_part(struct tag_parser *p, const struct part *v, size_t n)
+static struct cfg_item rule_part(struct tag_parser *p, const struct cfg_item *v, size_t n)
 {
     uint32_t rule = cfg_rule_new(p->g);
     cfg_add(p->g, rule, v, n);
-    return (struct part){true, rule};
+    return (struct cfg_item){true, rule};
 }
 
 /* Dispatch under construction: free text up to the first string of `stops`, then the format of that
@@ -234,22 +235,22 @@ struct dispatch {
 
 /* Add the alternative of one string: free text, the string, `then`. */
 static void dispatch_add(struct tag_parser *p, const struct dispatch *d, const char *stop, size_t n,
-                         struct part then)
+                         struct cfg_item then)
 {
     struct exprs *x = &p->g->m.x;
     uint32_t excluded = expr_or(x, d->excluded, d->ends);
-    struct part v[3] = {
+    struct cfg_item v[3] = {
         {false, text_up_to(x, expr_bytes(x, stop, n), d->stops, excluded)}, then, {true, d->rule}};
     cfg_add(p->g, d->rule, v, d->loop ? 3 : 2);
 }
 
 /* Add the alternative of free text without any of the strings. Return the dispatch. */
-static struct part dispatch_end(struct tag_parser *p, const struct dispatch *d)
+static struct cfg_item dispatch_end(struct tag_parser *p, const struct dispatch *d)
 {
     struct exprs *x = &p->g->m.x;
     uint32_t none = expr_or(x, d->stops, expr_or(x, d->excluded, d->ends));
-    cfg_add(p->g, d->rule, (struct part[]){{false, tag_text_without(x, none)}}, 1);
-    return (struct part){true, d->rule};
+    cfg_add(p->g, d->rule, (struct cfg_item[]){{false, tag_text_without(x, none)}}, 1);
+    return (struct cfg_item){true, d->rule};
 }
 
 /* Begin a dispatch and read its `excludes`. The caller sets `stops` and `loop`. */
@@ -264,16 +265,16 @@ static int dispatch_begin(struct tag_parser *p, const struct json *j, uint32_t e
 /* Parse the tags that begin with a trigger, without its n bytes, as an alternation. Parse all tags
  * if n is 0. */
 static int tags_after(struct tag_parser *p, const struct json *j, const char *trigger, size_t n,
-                      struct part *out)
+                      struct cfg_item *out)
 {
     const struct json *tags = json_field(j, "tags");
-    VEC(struct part) v = {0};
+    VEC(struct cfg_item) v = {0};
     size_t at = tag_down(p, "tags", 0), n_begin;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < json_count(tags); i++) {
         const char *begin = json_text(json_field(json_item(tags, i), "begin"), &n_begin);
         if (n > 0 && (!begin || n_begin < n || memcmp(begin, trigger, n) != 0)) continue;
-        struct part one = {0};
+        struct cfg_item one = {0};
         size_t at_item = tag_down(p, NULL, i);
         rc = tag_up(p, at_item, parse_tag(p, json_item(tags, i), n, &one));
         if (rc == 0 && !vec_push(&v, one)) rc = err_memory(p->e, "a grammar", 0);
@@ -306,12 +307,12 @@ static int check_triggers(struct tag_parser *p, const struct json *j)
 /* Parse triggered tags: a dispatch whose strings are the triggers.
  * With at_least_one, a tag comes first. */
 static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t ends,
-                           struct part *out)
+                           struct cfg_item *out)
 {
     const struct json *triggers = json_field(j, "triggers");
     bool once = json_bool(json_field(j, "stop_after_first"), false);
     struct dispatch d;
-    struct part first, then;
+    struct cfg_item first, then;
     size_t n;
     int n_empty = 0,
         rc = check_keys(p, j, "type triggers tags at_least_one stop_after_first excludes ");
@@ -330,14 +331,14 @@ static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t 
     *out = dispatch_end(p, &d);
     if (!json_bool(json_field(j, "at_least_one"), false)) return 0;
     rc = tags_after(p, j, "", 0, &first);
-    if (rc == 0) *out = once ? first : rule_part(p, (struct part[]){first, *out}, 2);
+    if (rc == 0) *out = once ? first : rule_part(p, (struct cfg_item[]){first, *out}, 2);
     return rc;
 }
 
 /* Parse a dispatch. Its free text may contain the end of its tag, unlike the free text of triggered
  * tags. `excludes` can prevent this, as in xgrammar. */
 static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t ends,
-                          struct part *out)
+                          struct cfg_item *out)
 {
     const struct json *rules = json_field(j, "rules");
     struct dispatch d;
@@ -355,7 +356,7 @@ static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t e
     at = tag_down(p, "rules", 0);
     for (size_t i = 0; rc == 0 && i < json_count(rules); i++) {
         const struct json *rule = json_item(rules, i);
-        struct part then;
+        struct cfg_item then;
         const char *t = json_text(json_item(rule, 0), &n);
         size_t at_rule = tag_down(p, NULL, i);
         rc = tag_up(p, at_rule,
@@ -366,9 +367,9 @@ static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t e
     return tag_up(p, at, rc);
 }
 
-static int parse_separated(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_separated(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
-    struct part tags, v[2];
+    struct cfg_item tags, v[2];
     const char *text;
     size_t n;
     int rc = check_keys(p, j, "type tags separator at_least_one stop_after_first ");
@@ -388,7 +389,7 @@ static int parse_separated(struct tag_parser *p, const struct json *j, struct pa
 
 /* ---- formats without inner formats ---- */
 
-static int parse_const(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_const(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     const char *text;
     size_t n;
@@ -398,7 +399,7 @@ static int parse_const(struct tag_parser *p, const struct json *j, struct part *
     return rc;
 }
 
-static int parse_regex(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_regex(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     const char *text;
     size_t n;
@@ -408,11 +409,11 @@ static int parse_regex(struct tag_parser *p, const struct json *j, struct part *
     if (rc == 0) rc = need_text(p, j, "pattern", &text, &n);
     if (rc == 0 && (rc = regex_parse(&p->g->m.x, text, n, REGEX_RUST, &l, &e)) != 0)
         rc = tag_fail(p, rc, "%s", e.text);
-    if (rc == 0) *out = (struct part){false, l.whole};
+    if (rc == 0) *out = (struct cfg_item){false, l.whole};
     return rc;
 }
 
-static int parse_grammar(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_grammar(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     const char *text;
     size_t n;
@@ -432,7 +433,7 @@ static void close_schema(void *schema)
 }
 
 int tag_schema(struct tag_parser *p, const char *text, size_t n, const struct schema_options *opt,
-               struct part *out)
+               struct cfg_item *out)
 {
     struct schema *s = calloc(1, sizeof *s);
     struct err e = {0};
@@ -461,7 +462,7 @@ static int read_notation(struct tag_parser *p, const struct json *j, struct sche
     return token ? read_token(p, token, &o->quote_token) : 0;
 }
 
-static int parse_schema(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_schema(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     const struct json *schema = json_field(j, "json_schema"), *excludes = json_field(j, "excludes");
     const char *style = json_text(json_field(j, "style"), NULL);
@@ -486,14 +487,14 @@ static int parse_schema(struct tag_parser *p, const struct json *j, struct part 
     return rc;
 }
 
-static int parse_token(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_token(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     int rc = check_keys(p, j, "type token ");
     return rc ? rc : token_mark(p, j, out);
 }
 
 /* Parse one token or one character, except the listed tokens. */
-static int parse_exclude_token(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_exclude_token(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     const struct json *list = json_field(j, "exclude_tokens");
     struct exprs *x = &p->g->m.x;
@@ -504,7 +505,7 @@ static int parse_exclude_token(struct tag_parser *p, const struct json *j, struc
         rc = read_token(p, json_item(list, i), &id);
         if (rc == 0) e = expr_and(x, e, gbnf_token_expr(x, id, true));
     }
-    *out = (struct part){false, e};
+    *out = (struct cfg_item){false, e};
     return rc;
 }
 
@@ -513,15 +514,15 @@ static int parse_exclude_token(struct tag_parser *p, const struct json *j, struc
 /* Parse the elements of a concatenation, or of an alternation if `either`. In a concatenation, only
  * the last element gets `ends`. */
 static int parse_list(struct tag_parser *p, const struct json *j, bool either, uint32_t ends,
-                      struct part *out)
+                      struct cfg_item *out)
 {
     const struct json *list = json_field(j, "elements");
-    VEC(struct part) v = {0};
+    VEC(struct cfg_item) v = {0};
     size_t at = tag_down(p, "elements", 0), n = json_count(list);
     int rc = json_kind(list) == JK_LIST && n > 0 ? check_keys(p, j, "type elements ")
                                                  : tag_fail(p, ERR_FORMAT, "expected formats");
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct part one = {0};
+        struct cfg_item one = {0};
         size_t at_item = tag_down(p, NULL, i);
         uint32_t to = either || i + 1 == n ? ends : EXPR_EMPTY;
         rc = tag_up(p, at_item, parse_format(p, json_item(list, i), to, &one));
@@ -534,7 +535,7 @@ static int parse_list(struct tag_parser *p, const struct json *j, bool either, u
 
 /* Parse a repetition of `content`. min -1: read both bounds from j. max -1: no maximum. */
 static int parse_repeat(struct tag_parser *p, const struct json *j, int64_t min, int64_t max,
-                        uint32_t ends, struct part *out)
+                        uint32_t ends, struct cfg_item *out)
 {
     int rc = check_keys(p, j, min < 0 ? "type content min max " : "type content ");
     if (min < 0) min = json_int(json_field(j, "min"), -1), max = json_int(json_field(j, "max"), -2);
@@ -548,34 +549,35 @@ static int parse_repeat(struct tag_parser *p, const struct json *j, int64_t min,
 }
 
 static int parse_sequence(struct tag_parser *p, const struct json *j, uint32_t ends,
-                          struct part *out)
+                          struct cfg_item *out)
 {
     return parse_list(p, j, false, ends, out);
 }
 
-static int parse_or(struct tag_parser *p, const struct json *j, uint32_t ends, struct part *out)
+static int parse_or(struct tag_parser *p, const struct json *j, uint32_t ends, struct cfg_item *out)
 {
     return parse_list(p, j, true, ends, out);
 }
 
-static int parse_whole_tag(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_whole_tag(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     return parse_tag(p, j, 0, out);
 }
 
-static int parse_qwen_xml(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_qwen_xml(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     return tag_xml(p, json_field(j, "json_schema"), "qwen_xml", NULL, out);
 }
 
 static int parse_type(struct tag_parser *p, const struct json *j, const char *type, uint32_t ends,
-                      struct part *out)
+                      struct cfg_item *out)
 {
     static const struct {
         const char *type; /* static */
-        int (*closed)(struct tag_parser *p, const struct json *j, struct part *out);
+        int (*closed)(struct tag_parser *p, const struct json *j, struct cfg_item *out);
         /* a format whose end depends on the text after it */
-        int (*open)(struct tag_parser *p, const struct json *j, uint32_t ends, struct part *out);
+        int (*open)(struct tag_parser *p, const struct json *j, uint32_t ends,
+                    struct cfg_item *out);
         int64_t min, max; /* a repetition, if there is no function */
     } types[] = {
         {"const_string", .closed = parse_const},
@@ -606,10 +608,11 @@ static int parse_type(struct tag_parser *p, const struct json *j, const char *ty
     return tag_fail(p, ERR_UNSUPPORTED, "type \"%.60s\": not supported yet", type);
 }
 
-static int parse_format(struct tag_parser *p, const struct json *j, uint32_t ends, struct part *out)
+static int parse_format(struct tag_parser *p, const struct json *j, uint32_t ends,
+                        struct cfg_item *out)
 {
     const char *type = json_text(json_field(j, "type"), NULL);
-    *out = (struct part){0};
+    *out = (struct cfg_item){0};
     if (!type) return tag_fail(p, ERR_FORMAT, "expected a format: an object with a \"type\"");
     if (++p->depth > DEPTH_MAX) return tag_fail(p, ERR_LIMIT, "nested too deeply");
     int rc = parse_type(p, j, type, ends, out);
@@ -641,7 +644,7 @@ static int put_schema(struct tag_parser *p, const struct json *schema, size_t i,
 }
 
 /* Parse the old form, {structures, triggers}, by writing it as triggered tags. */
-static int parse_old(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_old(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     const struct json *list = json_field(j, "structures");
     struct buf b = {0};
@@ -676,7 +679,7 @@ static int parse_old(struct tag_parser *p, const struct json *j, struct part *ou
     return rc;
 }
 
-static int parse_top(struct tag_parser *p, const struct json *j, struct part *out)
+static int parse_top(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     const char *type = json_text(json_field(j, "type"), NULL);
     if (json_field(j, "structures")) return parse_old(p, j, out);
@@ -689,7 +692,7 @@ int tag_parse(struct cfg *g, const char *text, size_t n, const struct tag_option
 {
     struct tag_parser p = {.g = g, .o = o, .e = e};
     struct json *j = NULL;
-    struct part all = {0};
+    struct cfg_item all = {0};
     uint32_t root = cfg_rule_new(g); /* rule 0, the start */
     int rc = json_parse(&j, text, n, &(struct json_limits){.unique = true}, e);
     if (rc == 0) rc = parse_top(&p, j, &all);

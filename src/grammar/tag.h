@@ -41,12 +41,12 @@ int tag_fail(struct tag_parser *p, int code, const char *fmt, ...)
 /* Set *out to a JSON Schema as a part. The texts of `opt` are borrowed for the call. Errors: those
  * of schema_open, with the pointer to the place in the tag. */
 int tag_schema(struct tag_parser *p, const char *text, size_t n, const struct schema_options *opt,
-               struct part *out);
+               struct cfg_item *out);
 /* Return any text without these strings. */
 uint32_t tag_text_without(struct exprs *x, uint32_t strings);
 /* Set *out to the members of an object, each between a style's marks (tag_xml.c). token: text of
  * the special token that begins these marks; NULL if none. */
 int tag_xml(struct tag_parser *p, const struct json *schema, const char *style, const char *token,
-            struct part *out);
+            struct cfg_item *out);
 
 #endif

@@ -94,7 +94,7 @@ static const char *ends_value(const struct style *s)
 
 /* Return the schema itself or, if it has a $ref, its target in the definitions of the whole schema.
  * NULL if the target is not found. */
-static const struct json *resolve(struct xml *x, const struct json *sub)
+static const struct json *resolve_ref(struct xml *x, const struct json *sub)
 {
     static const char *const group[] = {"$defs", "definitions"};
     const char *ref = json_text(json_field(sub, "$ref"), NULL);
@@ -190,7 +190,7 @@ static int string_value(struct xml *x, const struct json *sub, uint32_t *out)
 
 /* Get a value that is not a string:
  * JSON by its own schema, with the definitions of the whole schema. */
-static int json_value(struct xml *x, const struct json *sub, struct part *out)
+static int json_value(struct xml *x, const struct json *sub, struct cfg_item *out)
 {
     struct buf b = {0}, own = {0};
     static const char *const group[] = {"$defs", "definitions"};
@@ -212,21 +212,21 @@ static int json_value(struct xml *x, const struct json *sub, struct part *out)
     buf_deinit(&own);
     buf_deinit(&b);
     if (rc) return rc;
-    struct part v[3] = {{false, x->space}, *out, {false, x->space}};
+    struct cfg_item v[3] = {{false, x->space}, *out, {false, x->space}};
     *out = cfg_sequence(x->p->g, v, 3);
     return 0;
 }
 
-static int value(struct xml *x, const struct json *sub, bool text, struct part *out);
+static int value(struct xml *x, const struct json *sub, bool text, struct cfg_item *out);
 
 /* Get a member: its opening mark, name, value and closing mark. */
 static int member(struct xml *x, const char *key, size_t n_key, const struct json *sub,
-                  struct part *out)
+                  struct cfg_item *out)
 {
     struct exprs *e = &x->p->g->m.x;
     const struct style *s = x->style;
-    const struct json *what = resolve(x, sub);
-    struct part v[3] = {0};
+    const struct json *what = resolve_ref(x, sub);
+    struct cfg_item v[3] = {0};
     if (json_kind(what) != JK_OBJECT)
         return tag_fail(x->p, ERR_UNSUPPORTED,
                         "parameter \"%.60s\": expected a schema that is an object", key);
@@ -253,8 +253,8 @@ static int member(struct xml *x, const char *key, size_t n_key, const struct jso
     if (strcmp(s->name, "glm_xml") == 0)
         head = expr_cat(e, head, expr_cat(e, x->space, mark_expr(x, "<arg_value>")));
     if (s->nested) close = expr_cat(e, close, expr_cat(e, name, text_expr(x, ">")));
-    v[0] = (struct part){false, head};
-    v[2] = (struct part){false, expr_cat(e, close, x->space)};
+    v[0] = (struct cfg_item){false, head};
+    v[2] = (struct cfg_item){false, expr_cat(e, close, x->space)};
     *out = cfg_sequence(x->p->g, v, 3);
     return 0;
 }
@@ -315,16 +315,17 @@ static int check_object(struct xml *x)
 }
 
 /* Get the members of an object, in the order of `properties`. */
-static int members(struct xml *x, const struct json *schema, struct part *out)
+static int members(struct xml *x, const struct json *schema, struct cfg_item *out)
 {
-    VEC(struct part) v = {0};
-    int rc =
-        vec_push(&v, ((struct part){false, x->space})) ? 0 : err_memory(x->p->e, "a grammar", 0);
+    VEC(struct cfg_item) v = {0};
+    int rc = vec_push(&v, ((struct cfg_item){false, x->space}))
+                 ? 0
+                 : err_memory(x->p->e, "a grammar", 0);
     const struct json *properties = json_field(schema, "properties");
     for (void *it = json_first(properties); rc == 0 && it; it = json_next(properties, it)) {
         size_t n;
         const char *key = json_it_key(it, &n);
-        struct part one = {0};
+        struct cfg_item one = {0};
         rc = member(x, key, n, json_it_value(it), &one);
         if (rc == 0 && !is_required(schema, key, n)) one = cfg_repeat(x->p->g, one, 0, 1);
         if (rc == 0 && !vec_push(&v, one)) rc = err_memory(x->p->e, "a grammar", 0);
@@ -339,7 +340,7 @@ static int members(struct xml *x, const struct json *schema, struct part *out)
 /* Return true if a nested member may have this name and schema. */
 static bool may_nest(struct xml *x, const char *key, const struct json *sub)
 {
-    const struct json *what = resolve(x, sub);
+    const struct json *what = resolve_ref(x, sub);
     bool ok = json_kind(what) == JK_OBJECT && is_string(what) >= 0 && *key && *key != '/' &&
               strlen(key) < NAME_BYTE_MAX && !strchr(key, '>');
     for (int i = 0; i < x->depth; i++) ok &= strcmp(x->name[i], key) != 0;
@@ -371,26 +372,26 @@ static bool is_nested_list(struct xml *x, const struct json *what)
 }
 
 /* Get a list of nested members. An empty list is JSON. */
-static int nested_list(struct xml *x, const struct json *what, struct part *out)
+static int nested_list(struct xml *x, const struct json *what, struct cfg_item *out)
 {
     int64_t min = json_int(json_field(what, "minItems"), 0),
             max = json_int(json_field(what, "maxItems"), -1);
-    struct part one = {0}, v[2] = {{false, text_expr(x, "[]")}};
+    struct cfg_item one = {0}, v[2] = {{false, text_expr(x, "[]")}};
     if (min < 0 || min > ITEM_MAX || max > ITEM_MAX || (max >= 0 && max < min))
         return tag_fail(x->p, ERR_LIMIT, "items: must be at most %d", ITEM_MAX);
     int rc = member(x, "item", 4, json_field(what, "items"), &one);
     if (rc) return rc;
     if (max == 0) return *out = v[0], 0;
     one = cfg_repeat(x->p->g, one, min ? (uint32_t)min : 1, max < 0 ? EXPR_INF : (uint32_t)max);
-    struct part all[2] = {{false, x->space}, one};
+    struct cfg_item all[2] = {{false, x->space}, one};
     v[1] = cfg_sequence(x->p->g, all, 2);
     *out = min ? v[1] : cfg_either(x->p->g, v, 2);
     return 0;
 }
 
-static int value(struct xml *x, const struct json *sub, bool text, struct part *out)
+static int value(struct xml *x, const struct json *sub, bool text, struct cfg_item *out)
 {
-    const struct json *what = resolve(x, sub);
+    const struct json *what = resolve_ref(x, sub);
     if (text) return string_value(x, what, &out->id);
     bool nested = x->style->nested && x->depth < DEPTH_MAX;
     if (nested && is_nested_object(x, what)) return members(x, what, out);
@@ -401,7 +402,7 @@ static int value(struct xml *x, const struct json *sub, bool text, struct part *
 /* ---- the whole object ---- */
 
 int tag_xml(struct tag_parser *p, const struct json *schema, const char *style, const char *token,
-            struct part *out)
+            struct cfg_item *out)
 {
     struct xml x = {.p = p, .schema = schema, .token = token};
     for (size_t i = 0; i < sizeof STYLES / sizeof *STYLES; i++)

@@ -32,7 +32,7 @@ static int by_text(const void *p, const void *q)
 
 /* Pointers are borrowed. */
 struct builder {
-    struct trie *t;
+    struct vocab_trie *t;
     const struct entry *v;
     size_t cap;
 };
@@ -89,7 +89,7 @@ static void sort_entries(struct entries *e)
 
 /* Build a trie of sorted entries. Return false if memory is exhausted, or the trie has 2^23 values
  * or 2^24 nodes. */
-static bool trie_build(struct trie *t, struct entries *e)
+static bool trie_build(struct vocab_trie *t, struct entries *e)
 {
     t->value = malloc((e->n + 1) * sizeof *t->value);
     if (!t->value) return false;
@@ -101,7 +101,7 @@ static bool trie_build(struct trie *t, struct entries *e)
     return e->n < 1 << 23 && add_nodes(&b, 0, e->n, 0, &t->n_root) && t->n < 1 << 24;
 }
 
-static void trie_close(struct trie *t)
+static void trie_close(struct vocab_trie *t)
 {
     free(t->node);
     free(t->value);
@@ -238,7 +238,7 @@ void vocab_close(struct vocab *v)
 
 bool vocab_has_prefix(const struct vocab *v, const char *text, size_t n)
 {
-    const struct trie *t = &v->all;
+    const struct vocab_trie *t = &v->all;
     uint32_t at = 0, end = t->n_root;
     for (size_t i = 0; i < n; i++) {
         while (at < end && (uint8_t)t->node[at].byte != (uint8_t)text[i]) at++;

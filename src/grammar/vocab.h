@@ -21,7 +21,7 @@
 
 /* The children of a node are adjacent, because a walk examines all of them and most are dead. In
  * depth-first order each sibling is a cache miss. Blocks of siblings are in depth-first order. */
-struct trie {
+struct vocab_trie {
     struct trie_node {
         /* children: trie.node[child .. child + n_child); byte of the edge to the node */
         uint32_t child : 24, byte : 8;
@@ -40,17 +40,18 @@ enum { PLAIN_CLASSES = 6 };
 struct vocab {
     int n_vocab, n_word; /* number of tokens; number of 64-bit words in a mask */
     struct {
-        struct trie trie;
+        struct vocab_trie trie;
         uint64_t *mask; /* owned; [n_word]: set of all tokens of the class */
         int char_max;
     } plain[PLAIN_CLASSES];
     /* maximum number of characters before the quote of a closing token */
     int closing_max;
-    struct trie closing;       /* trie of the whole closing tokens */
-    struct trie closing_rests; /* trie of the bytes after the first quote; its values are tokens */
-    struct trie other;
+    struct vocab_trie closing; /* trie of the whole closing tokens */
+    struct vocab_trie
+        closing_rests; /* trie of the bytes after the first quote; its values are tokens */
+    struct vocab_trie other;
     /* trie of all tokens: one walk for states outside of strings, where the classes do not help */
-    struct trie all;
+    struct vocab_trie all;
     char *bytes; /* owned; bytes of all tokens, one after another */
     /* owned; [n_vocab]: ends of the tokens: token i is bytes[end[i - 1] .. end[i]) */
     uint32_t *end;

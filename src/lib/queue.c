@@ -338,7 +338,7 @@ static bool take_last(quoth_queue *q, size_t at)
 }
 
 /* Convert an event of the engine. Return false if it must not be returned. */
-static bool take(quoth_queue *q, size_t at, const struct event *ev)
+static bool convert_event(quoth_queue *q, size_t at, const struct event *ev)
 {
     struct pending *p = q->pending.v[at];
     if (ev->kind == EVENT_DONE) {
@@ -355,7 +355,7 @@ static bool take(quoth_queue *q, size_t at, const struct event *ev)
 
 /* Return true if an event was taken. `turn` stays at a request until its queue is empty, and then
  * moves to the next request. */
-static bool look(quoth_queue *q)
+static bool poll_requests(quoth_queue *q)
 {
     struct event ev;
     for (size_t i = 0; i < q->pending.n; i++) {
@@ -363,7 +363,7 @@ static bool look(quoth_queue *q)
         size_t at = q->turn;
         if (q->pending.v[at]->ending) return take_last(q, at);
         while (queue_pop(q->pending.v[at]->queue, &ev, 0))
-            if (take(q, at, &ev)) return true;
+            if (convert_event(q, at, &ev)) return true;
         q->turn++;
     }
     return false;
@@ -378,10 +378,10 @@ const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms)
     q->ended = NULL;
     while (q->pending.n) {
         char byte;
-        if (look(q)) return &q->event;
+        if (poll_requests(q)) return &q->event;
         int64_t left = timeout_ms < 0 ? -1 : until - time_us();
         if (timeout_ms >= 0 && left <= 0) return NULL;
-        if (!queue_pop(q->bell, &byte, left)) return look(q) ? &q->event : NULL;
+        if (!queue_pop(q->bell, &byte, left)) return poll_requests(q) ? &q->event : NULL;
     }
     return NULL;
 }

@@ -13,21 +13,21 @@
 enum { N_POINT = 300, N_SPAN = 60, N_CURVE_MAX = 4 };
 
 /* The points of one plot. */
-struct sketch {
+struct trace_plot {
     struct plot_curve curve[N_CURVE_MAX];
     double x[N_CURVE_MAX][N_POINT + 1], y[N_CURVE_MAX][N_POINT + 1];
     size_t n;
 };
 
 /* Begin a curve. */
-static void sketch_curve(struct sketch *k, const char *name)
+static void sketch_curve(struct trace_plot *k, const char *name)
 {
     k->curve[k->n] = (struct plot_curve){.name = name, .x = k->x[k->n], .y = k->y[k->n]};
     k->n++;
 }
 
 /* Add a point to the last curve. */
-static void sketch_point(struct sketch *k, double x, double y)
+static void sketch_point(struct trace_plot *k, double x, double y)
 {
     size_t i = k->n - 1, at = k->curve[i].n;
     if (at > N_POINT) return;
@@ -37,7 +37,7 @@ static void sketch_point(struct sketch *k, double x, double y)
 }
 
 /* Append the plot and reset the sketch for the next plot. A plot without points is omitted. */
-static void sketch_end(struct buf *b, struct sketch *k, struct plot p)
+static void sketch_end(struct buf *b, struct trace_plot *k, struct plot p)
 {
     size_t n = 0;
     for (size_t i = 0; i < k->n; i++) n += k->curve[i].n;
@@ -51,7 +51,7 @@ static void sketch_end(struct buf *b, struct sketch *k, struct plot p)
 
 /* Plot percentiles 0 to 100 on the y axis, so a curve further left is better. The logarithm needs a
  * positive x, hence the minimum of 0.01 ms. */
-static void put_distributions(struct buf *b, struct sketch *k, const struct client_figures *f)
+static void put_distributions(struct buf *b, struct trace_plot *k, const struct client_figures *f)
 {
     static const enum latency list[] = {TTFT, TPOT, ITL, E2EL};
     for (int i = 0; i < 4; i++) {
@@ -74,27 +74,27 @@ static void put_distributions(struct buf *b, struct sketch *k, const struct clie
 /* ---- over time ---- */
 
 /* Equal spans of a run. They begin at the first submission. */
-struct span {
+struct plot_spans {
     int64_t begin_us;
     double us; /* length of a span */
     int n;     /* number of spans */
 };
 
 /* n is 0 for a run without time. All plots over time are then omitted. */
-static struct span spans(const struct client_figures *f)
+static struct plot_spans spans(const struct client_figures *f)
 {
-    return (struct span){
+    return (struct plot_spans){
         .begin_us = f->begin_us, .us = f->seconds * 1e6 / N_SPAN, .n = f->seconds > 0 ? N_SPAN : 0};
 }
 
 /* Return the index of the span with time us, clamped to [0, n). */
-static int span_of(const struct span *s, int64_t us)
+static int span_of(const struct plot_spans *s, int64_t us)
 {
     double at = (double)(us - s->begin_us) / s->us;
     return at < 0 ? 0 : at >= s->n ? s->n - 1 : (int)at;
 }
 
-static double span_end(const struct span *s, int i)
+static double span_end(const struct plot_spans *s, int i)
 {
     return s->us * 1e-6 * (i + 1);
 }
@@ -105,7 +105,7 @@ struct by_span {
 };
 
 /* Plot three percentiles of each span with a value. Free the values. */
-static void put_percentiles(struct buf *b, struct sketch *k, const struct span *s,
+static void put_percentiles(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                             struct by_span *v, struct plot p)
 {
     static const struct {
@@ -124,7 +124,7 @@ static void put_percentiles(struct buf *b, struct sketch *k, const struct span *
 }
 
 /* A failed push only omits a point. A page without it is better than no page. */
-static void put_first_tokens(struct buf *b, struct sketch *k, const struct span *s,
+static void put_first_tokens(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                              const struct client_trace *v, size_t n)
 {
     struct by_span ms = {0};
@@ -138,7 +138,7 @@ static void put_first_tokens(struct buf *b, struct sketch *k, const struct span 
                                   .y_title = "milliseconds"});
 }
 
-static void put_gaps(struct buf *b, struct sketch *k, const struct span *s,
+static void put_gaps(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                      const struct client_trace *v, size_t n)
 {
     struct by_span ms = {0};
@@ -153,7 +153,7 @@ static void put_gaps(struct buf *b, struct sketch *k, const struct span *s,
 }
 
 /* An event with several tokens counts them all, like busiest_second. */
-static void put_tokens(struct buf *b, struct sketch *k, const struct span *s,
+static void put_tokens(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                        const struct client_trace *v, size_t n)
 {
     double count[N_SPAN] = {0};
@@ -170,7 +170,7 @@ static void put_tokens(struct buf *b, struct sketch *k, const struct span *s,
 /* Append the mean number of requests in flight, and of requests waiting at their client, in each
  * span. Each request adds its overlap with each span. The sum divided by the span's length is the
  * mean number of requests. */
-static void put_under_way(struct buf *b, struct sketch *k, const struct span *s,
+static void put_under_way(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                           const struct client_trace *v, size_t n)
 {
     for (int line = 0; line < 2; line++) {
@@ -196,8 +196,8 @@ static void put_under_way(struct buf *b, struct sketch *k, const struct span *s,
 void client_plots(struct buf *b, const struct client_trace *v, size_t n,
                   const struct client_figures *f)
 {
-    struct span s = spans(f);
-    struct sketch *k = calloc(1, sizeof *k);
+    struct plot_spans s = spans(f);
+    struct trace_plot *k = calloc(1, sizeof *k);
     if (!k) {
         b->failed = true;
         return;
@@ -238,7 +238,7 @@ static double memory(const struct load_sample *s)
 }
 
 /* Draw every step-th sample, so that a long run fits into N_POINT points. */
-static void put_load(struct sketch *k, const char *name, load_fn *value,
+static void put_load(struct trace_plot *k, const char *name, load_fn *value,
                      const struct load_sample *v, size_t n)
 {
     size_t step = n / N_POINT + 1;
@@ -248,7 +248,7 @@ static void put_load(struct sketch *k, const char *name, load_fn *value,
 
 void load_plots(struct buf *b, const struct load_sample *v, size_t n)
 {
-    struct sketch *k = n > 1 ? calloc(1, sizeof *k) : NULL;
+    struct trace_plot *k = n > 1 ? calloc(1, sizeof *k) : NULL;
     if (!k) return;
     put_load(k, "running", running, v, n);
     put_load(k, "waiting", waiting, v, n);

@@ -92,8 +92,8 @@ static int read_table(bool in_table[N_LATENCY], struct err *e)
 
 /* Send prompt 0 n times. Set `error` to the reason of the first failure,
  * or to "" if no request failed. */
-static int try_first(struct target *t, const struct prompts *p, struct served_options o, size_t n,
-                     struct err *why, struct err *e)
+static int try_first(struct served_target *t, const struct prompts *p, struct served_options o,
+                     size_t n, struct err *why, struct err *e)
 {
     struct served_result r;
     why->text[0] = '\0';
@@ -108,8 +108,8 @@ static int try_first(struct target *t, const struct prompts *p, struct served_op
 
 /* Send one request per second until one succeeds. ERR_IO with the reason of the last failure if
  * --ready-check-timeout-sec is over. */
-static int wait_ready(struct target *t, const struct prompts *p, const struct served_options *o,
-                      struct err *e)
+static int wait_ready(struct served_target *t, const struct prompts *p,
+                      const struct served_options *o, struct err *e)
 {
     struct err why;
     int64_t until = time_us() + 1000000 * ready_s;
@@ -125,7 +125,7 @@ static int wait_ready(struct target *t, const struct prompts *p, const struct se
 }
 
 /* Find the model's name. A server that is not ready may report its models later. */
-static int find_model(struct target *t, struct err *e)
+static int find_model(struct served_target *t, struct err *e)
 {
     int64_t until = time_us() + 1000000 * ready_s;
     for (;;) {
@@ -136,7 +136,7 @@ static int find_model(struct target *t, struct err *e)
 }
 
 /* A failed warm-up ends the command. Otherwise all requests of the measurement would fail too. */
-static int warm_up(struct target *t, const struct prompts *p, const struct served_options *o,
+static int warm_up(struct served_target *t, const struct prompts *p, const struct served_options *o,
                    struct err *e)
 {
     struct err why = {0};
@@ -261,7 +261,7 @@ static int check_flags(struct served_report *r, struct traffic_arrivals *a, stru
 }
 
 /* Read the server's figures. They are NAN if it has no /metrics or reading fails. */
-static void read_view(struct target *t, double window_s, struct server_view *v)
+static void read_view(struct served_target *t, double window_s, struct server_view *v)
 {
     struct err e;
     server_view_read(v, "");
@@ -270,7 +270,8 @@ static void read_view(struct target *t, double window_s, struct server_view *v)
 
 /* Read the server's figures after the run. A server may send the last answers before it counts
  * their step. */
-static void read_last_view(struct target *t, struct served_result *result, struct server_view *v)
+static void read_last_view(struct served_target *t, struct served_result *result,
+                           struct server_view *v)
 {
     for (int i = 0; i < 5; i++) {
         read_view(t, (double)(time_us() - result->begin_us) * 1e-6, v);
@@ -281,7 +282,7 @@ static void read_last_view(struct target *t, struct served_result *result, struc
 }
 
 /* The first view is read after the warm-up, so that the warm-up's work is not counted. */
-static int run_all(struct target *t, struct prompts *p, struct served_result *result,
+static int run_all(struct served_target *t, struct prompts *p, struct served_result *result,
                    struct served_report *r, struct served_options *o, struct err *e)
 {
     int rc = warm_up(t, p, o, e);
@@ -297,7 +298,7 @@ static int run_all(struct target *t, struct prompts *p, struct served_result *re
  * r borrows them, so it is printed before they are closed. */
 static int measure(struct served_report *r, struct err *e)
 {
-    struct target t = {0};
+    struct served_target t = {0};
     struct prompts p = {0};
     struct served_result result = {0};
     struct traffic_arrivals a;

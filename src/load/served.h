@@ -21,7 +21,7 @@
 extern const struct option target_options[];
 
 enum { N_HEADER_MAX = 32 }; /* maximum number of --header flags */
-struct target {
+struct served_target {
     struct fetch *fetch; /* HTTP client, owned */
     char *base, *url;    /* owned: base URL "http://127.0.0.1:8000", and URL of the endpoint */
     char *model, *root;  /* owned: the model's name in requests, and the name of its base model */
@@ -35,17 +35,17 @@ struct target {
 /* Initialize t from the flags, without connecting. Call target_close in any case. ERR_LIMIT for
  * more than N_HEADER_MAX headers, ERR_UNSUPPORTED without libcurl, ERR_MEMORY.
  * One thread uses t. */
-int target_open(struct target *t, struct err *e);
-void target_close(struct target *t); /* accepts a zeroed struct */
+int target_open(struct served_target *t, struct err *e);
+void target_close(struct served_target *t); /* accepts a zeroed struct */
 /* Read the model's root, vocabulary and context from the server, and its name if no flag gives it.
  * If a flag gives it, a failed request is no error. ERR_MISSING: neither a flag nor the server
  * gives the name. ERR_MEMORY; otherwise those of target_view, and ERR_FORMAT for an answer that is
  * not JSON. */
-int target_model(struct target *t, struct err *e);
+int target_model(struct served_target *t, struct err *e);
 /* Count the tokens of a text of n bytes with the server's /tokenize. special: include the tokens
  * that the tokenizer adds. ERR_UNSUPPORTED: the server has no /tokenize. Otherwise as
  * target_model. */
-int target_count(struct target *t, const char *text, size_t n, bool special, int *n_token,
+int target_count(struct served_target *t, const char *text, size_t n, bool special, int *n_token,
                  struct err *e);
 
 /* A server's own figures (/metrics, with vLLM's names). NAN: not reported. */
@@ -62,11 +62,11 @@ void server_view_read(struct server_view *v, const char *metrics);
 /* Read the server's figures. window_s is the window of the high-water marks, in seconds. All
  * figures are NAN after an error. ERR_UNSUPPORTED for a status other than 200, ERR_IO for an
  * incomplete answer, ERR_LIMIT for a too long one, ERR_ARG for an invalid URL, ERR_MEMORY. */
-int target_view(struct target *t, double window_s, struct server_view *v, struct err *e);
+int target_view(struct served_target *t, double window_s, struct server_view *v, struct err *e);
 /* Append the URL of /metrics with that window. */
-void target_metrics_url(const struct target *t, double window_s, struct buf *out);
+void target_metrics_url(const struct served_target *t, double window_s, struct buf *out);
 /* Return a request for GET `url`, which borrows `url` and t's headers until fetch_start returns. */
-struct fetch_request target_get(const struct target *t, const char *url);
+struct fetch_request target_get(const struct served_target *t, const char *url);
 
 /* ---- served_data.c: prompts ---- */
 
@@ -87,7 +87,7 @@ int prompts_check(struct err *e);
 /* Make the prompts. All arrivals are 0 unless `timed` is true. Call prompts_close in any case.
  * Errors of --dataset-path: ERR_FORMAT with the line, or if it has no prompts; ERR_IO; ERR_LIMIT.
  * Errors of --tokenizer: those of tokenizer_open_file. ERR_MEMORY. */
-int prompts_make(struct prompts *p, struct target *t, struct err *e);
+int prompts_make(struct prompts *p, struct served_target *t, struct err *e);
 void prompts_close(struct prompts *p); /* accepts a zeroed struct */
 /* Return the value of --tokenizer, borrowed from the arguments; NULL if none. */
 const char *prompts_tokenizer(void);
@@ -96,14 +96,14 @@ const char *prompts_tokenizer(void);
 
 /* A counter of the tokens of texts. */
 struct counter {
-    struct tokenizer *own; /* local tokenizer, owned; NULL: the server counts */
-    struct target *server; /* borrowed */
-    bool none;             /* true if no counter is available */
-    bool special;          /* true: include the tokens that the tokenizer adds to a prompt */
-    double per_word;       /* mean tokens per word of the texts so far; initially 1 */
-    struct ids ids;        /* owned: scratch */
-    struct buf text;       /* owned: scratch */
-    struct err excuse;     /* reason if no counter is available */
+    struct tokenizer *own;        /* local tokenizer, owned; NULL: the server counts */
+    struct served_target *server; /* borrowed */
+    bool none;                    /* true if no counter is available */
+    bool special;                 /* true: include the tokens that the tokenizer adds to a prompt */
+    double per_word;              /* mean tokens per word of the texts so far; initially 1 */
+    struct ids ids;               /* owned: scratch */
+    struct buf text;              /* owned: scratch */
+    struct err excuse;            /* reason if no counter is available */
 };
 /* Open a counter, whose server and flags are set. tokenizer: model or tokenizer file for counting
  * locally; NULL: the server counts. Errors: those of tokenizer_open_file. */
@@ -139,7 +139,7 @@ int body_extra(struct json **extra, struct err *e);
 /* Append all other flags as members of a body, except members that `extra` also has. */
 void body_sampling(struct buf *b, const struct json *extra);
 /* Append the body of prompt i's request. ERR_MEMORY. */
-int served_body(struct buf *b, const struct target *t, const struct prompts *p,
+int served_body(struct buf *b, const struct served_target *t, const struct prompts *p,
                 const struct served_options *o, size_t i, struct err *e);
 
 /* A request's own memory, referenced by its struct client_trace. */
@@ -186,7 +186,7 @@ struct served_result {
 /* Send all prompts at their times, and wait for all responses. A failed request is no error: its
  * record has the reason. Call served_result_close in any case. ERR_ARG for an invalid URL,
  * ERR_MEMORY. */
-int served_run(struct served_result *r, struct target *t, const struct prompts *p,
+int served_run(struct served_result *r, struct served_target *t, const struct prompts *p,
                const struct served_options *o, struct err *e);
 /* Set r's high-water marks to the maximum of r's and v's. */
 void served_result_marks(struct served_result *r, const struct server_view *v);
@@ -196,7 +196,7 @@ void served_result_close(struct served_result *r); /* accepts a zeroed struct */
 
 /* Data of a report. All pointers are borrowed as long as it is used. */
 struct served_report {
-    const struct target *target;
+    const struct served_target *target;
     const struct prompts *prompts;
     const struct served_result *result;
     struct client_figures figures; /* figures of the requests, owned */

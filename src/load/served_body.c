@@ -51,8 +51,8 @@ static void put_ids(struct buf *b, const struct ids *ids)
 
 /* Append the prompt of job i: a chat of one user message, a text, or ids of the trace. Ids avoid
  * the server's tokenizer, so that prompts have exactly the planned lengths. */
-static int put_prompt(struct buf *b, const struct target *t, const struct prompts *p, size_t i,
-                      struct err *e)
+static int put_prompt(struct buf *b, const struct served_target *t, const struct prompts *p,
+                      size_t i, struct err *e)
 {
     struct ids ids = {0};
     if (t->chat) {
@@ -94,7 +94,7 @@ static void put_extra(struct buf *b, const struct json *extra)
 
 /* include_usage requests the server's own token counts. A chunk of a stream may contain several
  * tokens, so that counting chunks would be wrong. */
-int served_body(struct buf *b, const struct target *t, const struct prompts *p,
+int served_body(struct buf *b, const struct served_target *t, const struct prompts *p,
                 const struct served_options *o, size_t i, struct err *e)
 {
     const char *most = t->chat ? "max_completion_tokens" : "max_tokens";

@@ -80,7 +80,8 @@ static int64_t output_or(int64_t fallback)
 
 /* Make the prompts that the traffic describes.
  * They are ids if the vocabulary is known, otherwise words. */
-static int make_prompts(struct prompts *p, struct target *t, struct counter *c, struct err *e)
+static int make_prompts(struct prompts *p, struct served_target *t, struct counter *c,
+                        struct err *e)
 {
     p->ignore_eos = true;
     if (t->context_max) p->n_cut = traffic_fit(&p->t, t->context_max);
@@ -105,7 +106,7 @@ static void shuffle(struct prompts *p)
 }
 
 /* --input-len and --output-len precede the flags of the dataset, as in vLLM. */
-static int make_random(struct prompts *p, struct target *t, struct counter *c, struct err *e)
+static int make_random(struct prompts *p, struct served_target *t, struct counter *c, struct err *e)
 {
     int in = (int)(length_flags.input_len ? length_flags.input_len : random_flags.input_len),
         out = (int)output_or(random_flags.output_len);
@@ -115,7 +116,8 @@ static int make_random(struct prompts *p, struct target *t, struct counter *c, s
 }
 
 /* The jobs of a prefix are adjacent before the shuffle. The last prefix may have fewer jobs. */
-static int make_repetition(struct prompts *p, struct target *t, struct counter *c, struct err *e)
+static int make_repetition(struct prompts *p, struct served_target *t, struct counter *c,
+                           struct err *e)
 {
     int64_t per_prefix = (n_wanted() + repeat_n - 1) / repeat_n;
     struct traffic_job j = {.n_prompt = (int)(repeat_prefix + repeat_suffix),
@@ -132,7 +134,7 @@ static int make_repetition(struct prompts *p, struct target *t, struct counter *
 }
 
 /* Without --self-timed, arrivals come from --request-rate. */
-static int make_trace(struct prompts *p, struct target *t, struct counter *c, struct err *e)
+static int make_trace(struct prompts *p, struct served_target *t, struct counter *c, struct err *e)
 {
     p->timed = self_timed;
     int rc = traffic_read(&p->t, dataset_flags.path, (size_t)n_wanted(), e);
@@ -278,7 +280,8 @@ int prompts_check(struct err *e)
     return 0;
 }
 
-static int make_dataset(struct prompts *p, struct target *t, struct counter *c, struct err *e)
+static int make_dataset(struct prompts *p, struct served_target *t, struct counter *c,
+                        struct err *e)
 {
     switch (find_dataset()) {
     case RANDOM:
@@ -296,7 +299,7 @@ static int make_dataset(struct prompts *p, struct target *t, struct counter *c, 
 
 /* The requests of a chat contain tokens of the template that a client cannot count. So special
  * tokens are counted for completions only. */
-int prompts_make(struct prompts *p, struct target *t, struct err *e)
+int prompts_make(struct prompts *p, struct served_target *t, struct err *e)
 {
     *p = (struct prompts){.t.seed = (uint64_t)figure_flags.seed};
     struct counter c = {.server = t, .per_word = 1, .none = length_only, .special = !t->chat};

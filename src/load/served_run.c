@@ -16,9 +16,9 @@ enum { SAMPLE_US = 1000000, LOOK_US = 100000 };
 
 /* The state of a run. Times are microseconds since begin_us. `next` is the index of the first
  * request that was not sent. n_event counts tokens for the progress bar. Pointers are borrowed. */
-struct run {
+struct served_run {
     struct served_result *r;
-    struct target *t;
+    struct served_target *t;
     const struct prompts *p;
     const struct served_options *o;
     size_t next, n_live, n_done, n_failed;
@@ -29,20 +29,20 @@ struct run {
 };
 
 /* A request in flight. */
-struct live {
-    struct run *u;   /* borrowed */
-    size_t i;        /* index in result.trace */
-    struct buf body; /* owned: the body to send */
+struct served_live {
+    struct served_run *u; /* borrowed */
+    size_t i;             /* index in result.trace */
+    struct buf body;      /* owned: the body to send */
     struct served_answer answer;
 };
 
-static int64_t now(const struct run *u)
+static int64_t now(const struct served_run *u)
 {
     return time_us() - u->begin_us;
 }
 
 /* Return the prompt of request i. Warm-ups send prompt 0 repeatedly. */
-static size_t prompt_of(const struct run *u, size_t i)
+static size_t prompt_of(const struct served_run *u, size_t i)
 {
     return u->o->n_first ? 0 : i;
 }
@@ -52,7 +52,7 @@ static size_t prompt_of(const struct run *u, size_t i)
 /* The time is that of reading the bytes, so all tokens of one read have equal times. */
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
-    struct live *l = ctx;
+    struct served_live *l = ctx;
     int before = l->answer.n_event;
     bool more = served_answer_feed(&l->answer, status, data, n, now(l->u));
     l->u->n_event += l->answer.n_event - before;
@@ -62,8 +62,8 @@ static bool on_body(void *ctx, int status, const char *data, size_t n)
 /* End a request. fetch calls it once for each started request, also after a failure. */
 static void on_done(void *ctx, const struct fetch_result *f)
 {
-    struct live *l = ctx;
-    struct run *u = l->u;
+    struct served_live *l = ctx;
+    struct served_run *u = l->u;
     struct client_trace *s = &u->r->trace[l->i];
     served_answer_end(&l->answer, f, now(u), s, &u->r->own[l->i]);
     buf_deinit(&l->body);
@@ -77,7 +77,7 @@ static void on_done(void *ctx, const struct fetch_result *f)
 
 /* submit_us is set immediately before the request is sent, after its body was built. So building a
  * body is not part of a latency. */
-static int start(struct run *u, struct live *l, struct err *e)
+static int start(struct served_run *u, struct served_live *l, struct err *e)
 {
     const char *header[N_HEADER_MAX + 2];
     char id[160];
@@ -100,11 +100,11 @@ static int start(struct run *u, struct live *l, struct err *e)
 }
 
 /* Build and send request i. The request is freed after a failure. */
-static int send_one(struct run *u, size_t i, struct err *e)
+static int send_one(struct served_run *u, size_t i, struct err *e)
 {
-    struct live *l = calloc(1, sizeof *l);
+    struct served_live *l = calloc(1, sizeof *l);
     if (!l) return err_memory(e, "a request", sizeof *l);
-    *l = (struct live){.u = u, .i = i};
+    *l = (struct served_live){.u = u, .i = i};
     served_answer_init(&l->answer, u->t->chat, u->o->keep_text);
     int rc = served_body(&l->body, u->t, u->p, u->o, prompt_of(u, i), e);
     if (rc == 0) rc = start(u, l, e);
@@ -118,14 +118,14 @@ static int send_one(struct run *u, size_t i, struct err *e)
 }
 
 /* Return true if a request remains and --max-concurrency allows it. */
-static bool has_room(const struct run *u)
+static bool has_room(const struct served_run *u)
 {
     return u->next < u->r->n &&
            (!u->o->max_concurrency || u->n_live < (size_t)u->o->max_concurrency);
 }
 
 /* Send the requests that are due. Send each request before building the next request. */
-static int send_due(struct run *u, struct err *e)
+static int send_due(struct served_run *u, struct err *e)
 {
     int rc = 0;
     while (rc == 0 && has_room(u) && u->r->trace[u->next].arrive_us <= now(u)) {
@@ -140,7 +140,7 @@ static int send_due(struct run *u, struct err *e)
 /* Collect the page of /metrics. Return false to abort another status. */
 static bool metrics_body(void *ctx, int status, const char *data, size_t n)
 {
-    struct run *u = ctx;
+    struct served_run *u = ctx;
     buf_add(&u->metrics, data, n);
     return status == 200 && !u->metrics.failed;
 }
@@ -148,7 +148,7 @@ static bool metrics_body(void *ctx, int status, const char *data, size_t n)
 /* A page that cannot be read only omits a sample. A failed push has the same effect. */
 static void metrics_done(void *ctx, const struct fetch_result *f)
 {
-    struct run *u = ctx;
+    struct served_run *u = ctx;
     struct server_view v;
     server_view_read(&v, f->error || !u->metrics.data ? "" : u->metrics.data);
     u->sampling = false;
@@ -163,7 +163,7 @@ static void metrics_done(void *ctx, const struct fetch_result *f)
 
 /* Request a sample without waiting for it, so that no answer is delayed. At most one is in flight.
  * The window is the time since the last request, so that maxima of all windows cover the run. */
-static void take_sample(struct run *u)
+static void take_sample(struct served_run *u)
 {
     u->sample_us = now(u) + SAMPLE_US;
     if (u->o->no_samples || u->sampling) return;
@@ -183,7 +183,7 @@ static void take_sample(struct run *u)
 /* ---- the run ---- */
 
 /* Draw the progress bar with the current rates. */
-static void show(struct run *u)
+static void show(struct served_run *u)
 {
     char text[96];
     double s = (double)now(u) * 1e-6;
@@ -195,7 +195,7 @@ static void show(struct run *u)
 }
 
 /* Return the time of the next action if no response arrives earlier. */
-static int64_t next_us(const struct run *u)
+static int64_t next_us(const struct served_run *u)
 {
     int64_t at = now(u) + LOOK_US;
     if (!u->o->no_samples && !u->sampling && u->sample_us < at) at = u->sample_us;
@@ -204,7 +204,7 @@ static int64_t next_us(const struct run *u)
 }
 
 /* Send, wait for responses, sample, until all requests are done. */
-static int loop(struct run *u, struct err *e)
+static int loop(struct served_run *u, struct err *e)
 {
     int rc = send_due(u, e);
     while (rc == 0 && u->n_done < u->r->n) {
@@ -217,7 +217,7 @@ static int loop(struct run *u, struct err *e)
 }
 
 /* End the requests in flight, then the run, because the requests use its memory. */
-static void close_run(struct run *u)
+static void close_run(struct served_run *u)
 {
     while (fetch_under_way(u->t->fetch)) fetch_wait(u->t->fetch, time_us() + LOOK_US);
     buf_deinit(&u->url);
@@ -254,12 +254,12 @@ void served_result_marks(struct served_result *r, const struct server_view *v)
 }
 
 /* Energy is -1 if the machine does not report it. */
-int served_run(struct served_result *r, struct target *t, const struct prompts *p,
+int served_run(struct served_result *r, struct served_target *t, const struct prompts *p,
                const struct served_options *o, struct err *e)
 {
     int rc = open_result(r, p, o->n_first, e);
     if (rc != 0) return rc;
-    struct run u = {.r = r, .t = t, .p = p, .o = o};
+    struct served_run u = {.r = r, .t = t, .p = p, .o = o};
     int64_t cpu = os_cpu_us(), energy = os_energy_uj();
     r->begin_us = u.begin_us = time_us();
     rc = loop(&u, e);

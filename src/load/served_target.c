@@ -68,7 +68,7 @@ static char *joined(const char *a, const char *b)
 }
 
 /* Add "Name: value" to the headers of every request. */
-static int add_header(struct target *t, const char *name, size_t n_name, const char *value,
+static int add_header(struct served_target *t, const char *name, size_t n_name, const char *value,
                       struct err *e)
 {
     struct buf text = {0};
@@ -80,7 +80,7 @@ static int add_header(struct target *t, const char *name, size_t n_name, const c
 }
 
 /* --api-key precedes $OPENAI_API_KEY. An empty key is no key. */
-static int read_headers(struct target *t, struct err *e)
+static int read_headers(struct served_target *t, struct err *e)
 {
     const char *key = api_key ? api_key : getenv("OPENAI_API_KEY");
     struct buf bearer = {0};
@@ -97,14 +97,14 @@ static int read_headers(struct target *t, struct err *e)
 }
 
 /* vllm and openai-completions are names of the same backend. The report has the given name. */
-static void read_backend(struct target *t)
+static void read_backend(struct served_target *t)
 {
     t->backend = backend;
     t->chat = strcmp(backend, "openai-chat") == 0;
 }
 
 /* Derive the URLs. The base has no final slash. "/v1" at its end belongs to the endpoint. */
-static void read_urls(struct target *t)
+static void read_urls(struct served_target *t)
 {
     const char *path = endpoint ? endpoint : t->chat ? "/v1/chat/completions" : "/v1/completions";
     struct buf b = {0};
@@ -122,9 +122,9 @@ static void read_urls(struct target *t)
 }
 
 /* The caller calls target_close in any case. */
-int target_open(struct target *t, struct err *e)
+int target_open(struct served_target *t, struct err *e)
 {
-    *t = (struct target){0};
+    *t = (struct served_target){0};
     struct fetch_options o = {.unix_socket = uds, .ca_file = ca_file, .insecure = insecure};
     read_backend(t);
     read_urls(t);
@@ -135,7 +135,7 @@ int target_open(struct target *t, struct err *e)
     return rc ? rc : fetch_open(&t->fetch, &o, e);
 }
 
-void target_close(struct target *t)
+void target_close(struct served_target *t)
 {
     fetch_close(t->fetch);
     free(t->base);
@@ -144,11 +144,11 @@ void target_close(struct target *t)
     free(t->root);
     for (size_t i = 0; i < t->header.n; i++) free(t->header.v[i]);
     vec_deinit(&t->header);
-    *t = (struct target){0};
+    *t = (struct served_target){0};
 }
 
 /* The result borrows the URL and the headers. The caller sets the receivers. */
-struct fetch_request target_get(const struct target *t, const char *url)
+struct fetch_request target_get(const struct served_target *t, const char *url)
 {
     return (struct fetch_request){
         .url = url, .header = (const char *const *)t->header.v, .n_header = t->header.n};
@@ -157,8 +157,8 @@ struct fetch_request target_get(const struct target *t, const char *url)
 /* ---- sending requests ---- */
 
 /* Request a path with POST if there is a body, otherwise with GET. The status must be 200. */
-static int send(struct target *t, const char *path, const struct buf *body, struct buf *answer,
-                struct err *e)
+static int send(struct served_target *t, const char *path, const struct buf *body,
+                struct buf *answer, struct err *e)
 {
     char *url = joined(t->base, path);
     int status = 0;
@@ -175,8 +175,8 @@ static int send(struct target *t, const char *path, const struct buf *body, stru
 }
 
 /* Return the parsed answer in *out, owned by the caller. ERR_FORMAT if it is not JSON. */
-static int send_json(struct target *t, const char *path, const struct buf *body, struct json **out,
-                     struct err *e)
+static int send_json(struct served_target *t, const char *path, const struct buf *body,
+                     struct json **out, struct err *e)
 {
     struct buf answer = {0};
     int rc = send(t, path, body, &answer, e);
@@ -207,7 +207,7 @@ static int count_of(const struct json *j)
 
 /* Take name, root, vocabulary and context of a model; m may be NULL. quoth and llama.cpp report
  * meta.n_vocab, quoth and vLLM max_model_len. Missing figures are 0. */
-static int take_model(struct target *t, const struct json *m, struct err *e)
+static int take_model(struct served_target *t, const struct json *m, struct err *e)
 {
     const char *id = json_text(json_field(m, "id"), NULL),
                *root = json_text(json_field(m, "root"), NULL);
@@ -222,7 +222,7 @@ static int take_model(struct target *t, const struct json *m, struct err *e)
 }
 
 /* A server without /v1/models is accepted if --model is given. */
-int target_model(struct target *t, struct err *e)
+int target_model(struct served_target *t, struct err *e)
 {
     struct json *models = NULL;
     bool named = t->model != NULL;
@@ -235,8 +235,8 @@ int target_model(struct target *t, struct err *e)
 
 /* Count with the text as member `key`. vLLM and quoth name the member "prompt". llama.cpp names it
  * "content" and returns no tokens for unknown members. */
-static int count_as(struct target *t, const char *key, const char *text, size_t n, bool special,
-                    int *n_token, struct err *e)
+static int count_as(struct served_target *t, const char *key, const char *text, size_t n,
+                    bool special, int *n_token, struct err *e)
 {
     const char *yes = special ? "true" : "false";
     struct buf body = {0};
@@ -259,7 +259,7 @@ static int count_as(struct target *t, const char *key, const char *text, size_t 
 
 /* A count of 0 for a text that is not empty means that the server ignored "prompt". The result is
  * remembered in as_content, so only the first count costs two requests. */
-int target_count(struct target *t, const char *text, size_t n, bool special, int *n_token,
+int target_count(struct served_target *t, const char *text, size_t n, bool special, int *n_token,
                  struct err *e)
 {
     int rc = count_as(t, t->as_content ? "content" : "prompt", text, n, special, n_token, e);
@@ -304,14 +304,14 @@ static void put_metrics_path(struct buf *b, double window_s)
     buf_addf(b, "/metrics?window=%.3f", window_s);
 }
 
-void target_metrics_url(const struct target *t, double window_s, struct buf *out)
+void target_metrics_url(const struct served_target *t, double window_s, struct buf *out)
 {
     buf_add_text(out, t->base);
     put_metrics_path(out, window_s);
 }
 
 /* *v is set in any case; its figures are NAN after a failure. */
-int target_view(struct target *t, double window_s, struct server_view *v, struct err *e)
+int target_view(struct served_target *t, double window_s, struct server_view *v, struct err *e)
 {
     struct buf text = {0}, path = {0};
     put_metrics_path(&path, window_s);

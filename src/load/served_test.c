@@ -134,7 +134,7 @@ TEST(served_answers_of_hostile_servers)
 
 TEST(served_bodies_are_as_requested)
 {
-    struct target t = {.model = (char *)"m"};
+    struct served_target t = {.model = (char *)"m"};
     struct prompts p = {.n_vocab = 50};
     struct served_options o = {0};
     struct buf b = {0};

@@ -98,7 +98,7 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
 /* Append short pieces until the text has n_want tokens. A piece may merge with the text before it
  * and add no token. It is then removed, and the next piece is tried. The loop ends after each piece
  * has failed once. */
-static int fill(struct counter *c, int n_token, int n_want)
+static int append_pieces(struct counter *c, int n_token, int n_want)
 {
     static const char *const piece[] = {" a", " I", ".", "!", " x", "?", ","};
     enum { N_PIECE = sizeof piece / sizeof piece[0] };
@@ -125,7 +125,7 @@ static int make_text(struct prompts *p, size_t i, struct counter *c, struct err 
     int rc = traffic_prompt(&p->t, i, N_WORD, &ids, e);
     if (rc == 0) {
         int n_token = c->none ? -1 : fit_words(c, &ids, j->n_prompt);
-        n_token = fill(c, n_token, j->n_prompt);
+        n_token = append_pieces(c, n_token, j->n_prompt);
         if (n_token < 0) put_words(&c->text, &ids, j->n_prompt);
         p->n_inexact += n_token != j->n_prompt;
         j->n_prompt = n_token < 0 ? 0 : n_token;

@@ -63,7 +63,7 @@ struct client {
 
 /* The state of a simulation. One thread runs the engine and all clients in turn. Pointers are
  * borrowed, except for `en` and `idle`. */
-struct run {
+struct sim_run {
     struct sim_result *r;
     const struct traffic *t;
     const struct sim_options *o;
@@ -81,7 +81,7 @@ static int divide(int n, int by)
 }
 
 /* Make a prompt of the trace's length. Use every shrink-th token if the trace is shrunk. */
-static int make_prompt(struct run *u, size_t i, struct ids *out, struct err *e)
+static int make_prompt(struct sim_run *u, size_t i, struct ids *out, struct err *e)
 {
     struct ids all = {0};
     int rc = traffic_prompt(u->t, i, N_VOCAB, &all, e), by = u->o->shrink > 1 ? u->o->shrink : 1;
@@ -92,7 +92,7 @@ static int make_prompt(struct run *u, size_t i, struct ids *out, struct err *e)
 }
 
 /* Reuse a queue if there is one, because a trace has thousands of requests. */
-static int open_client(struct run *u, struct client *c, struct err *e)
+static int open_client(struct sim_run *u, struct client *c, struct err *e)
 {
     c->queue = u->idle.n ? u->idle.v[--u->idle.n] : engine_reply_queue();
     if (c->queue && vec_push(&u->live, *c)) return 0;
@@ -102,7 +102,7 @@ static int open_client(struct run *u, struct client *c, struct err *e)
 
 /* The arrival is the clock's time, not the trace's. A request is submitted after the step during
  * which it arrived. */
-static int submit(struct run *u, size_t i, struct err *e)
+static int submit(struct sim_run *u, size_t i, struct err *e)
 {
     struct request *q = request_open(e);
     if (!q) return ERR_MEMORY;
@@ -123,7 +123,7 @@ static int submit(struct run *u, size_t i, struct err *e)
 
 /* With at_once, jobs are submitted only N_AHEAD ahead of the running ones.
  * This bounds the engine's queue. */
-static bool is_due(const struct run *u)
+static bool is_due(const struct sim_run *u)
 {
     if (u->next == u->t->n) return false;
     if (u->o->at_once) return u->live.n < (size_t)u->o->n_seq + N_AHEAD;
@@ -131,7 +131,7 @@ static bool is_due(const struct run *u)
 }
 
 /* Read a client's new events. Return true at the end. */
-static bool read_reply(struct run *u, struct client *c)
+static bool read_reply(struct sim_run *u, struct client *c)
 {
     struct sim_trace *s = &u->r->trace[c->job];
     struct event ev;
@@ -155,7 +155,7 @@ static bool read_reply(struct run *u, struct client *c)
 }
 
 /* Order does not matter, so a finished client is replaced by the last one. */
-static int read_replies(struct run *u, struct err *e)
+static int read_replies(struct sim_run *u, struct err *e)
 {
     for (size_t i = 0; i < u->live.n;) {
         struct client *c = &u->live.v[i];
@@ -172,7 +172,7 @@ static int read_replies(struct run *u, struct err *e)
 }
 
 /* Advance the clock without computing, to the next arrival or to the end of a policy's wait. */
-static void idle(struct run *u)
+static void idle(struct sim_run *u)
 {
     int64_t next = u->fake.now_us + 1000;
     if (u->live.n == 0 && u->next < u->t->n && !u->o->at_once) next = u->t->v[u->next].arrival_us;
@@ -181,7 +181,7 @@ static void idle(struct run *u)
 
 /* Submit, compute one step, read.
  * An engine without work returns false, and the clock then jumps. */
-static int run_all(struct run *u, struct err *e)
+static int run_all(struct sim_run *u, struct err *e)
 {
     int rc = 0;
     while (rc == 0 && u->n_done < u->t->n) {
@@ -193,7 +193,7 @@ static int run_all(struct run *u, struct err *e)
 }
 
 /* The engine's options are those of a server. Copies of pages are part of the cost model. */
-static int open_run(struct run *u, struct err *e)
+static int open_run(struct sim_run *u, struct err *e)
 {
     const struct sim_options *o = u->o;
     struct fake *f = &u->fake;
@@ -234,7 +234,7 @@ int simulate(struct sim_result *r, const struct traffic *t, const struct sim_opt
              struct err *e)
 {
     *r = (struct sim_result){0};
-    struct run u = {.r = r, .t = t, .o = o};
+    struct sim_run u = {.r = r, .t = t, .o = o};
     int rc = open_run(&u, e);
     if (rc == 0) rc = run_all(&u, e);
     engine_close(u.en);

@@ -63,22 +63,22 @@ static bool read_time(const char *text, int64_t *us)
 }
 
 /* The trace that is read. Times are relative to its first line. Pointers are borrowed. */
-struct source {
+struct trace_reader {
     struct traffic *t;
     const char *path;
     int64_t begin_us; /* time of the first line */
 };
 
 /* Parse one line and append its job. `at` is the line's number, for errors. */
-typedef int read_line_fn(struct source *s, const char *line, int at, struct err *e);
+typedef int read_line_fn(struct trace_reader *s, const char *line, int at, struct err *e);
 
-static int bad_line(const struct source *s, int at, const char *wanted, struct err *e)
+static int bad_line(const struct trace_reader *s, int at, const char *wanted, struct err *e)
 {
     return err_set(e, ERR_FORMAT, "%s:%d: expected %s", s->path, at, wanted);
 }
 
 /* Parse a line of Azure's trace: "2023-11-16 18:15:46.6805900,374,44". */
-static int azure_line(struct source *s, const char *line, int at, struct err *e)
+static int azure_line(struct trace_reader *s, const char *line, int at, struct err *e)
 {
     const char *comma = strchr(line, ',');
     int64_t us;
@@ -92,7 +92,7 @@ static int azure_line(struct source *s, const char *line, int at, struct err *e)
 }
 
 /* Parse a line of vidur's trace: "374,44". It has no times, so all jobs arrive at 0. */
-static int lengths_line(struct source *s, const char *line, int at, struct err *e)
+static int lengths_line(struct trace_reader *s, const char *line, int at, struct err *e)
 {
     struct traffic_job j = {0};
     if (!read_lengths(line, &j) || !are_lengths(j.n_prompt, j.n_output))
@@ -103,7 +103,7 @@ static int lengths_line(struct source *s, const char *line, int at, struct err *
 /* Parse an object of Mooncake's trace, with the time in milliseconds:
  *    {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, ...]}
  * The blocks must cover the prompt, because its tokens are derived from them. */
-static int mooncake_job(struct source *s, const struct json *j, int at, struct err *e)
+static int mooncake_job(struct trace_reader *s, const struct json *j, int at, struct err *e)
 {
     const struct json *ids = json_field(j, "hash_ids");
     int64_t n_prompt = json_int(json_field(j, "input_length"), -1),
@@ -128,7 +128,7 @@ static int mooncake_job(struct source *s, const struct json *j, int at, struct e
 }
 
 /* Parse a line as JSON. An error names file and line. */
-static int mooncake_line(struct source *s, const char *line, int at, struct err *e)
+static int mooncake_line(struct trace_reader *s, const char *line, int at, struct err *e)
 {
     struct json *j;
     int rc = json_parse(&j, line, strlen(line), NULL, e);
@@ -155,7 +155,7 @@ static int by_arrival(const void *a, const void *b)
 
 int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *e)
 {
-    struct source s = {.t = t, .path = path};
+    struct trace_reader s = {.t = t, .path = path};
     struct buf text = {0};
     int rc = file_read(&text, path, (size_t)1 << 30, e), at = 1;
     read_line_fn *read_line = rc == 0 && text.n ? format_of(text.data) : NULL;

@@ -31,7 +31,7 @@ static void real_pass(void *ctx, int64_t until_us)
 const struct traffic_clock traffic_real_clock = {.now_us = real_now, .pass = real_pass};
 
 /* A request in flight. */
-struct live {
+struct traffic_live {
     size_t job;
     uint64_t id;
     struct queue *queue; /* events of the request, owned */
@@ -41,19 +41,19 @@ struct live {
 
 /* The state of a run. Times are microseconds since begin_us. `next` is the index of the first job
  * that was not sent. Pointers are borrowed, except for `idle`. */
-struct run {
+struct traffic_run {
     struct traffic_result *r;
     struct engine *en;
     const struct traffic *t;
     const struct traffic_options *o;
-    VEC(struct live) live;
+    VEC(struct traffic_live) live;
     VEC(struct queue *) idle; /* owned; unused queues, the most recently used last */
     struct buf text;
     size_t next, n_done;
     int64_t begin_us, sample_us;
 };
 
-static int64_t now(const struct run *u)
+static int64_t now(const struct traffic_run *u)
 {
     return u->o->clock->now_us(u->o->clock->ctx) - u->begin_us;
 }
@@ -62,7 +62,7 @@ static int64_t now(const struct run *u)
 
 /* Return the request of job i; NULL if memory ran out. Each has its own seed, so that a run is
  * reproducible in any order of sending. */
-static struct request *make_request(const struct run *u, size_t i, struct err *e)
+static struct request *make_request(const struct traffic_run *u, size_t i, struct err *e)
 {
     struct request *q = request_open(e);
     if (!q) return NULL;
@@ -79,7 +79,7 @@ static struct request *make_request(const struct run *u, size_t i, struct err *e
 }
 
 /* The most recently used queue is still in the processor's cache. */
-static int open_live(struct run *u, struct live *l, struct err *e)
+static int open_live(struct traffic_run *u, struct traffic_live *l, struct err *e)
 {
     l->queue = u->idle.n ? u->idle.v[--u->idle.n] : engine_reply_queue();
     if (!l->queue) return err_memory(e, "a reply queue", sizeof(struct event));
@@ -87,7 +87,7 @@ static int open_live(struct run *u, struct live *l, struct err *e)
     return 0;
 }
 
-static void close_live(struct run *u, struct live *l)
+static void close_live(struct traffic_run *u, struct traffic_live *l)
 {
     if (l->as_text) reply_close(&l->reply);
     if (l->queue && !vec_push(&u->idle, l->queue)) queue_close(l->queue);
@@ -95,10 +95,10 @@ static void close_live(struct run *u, struct live *l)
 
 /* Send a job. A rejected request is recorded.
  * Only an error that concerns all requests fails the run. */
-static int send_job(struct run *u, size_t i, struct err *e)
+static int send_job(struct traffic_run *u, size_t i, struct err *e)
 {
     struct client_trace *trace = &u->r->trace[i];
-    struct live l = {.job = i};
+    struct traffic_live l = {.job = i};
     struct request *q = make_request(u, i, e);
     if (!q) return ERR_MEMORY;
     int rc = open_live(u, &l, e);
@@ -116,13 +116,13 @@ static int send_job(struct run *u, size_t i, struct err *e)
 }
 
 /* Return true if the next job is due and --max-concurrency allows it. */
-static bool may_send(const struct run *u)
+static bool may_send(const struct traffic_run *u)
 {
     return u->next < u->t->n && u->t->v[u->next].arrival_us <= now(u) &&
            (!u->o->max_concurrency || u->live.n < (size_t)u->o->max_concurrency);
 }
 
-static int send_due(struct run *u, struct err *e)
+static int send_due(struct traffic_run *u, struct err *e)
 {
     int rc = 0;
     while (rc == 0 && may_send(u)) rc = send_job(u, u->next++, e);
@@ -133,7 +133,7 @@ static int send_due(struct run *u, struct err *e)
 
 /* Record the event's time, which the engine set.
  * So polling every 2 ms does not affect the times. */
-static void on_event(struct run *u, struct live *l, const struct event *ev)
+static void on_event(struct traffic_run *u, struct traffic_live *l, const struct event *ev)
 {
     struct client_trace *trace = &u->r->trace[l->job];
     int64_t us = ev->time_us - u->begin_us;
@@ -156,7 +156,7 @@ static void on_event(struct run *u, struct live *l, const struct event *ev)
 }
 
 /* Read a request's events. Return true at the request's end. */
-static bool read_live(struct run *u, struct live *l)
+static bool read_live(struct traffic_run *u, struct traffic_live *l)
 {
     struct event ev;
     while (queue_pop(l->queue, &ev, 0)) {
@@ -167,10 +167,10 @@ static bool read_live(struct run *u, struct live *l)
 }
 
 /* Order does not matter, so a finished request is replaced by the last one. */
-static void read_all(struct run *u)
+static void read_all(struct traffic_run *u)
 {
     for (size_t i = 0; i < u->live.n;) {
-        struct live *l = &u->live.v[i];
+        struct traffic_live *l = &u->live.v[i];
         if (!read_live(u, l)) {
             i++;
             continue;
@@ -184,7 +184,7 @@ static void read_all(struct run *u)
 /* ---- samples, once a second ---- */
 
 /* A failed push only omits a sample. */
-static void take_sample(struct run *u)
+static void take_sample(struct traffic_run *u)
 {
     struct stats_view v;
     stats_read(engine_stats(u->en), &v);
@@ -197,7 +197,7 @@ static void take_sample(struct run *u)
     u->sample_us = s.us + SAMPLE_US;
 }
 
-static void look(struct run *u)
+static void read_events(struct traffic_run *u)
 {
     read_all(u);
     if (now(u) >= u->sample_us) take_sample(u);
@@ -205,7 +205,7 @@ static void look(struct run *u)
 }
 
 /* Return the time of the next action if no event arrives earlier. */
-static int64_t next_us(const struct run *u)
+static int64_t next_us(const struct traffic_run *u)
 {
     int64_t at = u->sample_us;
     bool room = !u->o->max_concurrency || u->live.n < (size_t)u->o->max_concurrency;
@@ -214,12 +214,12 @@ static int64_t next_us(const struct run *u)
     return at + u->begin_us;
 }
 
-static int loop(struct run *u, struct err *e)
+static int loop(struct traffic_run *u, struct err *e)
 {
     int rc = send_due(u, e);
     while (rc == 0 && u->n_done < u->t->n) {
         u->o->clock->pass(u->o->clock->ctx, next_us(u));
-        look(u);
+        read_events(u);
         rc = send_due(u, e);
     }
     return rc;
@@ -229,7 +229,7 @@ static int loop(struct run *u, struct err *e)
 
 /* Cancel all requests after a failure,
  * because the engine writes to a request's queue until its end event. */
-static void cancel_all(struct run *u)
+static void cancel_all(struct traffic_run *u)
 {
     for (size_t i = 0; i < u->live.n; i++) engine_cancel(u->en, u->live.v[i].id);
     while (u->live.n) {
@@ -240,7 +240,7 @@ static void cancel_all(struct run *u)
 
 /* Read the engine's statistics when it is idle. The engine emits the last answers before it counts
  * their step. */
-static void read_stats(struct run *u, struct stats_view *v)
+static void read_stats(struct traffic_run *u, struct stats_view *v)
 {
     for (;;) {
         stats_read(engine_stats(u->en), v);
@@ -249,7 +249,7 @@ static void read_stats(struct run *u, struct stats_view *v)
     }
 }
 
-static void close_run(struct run *u)
+static void close_run(struct traffic_run *u)
 {
     while (u->idle.n) queue_close(u->idle.v[--u->idle.n]);
     vec_deinit(&u->live);
@@ -281,7 +281,7 @@ static int open_result(struct traffic_result *r, const struct traffic *t, struct
 
 /* Open the queues for all requests in flight now, so that they are not measured as later
  * growth of memory. */
-static int open_queues(struct run *u, struct err *e)
+static int open_queues(struct traffic_run *u, struct err *e)
 {
     enum { TOUCHED_MAX = 64 };
     const struct event nothing = {0};
@@ -304,7 +304,7 @@ int traffic_run(struct traffic_result *r, struct engine *en, const struct traffi
 {
     int rc = open_result(r, t, e);
     if (rc != 0) return rc;
-    struct run u = {.r = r, .en = en, .t = t, .o = o};
+    struct traffic_run u = {.r = r, .en = en, .t = t, .o = o};
     struct stats_view before, after;
     rc = open_queues(&u, e);
     if (rc != 0) {

@@ -64,12 +64,12 @@ static size_t words_of(const struct step_log *l, const struct batch *b)
 
 /* A cursor that copies between the log and a batch's arrays, in either direction, so that both
  * directions agree. */
-struct cursor {
+struct log_cursor {
     int32_t *at; /* borrowed */
     bool write;
 };
 
-static void move(struct cursor *c, void *array, size_t n)
+static void move(struct log_cursor *c, void *array, size_t n)
 {
     if (n == 0) return;
     if (c->write)
@@ -81,7 +81,7 @@ static void move(struct cursor *c, void *array, size_t n)
 
 /* Copy a batch. The four counts come first,
  * because a reader needs them for the sizes of the arrays. */
-static void move_batch(const struct step_log *l, struct cursor *c, struct batch *b)
+static void move_batch(const struct step_log *l, struct log_cursor *c, struct batch *b)
 {
     move(c, &b->n_row, 1);
     move(c, &b->n_seq, 1);
@@ -110,7 +110,7 @@ static void write_down(struct step_log *l, const struct batch *b)
     if (l->full) return;
     l->last_us = time_us();
     if (l->n_step++ == 0) l->first_us = l->last_us;
-    struct cursor c = {l->word + l->n_word, true};
+    struct log_cursor c = {l->word + l->n_word, true};
     move_batch(l, &c, (struct batch *)b); /* move_batch only reads the batch here */
     l->n_word += n;
 }
@@ -142,7 +142,7 @@ bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, 
     *n_step = l->n_step - 1; /* the end of the last step is unknown */
     *engine_us = l->last_us - l->first_us;
     unsigned former = cpu_float_canonical();
-    struct cursor c = {l->word, false};
+    struct log_cursor c = {l->word, false};
     int64_t begin = time_us();
     for (int i = 0; i < *n_step; i++) {
         batch_clear(&b);

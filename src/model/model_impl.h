@@ -196,7 +196,7 @@ struct model {
     size_t layer_bytes; /* size of one struct in `layer` */
     /* shape of KV per layer [n_layer], in the arena; zeros for a layer without KV */
     struct kv_geometry *kv_geometry;
-    int64_t k_max;               /* columns of the widest linear layer         */
+    int64_t k_max;             /* columns of the widest linear layer         */
     int d_head_max, group_max; /* maxima over all attention blocks           */
     int used_max;              /* maximum experts per row over all mixtures; 0 if none */
 

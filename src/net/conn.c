@@ -175,7 +175,7 @@ static ssize_t conn_write(struct conn *c, const char *s, size_t n)
 
 /* Read once more and append to c->in. Return the number of bytes, or IO_*. The scratch buffer is
  * shared by all connections, so an idle connection has no buffer of its own. */
-static ssize_t fill(struct conn *c)
+static ssize_t read_input(struct conn *c)
 {
     ssize_t n = conn_read(c, c->net->scratch, READ_BYTES);
     if (n > 0) buf_add(&c->in, c->net->scratch, (size_t)n);
@@ -331,7 +331,7 @@ static bool step_head(struct conn *c)
         return !c->dead;
     }
     bool first = c->in.n == 0;
-    ssize_t got = fill(c);
+    ssize_t got = read_input(c);
     if (got < 0) conn_kill(c); /* the client expects no answer after no byte or a partial head */
     if (got > 0 && first) set_deadline(c, c->net->o.head_ms);
     return got > 0;
@@ -357,9 +357,9 @@ static bool take_body(struct conn *c)
 {
     struct exchange *x = c->x;
     size_t before = x->body.n, left = (size_t)x->head.n_body - before;
-    ptrdiff_t used = x->head.chunked ? chunks_push(&c->chunks, c->in.data, c->in.n, &x->body,
-                                                   c->net->o.body_max)
-                                     : (ptrdiff_t)(c->in.n < left ? c->in.n : left);
+    ptrdiff_t used =
+        x->head.chunked ? chunks_push(&c->chunks, c->in.data, c->in.n, &x->body, c->net->o.body_max)
+                        : (ptrdiff_t)(c->in.n < left ? c->in.n : left);
     if (!x->head.chunked) buf_add(&x->body, c->in.data, (size_t)used);
     x->n_body = x->body.n;
     if (used < 0)
@@ -385,7 +385,7 @@ static bool step_body(struct conn *c)
         hand_over(c);
         return !c->dead;
     }
-    ssize_t got = fill(c);
+    ssize_t got = read_input(c);
     if (got < 0) conn_kill(c);
     return got > 0;
 }
@@ -411,7 +411,7 @@ static void complete(struct conn *c)
 
 /* Write s[0, n). Return the number of bytes, IO_AGAIN or IO_FAIL. Any progress resets the write
  * deadline. */
-static ssize_t put(struct conn *c, const char *s, size_t n)
+static ssize_t write_some(struct conn *c, const char *s, size_t n)
 {
     ssize_t got = conn_write(c, s, n);
     if (got > 0) {
@@ -431,7 +431,7 @@ static ssize_t put(struct conn *c, const char *s, size_t n)
  *    last    the chunk that ends a chunked body
  * The last two are for STAGE_COMPLETE only, because the loop owns them from then on. `fixed`, the
  * prepared answer, replaces all of them. */
-static size_t next_bytes(struct exchange *x, enum stage stage, const char **s)
+static size_t next_bytes(struct exchange *x, enum answer_stage stage, const char **s)
 {
     static const char last_chunk[] = "0\r\n\r\n";
     if (x->fixed) return *s = x->fixed + x->out_at, strlen(x->fixed + x->out_at);
@@ -462,12 +462,12 @@ static void advance(struct exchange *x, size_t n)
 static bool step_answer(struct conn *c)
 {
     struct exchange *x = c->x;
-    enum stage stage = atomic_load(&x->stage);
+    enum answer_stage stage = atomic_load(&x->stage);
     if (stage == STAGE_NONE) return false;
     const char *s;
     size_t n;
     while ((n = next_bytes(x, stage, &s)) > 0) {
-        ssize_t got = put(c, s, n);
+        ssize_t got = write_some(c, s, n);
         if (got == IO_FAIL) conn_kill(c);
         if (got <= 0) return false;
         advance(x, (size_t)got);

@@ -57,9 +57,9 @@ void lane_close(struct net *n)
 
 /* Insert l into the ring of holders with waiting exchanges, by due time. The first line is turn,
  * the last line turn->prev. The place of l is usually near the end, so the walk is short. */
-static void turn_add(struct lane *lane, struct line *l, double weight)
+static void turn_add(struct lane *lane, struct holder_queue *l, double weight)
 {
-    struct line *first = lane->turn, *before = first ? first->prev : NULL;
+    struct holder_queue *first = lane->turn, *before = first ? first->prev : NULL;
     l->due = lane->now + 1 / weight;
     while (before && before->due > l->due) before = before == first ? NULL : before->prev;
     l->next = before ? before->next : first ? first : l;
@@ -69,7 +69,7 @@ static void turn_add(struct lane *lane, struct line *l, double weight)
 }
 
 /* Remove l from the ring of turns. Its own neighbours are then invalid. */
-static void turn_drop(struct lane *lane, struct line *l)
+static void turn_drop(struct lane *lane, struct holder_queue *l)
 {
     if (lane->turn == l) lane->turn = l->next == l ? NULL : l->next;
     l->prev->next = l->next;
@@ -80,7 +80,7 @@ static void turn_drop(struct lane *lane, struct line *l)
 static void unlink_waiting(struct net *n, struct exchange *x)
 {
     struct lane *lane = &n->lane[x->lane];
-    struct line *l = &x->holder->line[x->lane];
+    struct holder_queue *l = &x->holder->line[x->lane];
     *(x->wait_prev ? &x->wait_prev->wait_next : &l->first) = x->wait_next;
     *(x->wait_next ? &x->wait_next->wait_prev : &l->last) = x->wait_prev;
     if (!l->first) turn_drop(lane, l);
@@ -90,9 +90,9 @@ static void unlink_waiting(struct net *n, struct exchange *x)
 }
 
 /* Return the next line that may use one more thread; NULL if none. */
-static struct line *next_line(const struct lane *lane)
+static struct holder_queue *next_line(const struct lane *lane)
 {
-    struct line *l = lane->turn;
+    struct holder_queue *l = lane->turn;
     while (l && l->n_busy >= lane->n_each) l = l->next == lane->turn ? NULL : l->next;
     return l;
 }
@@ -101,7 +101,7 @@ static struct line *next_line(const struct lane *lane)
  * the chosen line and never goes back. */
 static void start_exchanges(struct net *n, struct lane *lane)
 {
-    struct line *l;
+    struct holder_queue *l;
     while (lane->n_busy < lane->n_thread && (l = next_line(lane))) {
         struct exchange *x = l->first;
         if (l->due > lane->now) lane->now = l->due;
@@ -130,7 +130,7 @@ void lane_add(struct net *n, struct exchange *x)
     CHECK(!x->waits && x->holder, "lane %d", (int)x->lane);
     x->lane = lane_of(x);
     struct lane *lane = &n->lane[x->lane];
-    struct line *l = &x->holder->line[x->lane];
+    struct holder_queue *l = &x->holder->line[x->lane];
     if (!l->first) turn_add(lane, l, x->holder->weight);
     x->wait_prev = l->last;
     x->wait_next = NULL;
@@ -176,7 +176,7 @@ void lane_reap(struct net *n)
 /* ---- invariants ---- */
 
 /* Return the number of exchanges that wait in l, the line of h; -1 if they are not linked. */
-static int n_in_line(const struct line *l, const struct holder *h, enum lane_kind kind)
+static int n_in_line(const struct holder_queue *l, const struct holder *h, enum lane_kind kind)
 {
     const struct exchange *before = NULL;
     int n = 0;
@@ -188,7 +188,7 @@ static int n_in_line(const struct line *l, const struct holder *h, enum lane_kin
 /* Return the number of lines in the ring of turns; -1 if it is broken or not in order. */
 static int n_in_ring(const struct lane *lane)
 {
-    const struct line *l = lane->turn;
+    const struct holder_queue *l = lane->turn;
     int n = 0;
     if (!l) return 0;
     do {
@@ -205,7 +205,7 @@ static const char *check_lane(const struct net *n, enum lane_kind kind)
     const struct lane *lane = &n->lane[kind];
     int n_waiting = 0, n_busy = 0, n_line = 0;
     for (const struct holder *h = n->holders; h; h = h->next) {
-        const struct line *l = &h->line[kind];
+        const struct holder_queue *l = &h->line[kind];
         int n_here = n_in_line(l, h, kind);
         if (n_here < 0) return "an exchange waits in another line than its own";
         if (l->n_busy < 0 || l->n_busy > lane->n_each) return "a holder has too many threads";

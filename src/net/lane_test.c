@@ -99,7 +99,7 @@ TEST(lanes_with_violated_invariants_are_reported)
     NEED(lanes_open(&t));
     for (int i = 0; i < 30; i++) add(&t, i, i % 2, LANE_SHORT);
     struct lane *lane = &t.net.lane[LANE_SHORT];
-    struct line *l = &t.holder[0]->line[LANE_SHORT];
+    struct holder_queue *l = &t.holder[0]->line[LANE_SHORT];
     NEED(!lane_check(&t.net) && l->first && l->first->wait_next && l->n_busy > 0);
     l->first->waits = false;
     EXPECT(lane_check(&t.net));
@@ -113,7 +113,7 @@ TEST(lanes_with_violated_invariants_are_reported)
     atomic_fetch_add(&lane->n_waiting, 1);
     EXPECT(lane_check(&t.net));
     atomic_fetch_sub(&lane->n_waiting, 1);
-    struct line *turn = lane->turn;
+    struct holder_queue *turn = lane->turn;
     lane->turn = NULL;
     EXPECT(lane_check(&t.net));
     lane->turn = turn;

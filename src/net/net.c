@@ -192,12 +192,11 @@ int net_open(struct net **out, const struct net_options *o, struct err *e)
     n->exchange_max = 2 * (size_t)n->o.conn_max + N_REFUSED_MAX;
     int rc = fixed_open(n, e);
     if (rc == 0)
-        rc = share_open(
-            &n->bodies,
-            &(struct share_options){.limit = (int64_t)n->o.body_total_max,
-                                    .reserve = (int64_t)n->o.body_total_max / 8,
-                                    .holder_max = (int)n->exchange_max + N_REFUSED_MAX},
-            e);
+        rc = share_open(&n->bodies,
+                        &(struct share_options){.limit = (int64_t)n->o.body_total_max,
+                                                .reserve = (int64_t)n->o.body_total_max / 8,
+                                                .holder_max = (int)n->exchange_max + N_REFUSED_MAX},
+                        e);
     if (rc == 0) rc = client_networks_parse(&n->proxies, o->proxies, e);
     if (rc != 0 && n->bodies) err_prefix(e, rc, "--forwarded-allow-ips");
     if (rc == 0) rc = open_access_log(n, e);

@@ -120,9 +120,9 @@ struct net_options {
     const char *proxies;
     const char *access_log; /* file of the access log, "-": standard error; NULL: no log */
     int n_handler;          /* handler threads; 0: 2 */
-    int conn_max;         /* maximum number of connections, above which 503; 0: 1024 */
-    size_t head_max;      /* maximum bytes of request line and headers, then 431; 0: 32 KiB */
-    size_t body_max;      /* maximum bytes of a body, then 413; 0: 32 MiB */
+    int conn_max;           /* maximum number of connections, above which 503; 0: 1024 */
+    size_t head_max;        /* maximum bytes of request line and headers, then 431; 0: 32 KiB */
+    size_t body_max;        /* maximum bytes of a body, then 413; 0: 32 MiB */
     /* maximum bytes of all bodies beyond 64 KiB each, then 503; 0: 256 MiB */
     size_t body_total_max;
     /* time without a first byte after

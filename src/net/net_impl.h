@@ -39,11 +39,11 @@ size_t ring_used(const struct ring *r);
 
 enum lane_kind { LANE_QUICK, LANE_SHORT, LANE_LONG, N_LANE };
 enum { HOLDER_BUCKETS = 1024 };
-struct line {                      /* a holder's queue in a lane */
-    struct exchange *first, *last; /* borrowed: exchanges that wait; NULL if none */
-    int n_busy;                    /* number of threads that the holder uses */
-    double due;                    /* time of its turn, in the lane's clock */
-    struct line *prev, *next;      /* borrowed: neighbours in the ring of turns; NULL if none */
+struct holder_queue {                 /* a holder's queue in a lane */
+    struct exchange *first, *last;    /* borrowed: exchanges that wait; NULL if none */
+    int n_busy;                       /* number of threads that the holder uses */
+    double due;                       /* time of its turn, in the lane's clock */
+    struct holder_queue *prev, *next; /* borrowed: neighbours in the ring of turns; NULL if none */
 };
 struct conn_list {
     struct conn *first, *last; /* borrowed; NULL if empty */
@@ -59,7 +59,7 @@ struct holder {
     /* connections without a complete head, oldest first. Those in `idle` have sent bytes, those in
      * `silent` none. */
     struct conn_list idle, silent;
-    struct line line[N_LANE];
+    struct holder_queue line[N_LANE];
     struct exchange *body_newest; /* borrowed: newest unfinished body that has acquired memory */
 };
 /* Return a reference; NULL if memory ran out. */
@@ -96,8 +96,8 @@ struct lane {
     int n_thread, n_each; /* number of threads; maximum number of threads per holder */
     int n_busy;
     atomic_int n_waiting;
-    struct line *turn; /* borrowed: next turn; NULL if no exchange waits */
-    double now;        /* due time of the latest turn */
+    struct holder_queue *turn; /* borrowed: next turn; NULL if no exchange waits */
+    double now;                /* due time of the latest turn */
 };
 struct finished {
     struct exchange *x; /* owned: a reference, which lane_reap drops */
@@ -130,7 +130,7 @@ const char *fixed_no_memory(const struct exchange *x, bool body);
 
 /* ---- an exchange ---- */
 
-enum stage {
+enum answer_stage {
     STAGE_NONE,     /* the answer has no bytes yet                              */
     STAGE_BEGUN,    /* `out` is valid; the ring may be valid */
     STAGE_COMPLETE, /* no bytes will be added; the loop owns `spill` too */
@@ -188,7 +188,7 @@ struct exchange {
 
     /* fields of both sides */
     struct ring ring;
-    _Atomic enum stage stage;
+    _Atomic enum answer_stage stage;
     _Atomic enum task task;
     atomic_bool disconnected, ping, starved, in_inbox, needs_lane;
     bool closes; /* true if the answer's head has "Connection: close"; valid from STAGE_BEGUN on */

@@ -212,8 +212,8 @@ struct use {
 static VEC(struct use) uses;
 
 /* Record the use of an alias. `typed` is copied, because it may be on the stack. */
-static int keep(const struct alias *a, const char *typed, const char *value, const char *note,
-                struct err *e)
+static int record_alias(const struct alias *a, const char *typed, const char *value,
+                        const char *note, struct err *e)
 {
     struct use u = {a, strdup(typed), value, note};
     if (u.typed && vec_push(&uses, u)) return 0;
@@ -226,7 +226,7 @@ int alias_note(const struct alias *a, const char *typed, const char *value, stru
 {
     bool alone =
         a->takes == TAKES_NOTHING || (a->takes == TAKES_MAYBE && strcmp(value, "true") == 0);
-    return keep(a, typed, alone ? NULL : value, a->note, e);
+    return record_alias(a, typed, alone ? NULL : value, a->note, e);
 }
 
 /* Two spellings of one option with different values are an error: neither has precedence, because
@@ -240,7 +240,7 @@ int alias_agree(const struct alias *a, const char *typed, const char *value, str
             return err_set(e, ERR_ARG, "%s: %s has set --%s to \"%.60s\" already", typed, u->typed,
                            a->option, u->value);
     }
-    return keep(a, typed, value, NULL, e);
+    return record_alias(a, typed, value, NULL, e);
 }
 
 void options_notes(void)

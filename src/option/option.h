@@ -88,7 +88,7 @@ struct command {
     const char *usage;            /* arguments after the name: "[MODEL] [PROMPT] [OPTIONS]" */
     const char *detail;           /* one or two paragraphs for --help and the man page */
     const struct option *options; /* ended by OPTION_END */
-    int arg_max;                /* maximum positional arguments */
+    int arg_max;                  /* maximum positional arguments */
     /* function that is called after parsing, before any log line; NULL: none */
     void (*prepare)(void);
     int (*run)(int n_arg, char **arg); /* function that returns the exit status */

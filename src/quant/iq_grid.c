@@ -405,7 +405,7 @@ int grid_code(const struct grid *g, const int8_t *q)
 }
 
 /* Sums over the values of half a key, indexed by the half's digits. */
-struct half {
+struct half_key {
     /* cost: sum of the values' costs; extra: least additional cost of a wrong sign, if flip */
     float cost[256], extra[256];
 };
@@ -415,8 +415,8 @@ static float least_of(float a, float b)
     return a < b ? a : b;
 }
 
-static void half_fill(struct half *h, const struct grid *g, const struct grid_cost *c, int first,
-                      bool flip)
+static void half_fill(struct half_key *h, const struct grid *g, const struct grid_cost *c,
+                      int first, bool flip)
 {
     h->cost[0] = 0.0f;
     h->extra[0] = INFINITY;
@@ -431,7 +431,7 @@ static void half_fill(struct half *h, const struct grid *g, const struct grid_co
 
 float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q)
 {
-    struct half low, high;
+    struct half_key low, high;
     int n_bit = g->n_bit * g->dim / 2, mask = (1 << n_bit) - 1, best = 0;
     float least = INFINITY;
     half_fill(&low, g, c, 0, flip);

@@ -33,7 +33,7 @@ static const struct coder coder = {.nearest = level_nearest, .level = ladder_e2m
 
 /* Try the exponents by which the largest value is at the outermost level, or somewhat above or
  * below that level. */
-static void fit(struct block *b, const struct values *v, const struct format *f)
+static void fit_block(struct block *b, const struct values *v, const struct format *f)
 {
     int exponent;
     float least = INFINITY;
@@ -50,5 +50,5 @@ static void fit(struct block *b, const struct values *v, const struct format *f)
     }
 }
 
-static const struct format format = {32, 32, 17, false, unpack, pack, fit, &coder};
+static const struct format format = {32, 32, 17, false, unpack, pack, fit_block, &coder};
 BLOCK_OPS(mxfp4, format)

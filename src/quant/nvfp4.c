@@ -60,7 +60,7 @@ static void sub_fit(struct block *b, const struct values *v, const struct coder 
     }
 }
 
-static void fit(struct block *b, const struct values *v, const struct format *f)
+static void fit_block(struct block *b, const struct values *v, const struct format *f)
 {
     for (int j = 0; j < N_SUB; j++) sub_fit(b, v, f->coder, j);
 }
@@ -93,6 +93,6 @@ static float dot_group(const void *w, const int8_t *a, int n)
     return t;
 }
 
-static const struct format format = {64, SUB, 36, false, unpack, pack, fit, &coder};
+static const struct format format = {64, SUB, 36, false, unpack, pack, fit_block, &coder};
 ENCODE_OP(format)
 const struct qtype_ops qtype_ops_nvfp4 = {decode, encode, dot_group, unpack};

@@ -23,7 +23,7 @@ static void pack(uint8_t *y, const struct block *b)
 }
 
 /* Fit a block. The signs are those of the input, and the best step is the weighted mean of |x|. */
-static void fit(struct block *b, const struct values *v, const struct format *f)
+static void fit_block(struct block *b, const struct values *v, const struct format *f)
 {
     (void)f;
     float xw = 0.0f, w = 0.0f;
@@ -35,5 +35,5 @@ static void fit(struct block *b, const struct values *v, const struct format *f)
     b->d = half_near(xw / w * v->unit);
 }
 
-static const struct format format = {128, 128, 18, false, unpack, pack, fit, NULL};
+static const struct format format = {128, 128, 18, false, unpack, pack, fit_block, NULL};
 BLOCK_OPS(q1_0, format)

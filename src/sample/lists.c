@@ -118,7 +118,7 @@ static const char *field_of_last(const struct sample_lists *l, uint32_t *left, i
     return n_left == 0 ? "min_tokens" : NULL;
 }
 
-static int fill(uint32_t *left, const struct sample_lists *l, int n_vocab)
+static int set_allowed(uint32_t *left, const struct sample_lists *l, int n_vocab)
 {
     int n_left = 0;
     for (int32_t id = 0; id < n_vocab; id++) {
@@ -137,7 +137,7 @@ static int check_some_left(const struct sample_lists *l, int n_vocab, struct err
     size_t n_word = ((size_t)n_vocab + 31) / 32;
     uint32_t *left = calloc(n_word, sizeof *left);
     if (!left) return err_memory(e, "a set of tokens", n_word * sizeof *left);
-    const char *field = field_of_last(l, left, fill(left, l, n_vocab));
+    const char *field = field_of_last(l, left, set_allowed(left, l, n_vocab));
     free(left);
     return field ? err_field(e, ERR_ARG, field, ": must allow at least 1 token") : 0;
 }

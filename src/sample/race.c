@@ -63,31 +63,32 @@ static void race_enter(struct race *r, uint32_t entrant, double weight, int at)
 }
 
 /* Candidates [from, from + n) of one block. */
-struct part {
+struct candidate_block {
     int from, n;
 };
 
-static struct part race_row_blocks(const struct sample_work *w, const struct rng_key *key)
+static struct candidate_block race_row_blocks(const struct sample_work *w,
+                                              const struct rng_key *key)
 {
     int n_block = (w->n + ROW_BLOCK - 1) / ROW_BLOCK;
     struct race r = race_begin(key, RANDOM_BLOCK);
     for (int b = 0; b < n_block; b++) race_enter(&r, (uint32_t)b, (double)w->block_sum[b], b);
     int from = r.winner * ROW_BLOCK;
-    return (struct part){from, w->n - from < ROW_BLOCK ? w->n - from : ROW_BLOCK};
+    return (struct candidate_block){from, w->n - from < ROW_BLOCK ? w->n - from : ROW_BLOCK};
 }
 
 /* Return the candidates of a list that begin at index `from` and are in one block of ids. */
-static struct part list_block(const struct sample_work *w, int from)
+static struct candidate_block list_block(const struct sample_work *w, int from)
 {
     uint32_t end = ((uint32_t)w->id[from] / ROW_BLOCK + 1) * ROW_BLOCK;
     int to = from + 1;
     while (to < w->n && (uint32_t)w->id[to] < end) to++;
-    return (struct part){from, to - from};
+    return (struct candidate_block){from, to - from};
 }
 
 /* Return the sum of a part's weights. It uses four lanes, because a single lane waits for each
  * addition. */
-static double list_sum(const struct sample_work *w, struct part p)
+static double list_sum(const struct sample_work *w, struct candidate_block p)
 {
     const float *weight = w->weight + p.from;
     double lane[4] = {0};
@@ -98,11 +99,12 @@ static double list_sum(const struct sample_work *w, struct part p)
     return (lane[0] + lane[1]) + (lane[2] + lane[3]);
 }
 
-static struct part race_list_blocks(const struct sample_work *w, const struct rng_key *key)
+static struct candidate_block race_list_blocks(const struct sample_work *w,
+                                               const struct rng_key *key)
 {
     struct race r = race_begin(key, RANDOM_BLOCK);
     for (int from = 0; from < w->n;) {
-        struct part p = list_block(w, from);
+        struct candidate_block p = list_block(w, from);
         race_enter(&r, (uint32_t)w->id[from] / ROW_BLOCK, list_sum(w, p), from);
         from += p.n;
     }
@@ -110,7 +112,7 @@ static struct part race_list_blocks(const struct sample_work *w, const struct rn
 }
 
 /* Return the weights of a part. Compute the weights of a row again. */
-static const float *part_weights(struct sample_work *w, struct part p)
+static const float *part_weights(struct sample_work *w, struct candidate_block p)
 {
     float sum;
     if (!w->row) return w->weight + p.from;
@@ -121,7 +123,7 @@ static const float *part_weights(struct sample_work *w, struct part p)
 int race_draw(struct sample_work *w, const struct rng_key *key)
 {
     CHECK(w->weighed && w->n > 0, "%d candidates, weighed: %d", w->n, w->weighed);
-    struct part p = w->row ? race_row_blocks(w, key) : race_list_blocks(w, key);
+    struct candidate_block p = w->row ? race_row_blocks(w, key) : race_list_blocks(w, key);
     const float *weight = part_weights(w, p);
     struct race r = race_begin(key, RANDOM_TOKEN);
     for (int i = 0; i < p.n; i++)

@@ -15,7 +15,7 @@
 enum { FEW = 32, BY_VALUE_STEPS = 48 };
 
 /* State of rank_cut. key and weight are borrowed for the call. */
-struct search {
+struct rank_search {
     const float *key, *weight;
     int n;
     double target;
@@ -46,7 +46,7 @@ static float value_of_rank(uint32_t rank)
  * weights is known to reach the target, floors are below the top, at doubling distance. The next
  * floors are the middle by value. If the search still does not end, the middle of the representable
  * floats ends it in 32 steps. */
-static float search_floor(const struct search *s)
+static float search_floor(const struct rank_search *s)
 {
     float floor = s->lo;
     if (s->lo == -FLT_MAX && s->step < 100)
@@ -58,7 +58,7 @@ static float search_floor(const struct search *s)
     return value_of_rank(lo + (hi - lo) / 2);
 }
 
-static void search_try(struct search *s, const struct kern *k, float floor)
+static void search_try(struct rank_search *s, const struct kern *k, float floor)
 {
     int n;
     double mass = k->row_mass(s->weight, s->key, s->n, floor, &n);
@@ -72,7 +72,7 @@ static void search_try(struct search *s, const struct kern *k, float floor)
     }
 }
 
-static void search_narrow(struct search *s, const struct kern *k)
+static void search_narrow(struct rank_search *s, const struct kern *k)
 {
     for (; s->n_lo - s->n_hi > FEW; s->step++) {
         float floor = search_floor(s);
@@ -93,7 +93,7 @@ static void sort_few(int32_t *index, const float *key, int n)
 }
 
 /* Add the keys between hi and lo until they reach the target. Return the cut. */
-static struct cut search_end(const struct search *s, const int32_t *index, int n)
+static struct cut search_end(const struct rank_search *s, const int32_t *index, int n)
 {
     struct cut cut = {.floor = s->hi};
     double sum = s->above;
@@ -109,7 +109,7 @@ static struct cut search_end(const struct search *s, const int32_t *index, int n
 struct cut rank_cut(struct sample_work *w, const float *key, const float *weight, int n,
                     double target)
 {
-    struct search s = {.key = key, .weight = weight, .n = n, .lo = -FLT_MAX};
+    struct rank_search s = {.key = key, .weight = weight, .n = n, .lo = -FLT_MAX};
     s.top = w->kern.row_max(w->block_sum, key, n);
     s.hi = nextafterf(s.top, INFINITY);
     double all = w->kern.row_mass(weight, key, n, s.lo, &s.n_lo);

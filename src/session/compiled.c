@@ -84,7 +84,7 @@ static void *freer_main(void *arg)
 }
 
 /* Drop a use of g. Move g to `grave` if it was the last use. The caller holds the lock. */
-static void drop(struct compiled_cache *c, struct compiled *g)
+static void drop_use(struct compiled_cache *c, struct compiled *g)
 {
     int n_user = atomic_fetch_sub(&g->n_user, 1);
     CHECK(n_user > 0, "a grammar of %zu bytes has %d users", g->key.n, n_user);
@@ -113,7 +113,7 @@ void compiled_drop(struct compiled *g)
     if (!g) return;
     struct compiled_cache *c = g->cache;
     pthread_mutex_lock(&c->lock);
-    drop(c, g);
+    drop_use(c, g);
     wake_freer(c);
     pthread_mutex_unlock(&c->lock);
 }
@@ -163,7 +163,7 @@ void compiled_cache_close(struct compiled_cache *c)
     pthread_mutex_unlock(&c->lock);
     if (c->started) pthread_join(c->freer, NULL);
     pthread_mutex_lock(&c->lock);
-    for (int i = 0; i < c->n; i++) drop(c, c->entry[i]);
+    for (int i = 0; i < c->n; i++) drop_use(c, c->entry[i]);
     free_graves(c);
     pthread_mutex_unlock(&c->lock);
     pthread_cond_destroy(&c->changed);
@@ -188,9 +188,8 @@ static bool same_options(const struct grammar_options *a, const struct grammar_o
     return a->any_order == b->any_order && a->no_white_space == b->no_white_space &&
            a->no_additional == b->no_additional && a->plain == b->plain && a->vocab == b->vocab &&
            same_text(a->start, b->start) && same_text(a->white_space, b->white_space) &&
-           !a->import && !b->import && l->text_max == k->text_max &&
-           l->bytes_max == k->bytes_max && l->state_max == k->state_max &&
-           l->us_max == k->us_max && l->work_max == k->work_max;
+           !a->import && !b->import && l->text_max == k->text_max && l->bytes_max == k->bytes_max &&
+           l->state_max == k->state_max && l->us_max == k->us_max && l->work_max == k->work_max;
 }
 
 static bool same_key(const struct compiled_key *a, const struct compiled_key *b)
@@ -252,7 +251,7 @@ static struct compiled *take_out(struct compiled_cache *c, int i)
 }
 
 /* Return the index of an entry for k; c->n if not found. */
-static int find(const struct compiled_cache *c, const struct compiled_key *k)
+static int find_entry(const struct compiled_cache *c, const struct compiled_key *k)
 {
     int i = 0;
     while (i < c->n && !is_for(c->entry[i], k)) i++;
@@ -266,7 +265,7 @@ static bool evict(struct compiled_cache *c, bool idle)
     for (int i = c->n - 1; i >= 0; i--) {
         struct compiled *g = c->entry[i];
         if (g->stage == COMPILED_PENDING || (idle && atomic_load(&g->n_user) > 1)) continue;
-        drop(c, take_out(c, i));
+        drop_use(c, take_out(c, i));
         return true;
     }
     return false;
@@ -429,15 +428,15 @@ static int compile_unlocked(struct compiled_cache *c, struct compiled *g, struct
     g->rc = rc;
     g->why = why;
     for (int i = 0; rc && i < c->n; i++)
-        if (c->entry[i] == g) drop(c, take_out(c, i));
+        if (c->entry[i] == g) drop_use(c, take_out(c, i));
     pthread_cond_broadcast(&c->changed);
     return rc ? err_set(e, rc, "%s", why.text) : 0;
 }
 
 /* Make an entry for k and compile it. Set *out to the entry, with one use. ERR_BUSY if the grammars
  * in use exceed bytes_max. */
-static int make(struct compiled **out, struct compiled_cache *c, uint64_t holder,
-                const struct compiled_key *k, int n_mask, struct err *e)
+static int make_entry(struct compiled **out, struct compiled_cache *c, uint64_t holder,
+                      const struct compiled_key *k, int n_mask, struct err *e)
 {
     if (!make_room(c, holder)) return err_set(e, ERR_BUSY, CROWDED, mib(c));
     struct compiled *g = entry_new(c, holder, k, n_mask);
@@ -446,14 +445,15 @@ static int make(struct compiled **out, struct compiled_cache *c, uint64_t holder
     if (!k->o.import) insert(c, g);
     int rc = compile_unlocked(c, g, e);
     if (rc == 0) *out = g;
-    if (rc != 0) drop(c, g);
+    if (rc != 0) drop_use(c, g);
     return rc;
 }
 
 /* Wait for entry i and share it. Set *out on success, or *rc on an error. Return false if the entry
  * failed with ERR_BUSY or ERR_MEMORY. Such a failure belongs to the request that compiled the
  * entry, so the caller tries again. */
-static bool share(struct compiled **out, struct compiled_cache *c, int i, int *rc, struct err *e)
+static bool share_entry(struct compiled **out, struct compiled_cache *c, int i, int *rc,
+                        struct err *e)
 {
     struct compiled *g = compiled_share(c->entry[i]);
     to_front(c, i);
@@ -462,7 +462,7 @@ static bool share(struct compiled **out, struct compiled_cache *c, int i, int *r
     bool same = own || (*rc != ERR_BUSY && *rc != ERR_MEMORY);
     if (!own && same) err_set(e, *rc, "%s", g->why.text);
     if (*rc == 0) *out = g, c->n_hit++;
-    if (*rc != 0) drop(c, g);
+    if (*rc != 0) drop_use(c, g);
     return same;
 }
 
@@ -480,9 +480,9 @@ int compiled_get(struct compiled **out, struct compiled_cache *c, const struct c
     *out = NULL;
     pthread_mutex_lock(&c->lock);
     while (!done) {
-        int i = find(c, &k);
-        done = i < c->n ? share(out, c, i, &rc, e)
-                        : (rc = make(out, c, want->holder, &k, want->n_mask, e), true);
+        int i = find_entry(c, &k);
+        done = i < c->n ? share_entry(out, c, i, &rc, e)
+                        : (rc = make_entry(out, c, want->holder, &k, want->n_mask, e), true);
     }
     free_graves(c);
     pthread_mutex_unlock(&c->lock);

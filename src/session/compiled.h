@@ -47,8 +47,9 @@ struct compiled {
     atomic_int n_user; /* number of users: constraints, waiting requests and the cache */
     atomic_llong n_byte;
     atomic_bool worn; /* true: not used for further requests (grammar_worn) */
-    atomic_bool over; /* true: the grammar failed because all grammars together exceeded bytes_max */
-    uint64_t holder;  /* holder for which the grammar was compiled */
+    atomic_bool
+        over;        /* true: the grammar failed because all grammars together exceeded bytes_max */
+    uint64_t holder; /* holder for which the grammar was compiled */
     struct compiled *next; /* borrowed: next grammar of the cache's list `live` or `grave` */
 };
 

@@ -33,13 +33,12 @@ TEST(compiled_grammars_are_shared_by_equal_constraints_only)
     NEED(c);
     struct compiled *a = get(c, "a+", o), *again = get(c, "a+", o);
     EXPECT(a == again);
-    struct compiled *other[] = {
-        get(c, "a*", o),
-        get(c, "a+", (struct grammar_options){.any_order = true}),
-        get(c, "a+", (struct grammar_options){.start = "x"}),
-        get(c, "a+", (struct grammar_options){.limits.bytes_max = 1 << 20}),
-        get(c, "a+", (struct grammar_options){.import = no_import}),
-        get(c, "a+", (struct grammar_options){.import = no_import})};
+    struct compiled *other[] = {get(c, "a*", o),
+                                get(c, "a+", (struct grammar_options){.any_order = true}),
+                                get(c, "a+", (struct grammar_options){.start = "x"}),
+                                get(c, "a+", (struct grammar_options){.limits.bytes_max = 1 << 20}),
+                                get(c, "a+", (struct grammar_options){.import = no_import}),
+                                get(c, "a+", (struct grammar_options){.import = no_import})};
     enum { N = sizeof other / sizeof *other };
     for (int i = 0; i < N; i++)
         for (int k = 0; k < i; k++) EXPECT(other[i] != a && other[i] != other[k]);

@@ -128,7 +128,7 @@ static void save_file(const struct peaks *p)
 
 /* ---- measuring ---- */
 
-struct job {
+struct peaks_job {
     struct peaks *p;   /* borrowed */
     struct pool *pool; /* owned */
     uint8_t *data;     /* owned [n_byte]; NULL if there is too little memory */
@@ -145,7 +145,7 @@ static bool stopped(struct peaks *p, int64_t wait_us)
 
 /* Return true if the engine is idle, has made no step since j->n_step,
  * and the thread need not stop. */
-static bool is_idle(const struct job *j)
+static bool is_idle(const struct peaks_job *j)
 {
     struct stats_view v;
     stats_read(engine_stats(j->p->engine), &v);
@@ -154,7 +154,7 @@ static bool is_idle(const struct job *j)
 }
 
 /* Wait until the engine has been idle for LOOK_US. Return false if the thread must stop. */
-static bool wait_idle(struct job *j)
+static bool wait_idle(struct peaks_job *j)
 {
     for (;;) {
         struct stats_view v;
@@ -168,7 +168,7 @@ static bool wait_idle(struct job *j)
 /* Allocate the memory that a round reads: eight times the size of the caches. Allocate an eighth of
  * the free memory instead if that is less.
  * Set j->data to NULL if the result is below twice the caches. */
-static bool open_data(struct job *j)
+static bool open_data(struct peaks_job *j)
 {
     size_t cache = os_cache_bytes(), most = os_memory_free() / 8, want = 8 * cache;
     if (want < READ_BYTES_MIN) want = READ_BYTES_MIN;
@@ -185,7 +185,7 @@ static bool open_data(struct job *j)
     return true;
 }
 
-static void close_data(struct job *j)
+static void close_data(struct peaks_job *j)
 {
     os_free(j->data, j->n_byte);
     j->data = NULL;
@@ -197,7 +197,7 @@ static void keep_best(double *best, double x)
 }
 
 /* Measure one round. Return false if the engine began a step. */
-static bool measure_round(struct job *j, struct machine_peaks *m)
+static bool measure_round(struct peaks_job *j, struct machine_peaks *m)
 {
     for (enum arith k = 0; k < N_ARITH; k++) {
         peak_fn *fn = peak_fastest(j->p->level, k);
@@ -211,7 +211,7 @@ static bool measure_round(struct job *j, struct machine_peaks *m)
 
 /* Run all rounds on threads of their own. Return false if the engine began a step or memory is
  * exhausted. */
-static bool measure(struct job *j, struct machine_peaks *m)
+static bool measure(struct peaks_job *j, struct machine_peaks *m)
 {
     struct err e;
     if (pool_open(&j->pool, j->p->n_thread, &e) != 0) return false;
@@ -226,7 +226,7 @@ static bool measure(struct job *j, struct machine_peaks *m)
 static void *run(void *peaks)
 {
     struct peaks *p = peaks;
-    struct job j = {.p = p};
+    struct peaks_job j = {.p = p};
     while (wait_idle(&j)) {
         struct machine_peaks m = {.arith = p->measured.arith};
         if (!measure(&j, &m)) continue;

@@ -55,7 +55,8 @@ static uint32_t children_of(uint32_t unit)
 
 /* Find the shortest or the longest key that is a prefix of p[0..n). Return the key's length and set
  * *value to its value. */
-static size_t walk(const struct charsmap *m, const char *p, size_t n, bool longest, uint32_t *value)
+static size_t find_key(const struct charsmap *m, const char *p, size_t n, bool longest,
+                       uint32_t *value)
 {
     size_t found = 0;
     uint32_t at = children_of(m->unit[0]);
@@ -78,7 +79,7 @@ size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const
                         size_t *n_to)
 {
     uint32_t value = 0;
-    size_t len = walk(m, p, n, true, &value);
+    size_t len = find_key(m, p, n, true, &value);
     *to = len ? m->to + value : NULL;
     *n_to = len ? strlen(*to) : 0;
     return len;
@@ -88,7 +89,7 @@ bool charsmap_first(const struct charsmap *m, const char *p, size_t n, const cha
                     size_t *n_to)
 {
     uint32_t value = 0;
-    size_t len = walk(m, p, n, false, &value);
+    size_t len = find_key(m, p, n, false, &value);
     *to = len ? m->to + value : NULL;
     *n_to = len ? strlen(*to) : 0;
     return len != 0;

@@ -11,8 +11,8 @@
 
 /* Return the bytes that a token adds after the previous tokens; NULL if none. Set *joined to true
  * if a space must precede them. */
-static const char *shown(const struct tokenizer *t, int32_t id, unsigned flags, bool *started,
-                         bool *joined, size_t *n)
+static const char *token_bytes(const struct tokenizer *t, int32_t id, unsigned flags, bool *started,
+                               bool *joined, size_t *n)
 {
     if (id < 0 || (size_t)id >= t->n_piece) return NULL;
     const struct piece *p = &t->piece[id];
@@ -62,7 +62,7 @@ static void settle_bad(struct detok *d, struct buf *out)
 
 /* Emit the decided part of the pending bytes: characters, and U+FFFD for bytes that cannot become a
  * character. */
-static void settle(struct detok *d, struct buf *out)
+static void emit_decided(struct detok *d, struct buf *out)
 {
     while (d->n_pending) {
         uint32_t cp;
@@ -82,7 +82,7 @@ bool detok_push(struct detok *d, int32_t id, struct buf *out)
 {
     size_t n;
     bool joined;
-    const char *bytes = shown(d->t, id, d->flags, &d->started, &joined, &n);
+    const char *bytes = token_bytes(d->t, id, d->flags, &d->started, &joined, &n);
     if (!bytes) return !out->failed;
     bool spelled = d->t->piece[id].spelled;
     if (joined && !detok_flush(d, out)) return false;
@@ -94,7 +94,7 @@ bool detok_push(struct detok *d, int32_t id, struct buf *out)
     for (size_t i = 0; i < n; i++) {
         d->spelled = (uint8_t)(d->spelled | (unsigned)spelled << d->n_pending);
         d->pending[d->n_pending++] = bytes[i];
-        settle(d, out);
+        emit_decided(d, out);
     }
     return !out->failed;
 }
@@ -121,7 +121,7 @@ bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, u
             detok_push(&d, ids[i], out);
             continue;
         }
-        const char *bytes = shown(t, ids[i], flags, &d.started, &joined, &len);
+        const char *bytes = token_bytes(t, ids[i], flags, &d.started, &joined, &len);
         if (bytes && joined) buf_add_char(out, ' ');
         if (bytes) buf_add(out, bytes, len);
     }

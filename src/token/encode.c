@@ -132,7 +132,7 @@ static bool only_grows(const struct norm_step *s)
 }
 
 /* Return the largest factor by which normalization may reduce the length of a text; 0: no limit. */
-static size_t shrinks(const struct tokenizer *t)
+static size_t shrink_factor(const struct tokenizer *t)
 {
     size_t most = 1;
     for (size_t i = 0; i < t->norm.n; i++)
@@ -160,7 +160,7 @@ static bool keeps_bytes(const struct tokenizer *t)
  * `shrink`. */
 size_t tokenizer_n_least(const struct tokenizer *t, size_t n)
 {
-    size_t longest = 1, shrink = shrinks(t);
+    size_t longest = 1, shrink = shrink_factor(t);
     if (shrink == 0 || !keeps_bytes(t)) return 0;
     for (size_t i = 0; i < t->n_piece; i++)
         if (t->piece[i].n_text > longest) longest = t->piece[i].n_text;

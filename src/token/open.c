@@ -139,7 +139,7 @@ static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, stru
 }
 
 /* Finish a tokenizer after its reader. Close the tokenizer on failure. */
-static int settle(struct tokenizer **out, struct tokenizer *t, int rc, struct err *e)
+static int finish_open(struct tokenizer **out, struct tokenizer *t, int rc, struct err *e)
 {
     if (rc == 0) rc = tokenizer_finish(t, e);
     if (rc != 0)
@@ -154,7 +154,7 @@ int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct er
     struct tokenizer *t = tokenizer_new();
     *out = NULL;
     if (!t) return err_memory(e, "a tokenizer", sizeof *t);
-    return settle(out, t, read_checkpoint(t, c, e), e);
+    return finish_open(out, t, read_checkpoint(t, c, e), e);
 }
 
 /* Read a file or folder. A single tokenizer.json also uses the configuration files next to it. */
@@ -174,5 +174,5 @@ int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hi
     struct tokenizer *t = tokenizer_new();
     *out = NULL;
     if (!t) return err_memory(e, "a tokenizer", sizeof *t);
-    return settle(out, t, read_path(t, path, hint, e), e);
+    return finish_open(out, t, read_path(t, path, hint, e), e);
 }

@@ -140,7 +140,7 @@ static bool part_out(struct splitter *s, size_t begin, size_t end)
 }
 
 /* Pass the pending part on, if there is one. */
-static bool release(struct splitter *s)
+static bool pass_pending(struct splitter *s)
 {
     bool was = s->held;
     s->held = false;
@@ -175,7 +175,7 @@ static bool stretch(struct splitter *s, size_t begin, size_t end, bool hit)
         s->held_hit = hit;
         return true;
     }
-    if (!release(s)) return false;
+    if (!pass_pending(s)) return false;
     s->held = true;
     s->held_hit = hit;
     s->begin = begin;
@@ -203,7 +203,7 @@ static bool split_text(struct splitter *s, const struct pretok_step *step, const
     }
     if (regex_work_failed(s->en->regex)) return false;
     if (done < n && !stretch(s, done, n, step->invert)) return false;
-    return release(s);
+    return pass_pending(s);
 }
 
 /* Run a SPLIT step. With `mapped`, the pattern is written for GPT-2's alphabet. The text is

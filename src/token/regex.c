@@ -53,7 +53,7 @@ struct regex_work {
 /* ---- translation ---- */
 
 /* State of regex_translate. Pointers are borrowed for the call. */
-struct reader {
+struct regex_reader {
     const char *p;
     size_t n, i;
     struct err *e;
@@ -61,14 +61,14 @@ struct reader {
 };
 
 /* Fail with the pattern and the place in it. */
-static int unreadable(struct reader *r, const char *why)
+static int unreadable(struct regex_reader *r, const char *why)
 {
     return err_set(r->e, ERR_UNSUPPORTED, "pattern \"%.*s\": %s at byte %zu",
                    (int)(r->n < 200 ? r->n : 200), r->p, why, r->i);
 }
 
 /* Translate \u0041 or \u{41}. r->i is at the first digit or brace. */
-static int translate_hex(struct reader *r, struct buf *out)
+static int translate_hex(struct regex_reader *r, struct buf *out)
 {
     bool braces = r->i < r->n && r->p[r->i] == '{';
     size_t begin = r->i + braces, end = begin;
@@ -83,7 +83,7 @@ static int translate_hex(struct reader *r, struct buf *out)
 }
 
 /* Translate the escape whose backslash is at r->i, inside or outside a class. */
-static int translate_escape(struct reader *r, struct buf *out, bool in_class)
+static int translate_escape(struct regex_reader *r, struct buf *out, bool in_class)
 {
     if (r->i + 1 >= r->n) return unreadable(r, "a lone backslash");
     char c = r->p[r->i + 1];
@@ -101,11 +101,11 @@ static int translate_escape(struct reader *r, struct buf *out, bool in_class)
     return 0;
 }
 
-static int translate_class(struct reader *r, struct buf *out);
+static int translate_class(struct regex_reader *r, struct buf *out);
 
 /* Translate a class inside a class.
  * A positive inner class forms a union with the items next to it. */
-static int translate_inner_class(struct reader *r, struct buf *items)
+static int translate_inner_class(struct regex_reader *r, struct buf *items)
 {
     if (r->i + 1 < r->n && r->p[r->i + 1] == ':') { /* [:alpha:] */
         const char *end = memchr(r->p + r->i, ']', r->n - r->i);
@@ -127,7 +127,7 @@ static int translate_inner_class(struct reader *r, struct buf *items)
 
 /* Translate items up to the closing bracket or "&&". A single inner class directly after "&&" may
  * be negated: [a&&[^b]]. */
-static int translate_items(struct reader *r, struct buf *items)
+static int translate_items(struct regex_reader *r, struct buf *items)
 {
     size_t begin = r->i;
     while (r->i < r->n && (r->p[r->i] != ']' || r->i == begin)) {
@@ -146,7 +146,7 @@ static int translate_items(struct reader *r, struct buf *items)
 }
 
 /* Translate the operand after "&&": one class, or items. */
-static int translate_operand(struct reader *r, struct buf *out)
+static int translate_operand(struct regex_reader *r, struct buf *out)
 {
     if (r->i < r->n && r->p[r->i] == '[') return translate_class(r, out);
     buf_add_char(out, '[');
@@ -156,7 +156,7 @@ static int translate_operand(struct reader *r, struct buf *out)
 }
 
 /* Translate [items], [^items], or [items&&operand] as (?:(?=[items])operand). */
-static int translate_class(struct reader *r, struct buf *out)
+static int translate_class(struct regex_reader *r, struct buf *out)
 {
     if (++r->depth > CLASS_DEPTH_MAX) return unreadable(r, "classes nested too deep");
     struct buf items = {0};
@@ -186,7 +186,7 @@ static int translate_class(struct reader *r, struct buf *out)
 int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *e)
 {
     static const char trailing_space[] = "\\s+$";
-    struct reader r = {.p = pattern, .n = n, .e = e};
+    struct regex_reader r = {.p = pattern, .n = n, .e = e};
     int rc = 0;
     /* trailing_space takes quadratic time on a run of white space if it is tried at every position.
      * Only the first position of the run can match. */

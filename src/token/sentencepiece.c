@@ -80,7 +80,7 @@ static int next_field(struct wire *w, struct wire_field *f)
 }
 
 /* State of sentencepiece_read. Pointers are borrowed for the call. */
-struct model {
+struct sentencepiece_reader {
     struct tokenizer *t;
     uint64_t type;                                  /* model type: 1 unigram, 2 bpe */
     bool byte_fallback, dummy_prefix, trim, escape; /* options of both specs */
@@ -89,7 +89,7 @@ struct model {
 };
 
 /* Read a SentencePiece message. Unknown fields are skipped. Control pieces match raw text only. */
-static int read_piece(struct model *m, struct wire w, struct err *e)
+static int read_piece(struct sentencepiece_reader *m, struct wire w, struct err *e)
 {
     struct wire_field f;
     struct wire text = {(const uint8_t *)"", 0};
@@ -111,7 +111,7 @@ static int read_piece(struct model *m, struct wire w, struct err *e)
 }
 
 /* Return false if the message is malformed. */
-static bool read_trainer(struct model *m, struct wire w)
+static bool read_trainer(struct sentencepiece_reader *m, struct wire w)
 {
     struct wire_field f;
     int more;
@@ -127,7 +127,7 @@ static bool read_trainer(struct model *m, struct wire w)
 }
 
 /* Return false if the message is malformed. Absent fields keep SentencePiece's defaults. */
-static bool read_normalizer(struct model *m, struct wire w)
+static bool read_normalizer(struct sentencepiece_reader *m, struct wire w)
 {
     struct wire_field f;
     int more;
@@ -143,7 +143,7 @@ static bool read_normalizer(struct model *m, struct wire w)
 
 /* Read the ModelProto. Messages come in any order, so options are applied after the last one
  * (apply). */
-static int read_model(struct model *m, struct wire w, struct err *e)
+static int read_model(struct sentencepiece_reader *m, struct wire w, struct err *e)
 {
     struct wire_field f;
     int more;
@@ -182,7 +182,7 @@ static bool keep_user_pieces(struct norm_step *s, const struct tokenizer *t)
 }
 
 /* Set the options of the tokenizer from those of the file. */
-static int apply(struct model *m, struct err *e)
+static int apply(struct sentencepiece_reader *m, struct err *e)
 {
     struct tokenizer *t = m->t;
     t->kind = m->type == 1 ? &token_kind_unigram : &token_kind_spm;
@@ -207,14 +207,14 @@ static int apply(struct model *m, struct err *e)
 int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e)
 {
     struct buf file = {0};
-    struct model m = {.t = t,
-                      .type = 1,
-                      .dummy_prefix = true,
-                      .trim = true,
-                      .escape = true,
-                      .unk = 0,
-                      .bos = 1,
-                      .eos = 2};
+    struct sentencepiece_reader m = {.t = t,
+                                     .type = 1,
+                                     .dummy_prefix = true,
+                                     .trim = true,
+                                     .escape = true,
+                                     .unk = 0,
+                                     .bos = 1,
+                                     .eos = 2};
     int rc = file_read(&file, path, MODEL_BYTES_MAX, e);
     if (rc == 0) { /* the error of file_read already contains the file */
         rc = read_model(&m, (struct wire){(const uint8_t *)file.data, file.n}, e);

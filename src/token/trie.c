@@ -39,12 +39,12 @@ static size_t node_count_max(const struct trie_key *key, size_t n)
     return count;
 }
 
-struct range {
+struct key_range {
     size_t begin, end; /* keys that share the path of the node */
 };
 
 /* Append the children of `node`: one per distinct byte at `depth` of its keys. */
-static void grow(struct trie *t, struct range *at, uint32_t node, size_t depth,
+static void grow(struct trie *t, struct key_range *at, uint32_t node, size_t depth,
                  const struct trie_key *key)
 {
     size_t i = at[node].begin, end = at[node].end;
@@ -58,7 +58,7 @@ static void grow(struct trie *t, struct range *at, uint32_t node, size_t depth,
         uint32_t made = t->n_node++;
         t->label[made] = c;
         t->value[made] = -1;
-        at[made] = (struct range){i, j};
+        at[made] = (struct key_range){i, j};
         t->n_child[node]++;
         i = j;
     }
@@ -72,14 +72,14 @@ bool trie_build(struct trie *t, struct trie_key *key, size_t n)
     size_t cap = node_count_max(key, n);
     if (n == 0) return true;
     if (cap > UINT32_MAX / 2) return false;
-    struct range *at = malloc(cap * sizeof *at);
+    struct key_range *at = malloc(cap * sizeof *at);
     if (!at || !trie_alloc(t, cap)) {
         free(at);
         trie_deinit(t);
         return false;
     }
     qsort(key, n, sizeof *key, by_bytes);
-    at[0] = (struct range){0, n};
+    at[0] = (struct key_range){0, n};
     t->n_node = 1;
     t->value[0] = -1;
     t->label[0] = 0;

@@ -32,7 +32,7 @@ static int unit_rows(int d_head)
 
 /* Memory of a worker for one chunk: n_head heads of n_row rows each. Consecutive heads are `stride`
  * rows apart. All arrays are borrowed from attn.memory. */
-struct work {
+struct attn_work {
     struct attn_rows rows;     /* q, state of the first head; n_row, from, to, pos of every head */
     int head0, n_head, stride; /* head0: first KV head of the chunk */
     int32_t *from, *to, *pos;  /* i32 [rows of a piece] */
@@ -55,7 +55,7 @@ struct attn {
 /* ---- memory ---- */
 
 /* Place the arrays of `w` in memory, one after another. Returns their size in floats. */
-static int64_t work_layout(struct work *w, float *memory, int n_row, int d)
+static int64_t work_layout(struct attn_work *w, float *memory, int n_row, int d)
 {
     const int64_t rows = attn_head_rows(n_row), wide = attn_stride(d);
     int64_t at = 0;
@@ -91,7 +91,7 @@ int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, str
     a->d_max = d_head;
     a->unit_rows = n_group > unit_rows(d_head) ? n_group : unit_rows(d_head);
     static float nowhere[1];
-    a->work_floats = work_layout(&(struct work){0}, nowhere, a->unit_rows, d_head);
+    a->work_floats = work_layout(&(struct attn_work){0}, nowhere, a->unit_rows, d_head);
     size_t n_byte = (size_t)a->n_thread * (size_t)a->work_floats * sizeof(float);
     a->memory = aligned_alloc(64, n_byte);
     a->slot = c->base.op->alloc(&c->base, SLOT_BYTES_MAX);
@@ -117,7 +117,7 @@ uint8_t *cpu_kv_code(struct cpu_backend *c, int worker)
 /* ---- one chunk ---- */
 
 /* Arguments of an op for its chunks. All pointers are borrowed for the op. */
-struct job {
+struct attn_job {
     const struct kern *kern;
     struct attn *attn;
     float *y;       /* f32 [n_row, n_head, d_v] */
@@ -136,7 +136,7 @@ static void put_queries(float *to, const float *const *q, int n, int d_k, int ti
 }
 
 /* Return the rows of head i. */
-static struct attn_rows head_rows(const struct work *w, int i)
+static struct attn_rows head_rows(const struct attn_work *w, int i)
 {
     struct attn_rows rows = w->rows;
     const int64_t at = (int64_t)i * w->stride;
@@ -147,7 +147,8 @@ static struct attn_rows head_rows(const struct work *w, int i)
 }
 
 /* Copy the queries of head i to the kernel's layout, and reset its totals. */
-static void head_begin(const struct job *j, const struct attn_piece *x, struct work *w, int i)
+static void head_begin(const struct attn_job *j, const struct attn_piece *x, struct attn_work *w,
+                       int i)
 {
     const struct attn_spec *s = j->spec;
     const int tile = j->kern->attn_tile_rows;
@@ -169,7 +170,8 @@ static void head_begin(const struct job *j, const struct attn_piece *x, struct w
 
 /* Begin a chunk's rows. Row r of head i is unit r / n_group and query head (head0 + i) * n_group +
  * r % n_group. */
-static void rows_begin(const struct job *j, const struct attn_piece *x, int head0, struct work *w)
+static void rows_begin(const struct attn_job *j, const struct attn_piece *x, int head0,
+                       struct attn_work *w)
 {
     const struct attn_plan *p = &j->attn->plan;
     const struct attn_spec *s = j->spec;
@@ -189,7 +191,7 @@ static void rows_begin(const struct job *j, const struct attn_piece *x, int head
 }
 
 /* Reset the state of all heads for a new span. */
-static void span_begin(struct work *w)
+static void span_begin(struct attn_work *w)
 {
     for (int i = 0; i < w->n_head; i++) {
         struct attn_rows a = head_rows(w, i);
@@ -201,8 +203,8 @@ static void span_begin(struct work *w)
 }
 
 /* Compute positions [lo, hi) of one span. The piece continues to `end`. */
-static void span_run(const struct job *j, const struct attn_piece *x, struct work *w, int lo,
-                     int hi, int end)
+static void span_run(const struct attn_job *j, const struct attn_piece *x, struct attn_work *w,
+                     int lo, int hi, int end)
 {
     struct kv_block b = {.kv = j->kv,
                          .n_row = w->rows.n_row,
@@ -237,7 +239,8 @@ static bool overlaps(int from, int to, int span)
 
 /* Return the address of a slot. A slot has m at 0, the 16 lanes of l at 16, and o at 32. The first
  * lane has the l of a total. */
-static float *slot_of(const struct job *j, const struct attn_piece *x, int unit, int head, int span)
+static float *slot_of(const struct attn_job *j, const struct attn_piece *x, int unit, int head,
+                      int span)
 {
     int n = x->before < 0 ? 1 : x->span1 - x->span0, i = x->before < 0 ? 0 : span - x->span0;
     int64_t row = (int64_t)(unit - x->unit) * j->spec->n_head + head;
@@ -254,8 +257,8 @@ static void slot_put(float *slot, float m, const float *l, int n_lane, const flo
 
 /* Merge the span into the rows' totals. Store the span in slots instead if another piece has
  * earlier spans. */
-static void span_end(const struct job *j, const struct attn_piece *x, struct work *w, int i,
-                     int span)
+static void span_end(const struct attn_job *j, const struct attn_piece *x, struct attn_work *w,
+                     int i, int span)
 {
     const struct attn_rows a = head_rows(w, i);
     const int stride = attn_stride(a.d_v);
@@ -274,8 +277,8 @@ static void span_end(const struct job *j, const struct attn_piece *x, struct wor
 
 /* Merge the sink and write the row's result.
  * w->rows.o is no longer needed, and contains the sink's zeros. */
-static void row_finish(const struct job *j, struct work *w, int unit, int head, float m, float l,
-                       float *out)
+static void row_finish(const struct attn_job *j, struct attn_work *w, int unit, int head, float m,
+                       float l, float *out)
 {
     static const float one[ATTN_TILE] = {1};
     const struct attn_spec *s = j->spec;
@@ -288,7 +291,8 @@ static void row_finish(const struct job *j, struct work *w, int unit, int head, 
     j->kern->attn_finish(j->y + ((int64_t)row * s->n_head + head) * s->d_v, out, l, s->d_v);
 }
 
-static void rows_end(const struct job *j, const struct attn_piece *x, struct work *w, int i)
+static void rows_end(const struct attn_job *j, const struct attn_piece *x, struct attn_work *w,
+                     int i)
 {
     if (x->before >= 0) return;
     for (int r = 0; r < w->rows.n_row; r++) {
@@ -302,9 +306,9 @@ static void rows_end(const struct job *j, const struct attn_piece *x, struct wor
     }
 }
 
-static struct work work_of(const struct job *j, int worker)
+static struct attn_work work_of(const struct attn_job *j, int worker)
 {
-    struct work w;
+    struct attn_work w;
     int d = j->spec->d_k > j->spec->d_v ? j->spec->d_k : j->spec->d_v;
     work_layout(&w, j->attn->memory + worker * j->attn->work_floats, j->attn->unit_rows, d);
     return w;
@@ -312,11 +316,11 @@ static struct work work_of(const struct job *j, int worker)
 
 static void run_chunk(void *ctx, int chunk, int worker)
 {
-    const struct job *j = ctx;
+    const struct attn_job *j = ctx;
     const struct attn_plan *p = &j->attn->plan;
     int run = attn_plan_run(p, chunk), from = INT32_MAX, to = 0;
     const struct attn_piece *x = &p->piece[p->run[run]];
-    struct work w = work_of(j, worker);
+    struct attn_work w = work_of(j, worker);
     rows_begin(j, x, (chunk - p->chunk0[run]) * x->n_head, &w);
     for (int r = 0; r < w.rows.n_row; r++) {
         from = w.from[r] < from ? w.from[r] : from;
@@ -335,8 +339,8 @@ static void run_chunk(void *ctx, int chunk, int worker)
 /* ---- rows of several pieces ---- */
 
 /* Merge all spans up to the end of the piece. */
-static void merge_pieces(const struct job *j, int piece, int unit, int head, float *m, float *l,
-                         float *out)
+static void merge_pieces(const struct attn_job *j, int piece, int unit, int head, float *m,
+                         float *l, float *out)
 {
     const struct attn_plan *p = &j->attn->plan;
     const struct attn_piece *x = &p->piece[piece];
@@ -357,11 +361,11 @@ static void merge_pieces(const struct job *j, int piece, int unit, int head, flo
 
 static void join_chunk(void *ctx, int chunk, int worker)
 {
-    const struct job *j = ctx;
+    const struct attn_job *j = ctx;
     const struct attn_plan *p = &j->attn->plan;
     int piece = p->join[chunk / j->spec->n_head_kv], head = chunk % j->spec->n_head_kv * j->n_group;
     const struct attn_piece *x = &p->piece[piece];
-    struct work w = work_of(j, worker);
+    struct attn_work w = work_of(j, worker);
     for (int unit = x->unit; unit < x->unit + x->n_unit; unit++)
         for (int h = head; h < head + j->n_group; h++) {
             float m, l;
@@ -379,7 +383,7 @@ void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer
     CHECK(a && batch->n_row <= c->row_max && n_group <= a->unit_rows && spec->d_k <= a->d_max &&
               spec->d_v <= a->d_max,
           "%d rows, %d heads of %d and %d in a group", batch->n_row, n_group, spec->d_k, spec->d_v);
-    struct job j = {&c->kern, a, y, q, kv, batch, spec, n_group};
+    struct attn_job j = {&c->kern, a, y, q, kv, batch, spec, n_group};
     a->slot_floats = 2 * ATTN_TILE + attn_stride(spec->d_v);
     attn_plan_make(&a->plan, batch, spec, kv->page_rows, a->unit_rows,
                    SLOT_BYTES_MAX / (a->slot_floats * (int64_t)sizeof(float)), a->n_thread);

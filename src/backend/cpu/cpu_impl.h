@@ -93,13 +93,13 @@ void layout_deinit(struct layout *l);
 const struct weight_place *layout_place(const struct layout *l, const uint8_t *rows);
 
 /* Unit of work of packing: some panels of one place. */
-struct piece {
+struct pack_piece {
     const struct weight_place *place; /* place of the panels, borrowed from the layout */
     int first, n;                     /* panels of the place */
     size_t at, n_byte;
 };
-struct piece layout_piece(const struct layout *l, int i);
-void piece_pack(uint8_t *to, const struct layout *l, const struct piece *p, int worker);
+struct pack_piece layout_piece(const struct layout *l, int i);
+void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker);
 /* Run fn for the pieces [0, n_piece) on the pool. Report the progress to o->progress. */
 void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
                 const struct weights_options *o);

@@ -155,27 +155,28 @@ void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row)
 /* ---- out of pages ---- */
 
 /* Address of a position's K and V. Pointers are borrowed from the KV store. */
-struct place {
+struct kv_place {
     uint8_t *k, *v;                 /* panel of K that contains the position; row of V */
     const float *k_scale, *v_scale; /* f32, NULL unless KV_Q8 */
 };
 
-static struct place place_of(const struct kv_block *b, int head, int pos)
+static struct kv_place place_of(const struct kv_block *b, int head, int pos)
 {
     const struct kv_layer *kv = b->kv;
     int row = pos & (kv->page_rows - 1), page = b->page[pos >> __builtin_ctz(kv->page_rows)];
     uint8_t *k = kv->k + page * kv->k_page_bytes;
     uint8_t *v = kv->v + page * kv->v_page_bytes;
-    return (struct place){k + k_offset(kv, head, row), v + v_offset(kv, head, row),
-                          scale_of(kv, k, kv->d_k, head, row), scale_of(kv, v, kv->d_v, head, row)};
+    return (struct kv_place){k + k_offset(kv, head, row), v + v_offset(kv, head, row),
+                             scale_of(kv, k, kv->d_k, head, row),
+                             scale_of(kv, v, kv->d_v, head, row)};
 }
 
 /* Set the pointers to sub-tile t in its page, and prefetch the same sub-tile of the next block. */
 static void refer_tile(struct attn_kv *out, const struct kv_block *b, int t, int pos)
 {
     int next = pos - b->pos0 + b->next_pos0;
-    struct place at = place_of(b, b->head, pos);
-    struct place ahead = next < b->end ? place_of(b, b->next_head, next) : at;
+    struct kv_place at = place_of(b, b->head, pos);
+    struct kv_place ahead = next < b->end ? place_of(b, b->next_head, next) : at;
     out->k[t] = at.k, out->v[t] = at.v;
     out->k_scale[t] = at.k_scale, out->v_scale[t] = at.v_scale;
     out->k_ahead[t] = ahead.k, out->v_ahead[t] = ahead.v;
@@ -201,7 +202,7 @@ static void widen_page(const struct kern *kern, const struct kv_block *b, int po
 {
     const struct kv_layer *kv = b->kv;
     const int w = kv->page_rows, at0 = t * ATTN_TILE + lane;
-    struct place at = place_of(b, b->head, pos);
+    struct kv_place at = place_of(b, b->head, pos);
     float *k = b->k + t * ATTN_TILE * kv->d_k + lane;
     kern->kv_get[kv->type](b->part, at.k, 1, w * kv->d_k, at.k);
     for (int d = 0; d < kv->d_k; d++)

@@ -91,8 +91,8 @@ static enum act_type act_type_of(const struct cpu_backend *c, const struct linea
 static struct act act_for(const struct cpu_backend *c, const struct cpu_acts *a,
                           const struct linear *l, int n_row)
 {
-    CHECK(n_row <= c->row_max && l->w.k <= c->k_max, "%d rows of %lld, reserved: %d of %lld",
-          n_row, (long long)l->w.k, c->row_max, (long long)c->k_max);
+    CHECK(n_row <= c->row_max && l->w.k <= c->k_max, "%d rows of %lld, reserved: %d of %lld", n_row,
+          (long long)l->w.k, c->row_max, (long long)c->k_max);
     return (struct act){.type = act_type_of(c, l),
                         .n_row = n_row,
                         .k = (int)l->w.k,
@@ -183,7 +183,7 @@ static int tile_row(const struct row_tiles *t, int i, int *n)
 }
 
 /* Layer of a list_job. `w` and `out` are as in kern.h. */
-struct part {
+struct list_layer {
     struct panels w;
     struct linear_out out;
     int n_panel, panels_per_chunk, chunk0; /* chunk0: first chunk of this part */
@@ -195,14 +195,14 @@ struct list_job {
     struct act act;
     struct row_tiles tiles;
     int n_part, n_chunk; /* chunks of all parts */
-    struct part part[OUTPUTS_MAX];
+    struct list_layer part[OUTPUTS_MAX];
 };
 
 /* Append a layer. Its chunks follow those of the previous layers. panels_per_chunk is even, because
  * the kernels of AMX compute two panels at a time. */
 static void list_add(struct list_job *j, const struct linear *l, float *y, bool add)
 {
-    struct part *p = &j->part[j->n_part++];
+    struct list_layer *p = &j->part[j->n_part++];
     p->w = cpu_panels(&l->w);
     p->out = (struct linear_out){.y = y, .stride = l->w.n_out, .bias = l->bias, .add = add};
     p->n_panel = panel_count(p->w.n_out);
@@ -218,7 +218,7 @@ static void list_chunk(void *ctx, int chunk, int worker)
 {
     (void)worker;
     const struct list_job *j = ctx;
-    const struct part *p = &j->part[j->n_part - 1];
+    const struct list_layer *p = &j->part[j->n_part - 1];
     while (chunk < p->chunk0) p--;
     chunk -= p->chunk0;
     int n_row, row = tile_row(&j->tiles, chunk % j->tiles.n_tile, &n_row);

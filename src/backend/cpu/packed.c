@@ -27,7 +27,7 @@
 enum { VERSION = 1, REGION_ALIGN = 4096, KEY_TEXT = 2 * 16 + 1 };
 static const char magic[8] = "quothpnl";
 
-struct head {
+struct packed_head {
     char magic[8];
     uint64_t version, key[2], n_piece, region_at, region_bytes; /* region_at: offset in the file */
     uint64_t check; /* hash of the fields before it and of the pieces' hashes */
@@ -40,9 +40,9 @@ struct packed {
     struct cpu_backend *c;
     const struct layout *l;
     const struct weights_options *o;
-    char name[KEY_TEXT]; /* the key in hexadecimal, the file's name */
-    struct head head;    /* all fields except check */
-    uint64_t n_byte;     /* size of the file */
+    char name[KEY_TEXT];     /* the key in hexadecimal, the file's name */
+    struct packed_head head; /* all fields except check */
+    uint64_t n_byte;         /* size of the file */
 };
 
 /* Add a place to the key. The key contains the names of formats, because a later version may change
@@ -65,7 +65,7 @@ static struct packed packed_of(struct cpu_backend *c, const struct layout *l,
 {
     struct packed p = {
         .c = c, .l = l, .o = o, .head = {.version = VERSION, .n_piece = (uint64_t)l->n_piece}};
-    struct head *h = &p.head;
+    struct packed_head *h = &p.head;
     uint64_t layout[2] = {PANEL_LAYOUT, (uint64_t)l->n_place};
     memcpy(h->magic, magic, sizeof magic);
     for (int k = 0; k < 2; k++) {
@@ -83,10 +83,10 @@ static struct packed packed_of(struct cpu_backend *c, const struct layout *l,
 
 /* Return the hash of the head and of the pieces' hashes. The fields of the head are hashed first,
  * then the pieces' hashes. */
-static uint64_t check_of(const struct head *h, const uint64_t *hash)
+static uint64_t check_of(const struct packed_head *h, const uint64_t *hash)
 {
     return hash_bytes(hash, h->n_piece * sizeof *hash,
-                      hash_bytes(h, offsetof(struct head, check), 0));
+                      hash_bytes(h, offsetof(struct packed_head, check), 0));
 }
 
 /* ---- verifying pieces ---- */
@@ -105,7 +105,7 @@ struct look_job {
 static void look_at_piece(void *ctx, int i, int worker)
 {
     struct look_job *j = ctx;
-    struct piece p = layout_piece(j->l, i);
+    struct pack_piece p = layout_piece(j->l, i);
     const uint8_t *stored = j->region + p.at;
     enum weights_verdict v =
         hash_bytes(stored, p.n_byte, 0) == j->hash[i] ? WEIGHTS_SAME : WEIGHTS_DAMAGED;
@@ -122,14 +122,14 @@ static void look_at_piece(void *ctx, int i, int worker)
 /* Verify all pieces of the mapped file. again: pack the pieces again and compare them. verdict
  * [n_place] may be NULL. Returns the number of tensors that differ or are damaged, or
  * ERR_MEMORY. */
-static int look(const struct packed *p, const struct file_map *m, bool again,
-                enum weights_verdict *verdict, struct err *e)
+static int verify_pieces(const struct packed *p, const struct file_map *m, bool again,
+                         enum weights_verdict *verdict, struct err *e)
 {
     struct backend *b = &p->c->base;
     size_t n_scratch = again ? (size_t)pool_n_thread(p->c->pool) * p->l->piece_bytes_max : 0;
     struct look_job j = {
         .l = p->l,
-        .hash = (const uint64_t *)(m->data + sizeof(struct head)),
+        .hash = (const uint64_t *)(m->data + sizeof(struct packed_head)),
         .region = m->data + p->head.region_at,
         .scratch = again ? b->op->alloc(b, n_scratch) : NULL,
         .verdict = calloc((size_t)p->l->n_place + 1, sizeof *j.verdict),
@@ -159,8 +159,8 @@ static int check_head(const struct packed *p, const struct file_map *m, struct e
     if (m->n_byte != p->n_byte)
         return err_set(e, ERR_FORMAT, "%s/%s is damaged: it has %zu bytes, expected %llu", dir,
                        p->name, m->n_byte, (unsigned long long)p->n_byte);
-    const struct head *h = (const struct head *)m->data;
-    if (memcmp(h, &p->head, offsetof(struct head, check)) != 0)
+    const struct packed_head *h = (const struct packed_head *)m->data;
+    if (memcmp(h, &p->head, offsetof(struct packed_head, check)) != 0)
         return err_set(e, ERR_FORMAT, "%s/%s does not begin like packed weights of this model", dir,
                        p->name);
     if (h->check != check_of(h, (const uint64_t *)(h + 1)))
@@ -172,7 +172,7 @@ static int check_head(const struct packed *p, const struct file_map *m, struct e
 /* Read the whole region once. This takes as long as the disk needs. */
 static int check_pieces(const struct packed *p, const struct file_map *m, struct err *e)
 {
-    int n_bad = look(p, m, false, NULL, e);
+    int n_bad = verify_pieces(p, m, false, NULL, e);
     if (n_bad <= 0) return n_bad;
     return err_set(e, ERR_FORMAT, "%s/%s is damaged: %d of %d tensors differ from those written",
                    p->o->cache->dir, p->name, n_bad, p->l->n_place);
@@ -208,7 +208,7 @@ int packed_verify(enum weights_verdict *verdict, struct cpu_backend *c, const st
     int rc = filecache_open(&m, &settled, o->cache, p.name, e);
     if (rc != 0) return rc;
     rc = check_head(&p, &m, e);
-    int n_bad = rc == 0 ? look(&p, &m, true, verdict, e) : rc;
+    int n_bad = rc == 0 ? verify_pieces(&p, &m, true, verdict, e) : rc;
     if (n_bad == 0 && !settled) filecache_settle(o->cache, p.name);
     if (n_bad > 0 || rc == ERR_FORMAT) filecache_remove(o->cache, p.name);
     file_map_close(&m);
@@ -218,7 +218,7 @@ int packed_verify(enum weights_verdict *verdict, struct cpu_backend *c, const st
 /* ---- writing ---- */
 
 /* Arguments of packed_make, which owns scratch and hash. All pointers are borrowed here. */
-struct make_job {
+struct packed_job {
     const struct layout *l;
     const struct filecache_file *file;
     uint64_t region_at;
@@ -230,9 +230,9 @@ struct make_job {
 /* Pack, hash and write one piece. After the first failed write the other pieces do nothing. */
 static void make_piece(void *ctx, int i, int worker)
 {
-    struct make_job *j = ctx;
+    struct packed_job *j = ctx;
     if (atomic_load_explicit(&j->error, memory_order_relaxed)) return;
-    struct piece p = layout_piece(j->l, i);
+    struct pack_piece p = layout_piece(j->l, i);
     uint8_t *to = j->scratch + (size_t)worker * j->l->piece_bytes_max;
     piece_pack(to, j->l, &p, worker);
     j->hash[i] = hash_bytes(to, p.n_byte, 0);
@@ -241,7 +241,7 @@ static void make_piece(void *ctx, int i, int worker)
 }
 
 /* Write the file. The head is written last. A file without it is never accepted. */
-static int make_all(struct packed *p, struct make_job *j, struct err *e)
+static int make_all(struct packed *p, struct packed_job *j, struct err *e)
 {
     pieces_run(p->c, p->l, make_piece, j, p->o);
     p->head.check = check_of(&p->head, j->hash);
@@ -261,11 +261,11 @@ int packed_make(struct file_map *m, const uint8_t **region, struct cpu_backend *
     int rc = filecache_begin(&f, o->cache, p.name, p.n_byte, e);
     if (rc != 0) return rc;
     size_t n_scratch = (size_t)pool_n_thread(c->pool) * l->piece_bytes_max;
-    struct make_job j = {.l = l,
-                         .file = &f,
-                         .region_at = p.head.region_at,
-                         .scratch = c->base.op->alloc(&c->base, n_scratch),
-                         .hash = calloc((size_t)l->n_piece, sizeof *j.hash)};
+    struct packed_job j = {.l = l,
+                           .file = &f,
+                           .region_at = p.head.region_at,
+                           .scratch = c->base.op->alloc(&c->base, n_scratch),
+                           .hash = calloc((size_t)l->n_piece, sizeof *j.hash)};
     rc = j.scratch && j.hash ? make_all(&p, &j, e) : err_memory(e, "packing weights", n_scratch);
     if (rc == 0)
         rc = filecache_keep(&f, m, e);

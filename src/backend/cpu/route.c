@@ -55,7 +55,7 @@ static void route_row(void *ctx, int i, int worker)
 /* Number the entries by expert, then by row. This is a counting sort: counts, prefix sums,
  * placement. Placement advances first[e] to the end of expert e, and the last loop shifts the
  * values back. */
-static void number(const struct route *r, int n_row)
+static void number_entries(const struct route *r, int n_row)
 {
     const int n = n_row * r->n_used;
     memset(r->first, 0, (size_t)(r->n_expert + 1) * sizeof *r->first);
@@ -74,7 +74,7 @@ void cpu_route(struct backend *b, const struct route *r, float *logits, int n_ro
     struct cpu_backend *c = cpu_of(b);
     struct route_job j = {&c->kern, r, logits};
     pool_run(c->pool, route_row, &j, n_row);
-    number(r, n_row);
+    number_entries(r, n_row);
 }
 
 /* ---- the sum ---- */

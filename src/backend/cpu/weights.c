@@ -106,7 +106,7 @@ void layout_deinit(struct layout *l)
 /* ---- pieces ---- */
 
 /* A binary search finds the place: the last one whose piece0 is at most i. */
-struct piece layout_piece(const struct layout *l, int i)
+struct pack_piece layout_piece(const struct layout *l, int i)
 {
     int lo = 0, hi = l->n_place - 1;
     while (lo < hi) {
@@ -119,11 +119,11 @@ struct piece layout_piece(const struct layout *l, int i)
     const struct weight_place *p = &l->place[lo];
     int first = (i - p->piece0) * p->panels_per_piece, rest = place_panels(p) - first;
     int n = rest < p->panels_per_piece ? rest : p->panels_per_piece;
-    return (struct piece){.place = p,
-                          .first = first,
-                          .n = n,
-                          .at = p->at + (size_t)first * (size_t)p->to.stride,
-                          .n_byte = (size_t)n * (size_t)p->to.stride};
+    return (struct pack_piece){.place = p,
+                               .first = first,
+                               .n = n,
+                               .at = p->at + (size_t)first * (size_t)p->to.stride,
+                               .n_byte = (size_t)n * (size_t)p->to.stride};
 }
 
 /* Pack panels [first, first + n) of one matrix. */
@@ -151,7 +151,7 @@ static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight
 
 /* A piece may begin in one matrix and end in the next,
  * for experts that are smaller than a piece. */
-void piece_pack(uint8_t *to, const struct layout *l, const struct piece *p, int worker)
+void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker)
 {
     const int per = panel_count(p->place->to.n_out);
     for (int done = 0, n; done < p->n; done += n) {
@@ -180,7 +180,7 @@ void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void
     for (int i = 0, n; i < l->n_piece; i += n) {
         n = l->n_piece - i < SLICE_PIECES ? l->n_piece - i : SLICE_PIECES;
         pool_run(c->pool, slice_piece, &(struct slice){fn, job, i}, n);
-        struct piece last = layout_piece(l, i + n - 1);
+        struct pack_piece last = layout_piece(l, i + n - 1);
         if (o->progress) o->progress(o->ctx, last.at + last.n_byte, l->n_byte);
     }
 }
@@ -196,7 +196,7 @@ struct pack_job {
 static void pack_piece(void *ctx, int i, int worker)
 {
     const struct pack_job *j = ctx;
-    struct piece p = layout_piece(j->l, i);
+    struct pack_piece p = layout_piece(j->l, i);
     piece_pack(j->region + p.at, j->l, &p, worker);
 }
 
@@ -236,7 +236,7 @@ static void copy_piece(void *ctx, int i, int worker)
 {
     (void)worker;
     const struct copy_job *j = ctx;
-    struct piece p = layout_piece(j->l, i);
+    struct pack_piece p = layout_piece(j->l, i);
     memcpy(j->to + p.at, j->from + p.at, p.n_byte);
 }
 

@@ -1,4 +1,4 @@
-/* blocks.h - defines one function per format of an AMX kernel, by the kernel's struct group,
+/* blocks.h - defines one function per format of an AMX kernel, by the kernel's struct k_group,
  * group_open, group_rows and takes. Include it once, after their definitions. */
 #ifndef QUOTH_KERN_AMX_BLOCKS_H
 #define QUOTH_KERN_AMX_BLOCKS_H
@@ -7,10 +7,10 @@
 
 /* Return the group after the current group. It belongs to the next panel, or to the first panel if
  * the current panel is the last. Its `from` is NULL if there is no such group. */
-ALWAYS struct opening opening_of(const struct panel_format *f, const struct panel_block *b, int p,
-                                 int k, int k_end, int64_t at, struct group *g)
+ALWAYS struct tile_opening opening_of(const struct panel_format *f, const struct panel_block *b,
+                                      int p, int k, int k_end, int64_t at, struct k_group *g)
 {
-    struct opening o = {.g = g};
+    struct tile_opening o = {.g = g};
     if (p == b->n_panel) {
         at += panel_group_bytes(f, group_units(k, k_end));
         k += ACT_GROUP;
@@ -28,9 +28,9 @@ ALWAYS struct opening opening_of(const struct panel_format *f, const struct pane
 ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b,
                        const struct act *x, int row, int n_row)
 {
-    struct rows r = rows_of(x, row);
-    struct group g[2];
-    struct opening next = opening_of(f, b, 0, 0, x->k, 0, &g[0]);
+    struct x_rows r = rows_of(x, row);
+    struct k_group g[2];
+    struct tile_opening next = opening_of(f, b, 0, 0, x->k, 0, &g[0]);
     int64_t at = 0;
     for (int p = 0; p < b->n_panel; p++)
         memset(b->c + p * BLOCK_ROWS * PANEL, 0,
@@ -39,7 +39,7 @@ ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b
     for (int k = 0; k < x->k; k += ACT_GROUP) {
         const int n_unit = group_units(k, x->k);
         for (int p = 0; p < b->n_panel; p++) {
-            const struct group *now = next.g;
+            const struct k_group *now = next.g;
             next = opening_of(f, b, p + 1, k, x->k, at, now == g ? &g[1] : &g[0]);
             group_rows(f, now, n_unit, &r, n_row, b->c + p * BLOCK_ROWS * PANEL, &next);
         }

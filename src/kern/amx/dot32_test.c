@@ -27,7 +27,8 @@ static uint16_t operand(int kind, uint64_t r)
 }
 
 /* Compute y = c + a b. The configuration is constant, because gcc 12 would drop stores to it. */
-__attribute__((target("amx-tile,amx-bf16"))) static void tile_dot32(float *y, const float *c, const uint16_t *a, const uint16_t *b)
+__attribute__((target("amx-tile,amx-bf16"))) static void
+tile_dot32(float *y, const float *c, const uint16_t *a, const uint16_t *b)
 {
     static const struct {
         uint8_t palette, start_row, reserved[14];

@@ -38,7 +38,7 @@ ALWAYS bool one_plane(const struct panel_format *f)
 
 /* ---- a prepared group of a panel ---- */
 
-struct group {
+struct k_group {
     _Alignas(64) int8_t a[ACT_GROUP * PANEL], b[ACT_GROUP * PANEL]; /* [k / 4][16][4] */
     vi min[GROUP_UNITS];                                            /* pairs of integer minimums */
     vf d, dmin; /* factors of the integer scales and minimums */
@@ -100,9 +100,9 @@ ALWAYS void unit_planes(const struct panel_format *f, int8_t *a, int8_t *b, cons
     put_quad(f, a + 384, b + 384, w.w6, &d), put_quad(f, a + 448, b + 448, w.w7, &d);
 }
 
-ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
+ALWAYS void group_open(const struct panel_format *f, const struct tile_opening *o)
 {
-    struct group *g = o->g;
+    struct k_group *g = o->g;
     const uint8_t *s = o->from, *codes = s + panel_scale_bytes(f, o->n_unit);
     const int n_unit = o->n_unit;
     for (int u = 0; u < n_unit; u++, codes += f->bits * 64) {
@@ -138,7 +138,7 @@ ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
 
 /* Start one pair of tiles.
  * The tile unit computes it while the vector unit finishes the other pair. */
-ALWAYS void dots(const struct panel_format *f, const struct group *g, int n_step, const int8_t *q,
+ALWAYS void dots(const struct panel_format *f, const struct k_group *g, int n_step, const int8_t *q,
                  int64_t q_step, int pair)
 {
     if (pair)
@@ -176,8 +176,8 @@ ALWAYS vi row_mins(const vi *min, int n_unit, const int16_t *sum, int64_t sum_st
 }
 
 /* Compute c [n][16] = fma(T of the group, scale of the row's group, c) for n rows. */
-ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_unit,
-                   const struct rows *r, int row, int n_row, const struct sums *s, float *c)
+ALWAYS void finish(const struct panel_format *f, const struct k_group *g, int n_unit,
+                   const struct x_rows *r, int row, int n_row, const struct sums *s, float *c)
 {
     const vf d = g->d, dmin = has_min(f) ? g->dmin : vf_zero();
     /* minimums in registers, because gcc assumes that stores to c may change g */
@@ -200,8 +200,8 @@ ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_un
 
 /* Compute all rows. The tile unit computes the next rows while the vector unit finishes the current
  * rows. It computes the first rows while the next group is prepared. */
-ALWAYS void tiles_rows(const struct panel_format *f, const struct group *g, int n_unit,
-                       const struct rows *r, int n_row, float *c, const struct opening *next)
+ALWAYS void tiles_rows(const struct panel_format *f, const struct k_group *g, int n_unit,
+                       const struct x_rows *r, int n_row, float *c, const struct tile_opening *next)
 {
     const int n_step = (n_unit + 1) / 2;
     struct sums s[2];
@@ -214,8 +214,8 @@ ALWAYS void tiles_rows(const struct panel_format *f, const struct group *g, int 
     }
 }
 
-ALWAYS void group_rows(const struct panel_format *f, const struct group *g, int n_unit,
-                       const struct rows *r, int n_row, float *c, const struct opening *next)
+ALWAYS void group_rows(const struct panel_format *f, const struct k_group *g, int n_unit,
+                       const struct x_rows *r, int n_row, float *c, const struct tile_opening *next)
 {
     if (n_unit == GROUP_UNITS)
         tiles_rows(f, g, GROUP_UNITS, r, n_row, c, next);

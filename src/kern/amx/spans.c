@@ -88,7 +88,7 @@ ALWAYS void span_end(int *sums, int s)
 
 /* ---- a prepared group of a panel ---- */
 
-struct group {
+struct k_group {
     _Alignas(64) int8_t b[ACT_GROUP * PANEL];
     vf d[SPANS_MAX], m[SPANS_MAX]; /* scales and minimums of the spans */
     int n_span;
@@ -99,7 +99,7 @@ ALWAYS void put_quad(const struct panel_format *f, int8_t *b, vi bytes)
     vi_store(b, f->zero ? _mm512_sub_epi8(bytes, vi_set1_i8(f->zero)) : bytes);
 }
 
-ALWAYS void unit_open(const struct panel_format *f, const struct opening *o, int u)
+ALWAYS void unit_open(const struct panel_format *f, const struct tile_opening *o, int u)
 {
     const uint8_t *codes = o->from + panel_scale_bytes(f, o->n_unit) + u * f->bits * 64;
     int8_t *b = o->g->b + u * UNIT * PANEL;
@@ -111,9 +111,9 @@ ALWAYS void unit_open(const struct panel_format *f, const struct opening *o, int
     put_quad(f, b + 384, w.w6), put_quad(f, b + 448, w.w7);
 }
 
-ALWAYS void scales_open(const struct panel_format *f, const struct opening *o)
+ALWAYS void scales_open(const struct panel_format *f, const struct tile_opening *o)
 {
-    struct group *g = o->g;
+    struct k_group *g = o->g;
     const uint8_t *s = o->from;
     g->n_span = o->n_unit * UNIT / span_of(f);
     for (int i = 0; i < g->n_span; i++) {
@@ -125,7 +125,7 @@ ALWAYS void scales_open(const struct panel_format *f, const struct opening *o)
     }
 }
 
-ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
+ALWAYS void group_open(const struct panel_format *f, const struct tile_opening *o)
 {
     for (int u = 0; u < o->n_unit; u++) unit_open(f, o, u);
     scales_open(f, o);
@@ -152,9 +152,9 @@ struct sixteen {
 
 /* Add the stored sums of span s to T. Meanwhile the tile unit computes later spans, and the next
  * part of the next group is prepared. */
-ALWAYS void span_add(const struct panel_format *f, const struct group *g, const struct operands *o,
-                     int s, int n_span, const int16_t *pair, int (*sums)[TILE * PANEL],
-                     struct sixteen *t, const struct opening *next)
+ALWAYS void span_add(const struct panel_format *f, const struct k_group *g,
+                     const struct operands *o, int s, int n_span, const int16_t *pair,
+                     int (*sums)[TILE * PANEL], struct sixteen *t, const struct tile_opening *next)
 {
     const int *sum = sums[s % SLOTS];
     if (s + SLOTS - 1 < n_span) span_begin(f, o, s + SLOTS - 1);
@@ -169,7 +169,7 @@ ALWAYS void span_add(const struct panel_format *f, const struct group *g, const 
 }
 
 /* Start the first spans of 16 rows in the tile unit. */
-ALWAYS void tile_begin(const struct panel_format *f, const struct group *g,
+ALWAYS void tile_begin(const struct panel_format *f, const struct k_group *g,
                        const struct operands *o, int (*sums)[TILE * PANEL])
 {
     for (int s = 0; s < SLOTS - 1 && s < g->n_span; s++) span_begin(f, o, s);
@@ -178,8 +178,8 @@ ALWAYS void tile_begin(const struct panel_format *f, const struct group *g,
 
 /* Compute c [16][16] = fma(T of the group, scale of the row's group, c) for the rows [row, row +
  * 16). Meanwhile the whole group `next` is prepared (NULL: none). */
-ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const struct rows *r,
-                      int row, int (*sums)[TILE * PANEL], float *c, const struct opening *next)
+ALWAYS void tile_rows(const struct panel_format *f, const struct k_group *g, const struct x_rows *r,
+                      int row, int (*sums)[TILE * PANEL], float *c, const struct tile_opening *next)
 {
     const int n_span = g->n_span, all = ACT_GROUP / span_of(f);
     const struct operands o = {r->q + row * 64, g->b, r->q_step};
@@ -202,8 +202,8 @@ ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const
 #undef ROW
 }
 
-ALWAYS void group_rows(const struct panel_format *f, const struct group *g, int n_unit,
-                       const struct rows *r, int n_row, float *c, const struct opening *next)
+ALWAYS void group_rows(const struct panel_format *f, const struct k_group *g, int n_unit,
+                       const struct x_rows *r, int n_row, float *c, const struct tile_opening *next)
 {
     _Alignas(64) int sums[SLOTS][TILE * PANEL];
     const bool whole = next->n_unit == GROUP_UNITS && n_unit == GROUP_UNITS;

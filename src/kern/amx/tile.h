@@ -34,7 +34,7 @@ static inline void tiles_open(int step)
 
 /* Rows of x in one group: pointers to the first row, and steps to the next 64 k and to the next
  * unit. All pointers are borrowed from the struct act. */
-struct rows {
+struct x_rows {
     const int8_t *q;
     const int16_t *sum;
     const float *scale;
@@ -42,9 +42,9 @@ struct rows {
 };
 
 /* Return the rows of the first group. rows_next advances to the next group. */
-ALWAYS struct rows rows_of(const struct act *x, int row)
+ALWAYS struct x_rows rows_of(const struct act *x, int row)
 {
-    return (struct rows){
+    return (struct x_rows){
         .q = (const int8_t *)x->x + (int64_t)row * 64,
         .sum = x->sum + (int64_t)row * 2,
         .scale = x->scale + row,
@@ -53,7 +53,7 @@ ALWAYS struct rows rows_of(const struct act *x, int row)
     };
 }
 
-ALWAYS void rows_next(struct rows *r, const struct act *x)
+ALWAYS void rows_next(struct x_rows *r, const struct act *x)
 {
     r->q += ACT_GROUP / 64 * r->q_step;
     r->sum += GROUP_UNITS * r->sum_step;
@@ -72,25 +72,26 @@ struct panel_block {
 };
 
 /* Memory to prefetch into the L2 cache: the data after a group of a panel. */
-struct ahead {
+struct tile_ahead {
     const uint8_t *at; /* borrowed */
     int n_byte;
 };
 
 /* Return the data after the group of panel p that ends at `end`. After the panel's last group this
  * is the start of the next block. */
-ALWAYS struct ahead ahead_of(const struct panel_block *b, int p, const uint8_t *end, int n_byte)
+ALWAYS struct tile_ahead ahead_of(const struct panel_block *b, int p, const uint8_t *end,
+                                  int n_byte)
 {
     if (end >= b->panel[p] + b->stride) end += (PANELS_MAX - 1) * b->stride;
-    return (struct ahead){end, n_byte};
+    return (struct tile_ahead){end, n_byte};
 }
 
 /* A group to prepare: n_unit units at `from` (NULL: none). */
-struct opening {
-    struct group *g;     /* borrowed; defined by each kernel */
+struct tile_opening {
+    struct k_group *g;   /* borrowed; defined by each kernel */
     const uint8_t *from; /* borrowed; NULL: nothing to prepare */
     int n_unit;
-    struct ahead ahead;
+    struct tile_ahead ahead;
 };
 
 /* Prefetch during the preparation of unit u of a group, n_byte bytes at `at`. Data at distance NEAR
@@ -100,7 +101,7 @@ struct opening {
  * 8 to 32 rows, whole steps). */
 enum { NEAR = 1024 }; /* measurements.md, "Constants" */
 
-ALWAYS void fetch_unit(const struct opening *o, int u, const uint8_t *at, int n_byte)
+ALWAYS void fetch_unit(const struct tile_opening *o, int u, const uint8_t *at, int n_byte)
 {
     const int lines = o->ahead.n_byte / 64;
     for (int i = lines * u / o->n_unit; i < lines * (u + 1) / o->n_unit; i++)

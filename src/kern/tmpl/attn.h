@@ -76,7 +76,7 @@ enum { RB = N_VREG >= 32 ? 8 : 6 };
     }
 
 /* Storage of values. It is a compile-time constant of a product. ahead: true to prefetch. */
-struct form {
+struct kv_form {
     int size;
     bool ahead;
     vf (*load)(const void *p);
@@ -92,7 +92,7 @@ struct score_of {
     const float *times[2]; /* scales of KV_Q8; NULL: no scales */
 };
 
-INLINE void score_rows(const struct form f, const int n_row, float *y, const struct score_of *o)
+INLINE void score_rows(const struct kv_form f, const int n_row, float *y, const struct score_of *o)
 {
     const int n_vec = 2, y_stride = ATTN_BLOCK, a_row = 1, step = ATTN_TILE * f.size;
     const float *a = o->a;
@@ -130,15 +130,15 @@ struct value_of {
 
 /* Rows that see the same positions [lo, hi) of the block. The product sets y to y * c + p v, or to
  * y + p v if c is NULL. Pointers are borrowed. */
-struct run {
+struct row_run {
     float *y;       /* [n, stride] results of the rows */
     const float *a; /* p [n, 64]   */
     const float *c; /* [n]         */
     int n, lo, hi;
 };
 
-INLINE void value_rows(const struct form f, const int n_row, const int n_vec,
-                       const struct value_of *o, const struct run *run, int64_t at)
+INLINE void value_rows(const struct kv_form f, const int n_row, const int n_vec,
+                       const struct value_of *o, const struct row_run *run, int64_t at)
 {
     const int y_stride = o->stride, a_row = ATTN_BLOCK;
     const int64_t b_stride = (int64_t)o->stride * f.size;
@@ -181,14 +181,14 @@ INLINE void value_rows(const struct form f, const int n_row, const int n_vec,
 #define PRODUCTS(name, ...)                                                                        \
     static void scores_##name(float *y, const struct score_of *o, int n_row)                       \
     {                                                                                              \
-        const struct form f = {__VA_ARGS__};                                                       \
+        const struct kv_form f = {__VA_ARGS__};                                                    \
         switch (n_row) {                                                                           \
             ROWS(SCORE_CASE)                                                                       \
         }                                                                                          \
     }                                                                                              \
-    static void values_##name(const struct value_of *o, const struct run *run, int at)             \
+    static void values_##name(const struct value_of *o, const struct row_run *run, int at)         \
     {                                                                                              \
-        const struct form f = {__VA_ARGS__};                                                       \
+        const struct kv_form f = {__VA_ARGS__};                                                    \
         switch (o->stride - at < 2 * VL ? run->n + 8 : run->n) {                                   \
             ROWS(VALUE_CASE)                                                                       \
         }                                                                                          \
@@ -204,7 +204,7 @@ PRODUCTS(e5m2, 1, true, vf_load_e5m2)
 static const struct products {
     int size;
     void (*scores)(float *y, const struct score_of *o, int n_row);
-    void (*values)(const struct value_of *o, const struct run *run, int at);
+    void (*values)(const struct value_of *o, const struct row_run *run, int at);
 } products_wide = {4, scores_wide, values_wide},
   products_of[KV_TYPE_COUNT] = {
       [KV_F32] = {4, scores_f32, values_f32},        [KV_F16] = {2, scores_f16, values_f16},
@@ -217,7 +217,7 @@ static const struct products {
 enum { GROUP = 8 * RB };
 
 /* Up to GROUP rows of a call, and their scores. a and kv are borrowed, product is static. */
-struct group {
+struct row_group {
     const struct attn_rows *a;
     const struct attn_kv *kv;
     const struct products *product;
@@ -236,7 +236,7 @@ static int clamp_int(int x, int lo, int hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-static void group_begin(struct group *g, const struct attn_rows *a, const struct attn_kv *kv,
+static void group_begin(struct row_group *g, const struct attn_rows *a, const struct attn_kv *kv,
                         int row0, int pos0)
 {
     const int32_t *from = a->from + row0, *to = a->to + row0;
@@ -256,7 +256,7 @@ static void group_begin(struct group *g, const struct attn_rows *a, const struct
 
 /* Return the operands for positions [i, i + 2 VL). They are two sub-tiles if a vector is a
  * sub-tile, otherwise parts of one sub-tile. */
-static struct score_of score_of(const struct group *g, int i)
+static struct score_of score_of(const struct row_group *g, int i)
 {
     const struct attn_kv *kv = g->kv;
     const int size = g->product->size, t = i / ATTN_TILE, in = i % ATTN_TILE;
@@ -275,14 +275,14 @@ static struct score_of score_of(const struct group *g, int i)
 }
 
 /* Return true if any of rows [r, r + n) sees a position in [i, end) of the block. */
-static bool any_row_attends(const struct group *g, int r, int n, int i, int end)
+static bool any_row_attends(const struct row_group *g, int r, int n, int i, int end)
 {
     bool some = g->full;
     for (n += r; r < n && !some; r++) some = g->lo[r] < g->hi[r] && g->lo[r] < end && g->hi[r] > i;
     return some;
 }
 
-static void group_scores(struct group *g)
+static void group_scores(struct row_group *g)
 {
     for (int i = 0; i < ATTN_BLOCK; i += 2 * VL) {
         struct score_of o = score_of(g, i);
@@ -295,14 +295,14 @@ static void group_scores(struct group *g)
     }
 }
 
-static void group_softcap(struct group *g)
+static void group_softcap(struct row_group *g)
 {
     const vf cap = vf_set1(g->a->softcap), inv = vf_set1(1.0f / g->a->softcap);
     for (int i = 0; i < g->n * ATTN_BLOCK; i += VL)
         vf_store(g->s + i, vf_mul(cap, vf_tanh(vf_mul(vf_load(g->s + i), inv))));
 }
 
-static void group_slope(struct group *g)
+static void group_slope(struct row_group *g)
 {
     static const float lane[ATTN_TILE] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     for (int r = 0; r < g->n; r++) {
@@ -318,7 +318,7 @@ static void group_slope(struct group *g)
 }
 
 /* Mask invisible positions, so that they do not become the maximum and have p = 0. */
-static void group_mask(struct group *g)
+static void group_mask(struct row_group *g)
 {
     for (int r = 0; r < g->n; r++) {
         float *s = g->s + r * ATTN_BLOCK;
@@ -339,7 +339,7 @@ static void fold_rows(float *fold, const float *s)
 }
 
 /* Update the maxima. c is 1 for rows with an unchanged maximum. */
-static void group_top(struct group *g)
+static void group_top(struct row_group *g)
 {
     _Alignas(64) float fold[VL * ATTN_TILE];
     g->grew = 0;
@@ -360,7 +360,7 @@ static void group_top(struct group *g)
 }
 
 /* Replace the scores by p and update the row sums. */
-static void group_exp(struct group *g)
+static void group_exp(struct row_group *g)
 {
     const float *const *scale = g->kv->v_scale;
     for (int r = 0; r < g->n; r++) {
@@ -380,7 +380,7 @@ static void group_exp(struct group *g)
 }
 
 /* Find runs of up to RB rows that see the same positions. Returns the number of runs. */
-static int find_runs(struct run *run, const struct group *g)
+static int find_runs(struct row_run *run, const struct row_group *g)
 {
     const int stride = attn_stride(g->a->d_v);
     int n_run = 0;
@@ -390,21 +390,21 @@ static int find_runs(struct run *run, const struct group *g)
             if (!g->full && (g->lo[end] != lo || g->hi[end] != hi)) break;
         if (lo >= hi) continue;
         bool grew = g->grew >> r & ((1ull << (end - r)) - 1);
-        run[n_run++] = (struct run){.y = g->a->o + (int64_t)(g->row0 + r) * stride,
-                                    .a = g->s + r * ATTN_BLOCK,
-                                    .c = grew ? g->c + r : NULL,
-                                    .n = end - r,
-                                    .lo = lo,
-                                    .hi = hi};
+        run[n_run++] = (struct row_run){.y = g->a->o + (int64_t)(g->row0 + r) * stride,
+                                        .a = g->s + r * ATTN_BLOCK,
+                                        .c = grew ? g->c + r : NULL,
+                                        .n = end - r,
+                                        .lo = lo,
+                                        .hi = hi};
     }
     return n_run;
 }
 
-static void group_values(const struct group *g)
+static void group_values(const struct row_group *g)
 {
     const struct attn_kv *kv = g->kv;
     struct value_of o = {.stride = attn_stride(g->a->d_v)};
-    struct run run[GROUP];
+    struct row_run run[GROUP];
     int n_run = find_runs(run, g);
     for (int t = 0; t < ATTN_TILES; t++) {
         o.b[t] = kv->v[t];
@@ -416,7 +416,7 @@ static void group_values(const struct group *g)
 
 static void attn_block(const struct attn_rows *a, const struct attn_kv *kv, int pos0)
 {
-    struct group g;
+    struct row_group g;
     for (int row = 0; row < a->n_row; row += GROUP) {
         group_begin(&g, a, kv, row, pos0);
         if (!g.seen) continue;

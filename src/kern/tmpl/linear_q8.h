@@ -90,7 +90,7 @@ ALWAYS bool is_eight(const struct panel_format *f, int n_row)
 enum { T_FLOATS = LINEAR_ROWS * VL }; /* [row][VL] of one strip */
 
 /* Sums of a group's rows. The arrays are borrowed from the caller. */
-struct tile {
+struct row_sums {
     float *t[STRIPS]; /* [row][VL] of the group: T, or I as integers */
     float *c[STRIPS]; /* [row][VL] total C of the row */
 };
@@ -212,14 +212,15 @@ ALWAYS bool is_narrow(const struct panel_format *f)
 }
 
 /* Scales of a strip for one unit. */
-struct scales {
+struct unit_scales {
     vf d, d2, m;
     vi i, i2;
 };
 
-ALWAYS struct scales unit_scales(const struct panel_format *f, const uint8_t *s, int u, int lane)
+ALWAYS struct unit_scales unit_scales(const struct panel_format *f, const uint8_t *s, int u,
+                                      int lane)
 {
-    struct scales c = {vf_zero(), vf_zero(), vf_zero(), vi_zero(), vi_zero()};
+    struct unit_scales c = {vf_zero(), vf_zero(), vf_zero(), vi_zero(), vi_zero()};
     if (is_f32_scaled(f)) c.d = scale_f32(f, s, u, 0, lane);
     if (f->scales == PANEL_E4M3) c.d2 = scale_f32(f, s, u, 1, lane);
     if (f->scales == PANEL_F16_MIN) c.m = vf_load_f16(s + ((2 * u + 1) * PANEL + lane) * 2);
@@ -241,22 +242,23 @@ ALWAYS void part_scale(const struct panel_format *f, float *t, vi sum, vf d, vi 
                                    : vi_add(vi_load(t), vi_mul(sum, i)));
 }
 
-ALWAYS void min_scale(const struct panel_format *f, float *t, const struct scales *c, float sum)
+ALWAYS void min_scale(const struct panel_format *f, float *t, const struct unit_scales *c,
+                      float sum)
 {
     if (f->scales == PANEL_F16_MIN) vf_store(t, vf_fma(vf_set1(sum), c->m, vf_load(t)));
 }
 
 /* Add a row's sums to its T or I. */
-ALWAYS void row_scale(const struct panel_format *f, float *t, vi lo, vi hi, const struct scales *c,
-                      float sum)
+ALWAYS void row_scale(const struct panel_format *f, float *t, vi lo, vi hi,
+                      const struct unit_scales *c, float sum)
 {
     part_scale(f, t, lo, c->d, c->i);
     if (f->sub == 16) part_scale(f, t, hi, c->d2, c->i2);
     min_scale(f, t, c, sum);
 }
 
-ALWAYS void strips_scale(const struct panel_format *f, const struct tile *t, int n,
-                         const struct sums *s, const struct scales *c, float sum)
+ALWAYS void strips_scale(const struct panel_format *f, const struct row_sums *t, int n,
+                         const struct sums *s, const struct unit_scales *c, float sum)
 {
     row_scale(f, t->t[0] + n * VL, s->lo[0], s->hi[0], &c[0], sum);
     if (STRIPS == 2)
@@ -283,8 +285,9 @@ ALWAYS int rows_at_once(const struct panel_format *f)
 
 /* Compute rows_at_once rows from n on. Eight chains of sums hide the latency of the dot instruction
  * without halves that must be added. This saves 5 to 7 % of the time of 16 rows (AVX-512). */
-ALWAYS void rows_block(const struct panel_format *f, const struct unit *w, const struct scales *c,
-                       const int8_t *q, const struct starts *st, int n, const struct tile *t)
+ALWAYS void rows_block(const struct panel_format *f, const struct unit *w,
+                       const struct unit_scales *c, const int8_t *q, const struct starts *st, int n,
+                       const struct row_sums *t)
 {
     const int max = panel_bytes_max(f), rows = rows_at_once(f);
     const bool zero = zero_of(f) != 0, halves = f->sub == 16;
@@ -347,8 +350,8 @@ ALWAYS void eight_dots(const struct panel_format *f, const uint8_t *const p[STRI
  * codes fill the registers. For weights in memory this is 2 % (Q4_0, Q4_K) to 7 % (Q8_0) faster
  * than two rows_block. Sums of 16 would be scaled twice as often, which is 12 % slower (Q6_K). */
 ALWAYS void rows_eight(const struct panel_format *f, const uint8_t *const p[STRIPS],
-                       const struct scales *c, const int8_t *q, const struct starts *st,
-                       const struct tile *t)
+                       const struct unit_scales *c, const int8_t *q, const struct starts *st,
+                       const struct row_sums *t)
 {
     struct dot s[EIGHT][STRIPS];
     _Pragma("GCC unroll 8") for (int j = 0; j < EIGHT; j++)
@@ -365,8 +368,9 @@ ALWAYS void rows_eight(const struct panel_format *f, const uint8_t *const p[STRI
     }
 }
 
-ALWAYS void rows_by_one(const struct panel_format *f, const struct unit *w, const struct scales *c,
-                        const int8_t *q, const struct starts *st, int n_row, const struct tile *t)
+ALWAYS void rows_by_one(const struct panel_format *f, const struct unit *w,
+                        const struct unit_scales *c, const int8_t *q, const struct starts *st,
+                        int n_row, const struct row_sums *t)
 {
     const int at_once = rows_at_once(f);
     int n = 0;
@@ -379,8 +383,9 @@ ALWAYS void rows_by_one(const struct panel_format *f, const struct unit *w, cons
 }
 
 /* Compute rows in pairs. An odd last row is paired with itself. */
-ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const struct scales *c,
-                        const int8_t *q, const struct starts *st, int n_row, const struct tile *t)
+ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const struct unit_scales *c,
+                        const int8_t *q, const struct starts *st, int n_row,
+                        const struct row_sums *t)
 {
     for (int i = 0; i < STRIPS; i++) unit_pair_order(&w[i]);
     for (int n = 0; n < n_row; n += 2, q += 128) {
@@ -393,11 +398,11 @@ ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const stru
 
 ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[STRIPS],
                       const int lane[STRIPS], int u, int scale_bytes, const struct ahead *ahead,
-                      const struct rows *r, const struct tile *t)
+                      const struct rows *r, const struct row_sums *t)
 {
     struct starts st;
     struct unit w[STRIPS];
-    struct scales c[STRIPS];
+    struct unit_scales c[STRIPS];
     const uint8_t *codes[STRIPS];
     const int at = scale_bytes + u * f->bits * 64;
     const int8_t *q = r->q + u / 2 * r->q_step + u % 2 * UNIT;
@@ -475,7 +480,7 @@ ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[S
     ahead.end[STRIPS - 1] = panel[STRIPS - 1] + stride;
     _Alignas(64) float memory[STRIPS * 2 * T_FLOATS];
     const uint8_t *group[STRIPS] = {panel[0]};
-    struct tile t = {{memory}, {c}};
+    struct row_sums t = {{memory}, {c}};
     group[STRIPS - 1] = panel[STRIPS - 1];
     t.t[STRIPS - 1] = memory + (STRIPS - 1) * 2 * T_FLOATS;
     t.c[STRIPS - 1] = c + (STRIPS - 1) * T_FLOATS;
