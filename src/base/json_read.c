@@ -269,7 +269,10 @@ static int read_number(struct json_reader *r, json_t **out)
     if (ok && !whole && r->limits && r->limits->number)
         ok = r->limits->number(r->limits->arg, (const struct json *)*out, text, end - r->at);
     r->at = end;
-    return ok ? 0 : no_memory(r);
+    if (ok) return 0;
+    json_decref(*out);
+    *out = NULL;
+    return no_memory(r);
 }
 
 /* ---- values ---- */

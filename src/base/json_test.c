@@ -90,6 +90,26 @@ TEST(json_nul)
     EXPECT(strncmp(rewritten_n("[1]\0", 4), "error: ", 7) == 0);
 }
 
+static bool keep_no_number(void *arg, const struct json *j, const char *text, size_t n)
+{
+    (void)arg, (void)j, (void)text, (void)n;
+    return false;
+}
+
+TEST(json_numbers_that_cannot_be_kept)
+{
+    /* Goal: a number whose text cannot be kept is an error of memory. Its value is freed once, at
+     * every depth, which the address sanitizer checks. */
+    static const char *const texts[] = {"1.5", "[1.5]", "{\"a\": 1.5}", "[{\"a\": [2, 1.5]}]"};
+    const struct json_limits limits = {.number = keep_no_number};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct json *j;
+        struct err e = {0};
+        EXPECT_INT(json_parse(&j, texts[i], strlen(texts[i]), &limits, &e), ERR_MEMORY);
+        EXPECT(!j);
+    }
+}
+
 TEST(json_numbers)
 {
     /* Goal: a number is an int64 if it fits, otherwise the nearest double. A number above a
