@@ -1,4 +1,4 @@
-/* gguf_make.h - GGUF files written byte by byte, valid or invalid. */
+/* gguf_make.h - GGUF files written byte by byte, valid or invalid. The test's thread only. */
 #ifndef QUOTH_TEST_GGUF_MAKE_H
 #define QUOTH_TEST_GGUF_MAKE_H
 

@@ -3,7 +3,7 @@
  *
  *   QUOTH_RECORD=1 QUOTH_LONG=1 build/unit recorded
  *
- * A file has a line "KEY HASH" per result, in the order of the test. */
+ * A file has a line "KEY HASH" per result, in the order of the test. The test's thread only. */
 #ifndef QUOTH_TESTS_RECORDED_H
 #define QUOTH_TESTS_RECORDED_H
 

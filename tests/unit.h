@@ -1,7 +1,8 @@
 /* unit.h - the test harness: one binary, build/unit [filter...], runs every TEST of every *_test.c.
  *
  * TEST(name) { ... } registers itself. EXPECT records a failure and continues. NEED ends the test.
- * A test that needs real data calls data_path(), and SKIPs if the data are missing. */
+ * A test that needs real data calls data_path(), and SKIPs if the data are missing.
+ * One thread at a time. */
 #ifndef QUOTH_TEST_UNIT_H
 #define QUOTH_TEST_UNIT_H
 

@@ -2,7 +2,9 @@
  *
  *   peft.c     adapter_config.json -> struct peft
  *   bind.c     tensors -> additions to the matrices of a model
- *   adapter.c  open and close */
+ *   adapter.c  open and close
+ *
+ * The thread that opens the adapters calls all functions. */
 #ifndef QUOTH_ADAPTER_IMPL_H
 #define QUOTH_ADAPTER_IMPL_H
 

@@ -1,5 +1,7 @@
 /* openai.h - private to src/api: openai.c, which is shared by OpenAI's dialects (chat completions,
- * completions, embeddings). */
+ * completions, embeddings).
+ * A handler thread reads a call, then the stream thread writes its answer. One thread at a time
+ * uses a call. */
 #ifndef QUOTH_API_OPENAI_H
 #define QUOTH_API_OPENAI_H
 

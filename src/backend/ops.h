@@ -2,7 +2,7 @@
  *
  * Pointers to values point to device memory unless a comment has "on the host". Device memory is
  * memory from op->alloc, a weight, or an array of the batch that op->begin returned. Only ops
- * access it. */
+ * access it. One thread at a time calls ops: the loading thread, then the engine's. */
 #ifndef QUOTH_BACKEND_OPS_H
 #define QUOTH_BACKEND_OPS_H
 

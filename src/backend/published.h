@@ -9,7 +9,7 @@
  *     levels      level[code] * scale[r, g] * by
  *
  * The codes can be converted to rows of any number format that represents all these values
- * (published_rows). */
+ * (published_rows). Any thread: the matrix is immutable. */
 #ifndef QUOTH_BACKEND_PUBLISHED_H
 #define QUOTH_BACKEND_PUBLISHED_H
 

@@ -1,4 +1,4 @@
-/* base64.h - base64 of RFC 4648, with padding. */
+/* base64.h - base64 of RFC 4648, with padding. Any thread. */
 #ifndef QUOTH_BASE_BASE64_H
 #define QUOTH_BASE_BASE64_H
 

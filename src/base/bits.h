@@ -1,4 +1,4 @@
-/* bits.h - convert a float or double to an integer of the same bits, and back. */
+/* bits.h - convert a float or double to an integer of the same bits, and back. Any thread. */
 #ifndef QUOTH_BASE_BITS_H
 #define QUOTH_BASE_BITS_H
 

@@ -14,7 +14,7 @@
  *
  * Values are immutable. A child is borrowed from its root and valid as long as the root. Every
  * getter accepts NULL and values of other kinds. The result is then the getter's value for
- * "absent". */
+ * "absent". Any thread. Getters change nothing, so several threads may read a document. */
 #ifndef QUOTH_BASE_JSON_H
 #define QUOTH_BASE_JSON_H
 

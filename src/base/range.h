@@ -1,4 +1,4 @@
-/* range.h - the legal values of a number: an interval, and one additional value. */
+/* range.h - the legal values of a number: an interval, and one additional value. Any thread. */
 #ifndef QUOTH_BASE_RANGE_H
 #define QUOTH_BASE_RANGE_H
 

@@ -2,7 +2,7 @@
  *
  * The function is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
  * 2011). The sampler's key is (seed, choice, position). The numbers of a request therefore do not
- * depend on other requests (docs/design.md 5). */
+ * depend on other requests (docs/design.md 5). Any thread. */
 #ifndef QUOTH_BASE_RNG_H
 #define QUOTH_BASE_RNG_H
 

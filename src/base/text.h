@@ -1,4 +1,4 @@
-/* text.h - ends of texts, names in paths, and hexadecimal digits. Pure functions. */
+/* text.h - ends of texts, names in paths, and hexadecimal digits. Pure functions. Any thread. */
 #ifndef QUOTH_BASE_TEXT_H
 #define QUOTH_BASE_TEXT_H
 

@@ -1,5 +1,5 @@
 /* utf8.h - strict UTF-8: no overlong forms, no surrogates, no code point above U+10FFFF. Pure
- * functions. */
+ * functions. Any thread. */
 #ifndef QUOTH_BASE_UTF8_H
 #define QUOTH_BASE_UTF8_H
 

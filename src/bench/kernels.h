@@ -3,7 +3,8 @@
  *
  *   flags --kernels.c--> struct kernels_plan --> kernels_rows    prompts, generation, batches
  *                                            --> kernels_fusion  those rows, per fusion on and off
- *                                            --> kernels_ops     the backend's ops one by one */
+ *                                            --> kernels_ops     the backend's ops one by one
+ * Main thread only. */
 #ifndef QUOTH_BENCH_KERNELS_H
 #define QUOTH_BENCH_KERNELS_H
 

@@ -6,7 +6,8 @@
  * All objects of a rendering are in its arena and are released together. So values need no
  * reference counts, and cycles are harmless. A failure is permanent. jinja_fail sets render.rc, and
  * every function then returns immediately. Four limits stop every template. step_max limits work,
- * depth_max recursion, the arena memory, and out.max text. */
+ * depth_max recursion, the arena memory, and out.max text.
+ * Any thread renders a compiled template; a rendering belongs to one thread. */
 #ifndef QUOTH_CHAT_JINJA_IMPL_H
 #define QUOTH_CHAT_JINJA_IMPL_H
 

@@ -4,7 +4,8 @@
  *                  |parser_emit                     |parser_emit
  *
  * step() of a stage gets all unconsumed text. It consumes the part that no further text can change.
- * So the borders of pieces have no effect. */
+ * So the borders of pieces have no effect.
+ * Any thread; a parser with its stages belongs to one thread at a time. */
 #ifndef QUOTH_CHAT_PARSER_IMPL_H
 #define QUOTH_CHAT_PARSER_IMPL_H
 

@@ -1,7 +1,8 @@
 /* template_impl.h - a compiled template, and the steps from a conversation to its rendering.
  *
  * template.c renders. probe.c detects the features of the template, and shape.c adapts messages to
- * them. family.c has the conventions of model families that a probe cannot detect. */
+ * them. family.c has the conventions of model families that a probe cannot detect.
+ * Any thread renders a compiled template, which is immutable. */
 #ifndef QUOTH_CHAT_TEMPLATE_IMPL_H
 #define QUOTH_CHAT_TEMPLATE_IMPL_H
 

@@ -1,4 +1,4 @@
-/* batch.h - private to cli: the two files of quoth batch. */
+/* batch.h - private to cli: the two files of quoth batch. Main thread only. */
 #ifndef QUOTH_CLI_BATCH_H
 #define QUOTH_CLI_BATCH_H
 

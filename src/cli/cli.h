@@ -1,4 +1,4 @@
-/* cli.h - the command line: the commands, one file each. */
+/* cli.h - the command line: the commands, one file each. Main thread only. */
 #ifndef QUOTH_CLI_H
 #define QUOTH_CLI_H
 

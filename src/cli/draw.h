@@ -1,4 +1,4 @@
-/* draw.h - private to cli: draws the line being typed on the screen. */
+/* draw.h - private to cli: draws the line being typed on the screen. Main thread only. */
 #ifndef QUOTH_CLI_DRAW_H
 #define QUOTH_CLI_DRAW_H
 

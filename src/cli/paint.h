@@ -1,5 +1,5 @@
 /* paint.h - private to cli: an answer's text on a terminal, wrapped at words, with Markdown shown
- * as styles. */
+ * as styles. Main thread only. */
 #ifndef QUOTH_CLI_PAINT_H
 #define QUOTH_CLI_PAINT_H
 

@@ -1,5 +1,5 @@
 /* term.h - private to cli: a terminal used as a full-screen display; its contents are restored at
- * the end. */
+ * the end. Main thread only. */
 #ifndef QUOTH_CLI_TERM_H
 #define QUOTH_CLI_TERM_H
 

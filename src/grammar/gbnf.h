@@ -1,4 +1,5 @@
-/* gbnf.h - private to grammar: llama.cpp's GBNF -> rules. */
+/* gbnf.h - private to grammar: llama.cpp's GBNF -> rules.
+ * Any thread; a grammar belongs to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_GBNF_H
 #define QUOTH_GRAMMAR_GBNF_H
 

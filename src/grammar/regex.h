@@ -1,5 +1,5 @@
 /* regex.h - private to grammar: regular expressions in their usual syntax -> expressions over UTF-8
- * (expr.h). */
+ * (expr.h). Any thread; the expressions belong to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_REGEX_H
 #define QUOTH_GRAMMAR_REGEX_H
 

@@ -16,7 +16,7 @@
  * (schema_plan.c) is never offered, so a mask never leads into a dead end.
  *
  * schema_open rejects keywords that it cannot enforce exactly. The error contains the keyword's
- * JSON pointer. */
+ * JSON pointer. Any thread; a grammar belongs to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_SCHEMA_H
 #define QUOTH_GRAMMAR_SCHEMA_H
 

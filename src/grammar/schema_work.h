@@ -4,7 +4,7 @@
  *   keywords --schema_logic.c, schema_array.c, schema_object.c--> forms
  *
  * All functions return false after a failure; s->rc or s->m.x.failed has the reason. They always
- * free the forms in their arguments. */
+ * free the forms in their arguments. Any thread; a grammar belongs to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_SCHEMA_WORK_H
 #define QUOTH_GRAMMAR_SCHEMA_WORK_H
 

@@ -11,7 +11,7 @@
  *
  * A state that accepts any plain character accepts all plain tokens together (a bit set). Only the
  * rests of closing tokens are walked. The idea is from llguidance's slices. The division at the
- * quote is new. */
+ * quote is new. Any thread. */
 #ifndef QUOTH_GRAMMAR_VOCAB_H
 #define QUOTH_GRAMMAR_VOCAB_H
 

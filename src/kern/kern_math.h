@@ -7,7 +7,8 @@
  *
  * Errors over all arguments (kern_math_test.c): exp 1.03 ulp, log 0.75, tanh 1.1, erf 1.1. silu and
  * both gelu have 2 ulp of their argument. gelu_erf's 1 + erf cancels for x < 0, as in every f32
- * form of gelu. The result for a NaN is a NaN with an undefined payload. */
+ * form of gelu. The result for a NaN is a NaN with an undefined payload.
+ * Any thread; pure functions. */
 #ifndef QUOTH_KERN_MATH_H
 #define QUOTH_KERN_MATH_H
 

@@ -1,7 +1,7 @@
 /* client_trace.h - private to load: clients' records of their requests, and the figures computed
  * from them. Terms, JSON keys and meanings are vLLM's. The requests are sent to an engine in this
  * process (traffic.h: quoth bench latency, throughput, replay) or to a server (served.h: quoth
- * bench serve). */
+ * bench serve). Main thread only. */
 #ifndef QUOTH_LOAD_CLIENT_TRACE_H
 #define QUOTH_LOAD_CLIENT_TRACE_H
 

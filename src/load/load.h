@@ -4,7 +4,8 @@
  *   traffic.h  trial.c         into an engine of this process: latency, throughput, replay
  *   served.h                   to a server: serve
  *   client_trace.h  plot.h     clients' records, for engines and servers, and their curves
- *   simulate.h                 the scheduler alone, on a virtual clock: schedule */
+ *   simulate.h                 the scheduler alone, on a virtual clock: schedule
+ * Main thread only. */
 #ifndef QUOTH_LOAD_H
 #define QUOTH_LOAD_H
 

@@ -1,5 +1,5 @@
 /* plot.h - private to load:
- * curves as SVG pictures, alone or in an HTML page, without external files. */
+ * curves as SVG pictures, alone or in an HTML page, without external files. Main thread only. */
 #ifndef QUOTH_LOAD_PLOT_H
 #define QUOTH_LOAD_PLOT_H
 

@@ -3,7 +3,8 @@
  *
  *   jobs --trial_open--> model, engine --trial_run, once or several times--> clients' records
  *                                                                             | trial_figures
- *   standard output, --output-json, --output <--trial_print-- figures <-------+ */
+ *   standard output, --output-json, --output <--trial_print-- figures <-------+
+ * Main thread only. */
 #ifndef QUOTH_LOAD_TRIAL_H
 #define QUOTH_LOAD_TRIAL_H
 

@@ -10,7 +10,8 @@
  *   arch/      one file per architecture, with its config, binding and wiring
  *   block/     parts of layers and ends: blocks compute, architectures wire them
  *   linear.c   the only caller of linear ops
- *   forward.c  one batch: copies, embedding, layers, results */
+ *   forward.c  one batch: copies, embedding, layers, results
+ * One thread at a time calls them: the loading thread, then the engine's. */
 #ifndef QUOTH_MODEL_IMPL_H
 #define QUOTH_MODEL_IMPL_H
 

@@ -1,4 +1,5 @@
-/* serve_test.h - for tests of net: a server with a few routes, and a client for raw bytes. */
+/* serve_test.h - for tests of net: a server with a few routes, and a client for raw bytes.
+ * A client belongs to one thread at a time. */
 #ifndef QUOTH_NET_SERVE_TEST_H
 #define QUOTH_NET_SERVE_TEST_H
 

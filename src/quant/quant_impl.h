@@ -6,7 +6,7 @@
  * A format file defines the mapping of its bytes to integers and selects the fit that chooses the
  * integers. unpack and pack are inverses on an encoder's output. BLOCK_OPS makes the qtype_ops from
  * these functions. The loops are inline with a constant `format`, so the compiler knows all
- * lengths. */
+ * lengths. Any thread. */
 #ifndef QUOTH_QUANT_IMPL_H
 #define QUOTH_QUANT_IMPL_H
 

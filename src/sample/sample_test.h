@@ -1,5 +1,5 @@
 /* sample_test.h - helpers of the tests of src/sample: a sampler with its scratch, random logits,
- * and a distribution as a sorted list for the references. */
+ * and a distribution as a sorted list for the references. The test's thread only. */
 #ifndef QUOTH_SAMPLE_TEST_H
 #define QUOTH_SAMPLE_TEST_H
 

@@ -4,7 +4,8 @@
  * An access of the memory outside of ops (backend/backend.h) ends the program. QUOTH_DOOR=counting
  * makes every call of test_backend open this backend:
  *
- *   QUOTH_DOOR=counting build/unit golden recorded same */
+ *   QUOTH_DOOR=counting build/unit golden recorded same
+ * Threads are those of any backend (backend/backend.h). */
 #ifndef QUOTH_TESTS_COUNTING_H
 #define QUOTH_TESTS_COUNTING_H
 

@@ -2,7 +2,7 @@
  *
  * build/fuzz NAME [-n COUNT] [-t SECONDS] [-s SEED] FILE... mutates the given files and passes them
  * to the target. After a crash (with SAN=address,undefined), the input is in
- * build/fuzz-crash-NAME. */
+ * build/fuzz-crash-NAME. The test's thread only. */
 #ifndef QUOTH_TEST_FUZZ_H
 #define QUOTH_TEST_FUZZ_H
 

@@ -1,5 +1,5 @@
 /* host.h - a server on the bundled model inside the test's process, and a client that reads whole
- * answers, for tests of failing allocations. */
+ * answers, for tests of failing allocations. The test's thread only. */
 #ifndef QUOTH_TESTS_MEMORY_HOST_H
 #define QUOTH_TESTS_MEMORY_HOST_H
 

@@ -1,5 +1,5 @@
 /* attn_plan.h - the division of a step's attention into chunks. attn_plan.c makes the plan, attn.c
- * uses it. */
+ * uses it. The engine's thread makes the plan. Workers only read it, during an op. */
 #ifndef QUOTH_BACKEND_CPU_ATTN_PLAN_H
 #define QUOTH_BACKEND_CPU_ATTN_PLAN_H
 

@@ -18,7 +18,7 @@
  *                   order; may write VL of both. Return their count
  *   _n              the first n lanes, 0 <= n <= VL: loads give 0 in other lanes, stores do not
  *                   change their memory
- * Loads and stores accept any alignment. */
+ * Loads and stores accept any alignment. Any thread: vectors are values. */
 #ifndef QUOTH_KERN_AVX512_VEC_H
 #define QUOTH_KERN_AVX512_VEC_H
 

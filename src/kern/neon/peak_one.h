@@ -1,4 +1,4 @@
-/* peak_one.h - PEAK_LOOP of peak_impl.h for Arm registers. */
+/* peak_one.h - PEAK_LOOP of peak_impl.h for Arm registers. Any thread. */
 #ifndef QUOTH_KERN_NEON_PEAK_ONE_H
 #define QUOTH_KERN_NEON_PEAK_ONE_H
 

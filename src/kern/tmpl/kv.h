@@ -5,7 +5,8 @@
  * Besides memory access, widening is most of the work of decode. In prefill, all rows of an item
  * share the widened values. Meanwhile the bytes of a later panel are prefetched in software. Pages
  * are scattered, and no hardware prefetcher follows a page table. attn.h has the measured shares of
- * the bandwidth (docs/measurements.md, "Comparison with other engines"). */
+ * the bandwidth (docs/measurements.md, "Comparison with other engines").
+ * Any thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_KV_H
 #define QUOTH_KERN_TMPL_KV_H
 

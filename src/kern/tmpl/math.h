@@ -2,7 +2,7 @@
  * with the names of vec.h.
  *
  * The other templates include it after the level's vec.h. Instructions in addition to exp's: silu 3
- * (one of them a division), tanh 14, erf 21, log 25. */
+ * (one of them a division), tanh 14, erf 21, log 25. Any thread; pure functions. */
 #ifndef QUOTH_KERN_TMPL_MATH_H
 #define QUOTH_KERN_TMPL_MATH_H
 

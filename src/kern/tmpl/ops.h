@@ -10,7 +10,8 @@
  *   norm 840 / 137 / 157        norm of 32 heads 1080 / 196 / 117      rope 950 / 53 / 60
  *   softmax 16600 / 718 / 474   silu_mul 15000 / 480 / 331             to f16 1570 / 41 / 35
  *
- * The reference's fma in silu_mul is a library call. */
+ * The reference's fma in silu_mul is a library call.
+ * Any thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_OPS_H
 #define QUOTH_KERN_TMPL_OPS_H
 

@@ -9,7 +9,8 @@
  *   row_mask 710 / 21 / 18    row_mass 580 / 21 / 14    row_find, all of them 100 / 32 / 40
  * row_exp, AVX2, a core of an AMD EPYC, by the share of forbidden logits: first the earlier
  * version, with bounds of t per vector and exp(-105) for a forbidden logit:
- *   none 104, 87   1 % 132, 99   10 % 239, 112   50 % 282, 112   99 % 271, 66   99.9 % 271, 28 */
+ *   none 104, 87   1 % 132, 99   10 % 239, 112   50 % 282, 112   99 % 271, 66   99.9 % 271, 28
+ * Any thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_ROWS_H
 #define QUOTH_KERN_TMPL_ROWS_H
 

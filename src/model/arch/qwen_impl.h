@@ -1,4 +1,5 @@
-/* qwen_impl.h - a part that qwen2 and qwen3 share. */
+/* qwen_impl.h - a part that qwen2 and qwen3 share.
+ * Only the loading thread calls it. */
 #ifndef QUOTH_ARCH_QWEN_IMPL_H
 #define QUOTH_ARCH_QWEN_IMPL_H
 

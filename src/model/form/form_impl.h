@@ -4,7 +4,7 @@
  * checks the fields of config.json's quantization_config, and has helpers. Each other file
  * describes the tensors of one quant_method as codes and scales (backend/published.h). The tensors
  * of a matrix determine if it is quantized. Exceptions of modules (modules_to_not_convert, ignore,
- * dynamic) are matrices with other tensors or shapes. */
+ * dynamic) are matrices with other tensors or shapes. Only the loading thread calls it. */
 #ifndef QUOTH_MODEL_FORM_IMPL_H
 #define QUOTH_MODEL_FORM_IMPL_H
 
