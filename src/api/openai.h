@@ -54,12 +54,15 @@ int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct j
 /* Functions of dialect.put, put_end and put_error.
  * openai_put has the errors of the form's `put`. */
 int openai_put(const struct api_call *c, struct buf *b, struct err *e);
+/* Append the last frames of a stream: the usage if it was requested, and [DONE]. */
 void openai_put_end(const struct api_call *c, struct buf *b);
+/* Append a frame with the error object. */
 void openai_put_error(struct buf *b, int rc, const struct err *e);
 
 /* Begin and end a frame of a choice. The caller writes the choice's members between these calls.
  * last: the frame contains the reason for the end. */
 void openai_frame_begin(const struct api_call *c, int index, struct json_out *o, struct buf *b);
+/* Append the end of a frame: new token ids and, if it is the last frame, the reason of the end. */
 void openai_frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
                       struct json_out *o);
 /* Return the log probabilities that are not sent yet, and mark them as sent. */

@@ -14,6 +14,7 @@ void bus_catch(void);
 /* Register a map, with the path of its file for the message. bus_unregister removes the map. Call
  * it before the file is unmapped. bus_register does nothing if the table is full. Any thread. */
 void bus_register(const void *data, size_t n_byte, const char *path);
+/* Remove a registered range. */
 void bus_unregister(const void *data);
 
 #endif

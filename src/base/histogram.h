@@ -22,6 +22,7 @@ struct histogram {
 void histogram_init(struct histogram *h, const int64_t *bound, int n_bound);
 /* Return the index of the first bound >= x, or n_bound if x exceeds all bounds. */
 int64_t histogram_bucket(const struct histogram *h, int64_t x);
+/* Count a value. */
 void histogram_add(struct histogram *h, int64_t x);
 double histogram_mean(const struct histogram *h); /* return sum / n; 0 if empty */
 

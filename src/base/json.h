@@ -73,20 +73,27 @@ const char *json_kind_name(enum json_kind kind);
 
 /* Return the member `key`; NULL if absent. */
 const struct json *json_field(const struct json *object, const char *key);
+/* Return the member of an object by a name of n bytes; NULL if none. */
 const struct json *json_field_n(const struct json *object, const char *key, size_t n_key);
+/* Return the number of items or members; 0 for other kinds. */
 size_t json_count(const struct json *list_or_object);
+/* Return item i of a list; NULL if none. */
 const struct json *json_item(const struct json *list, size_t i);
 
 /* Iterate over an object's members in order:
  * for (void *it = json_first(o); it; it = json_next(o, it)). */
 void *json_first(const struct json *object);
+/* Return the iterator after `it`; NULL after the last member. */
 void *json_next(const struct json *object, void *it);
+/* Return the name of the member at `it`, borrowed, and its length. */
 const char *json_it_key(void *it, size_t *n);
+/* Return the value of the member at `it`, borrowed. */
 const struct json *json_it_value(void *it);
 
 /* Return the text; NULL if j is not a string. If n is NULL, return NULL for a text that contains a
  * NUL, because the caller would see only the part before the NUL. */
 const char *json_text(const struct json *j, size_t *n);
+/* Return the value of a boolean; `fallback` for other kinds. */
 bool json_bool(const struct json *j, bool fallback);
 /* Return the value of an integer or of a whole real; otherwise fallback. */
 int64_t json_int(const struct json *j, int64_t fallback);

@@ -32,6 +32,7 @@ struct json_out {
 };
 
 void out_object(struct json_out *o, const char *key);
+/* Begin a list. */
 void out_list(struct json_out *o, const char *key);
 void out_end(struct json_out *o); /* end the innermost object or list */
 
@@ -40,12 +41,15 @@ void out_word(struct json_out *o, const char *key,
               const char *text); /* text up to its NUL; NULL: null */
 /* Append a text that needs no escape, such as base64. */
 void out_plain(struct json_out *o, const char *key, const char *text, size_t n);
+/* Append an integer. */
 void out_int(struct json_out *o, const char *key, int64_t x);
 /* Append x in the format of json_put_real. */
 void out_double(struct json_out *o, const char *key, double x);
 /* Append x in the format of json_put_float. */
 void out_float(struct json_out *o, const char *key, float x);
+/* Append true or false. */
 void out_flag(struct json_out *o, const char *key, bool x);
+/* Append null. */
 void out_null(struct json_out *o, const char *key);
 /* Append n bytes of JSON that are one value. */
 void out_raw(struct json_out *o, const char *key, const char *text, size_t n);

@@ -65,7 +65,9 @@ void share_release_settled(struct share *s, uint64_t id, int64_t n);
 int64_t share_room(const struct share *s, uint64_t id, double weight);
 /* Return the units of the holder; 0 if none. */
 int64_t share_held(const struct share *s, uint64_t id);
+/* Return the sum of all holders' units. */
 int64_t share_total(const struct share *s);
+/* Return the number of holders with units. */
 int share_n_holder(const struct share *s);
 
 #endif

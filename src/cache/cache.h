@@ -128,6 +128,7 @@ int kv_store_spill(struct kv_store *s, int n_host_page, struct err *e);
 /* Copy a page of all layers to host memory (out) or back (in). The caller manages the page numbers
  * (struct spill). */
 void kv_store_out(struct kv_store *s, int32_t page, int32_t host_page);
+/* Copy the bytes of a page back from host memory. */
 void kv_store_in(struct kv_store *s, int32_t host_page, int32_t page);
 
 /* ---- spill: the free pages of host memory. Engine thread. ---- */

@@ -230,6 +230,7 @@ struct jinja_parser {
 
 /* Return a new node. NULL if failed. */
 struct node *parser_node(struct jinja_parser *p, enum node_kind kind, uint32_t at);
+/* Fail the parser with the line and column of the current token. The first failure is kept. */
 void parser_fail(struct jinja_parser *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Record the current token as the name of an unknown filter or test. The name is an error if no
@@ -238,14 +239,19 @@ void parser_unknown(struct jinja_parser *p, const char *what);
 /* Return true if the current token is this operator or name. parser_take_ also consumes it;
  * parser_need_op fails the parser if it is another token. */
 bool parser_is_op(const struct jinja_parser *p, int op);
+/* Return true if the current token is this name. */
 bool parser_is_name(const struct jinja_parser *p, const char *name);
+/* Consume the current token if it is this operator. Return true if it was. */
 bool parser_take_op(struct jinja_parser *p, int op);
+/* Consume the current token if it is this name. Return true if it was. */
 bool parser_take_name(struct jinja_parser *p, const char *name);
+/* Consume this operator. Fail the parser if the current token is another one. */
 void parser_need_op(struct jinja_parser *p, int op);
 struct node *parser_name(struct jinja_parser *p); /* parse an identifier to N_NAME */
 /* Begin a nested construct. Return false if the parser has failed or the nesting is too deep.
  * parser_leave ends it, also after false. */
 bool parser_enter(struct jinja_parser *p);
+/* End the construct of parser_enter. */
 void parser_leave(struct jinja_parser *p);
 struct node *parse_expr(struct jinja_parser *p); /* parse an expression, but not a bare tuple */
 /* Parse an expression without an inline if, but not a bare tuple. */
@@ -299,10 +305,12 @@ enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
 /* Fail the rendering: set render.rc unless it is set.
  * Return undefined, for `return jinja_fail(r, ...)`. */
 struct val jinja_fail(struct render *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Fail the rendering with a given ERR_*, unless it has failed before. */
 void jinja_fail_code(struct render *r, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 bool render_charge(struct render *r, uint64_t n_step); /* count steps; return false if failed */
 bool render_enter(struct render *r); /* begin a recursion; return false if failed */
+/* End the recursion of render_enter. */
 void render_leave(struct render *r);
 /* Return zeroed memory in the rendering's arena. NULL if failed. */
 void *render_push(struct render *r, size_t count, size_t size);
@@ -315,30 +323,40 @@ void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t s
  * and return values of the rendering's arena. After a failure they return at once: VAL_UNDEFINED,
  * FLOW_NEXT or `body`. exec_body runs a list of statements; exec_capture returns their text. */
 enum flow exec_body(struct render *r, const struct node *n);
+/* Run a list of statements and return its text as a value. */
 struct val exec_capture(struct render *r, const struct node *body);
+/* Run a macro with these arguments and return its text. */
 struct val macro_call(struct render *r, const struct macro *macro, const struct args *args);
+/* Run the body of a recursive loop for the first argument, and return its text. */
 struct val loop_call(struct render *r, const struct loop *loop, const struct args *args);
+/* Return the value of an expression. */
 struct val eval(struct render *r, const struct node *n);
+/* Return the value of a chain of filters that is applied to `body`. */
 struct val eval_filters(struct render *r, const struct node *n, struct val body);
 /* Push a scope inside `up` and make it the current scope. Return the new scope; NULL if failed. */
 struct scope *scope_push(struct render *r, struct scope *up);
 /* Bind a name in s itself. scope_find also searches the enclosing scopes: NULL if unbound; the
  * result is borrowed until the next scope_set. */
 void scope_set(struct render *r, struct scope *s, uint32_t sym, struct val v);
+/* Return the value of a name in s or an enclosing scope, borrowed until the next scope_set; NULL if
+ * unbound. */
 const struct val *scope_find(struct render *r, const struct scope *s, uint32_t sym);
 
 /* ---- jinja_value.c ---- */
 
 #define VAL_NONE      ((struct val){.kind = V_NONE})
 #define VAL_UNDEFINED ((struct val){.kind = V_UNDEFINED})
+/* Return a boolean as a value. */
 static inline struct val val_bool(bool b)
 {
     return (struct val){.kind = V_BOOL, .b = b};
 }
+/* Return an integer as a value. */
 static inline struct val val_int(int64_t i)
 {
     return (struct val){.kind = V_INT, .i = i};
 }
+/* Return a double as a value. */
 static inline struct val val_real(double d)
 {
     return (struct val){.kind = V_REAL, .d = d};
@@ -351,17 +369,22 @@ static inline struct val val_text(const char *s, size_t n)
 /* Return a new value in the rendering's arena; VAL_UNDEFINED if failed. val_list: V_LIST or V_TUPLE
  * with room for n_reserve items; val_dict: V_DICT or V_NAMESPACE; val_from_json: a copy of j. */
 struct val val_copy_text(struct render *r, const char *s, size_t n);
+/* Return a new V_LIST or V_TUPLE with room for n_reserve items. */
 struct val val_list(struct render *r, uint8_t kind, uint32_t n_reserve);
+/* Return a new V_DICT or V_NAMESPACE without members. */
 struct val val_dict(struct render *r, uint8_t kind);
+/* Return a copy of j, with the order of its members. */
 struct val val_from_json(struct render *r, const struct json *j);
 /* Return the value of a JSON text; the text itself if it is not valid JSON. */
 struct val val_from_json_text(struct render *r, struct val text);
 
 const char *val_type(struct val v); /* return Python's name of the type: "str" */
+/* Return the truth of v as Python defines it: false for 0, "", empty lists and none. */
 bool val_truth(struct val v);
 bool val_is_number(struct val v); /* return true for bool, int, float */
 bool val_is_seq(struct val v);    /* return true for list or tuple */
 double val_as_real(struct val v); /* return a number v as a double */
+/* Return true if a == b in Python: 1 equals 1.0 and true. */
 bool val_equal(struct render *r, struct val a, struct val b);
 /* Return -1 if a < b, 0 if a == b, 1 if a > b.
  * Fail the rendering if values of these kinds have no order. */
@@ -371,11 +394,13 @@ bool text_is(struct val v, const char *text); /* return true if v is this text *
 /* Append v; set or replace the value of a key. Fail the rendering if memory or steps are exhausted,
  * or if a value of the key's kind cannot be a key. */
 void list_add(struct render *r, struct list *l, struct val v);
+/* Set or replace the value of a key. */
 void dict_put(struct render *r, struct dict *d, struct val key, struct val value);
 /* Set the value of a static key. */
 void dict_set(struct render *r, struct dict *d, const char *key, struct val value);
 /* Return the value of a key; NULL if none. */
 struct val *dict_find(struct render *r, const struct dict *d, struct val key);
+/* Return the value of a text key, NUL-terminated; NULL if none. */
 struct val *dict_find_text(struct render *r, const struct dict *d, const char *key);
 /* Remove a key. Return false if the dict has no such key. */
 bool dict_remove(struct render *r, struct dict *d, struct val key);
@@ -390,7 +415,9 @@ struct list *val_iterate(struct render *r, struct val v);
 struct val out_take(struct render *r, size_t mark);
 /* Append the text of a value as Python's str, repr and repr of a float spell it. */
 void out_str(struct render *r, struct val v);
+/* Append Python's repr of a value, with quotes for text. */
 void out_repr(struct render *r, struct val v);
+/* Append Python's repr of a float: the shortest digits that read back to d. */
 void out_real(struct buf *b, double d);
 struct val val_str(struct render *r, struct val v); /* return the text of v; v if it is text */
 /* Style of tojson; all texts are borrowed. */
@@ -451,6 +478,7 @@ const struct val *arg(const struct args *a, uint32_t i, const char *name);
 /* Return an argument as a truth value or a whole number; `fallback` if the argument is absent.
  * arg_int: also if it is none; fails the rendering if it is not an integer or bool. */
 bool arg_bool(const struct args *a, uint32_t i, const char *name, bool fallback);
+/* Return a whole number; `fallback` if it is absent or none. Other kinds fail the rendering. */
 int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
                 int64_t fallback);
 /* Return an argument as text; `fallback` if the argument is absent. Fail the rendering if the
@@ -464,16 +492,23 @@ struct val val_call(struct render *r, struct val callee, const struct args *args
 
 /* Return the filter, test, method of self's type, or global of that name; static. NULL if none. */
 const struct builtin *filter_find(const char *name, size_t n);
+/* Return the test of that name; NULL if none. */
 const struct builtin *is_find(const char *name, size_t n);
+/* Return the method of that name for self's type; NULL if none. */
 const struct builtin *method_find(struct val self, const char *name, size_t n);
+/* Return the global function of that name; NULL if none. */
 const struct builtin *global_find(const char *name, size_t n);
+/* Return the row of that name in a table of `count` rows; NULL if none. */
 const struct builtin *builtin_find(const struct builtin *table, size_t count, const char *name,
                                    size_t n);
 
 /* Return an attribute (val_attr), a subscript (val_item) or the value at a path "a.b.0" (val_path).
  * The rendering fails for an attribute of undefined. */
 struct val val_attr(struct render *r, struct val v, struct val name);
+/* Return the item of a list, text or dict; undefined if none. An index below 0 counts from the
+ * end. */
 struct val val_item(struct render *r, struct val v, struct val index);
+/* Return the value at a path "a.b.0", by val_item for each step. */
 struct val val_path(struct render *r, struct val v, struct val path);
 /* Return v[a:b:c]; a bound that is none is absent. */
 struct val val_slice(struct render *r, struct val v, const struct val bound[3]);
@@ -485,6 +520,7 @@ struct val val_binary(struct render *r, int op, struct val a, struct val b);
 bool val_contains(struct render *r, struct val hay, struct val needle);
 /* Format with "%s of %d" % values, or with "{} {name:>8}".format(...). */
 struct val text_format_percent(struct render *r, struct val format, const struct args *args);
+/* Format with Python's "{} {name:>8}".format(...). */
 struct val text_format_braces(struct render *r, struct val format, const struct args *args);
 /* Convert the case of a text. mode: 'u'pper, 'l'ower, 't'itle, 'c'apitalize. */
 struct val text_case(struct render *r, struct val v, char mode);

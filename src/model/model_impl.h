@@ -329,17 +329,22 @@ const char *config_value_text(const struct meta *m, char out[80]);
  * `fallback` if no default is declared or the value is null. An integer outside [lo, hi] is
  * rejected. The key is required if fallback < lo. Reals are finite. Only `fallback` may be NAN. */
 int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback);
+/* Return a finite real; otherwise as config_int. */
 double config_real(struct binder *b, const char *key, double fallback);
+/* Return a boolean; otherwise as config_int. */
 bool config_bool(struct binder *b, const char *key, bool fallback);
 /* Check that every key was read, is idle, or has its only accepted value. All other keys are
  * rejected or logged as warnings (keys.def). */
 void config_check_keys(struct binder *b);
 /* Read the keys common to all decoders, then the architecture's keys, then check all keys. */
 void config_read(struct binder *b);
+/* Return true if the metadata are a config.json. */
 bool config_is_hf(const struct binder *b);
 /* Return the value of "attention.sliding_window"; 0 if none. config_layer_types sets the window of
  * the layers listed in "layer_types". It returns false if the metadata have no such list. */
 int config_window(struct binder *b);
+/* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
+ * failure. */
 bool config_layer_types(struct binder *b, struct config *c, int window);
 /* Return the value of a soft cap's key, which must be above 0; 0 if the value is null. */
 float config_cap(struct binder *b, const char *key);
@@ -391,6 +396,7 @@ const float *bind_extra(struct binder *b, const char *name, int64_t n);
 /* Return the number of scratch buffer `name`. Grow the buffer to at least n values per row
  * (bind_rows) or per logits row (bind_outputs). */
 int bind_rows(struct binder *b, const char *name, int64_t per_row);
+/* Return the number of scratch buffer `name`, with at least n values per row of results. */
 int bind_outputs(struct binder *b, const char *name, int64_t per_out);
 /* Return the number of scratch buffer `name`. Grow the buffer to at least n values for a batch of
  * any size. */
@@ -422,10 +428,15 @@ static inline float *fwd_at(const struct fwd *f, int scratch)
 /* linear.c: compute y = l x, f32 [n_row, n_out]. _add functions add l x to y. fwd_linear receives
  * the number of rows. All other functions compute the rows of f. */
 void fwd_linear(struct fwd *f, float *y, const struct linear *l, const float *x, int n_row);
+/* Compute the n outputs of one input, in one op if the backend fuses them. */
 void fwd_linears(struct fwd *f, const struct output *out, int n, const struct input *in);
+/* Add l x to y, f32 [n_row, n_out]. */
 void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float *x);
+/* Compute l's matrix of an expert for each of the expert's rows in r. */
 void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x,
                  const struct route *r, bool by_entry);
+/* Compute the gated unit g of one input, in one op if the backend fuses it and no adapter adds to
+ * its matrices. */
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in);
 
 /* block/plain.c: operations between blocks.
@@ -438,10 +449,12 @@ void fwd_scale(struct fwd *f, float *x, float by);     /* compute x *= by */
 void fwd_clamp(struct fwd *f, float *x, int64_t n, float limit);
 /* Cap the logits of the output; cap 0: no cap. */
 void fwd_softcap(struct fwd *f, struct model_out *out, float cap);
+/* Multiply the logits of the output by a factor. */
 void fwd_scale_logits(struct fwd *f, struct model_out *out, float by);
 /* Return the norm of x as a block's input. The block computes the norm at its first use, fused if
  * the backend supports that. */
 struct input fwd_normed(struct fwd *f, const float *x, const struct norm *n);
+/* Return x, f32 [n_row, d], as a block's input without a norm. */
 struct input fwd_plain(const float *x);
 /* Return the values of a block's input, computed if necessary, f32 [n_row, n]. */
 const float *fwd_made(struct fwd *f, struct input in, int64_t n);
@@ -450,7 +463,9 @@ const float *fwd_made(struct fwd *f, struct input in, int64_t n);
  * fewer passes. An architecture with operations inside the block calls fwd_qkv, fwd_attend and
  * fwd_attn_out. */
 void bind_attn(struct binder *b, struct attn_block *a, int il);
+/* Compute y f32 [n_row, d] = the attention of `in`. */
 void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block *a);
+/* Add the attention of `in` to x f32 [n_row, d]. */
 void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_block *a);
 /* Compute q, k, v of `in`. */
 void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a);
@@ -458,29 +473,38 @@ void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a);
 void fwd_attend(struct fwd *f, const struct attn_block *a);
 /* Apply the output projection. The _add function adds the result to x. */
 void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a);
+/* Add the output projection to x f32 [n_row, d]. */
 void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);
 
 /* block/ffn.c: compute y = the feed-forward block of `in`. The _add function adds the result to x,
  * in fewer passes. The block has a gate if the table of tensors has one. */
 void bind_ffn(struct binder *b, struct ffn_block *g, int il);
+/* Compute y f32 [n_row, d] = the feed-forward block of `in`. */
 void fwd_ffn(struct fwd *f, float *y, struct input in, const struct ffn_block *g);
+/* Add the feed-forward block of `in` to x f32 [n_row, d]. */
 void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_block *g);
 
 /* block/layer.c: the layer of most decoders. */
 void decoder_bind_layer(struct binder *b, void *layer, int il);
+/* Add the blocks of a layer to the residual stream, f32 [n_row, d]. */
 void decoder_layer(struct fwd *f, const void *layer);
 
 /* block/moe.c: compute y = the mixture of experts of `in`. The _add function adds the result to x.
  * The layer's config defines the expert counts. */
 void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize);
+/* Compute y f32 [n_row, d] = the mixture of `in`. */
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m);
+/* Add the mixture of `in` to x f32 [n_row, d]. */
 void fwd_moe_add(struct fwd *f, float *x, struct input in, const struct moe_block *m);
 
 /* block/ends.c: embedding, output norm and head of most decoders, and parts of these. The config
  * has the factors of embedding and logits, and the cap of the logits. */
 void decoder_bind(struct binder *b, void *ends);
+/* Set the residual stream, f32 [n_row, d], to the scaled embeddings of the batch's tokens. */
 void decoder_embed(struct fwd *f, const void *ends);
+/* Return logits and hidden states of the batch's result rows, on the device. */
 struct model_out decoder_output(struct fwd *f, const void *ends);
+/* Set x f32 [n_row, d] to the rows of embd for the batch's tokens, without factors. */
 void fwd_embed(struct fwd *f, float *x, const struct tensor *embd);
 /* Gather the result rows of x into f->h. The rows of f are then the result rows. */
 float *fwd_wanted(struct fwd *f);
@@ -498,6 +522,7 @@ void trace(struct fwd *f, const char *name, const float *x, int64_t n);
  * error. ERR_LIMIT if the KV pages exceed the memory or a step has too many rows of experts,
  * ERR_MEMORY. */
 int plan_memory(struct model *m, const struct model_options *o, struct err *e);
+/* Free the memory of plan_memory; accepts a half-planned model. */
 void plan_release(struct model *m);
 
 /* Select the divisors of a rope that has two lists of them, for a context of n tokens. */
@@ -506,7 +531,9 @@ void rope_choose(struct model *m, int n);
  * tables contain the positions up to pos. rope_close frees them, also after an error.
  * ERR_MEMORY. */
 int rope_open(struct model *m, int pos_max, struct err *e);
+/* Extend the tables to the positions up to pos. */
 void rope_reach(struct model *m, int pos);
+/* Free the tables; accepts a model without tables. */
 void rope_close(struct model *m);
 
 #endif

@@ -40,7 +40,9 @@ struct net_keys {
  * pages. The texts are borrowed for the call. ERR_ARG, without the key itself. net_proxies_form
  * also returns ERR_MEMORY. Any thread. */
 int net_key_form(const char *secret, struct err *e);
+/* Check a list of networks of trusted proxies. ERR_ARG with the malformed item. */
 int net_proxies_form(const char *text, struct err *e);
+/* Check an allowed origin: SCHEME://HOST[:PORT], "null" or "*". ERR_ARG for another form. */
 int net_origin_form(const char *text, struct err *e);
 
 /* Add a key. Copy both texts; name NULL: "key1", "key2" ... ERR_ARG if the secret is a duplicate or
@@ -241,6 +243,7 @@ void exchange_push(struct exchange *x, const void *data, size_t n);
 /* Push the last bytes of an answer. They are sent after exchange_end, which must follow. So a
  * client that has all bytes is not counted as one with an answer in progress. */
 void exchange_push_last(struct exchange *x, const void *data, size_t n);
+/* Return true if exchange_push has room. `wake` runs after room appears if it returned false. */
 bool exchange_room(struct exchange *x);
 void exchange_end(struct exchange *x); /* end the exchange, also before exchange_begin */
 

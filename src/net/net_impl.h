@@ -26,13 +26,17 @@ struct ring {
     char *data;                  /* owned, [RING_BYTES]; NULL before the stream begins */
     _Atomic uint64_t head, tail; /* bytes written, bytes read so far */
 };
+/* Allocate the bytes. Return false if memory ran out. */
 bool ring_open(struct ring *r);
+/* Free the bytes. Neither side may use r any more. */
 void ring_close(struct ring *r);
 /* Write s. Return the number of bytes that fitted. For the writer. */
 size_t ring_put(struct ring *r, const char *s, size_t n);
 /* Return the number of contiguous bytes at *s. For the reader. */
 size_t ring_span(const struct ring *r, const char **s);
+/* Remove n bytes, at most those of ring_span. For the reader. */
 void ring_take(struct ring *r, size_t n);
+/* Return the number of bytes that are not read yet. For both sides. */
 size_t ring_used(const struct ring *r);
 
 /* ---- holder.c ---- */
@@ -70,6 +74,7 @@ void holder_drop(struct net *n, struct holder *h); /* release a reference; NULL 
 /* Add c to its holder's lists of connections that may be closed for another one. */
 void idle_add(struct conn *c, bool oldest);
 void idle_received(struct conn *c); /* record that bytes arrived on c */
+/* Remove c from its holder's lists, if it is there. Loop thread. */
 void idle_drop(struct conn *c);
 void conn_claim(struct conn *c, struct holder *h); /* transfer c to h */
 /* Return the connection to close for a new connection; NULL if none. Its holder has most
@@ -87,6 +92,7 @@ bool body_fits(const struct exchange *x, int64_t n);
 /* Acquire memory for the bytes received so far. Return false if there is no memory. */
 bool body_acquire(struct exchange *x);
 void body_settle(struct exchange *x); /* mark the body as complete */
+/* Release the memory of the body, in any state. Loop thread. */
 void body_release(struct exchange *x);
 
 /* ---- lane.c ---- */
@@ -105,6 +111,7 @@ struct finished {
 };
 /* Open all lanes. ERR_MEMORY; call lane_close also after a failure. */
 int lane_open(struct net *n);
+/* Free all lanes. The handler threads must have ended. */
 void lane_close(struct net *n);
 void lane_add(struct net *n, struct exchange *x); /* queue x for a handler thread */
 /* Remove x from its lane. Return true if no handler has begun x; then no handler will begin it. */
@@ -221,8 +228,12 @@ void exchange_count(struct exchange *x);
 /* Count x as answered in the server and in its holder,
  * although its handler may still run. Loop thread. */
 void exchange_answered(struct exchange *x);
+/* Return a new exchange with references of the loop and the handler side; NULL if memory ran out.
+ * Loop thread. */
 struct exchange *exchange_new(struct net *n);
+/* Add a reference. Any thread that has a reference. */
 void exchange_ref(struct exchange *x);
+/* Drop a reference. The loop thread frees x after the last one. Any thread. */
 void exchange_drop(struct exchange *x);
 /* Run the route's handler, or exchange_rerun after exchange_move. Handler thread. */
 void exchange_run(struct exchange *x);
@@ -245,13 +256,16 @@ struct client_networks { /* networks of trusted proxies */
     size_t n;
     bool all, local; /* true if the list contains "*"; true if it contains "unix" */
 };
+/* Set *a to the address of a peer. A UNIX socket has no known address. */
 void address_of(struct address *a, const struct sockaddr_storage *from);
 /* Return the number that identifies a client without a key; never 0. An IPv6 /64 has one number. */
 uint64_t address_id(const struct address *a);
+/* Write the address as text, NUL-terminated, at most n bytes. */
 void address_put(char *out, size_t n, const struct address *a);
 /* Parse "10.0.0.0/8, ::1, unix" or "*"; text NULL: no networks. Call client_networks_deinit in any
  * case. ERR_ARG with the malformed item, ERR_MEMORY. */
 int client_networks_parse(struct client_networks *w, const char *text, struct err *e);
+/* Free the networks; accepts a zeroed or half-parsed w. */
 void client_networks_deinit(struct client_networks *w);
 /* Replace *a, the sender of the head, by the client that the trusted proxies report. Return false
  * if the sender is the client. */
@@ -265,7 +279,9 @@ struct guard {
     const char *const *origin, *const *host;
     int n_origin, n_host;
 };
+/* Return true if a Host header is allowed; host NULL: the header is absent, which is allowed. */
 bool guard_host(const struct guard *g, const char *host);
+/* Return true if a page of that Origin may send requests to that Host; origin NULL: always. */
 bool guard_origin(const struct guard *g, const char *origin, const char *host);
 bool name_is_loopback(const char *host); /* return true for a Host or address of loopback */
 
@@ -291,7 +307,9 @@ struct sock {
 };
 /* results of reads and writes; other results are numbers of bytes */
 enum { IO_AGAIN = 0, IO_EOF = -1, IO_FAIL = -2 };
+/* Read at most n bytes. Return their number, or IO_*. Loop thread. */
 ssize_t sock_read(struct sock *s, char *to, size_t n);
+/* Write at most n bytes. Return their number, IO_AGAIN or IO_FAIL. Loop thread. */
 ssize_t sock_write(struct sock *s, const char *from, size_t n);
 void sock_event(struct sock *s, unsigned events); /* process epoll events, before any read */
 
@@ -302,13 +320,18 @@ struct tls;
 /* Open a server's TLS from two PEM files. Call tls_server_close in any case. ERR_ARG if a file
  * cannot be used or the key is not the certificate's, ERR_MEMORY. */
 int tls_server_open(struct tls_server **t, const char *cert, const char *key, struct err *e);
+/* Free the keys of a server; NULL is allowed. */
 void tls_server_close(struct tls_server *t);
 /* Return a TLS connection over s, which is borrowed until tls_close; NULL if memory ran out. */
 struct tls *tls_accept(struct tls_server *t, struct sock *s);
+/* Free the connection, without a message to the peer. The socket remains open. */
 void tls_close(struct tls *t);
 int tls_handshake(struct tls *t); /* advance the handshake; return 1 (done), IO_AGAIN or IO_FAIL */
+/* Read at most n decrypted bytes. Return their number, or IO_*. */
 ssize_t tls_read(struct tls *t, char *s, size_t n);
+/* Write at most n bytes. Return their number, IO_AGAIN or IO_FAIL. */
 ssize_t tls_write(struct tls *t, const char *s, size_t n);
+/* Send close_notify without waiting for the peer's. */
 void tls_goodbye(struct tls *t);
 
 /* ---- listen.c, systemd.c ---- */
@@ -324,6 +347,7 @@ struct listener {
  * ERR_MEMORY. */
 int listen_open(struct listener *l, const struct net_options *o, struct err *e);
 int listen_passed(void); /* return the first socket from systemd, or -1 */
+/* Close the socket and remove the path of its UNIX socket. */
 void listen_close(struct listener *l);
 
 /* ---- conn.c ---- */
@@ -359,8 +383,10 @@ struct conn {
     struct address address;
     char peer[80];
 };
+/* Make a connection of an accepted socket; fd is closed if that fails. Loop thread. */
 void conn_open(struct net *n, int fd, const char *peer, const struct address *address);
 void conn_pump(struct conn *c); /* advance the state machine without blocking */
+/* Process epoll events of c, then advance c. Loop thread. */
 void conn_event(struct conn *c, unsigned events);
 void conn_sweep(struct conn *c, int64_t now_us); /* check deadlines, send pings */
 /* Reject the body with 503 because another holder needs the memory. */
@@ -379,10 +405,13 @@ extern const char body_full[]; /* message of a 503 for lack of memory */
 
 /* ---- access.c, count.c: record finished answers. Loop thread ---- */
 
+/* Append a line of an answer to the access log, if there is one. */
 void access_line(struct net *n, const struct exchange *x, int status);
 void access_flush(struct net *n); /* write pending lines, at access_due_us */
 struct answer_count;              /* [n_route + 1] */
+/* Allocate the counters of all routes. Return false if memory ran out. */
 bool count_open(struct net *n);
+/* Count an answer by its route and status. */
 void count_answer(struct net *n, const struct exchange *x, int status);
 void count_refused(struct net *n); /* count a 503 without an exchange */
 
@@ -434,6 +463,7 @@ struct net {
     struct answer_count *count; /* counters of each route, owned */
 };
 void net_ring(struct net *n); /* wake the loop thread; any thread */
+/* Run the loop until the server ends. The argument is a struct net. Returns NULL. */
 void *loop_run(void *net);
 enum { ACCESS_MS = 100 };
 /* Maximum numbers of connections beyond conn_max. N_REFUSED_MAX: for holders below their share.

@@ -69,6 +69,7 @@ extern const struct qtype_info qtype_info[QT_COUNT];
 
 /* Return the type; -1 if unknown. The case of names is ignored. */
 int qtype_of_gguf(uint32_t gguf_id);
+/* Return the type of a name such as "q4_k", in any case; -1 if unknown. */
 int qtype_of_name(const char *name);
 
 /* Return the number of bytes of n values. n must be a multiple of the block. */
@@ -87,6 +88,7 @@ static inline bool qtype_is_block(enum qtype t)
  * in E4M3, which has no infinity. There, values that overflow become NaN (0x7F). f8.c has the
  * saturating conversion. */
 float f32_of_f16(uint16_t h);
+/* Return x as f16. */
 uint16_t f16_of_f32(float x);
 static inline float f32_of_bf16(uint16_t h)
 {
@@ -97,9 +99,13 @@ static inline float f32_of_bf16(uint16_t h)
     return v.f;
 }
 uint16_t bf16_of_f32(float x);
+/* Return the value of an FP8 E4M3 code. */
 float f32_of_e4m3(uint8_t b);
+/* Return x as an FP8 E4M3 code. */
 uint8_t e4m3_of_f32(float x);
+/* Return the value of an FP8 E5M2 code. */
 float f32_of_e5m2(uint8_t b);
+/* Return x as an FP8 E5M2 code. */
 uint8_t e5m2_of_f32(float x);
 
 #endif

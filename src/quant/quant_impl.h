@@ -227,6 +227,7 @@ struct coder {
 
 void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                      float step);
+/* Set q [n] to the levels nearest to x / step. */
 void level_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
 
@@ -293,6 +294,7 @@ float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, in
 void grid_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                   float step);
 uint8_t signs_of(const int8_t q[8]);
+/* Negate the values whose sign bit is set. */
 void signs_apply(int8_t q[8], unsigned signs);
 int magnitude_code(const struct grid *g, const int8_t *q); /* grid_code of |q| */
 
@@ -305,6 +307,7 @@ static inline unsigned signs_of_7(unsigned bits)
 
 /* Unpack and pack scales 2 s + 1. s are consecutive nibbles. For IQ2_XS, IQ2_S, IQ3_S. */
 void odd_scales_unpack(struct block *b, const uint8_t *x, int n);
+/* Write the scales that odd_scales_unpack reads. */
 void odd_scales_pack(uint8_t *y, const struct block *b, int n);
 
 /* Find, apply and encode values 8 g + shift, with g from a grid of -1, 0, 1 (iq1.c). shift is -1 or
@@ -322,6 +325,7 @@ static inline bool shift_is_minus(const int8_t q[8])
 
 /* Unpack and pack 12 bytes: eight 6-bit scales and eight 6-bit minimums. */
 void k_scales_unpack(struct block *b, const uint8_t *x);
+/* Write the scales and minimums that k_scales_unpack reads. */
 void k_scales_pack(uint8_t *y, const struct block *b);
 
 #endif

@@ -86,6 +86,7 @@ extern const struct sample_param sample_param[N_SAMPLE_PARAM];
 /* Get or set the value of a REAL, INT or FLAG. A value that a float cannot represent becomes an
  * infinity, which no range contains. */
 double sample_param_get(const struct sample_params *p, const struct sample_param *which);
+/* Set the value of a REAL, INT or FLAG. */
 void sample_param_set(struct sample_params *p, const struct sample_param *which, double value);
 
 /* Validate p. Return 0, or ERR_ARG with the field, its range and its value. engine_submit validates
@@ -110,7 +111,9 @@ struct sample_work; /* scratch of one thread for n_vocab tokens; opaque */
 /* Open scratch. cpu_level is a level of kern_open; NULL: the best level. The level never changes a
  * token. ERR_ARG if n_vocab < 1 or the level is unknown, ERR_MEMORY. */
 int sample_work_open(struct sample_work **out, int n_vocab, const char *cpu_level, struct err *e);
+/* Return the bytes of the scratch for n_vocab tokens. */
 int64_t sample_work_bytes(int n_vocab);
+/* Free the scratch; NULL is allowed. */
 void sample_work_close(struct sample_work *w);
 
 /* Copy the lists of p once for all samplers that use them. p must have passed sample_params_check.
@@ -119,7 +122,9 @@ void sample_work_close(struct sample_work *w);
  * sample_lists_open or sample_lists_ref; NULL is allowed. */
 int sample_lists_open(struct sample_lists **out, const struct sample_params *p,
                       const struct sample_vocab *v, struct err *e);
+/* Add a reference and return l; NULL is allowed. */
 struct sample_lists *sample_lists_ref(struct sample_lists *l);
+/* Drop a reference. The last one frees l; NULL is allowed. */
 void sample_lists_close(struct sample_lists *l);
 /* Return the number of bytes of l; l may be NULL. */
 int64_t sample_lists_bytes(const struct sample_lists *l);
@@ -139,6 +144,7 @@ int64_t sampler_bytes(const struct sampler *s);
 /* Add tokens to the history:
  * the tokens of the prompt before the first pick, then every accepted token. */
 void sampler_accept_prompt(struct sampler *s, const int32_t *ids, int n);
+/* Add an accepted token to the history. The position of the random numbers advances. */
 void sampler_accept(struct sampler *s, int32_t id);
 
 struct logprob {
@@ -188,6 +194,7 @@ struct stop_match; /* opaque */
  * ERR_MEMORY. */
 int stop_match_open(struct stop_match **out, const struct text_span *stop, int n_stop,
                     struct err *e);
+/* Free the matcher; NULL is allowed. */
 void stop_match_close(struct stop_match *m);
 /* Process new text and append to `out` the part that cannot belong to a stop string. Return the
  * index of the completed stop string; -1 if none. The string that is completed first is used. If

@@ -116,6 +116,7 @@ uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t c);
 /* Return the length of the longest key that is a prefix of p[0..n); 0 if none. Set *value to the
  * value of that key. */
 size_t trie_longest(const struct trie *t, const char *p, size_t n, int32_t *value);
+/* Free the arrays; accepts a zeroed trie. */
 void trie_deinit(struct trie *t);
 
 /* ---- unicode.c: properties and normal forms ---- */
@@ -155,11 +156,13 @@ struct regex_work; /* scratch of one call of tokenizer_encode; opaque */
  * caller owns *out, which is NULL after an error. ERR_LIMIT if the pattern is longer than 32 KiB,
  * ERR_UNSUPPORTED if it is not understood, ERR_MEMORY. */
 int regex_open(struct regex **out, const char *pattern, size_t n, struct err *e);
+/* Free a pattern; NULL is allowed. */
 void regex_close(struct regex *r);
 /* Append a pattern translated to PCRE2 syntax. ERR_UNSUPPORTED with the position, ERR_MEMORY. */
 int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *e);
 /* Return scratch, owned by the caller. NULL if memory is exhausted. */
 struct regex_work *regex_work_open(void);
+/* Free the scratch; NULL is allowed. */
 void regex_work_close(struct regex_work *w);
 /* Return true if regex_next failed because memory was exhausted.
  * Return false if there was no match. */
@@ -255,6 +258,8 @@ bool is_family(const char *name); /* true if the name is in pretok.def */
  * regex_open. */
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e);
 struct encoder;
+/* Run the pre-tokenizer steps from number `step` on, then encode. Return false if memory is
+ * exhausted or the thread's work is cancelled. */
 bool pretok_run(struct encoder *en, int step, struct span s);
 
 /* ---- merge.c: byte-pair merging over symbol numbers ---- */
@@ -273,6 +278,7 @@ bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank, 
 /* Return the slot of a pair, borrowed until the next merges_put.
  * NULL if the pair does not merge. */
 const struct merge_slot *merges_get(const struct merges *m, uint32_t left, uint32_t right);
+/* Free the table; accepts a zeroed one. */
 void merges_deinit(struct merges *m);
 /* Scratch of merge_run, which grows if needed. The arrays are owned. */
 struct merge_work {
@@ -288,6 +294,7 @@ struct merge_work {
 /* Merge work->sym[0..n) until no pair has a rank. Set *n to the new number of symbols. Return false
  * if memory is exhausted. */
 bool merge_run(const struct merges *m, struct merge_work *w, size_t *n);
+/* Free the scratch; accepts a zeroed one. */
 void merge_work_deinit(struct merge_work *w);
 
 /* ---- merge_build.c: sources of pairs; false if memory is exhausted ---- */
@@ -358,6 +365,7 @@ bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, c
 bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n);
 /* Return the id of a piece without the map of tokenizer_find, by a scan; -1 if not found. */
 int32_t tokenizer_scan(const struct tokenizer *t, const char *text);
+/* Mark a token as an end of generation. Ignores an id outside the vocabulary. */
 void tokenizer_mark_eog(struct tokenizer *t, int64_t id);
 /* Derive the tables from the pieces, after the reader. ERR_FORMAT if there is no piece,
  * ERR_MEMORY. */
@@ -379,6 +387,7 @@ struct encoder {
     bool seam;      /* true: the text continues other text; no space is prepended */
     bool after_unk; /* true: the last id was an unknown token of the current word */
 };
+/* Append an id. Return false if memory is exhausted. */
 bool encoder_emit(struct encoder *en, int32_t id);
 /* Emit an unknown character as its byte tokens or as the unknown token. The unknown token may be
  * fused with a preceding unknown token. */
@@ -388,9 +397,12 @@ bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n);
 
 /* Handle the text between matches. An empty span is legal. */
 typedef bool text_fn(struct encoder *en, struct span s);
+/* Emit the matches in s and call `text` for the text between them, in order. Return false if a call
+ * fails. */
 bool added_split(struct encoder *en, const struct added *a, struct span s, text_fn *text);
 /* Build both matchers. Return false if memory is exhausted. */
 bool added_build(struct tokenizer *t);
+/* Free the matchers; accepts a zeroed struct. */
 void added_deinit(struct added *a);
 
 /* ---- alphabet.c: GPT-2's byte <-> character alphabet ---- */

@@ -41,11 +41,13 @@ static inline struct cpu_backend *cpu_of(struct backend *b)
 /* Allocate the memory of linear layers, for row_max and k_max. ERR_MEMORY: cpu_linear_close frees
  * the part that was allocated. */
 int cpu_linear_open(struct cpu_backend *c, struct err *e);
+/* Free the memory of linear layers; accepts a half-open backend. */
 void cpu_linear_close(struct cpu_backend *c);
 
 /* Allocate the memory of attention for up to n_row rows, d_head values per head, and n_group query
  * heads per KV head. ERR_MEMORY: cpu_attn_close frees the part that was allocated. */
 int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, struct err *e);
+/* Free the memory of attention; accepts a half-open backend. */
 void cpu_attn_close(struct cpu_backend *c);
 /* Return a worker's buffer for one head of one token,
  * in any KV type, borrowed until the op ends. */
@@ -88,6 +90,7 @@ struct layout {
 /* Lay out n tensors, which are borrowed until layout_deinit. ERR_MEMORY: layout_deinit is called
  * nevertheless. */
 int layout_init(struct layout *l, struct tensor *const *tensor, int n, int n_thread, struct err *e);
+/* Free the layout; accepts a half-built one. */
 void layout_deinit(struct layout *l);
 /* Return the place of the tensor with these rows, borrowed from the layout; NULL if none. */
 const struct weight_place *layout_place(const struct layout *l, const uint8_t *rows);
@@ -99,6 +102,7 @@ struct pack_piece {
     size_t at, n_byte;
 };
 struct pack_piece layout_piece(const struct layout *l, int i);
+/* Pack the panels of a piece to its place. Workers call it concurrently for different pieces. */
 void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker);
 /* Run fn for the pieces [0, n_piece) on the pool. Report the progress to o->progress. */
 void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
@@ -125,6 +129,7 @@ int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *t
 int cpu_weights_verify(struct backend *b, enum weights_verdict *verdict,
                        struct tensor *const *tensor, int n, const struct weights_options *o,
                        struct err *e);
+/* Unmap or free the weights; NULL is allowed. */
 void cpu_weights_close(struct backend *b, struct weights *w);
 void cpu_linear(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
 void cpu_linears(struct backend *b, const struct output *out, int n, const struct input *in,
