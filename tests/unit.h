@@ -18,9 +18,12 @@ struct test {
     struct test *next;
 };
 
+/* Add a test to the list; TEST calls it before main. */
 void test_register(struct test *t);
+/* Record a failure of the running test with a sentence. */
 void test_fail(const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Record that the running test is skipped, with the reason. */
 void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Print a line of information below the test's name, such as a measured figure. */
 void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -30,6 +30,7 @@ struct openai {
     int dimensions; /* length of the returned vectors; 0: all components */
     bool base64;
 };
+/* Return the OpenAI options of a call. */
 const struct openai *openai_of(const struct api_call *c);
 
 extern const struct error_form openai_errors;

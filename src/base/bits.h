@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Return the bits of x. */
 static inline uint32_t bits_of_f32(float x)
 {
     uint32_t u;
@@ -12,6 +13,7 @@ static inline uint32_t bits_of_f32(float x)
     return u;
 }
 
+/* Return the float with these bits. */
 static inline float f32_of_bits(uint32_t u)
 {
     float x;
@@ -19,6 +21,7 @@ static inline float f32_of_bits(uint32_t u)
     return x;
 }
 
+/* Return the bits of x. */
 static inline uint64_t bits_of_f64(double x)
 {
     uint64_t u;
@@ -26,6 +29,7 @@ static inline uint64_t bits_of_f64(double x)
     return u;
 }
 
+/* Return the double with these bits. */
 static inline double f64_of_bits(uint64_t u)
 {
     double x;

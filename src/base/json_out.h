@@ -31,6 +31,7 @@ struct json_out {
     uint64_t lists; /* bit i: the container at depth i is a list */
 };
 
+/* Begin an object. */
 void out_object(struct json_out *o, const char *key);
 /* Begin a list. */
 void out_list(struct json_out *o, const char *key);

@@ -42,7 +42,9 @@ int file_numbers(const char *path, long long *a, long long *b);
  * ERR_IO with the path and the reason, ERR_ARG if the path is too long. */
 int file_write(const char *path, const void *data, size_t n_byte, struct err *e);
 
+/* Return true if the path is a regular file. */
 bool file_exists(const char *path);
+/* Return true if the path is a directory. */
 bool dir_exists(const char *path);
 
 /* Make a folder and its missing parents, with permissions for this user only. ERR_IO with the path

@@ -27,6 +27,7 @@ struct cores;
 int pool_open_on(struct pool **p, int n_thread, const struct cores *c, struct err *e);
 void pool_close(struct pool *p); /* end the threads and free p; NULL is allowed */
 
+/* Return the number of threads of the pool. */
 int pool_n_thread(const struct pool *p);
 
 /* Run fn for the chunks [0, n_chunk). Returns when all chunks are done. n_chunk <= 16,000,000. Only
@@ -43,6 +44,7 @@ struct pool_stats {
     double wait_us;   /* part of run_us: waiting for the last chunks of other threads */
     double work_us;   /* time of all workers in chunks; at most n_thread * run_us */
 };
+/* Return the statistics since the pool was opened. */
 struct pool_stats pool_stats(const struct pool *p);
 struct pool_stats pool_stats_since(const struct pool *p, const struct pool_stats *before);
 

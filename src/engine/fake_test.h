@@ -43,7 +43,9 @@ struct fake {
     const char *wrong;                  /* error in a batch; NULL if none */
 };
 
+/* Open the model. ERR_MEMORY; call fake_close in any case. */
 int fake_open(struct fake *f, struct err *e);
+/* Free the model; accepts a half-open one. */
 void fake_close(struct fake *f);
 /* Return an executor without context_max and copy_rate. A step takes 1 ms plus 100 us per row; a
  * token of a page is 1000 bytes. */

@@ -23,6 +23,7 @@ struct categories {
 };
 void categories_deinit(struct categories *c);
 
+/* Free the ranges; accepts a zeroed set. */
 void charset_deinit(struct charset *s);
 void charset_add(struct charset *s, uint32_t lo, uint32_t hi);
 void charset_add_set(struct charset *s, const struct charset *more);

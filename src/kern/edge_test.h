@@ -17,6 +17,7 @@ struct edge {
     size_t room, page_bytes;
 };
 
+/* Allocate bytes that end at an inaccessible page. */
 static inline void edge_open(struct edge *e, size_t room)
 {
     e->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -27,6 +28,7 @@ static inline void edge_open(struct edge *e, size_t room)
         abort();
 }
 
+/* Unmap the memory. */
 static inline void edge_close(struct edge *e)
 {
     munmap(e->page, e->room + e->page_bytes);
@@ -40,6 +42,7 @@ static inline void *edge_take(struct edge *e, size_t n_byte)
     return p;
 }
 
+/* Return true if the canary before the memory is unchanged. */
 static inline bool edge_intact(const struct edge *e, size_t n_byte)
 {
     const uint8_t *p = e->page + e->room - n_byte;

@@ -86,6 +86,7 @@ static inline int panel_bytes_max(const struct panel_format *f)
     }
 }
 
+/* Return the bytes of a group's scales, padded to 64. */
 static inline int panel_scale_bytes(const struct panel_format *f, int n_unit)
 {
     int n = 0; /* number of bytes per output */
@@ -118,6 +119,7 @@ static inline int panel_scale_bytes(const struct panel_format *f, int n_unit)
     return (n * PANEL + 63) / 64 * 64;
 }
 
+/* Return the bytes of a group of n_unit units. */
 static inline int panel_group_bytes(const struct panel_format *f, int n_unit)
 {
     return panel_scale_bytes(f, n_unit) + n_unit * f->bits * 64;
@@ -145,6 +147,7 @@ struct lane_group {
     float d[16], m[16];
     int16_t scale[16], min[16]; /* integer scales and minimums of sub-block j */
 };
+/* Decode one lane of a group to integers and scales, for the reference. */
 void panel_lane_group(struct lane_group *l, const struct panel_format *f, const uint8_t *group,
                       int n_unit, int lane);
 

@@ -16,6 +16,7 @@ struct quoth_model {
     struct buf warning; /* warnings of quoth_open, one per line */
     _Atomic int n_ref;  /* references: the caller's and one per queue */
 };
+/* Drop a reference. The last one closes the model. Any thread. */
 void model_drop(quoth_model *m);
 
 /* Copy a sentence into the caller's buffer. Return rc. */

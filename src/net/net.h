@@ -166,6 +166,7 @@ struct net_stats {
     int64_t loop_us, handler_us, stream_us; /* CPU time of the threads             */
     int64_t n_log_lost;                     /* lost lines of the access log */
 };
+/* Return the server's counters. Any thread. */
 struct net_stats net_stats(const struct net *n);
 
 /* Read the counters of route i. i = n_route: requests without a route, and rejections before

@@ -48,28 +48,33 @@ static inline uint16_t u16_load(const uint8_t *p)
     return (uint16_t)(p[0] | p[1] << 8);
 }
 
+/* Write a little-endian u16 at any alignment. */
 static inline void u16_store(uint8_t *p, uint16_t u)
 {
     p[0] = (uint8_t)u;
     p[1] = (uint8_t)(u >> 8);
 }
 
+/* Read a little-endian u32 at any alignment. */
 static inline uint32_t u32_load(const uint8_t *p)
 {
     return u16_load(p) | (uint32_t)u16_load(p + 2) << 16;
 }
 
+/* Write a little-endian u32 at any alignment. */
 static inline void u32_store(uint8_t *p, uint32_t u)
 {
     u16_store(p, (uint16_t)u);
     u16_store(p + 2, (uint16_t)(u >> 16));
 }
 
+/* Read an f16 as f32. */
 static inline float half_load(const uint8_t *p)
 {
     return f32_of_f16(u16_load(p));
 }
 
+/* Write x as f16. */
 static inline void half_store(uint8_t *p, float x)
 {
     u16_store(p, f16_of_f32(x));
@@ -225,6 +230,7 @@ struct coder {
     int d_factor; /* the block stores d * d_factor as f16 */
 };
 
+/* Set q [n] to the integers nearest to x / step, within the coder's range. */
 void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                      float step);
 /* Set q [n] to the levels nearest to x / step. */

@@ -64,6 +64,7 @@ static inline int entry_order(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* Scale the weights so that their sum is 1. */
 static inline void dist_normalize(struct dist *d, double temperature)
 {
     double max = -INFINITY, sum = 0;

@@ -58,6 +58,7 @@ enum { DECODE_SKIP_SPECIAL = 1 }; /* Omit special tokens. */
 bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, unsigned flags,
                       struct buf *out);
 
+/* Return the number of ids. */
 int tokenizer_n_vocab(const struct tokenizer *t);
 /* Return the bytes of a token inside a text, borrowed. A byte token's result is its byte. "▁"
  * becomes a space. */
@@ -98,6 +99,7 @@ struct detok {
     bool raw;        /* true: invalid bytes are emitted unchanged, not as U+FFFD */
     char pending[4]; /* incomplete UTF-8 sequence */
 };
+/* Begin a text. t is borrowed until the last call. */
 void detok_init(struct detok *d, const struct tokenizer *t, unsigned flags);
 /* Append the bytes of a token to `out`. Return false if memory is exhausted. */
 bool detok_push(struct detok *d, int32_t id, struct buf *out);

@@ -15,7 +15,9 @@ struct host {
 /* Open a server like quoth serve. model: a path from the repository's root. No object remains open
  * after a failure. */
 #define TINY "models/quoth-tiny/quoth-tiny-q8_0.gguf"
+/* Open a model and its server. */
 int host_open(struct host *h, const char *model, struct err *e);
+/* Stop the server and free all memory. */
 void host_close(struct host *h);
 /* Return true if the server holds no objects of completed requests. Wait briefly for the end of the
  * last request. */
@@ -31,6 +33,7 @@ struct response {
     int status;
     struct buf text;
 };
+/* Send a request and read the whole answer. */
 void host_post(const struct host *h, const struct request_case *q, struct response *out);
 
 #endif

@@ -49,6 +49,7 @@ static inline void block_q8(int8_t *q, const float *x, int n, float inv)
     for (int j = 0; j < BLOCK_VECS; j += 4) vi_store_i8(q + j * VL, r + j);
 }
 
+/* Convert a row to int8 with a scale and the sums of units, per group of 256. */
 static void act_q8(const struct act *a, int row, const float *x)
 {
     float inv = 0;
@@ -65,6 +66,7 @@ static void act_q8(const struct act *a, int row, const float *x)
     }
 }
 
+/* Convert a row to bf16. */
 static void act_bf16(const struct act *a, int row, const float *x)
 {
     const vi sign = vi_set1(INT32_MIN);
@@ -79,6 +81,7 @@ static void act_bf16(const struct act *a, int row, const float *x)
     }
 }
 
+/* Set the slots of activations. */
 static void act_fill(struct kern *k)
 {
     k->act[ACT_BF16] = act_bf16;

@@ -92,6 +92,7 @@ struct score_of {
     const float *times[2]; /* scales of KV_Q8; NULL: no scales */
 };
 
+/* Compute the scores of n_row rows with 2 VL positions. */
 INLINE void score_rows(const struct kv_form f, const int n_row, float *y, const struct score_of *o)
 {
     const int n_vec = 2, y_stride = ATTN_BLOCK, a_row = 1, step = ATTN_TILE * f.size;
@@ -137,6 +138,7 @@ struct row_run {
     int n, lo, hi;
 };
 
+/* Add p times V to n_vec vectors of n_row rows. */
 INLINE void value_rows(const struct kv_form f, const int n_row, const int n_vec,
                        const struct value_of *o, const struct row_run *run, int64_t at)
 {
@@ -231,11 +233,13 @@ struct row_group {
     uint64_t grew;  /* bit r: row r's maximum grew  */
 };
 
+/* Return x clamped to [lo, hi]. */
 static int clamp_int(int x, int lo, int hi)
 {
     return x < lo ? lo : x > hi ? hi : x;
 }
 
+/* Set up a group: its rows, and the part of the block that each row attends to. */
 static void group_begin(struct row_group *g, const struct attn_rows *a, const struct attn_kv *kv,
                         int row0, int pos0)
 {
@@ -282,6 +286,7 @@ static bool any_row_attends(const struct row_group *g, int r, int n, int i, int 
     return some;
 }
 
+/* Compute the scores q k of all rows with the block's positions. */
 static void group_scores(struct row_group *g)
 {
     for (int i = 0; i < ATTN_BLOCK; i += 2 * VL) {
@@ -295,6 +300,7 @@ static void group_scores(struct row_group *g)
     }
 }
 
+/* Cap the scores softly by tanh. */
 static void group_softcap(struct row_group *g)
 {
     const vf cap = vf_set1(g->a->softcap), inv = vf_set1(1.0f / g->a->softcap);
@@ -302,6 +308,7 @@ static void group_softcap(struct row_group *g)
         vf_store(g->s + i, vf_mul(cap, vf_tanh(vf_mul(vf_load(g->s + i), inv))));
 }
 
+/* Add ALiBi's slope * (position - row's position) to the scores. */
 static void group_slope(struct row_group *g)
 {
     static const float lane[ATTN_TILE] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -400,6 +407,7 @@ static int find_runs(struct row_run *run, const struct row_group *g)
     return n_run;
 }
 
+/* Add the weights times V to the rows' results. */
 static void group_values(const struct row_group *g)
 {
     const struct attn_kv *kv = g->kv;
@@ -414,6 +422,7 @@ static void group_values(const struct row_group *g)
         for (int i = 0; i < n_run; i++) g->product->values(&o, &run[i], at);
 }
 
+/* Process one block of positions for all rows: a slot of struct kern. */
 static void attn_block(const struct attn_rows *a, const struct attn_kv *kv, int pos0)
 {
     struct row_group g;
@@ -446,6 +455,7 @@ static void attn_merge(float *m, float *l, float *out, const float *span_m, cons
     *m = top;
 }
 
+/* Divide the result of a row by its sum; 0 if the sum is 0. */
 static void attn_finish(float *y, const float *out, float l, int d_v)
 {
     vf inv = vf_set1(l == 0 ? 0 : 1.0f / l);
@@ -455,6 +465,7 @@ static void attn_finish(float *y, const float *out, float l, int d_v)
     }
 }
 
+/* Set the slots of attention. */
 static void attn_slots(struct kern *k)
 {
     k->attn_block = attn_block;

@@ -25,6 +25,7 @@ static inline vf vf_exp_bounded(vf c)
     return vf_scale2(p, n);
 }
 
+/* Return e^x per lane, with the bits of exp_f32. */
 static inline vf vf_exp(vf x)
 {
     return vf_exp_bounded(vf_max(vf_set1(-105.0f), vf_min(vf_set1(89.0f), x))); /* a NaN stays */

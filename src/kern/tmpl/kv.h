@@ -157,6 +157,7 @@ static float put_q8(void *y, const float *x, int n)
     return scale;
 }
 
+/* Set the slots that read and write K and V. */
 static void kv_slots(struct kern *k)
 {
 #define SLOTS(id, type) k->kv_get[id] = get_##type, k->kv_put[id] = put_##type

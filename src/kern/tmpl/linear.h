@@ -13,11 +13,13 @@ typedef void strips_fn(const uint8_t *const panel[STRIPS], const int lane[STRIPS
 
 enum { PANEL_STRIPS = PANEL / VL };
 
+/* Return the first byte of the panel that contains strip j. */
 static inline const uint8_t *strip_panel(const struct panels *w, int strip)
 {
     return w->data + strip / PANEL_STRIPS * w->stride;
 }
 
+/* Return the first lane of strip j in its panel. */
 static inline int strip_lane(int strip)
 {
     return strip % PANEL_STRIPS * VL;

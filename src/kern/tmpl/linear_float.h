@@ -95,6 +95,7 @@ struct line {
     vf step, low;
 };
 
+/* Return step and low of half a unit. */
 ALWAYS struct line half_line(const struct panel_format *f, const uint8_t *s, int u, int half,
                              int lane)
 {
@@ -112,6 +113,7 @@ ALWAYS struct line half_line(const struct panel_format *f, const uint8_t *s, int
     return l;
 }
 
+/* Write the values of four bytes per lane, in the order of k. */
 ALWAYS void quad_decode(const struct panel_format *f, float *w, vi bytes, const struct line *l)
 {
     const int zero = zero_of(f);
@@ -129,6 +131,7 @@ ALWAYS void quad_decode(const struct panel_format *f, float *w, vi bytes, const 
 typedef void decode_fn(float *w, const uint8_t *panel, int lane, int g, int from, int n,
                        int n_unit);
 
+/* Decode n k of a panel's lanes from `k` on, for a float format. */
 ALWAYS void decode_float(enum qtype t, float *w, const uint8_t *panel, int lane, int k, int n)
 {
     const uint8_t *p = panel + (int64_t)k * k_bytes(t) + lane_bytes(t, lane);
@@ -142,6 +145,7 @@ ALWAYS void decode_float(enum qtype t, float *w, const uint8_t *panel, int lane,
     if (i < n) vf_store(w, value(t, p));
 }
 
+/* Decode n k of a panel's lanes for a quantized format, inside group g. */
 ALWAYS void decode_block(const struct panel_format *f, float *w, const uint8_t *panel, int lane,
                          int g, int from, int n, int n_unit)
 {
@@ -198,6 +202,7 @@ static inline const float *act_rows(const struct act *x, int row, int g)
 typedef void tile_fn(float *t, const float *w, const float *x, int n, bool first,
                      const uint8_t *const next[TILE_STRIPS]);
 
+/* Add w times x of one k to the sums of n_row rows. */
 ALWAYS void tile_step(const int n_row, vf *s0, vf *s1, const float *w, const float *x)
 {
     const vf w0 = vf_load(w), w1 = vf_load(w + VL);
@@ -209,6 +214,7 @@ ALWAYS void tile_step(const int n_row, vf *s0, vf *s1, const float *w, const flo
     }
 }
 
+/* Compute n k of a tile with n_row rows in registers. first: the sums begin with zero. */
 ALWAYS void tile(const int n_row, float *t, const float *w, const float *x, int n, bool first,
                  const uint8_t *const next[TILE_STRIPS])
 {
@@ -302,6 +308,7 @@ typedef void direct_fn(const struct strip *at, const struct act *x, int row, flo
 enum { DIRECT_ROWS = DIRECTS(ONE) };
 #undef ONE
 
+/* Return the number of strips of one pass without a decoded copy. */
 ALWAYS int direct_strips(int n_row)
 {
     return N_VREG == 32 ? 2 : n_row <= 2 ? 4 : 2;
@@ -320,6 +327,7 @@ ALWAYS void fetch_ahead(const uint8_t *far, const uint8_t *here, const int n_row
     __builtin_prefetch(here + NEAR);
 }
 
+/* Compute a strip's outputs for n_row rows directly from the stored weights. */
 ALWAYS void direct(enum qtype t, const int n_row, const struct strip *at, const struct act *x,
                    int row, float *c)
 {
@@ -433,6 +441,7 @@ static inline void strips_put(const struct linear_out *out, const struct strips 
         strip_put(out, s->w->n_out, s->first + j + i, c, row, n_row);
 }
 
+/* Compute all strips of a chunk for n_row rows. */
 static void strips_f32(const struct linear_out *out, const struct strips *s, const struct act *x,
                        int row, int n_row)
 {
@@ -451,6 +460,7 @@ static void strips_f32(const struct linear_out *out, const struct strips *s, con
     }
 }
 
+/* Compute panels [panel, panel + n_panel) for n_row rows: a slot of struct kern. */
 static void linear_f32(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
                        const struct act *x, int row, int n_row)
 {
@@ -458,6 +468,7 @@ static void linear_f32(const struct linear_out *out, const struct panels *w, int
     strips_f32(out, &s, x, row, n_row);
 }
 
+/* Set the slots of float arithmetic for all formats with panels. */
 static inline void linear_float_slots(struct kern *k)
 {
     for (int t = 0; t < QT_COUNT; t++)

@@ -13,6 +13,7 @@ static void linear_q8(const struct linear_out *out, const struct panels *w, int 
     strips_run(strips_q8_of(w->type), out, w, panel, n_panel, x, row, n_row);
 }
 
+/* Set the slots of int8 activations for all formats with panels. */
 static inline void linear_slots(struct kern *k)
 {
     for (int t = 0; t < QT_COUNT; t++)

@@ -102,11 +102,13 @@ struct starts {
     float sum[LINEAR_ROWS];
 };
 
+/* Return two 16-bit values as one lane of pairs. */
 static inline int pair16(int low, int high)
 {
     return (low & 0xFFFF) | (int)((unsigned)high << 16);
 }
 
+/* Set the start values of a unit's sums: minus the zero point times each row's sum. */
 ALWAYS void starts_of(struct starts *st, const struct panel_format *f, const struct rows *r, int u)
 {
     const int16_t *sum = r->sum + u * r->sum_step;
@@ -138,6 +140,7 @@ struct sums {
             part[STRIPS - 1] = dot_step(part[STRIPS - 1], w[STRIPS - 1].w##i, a, max, (i) % 4);    \
     } while (0)
 
+/* Return the sums of row n with each strip over a unit. */
 ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, const int8_t *q,
                             const struct starts *st, int n)
 {
@@ -173,6 +176,7 @@ ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, 
                 pair_step(part[STRIPS - 1], w[STRIPS - 1].w##a, w[STRIPS - 1].w##b, x);            \
     } while (0)
 
+/* Set s to the sums of two rows with each strip, where the dot product computes both at once. */
 ALWAYS void pair_sums(const struct panel_format *f, const struct unit *w, const int8_t *q,
                       const int8_t *other, const struct starts *st, int n, struct sums s[2])
 {
@@ -197,6 +201,7 @@ ALWAYS void pair_sums(const struct panel_format *f, const struct unit *w, const 
 }
 #undef STEP
 
+/* Reorder a unit's bytes for a dot product of row pairs. */
 ALWAYS void unit_pair_order(struct unit *u)
 {
     pair_order(&u->w0, &u->w1), pair_order(&u->w2, &u->w3);
@@ -217,6 +222,7 @@ struct unit_scales {
     vi i, i2;
 };
 
+/* Return the scales of unit u, converted from their stored form. */
 ALWAYS struct unit_scales unit_scales(const struct panel_format *f, const uint8_t *s, int u,
                                       int lane)
 {
@@ -242,6 +248,7 @@ ALWAYS void part_scale(const struct panel_format *f, float *t, vi sum, vf d, vi 
                                    : vi_add(vi_load(t), vi_mul(sum, i)));
 }
 
+/* Add the unit's minimum times the row's sum to t, for formats with f16 minimums. */
 ALWAYS void min_scale(const struct panel_format *f, float *t, const struct unit_scales *c,
                       float sum)
 {
@@ -257,6 +264,7 @@ ALWAYS void row_scale(const struct panel_format *f, float *t, vi lo, vi hi,
     min_scale(f, t, c, sum);
 }
 
+/* Scale the sums of row n of all strips and add them to the row's T. */
 ALWAYS void strips_scale(const struct panel_format *f, const struct row_sums *t, int n,
                          const struct sums *s, const struct unit_scales *c, float sum)
 {
@@ -368,6 +376,7 @@ ALWAYS void rows_eight(const struct panel_format *f, const uint8_t *const p[STRI
     }
 }
 
+/* Compute a unit for n_row rows: blocks of rows_at_once rows, then the rest one by one. */
 ALWAYS void rows_by_one(const struct panel_format *f, const struct unit *w,
                         const struct unit_scales *c, const int8_t *q, const struct starts *st,
                         int n_row, const struct row_sums *t)
@@ -396,6 +405,7 @@ ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const stru
     }
 }
 
+/* Compute unit u of a group for all rows of the block. */
 ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[STRIPS],
                       const int lane[STRIPS], int u, int scale_bytes, const struct ahead *ahead,
                       const struct rows *r, const struct row_sums *t)

@@ -8,6 +8,7 @@
 
 #include "kern/tmpl/exp.h"
 
+/* Return ln x per lane, with the bits of log_f32. */
 static inline vf vf_log(vf x)
 {
     const vi sqrt_half = vi_set1(0x3F3504F3);
@@ -29,11 +30,13 @@ static inline vf vf_log(vf x)
     return vf_select(vf_gt(x, vf_zero()), y, other);
 }
 
+/* Return a value >= 0 with the sign of x. */
 static inline vf vf_with_sign(vf value, vf x)
 {
     return vf_cast(vi_or(vi_cast(value), vi_and(vi_cast(x), vi_set1(INT32_MIN))));
 }
 
+/* Return tanh x per lane, with the bits of tanh_f32. */
 static inline vf vf_tanh(vf x)
 {
     vf a = vf_abs(x), z = vf_mul(a, a);
@@ -49,6 +52,7 @@ static inline vf vf_tanh(vf x)
     return vf_with_sign(vf_select(vf_gt(vf_set1(0.75f), a), small, large), x);
 }
 
+/* Return erf x per lane, with the bits of erf_f32. */
 static inline vf vf_erf(vf x)
 {
     vf a = vf_abs(x), z = vf_mul(a, a), t = vf_min(a, vf_set1(4.0f));

@@ -26,6 +26,7 @@ static inline vf load_upto(const float *p, int n)
     return n >= VL ? vf_load(p) : vf_load_n(p, n);
 }
 
+/* Store the first n lanes, n <= VL, or a whole vector. */
 static inline void store_upto(float *p, vf x, int n)
 {
     if (n >= VL)
@@ -225,6 +226,7 @@ WIDEN(of_bf16, vf_load_bf16)
 #undef NARROW
 #undef WIDEN
 
+/* Set the slots of elementwise ops. */
 static void ops_fill(struct kern *k)
 {
     k->rms_norm = rms_norm;

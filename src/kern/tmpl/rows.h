@@ -202,6 +202,7 @@ static double row_product(const float *a, float p, const float *b, float q, int 
     return total;
 }
 
+/* Set the slots of rows of logits. */
 static void rows_fill(struct kern *k)
 {
     k->row_max = row_max;
