@@ -26,6 +26,9 @@ static int first_of_core(const char *folder, int cpu)
     return cpu;
 }
 
+/* Fill the CPUs of the affinity mask and the core of each. CPUs of a core have the same first
+ * sibling. Assume CPU 0 alone if the mask cannot be read, because a thread always runs
+ * somewhere. */
 static void read_cpus(struct cores *c, const char *folder)
 {
     cpu_set_t set;

@@ -47,6 +47,7 @@ static void print_linear(const struct ops *b, const struct matrix_set *g, int n_
     ops_print_call(b, &c, &g->us, limit);
 }
 
+/* Measure all matrices with n_row rows, and the limits of the machine before and after. */
 static int measure_linear_rows(struct ops *b, int n_row, struct err *e)
 {
     struct limit limit[N_ARITH][2];

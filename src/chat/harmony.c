@@ -93,6 +93,8 @@ static enum call_verdict is_header(const char *text, size_t n)
     return v;
 }
 
+/* Consume a header up to <|message|>. Text without a header is content. A header has at most
+ * HEADER_BYTE_MAX bytes, so a model that never ends it cannot fill memory. */
 static size_t step_header(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     static const char message[] = "<|message|>", start[] = "<|start|>";
@@ -142,6 +144,8 @@ static size_t step_string(struct parser_stage *s, const char *text, size_t n)
     return emit(s, text, i);
 }
 
+/* Consume a message's body up to the next mark. In the arguments of a call, a mark inside a JSON
+ * string is text. */
 static size_t step_body(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct chat_expected *x = &s->expected;

@@ -49,6 +49,8 @@ static struct val int_power(struct render *r, int64_t base, int64_t exponent)
     return exponent == 0 ? val_int(result) : jinja_fail(r, "an integer does not fit 64 bits");
 }
 
+/* Return a op b for integers. An overflow fails the rendering: Python's integers are unlimited, and
+ * a wrapped result would be silently wrong. */
 static struct val int_binary(struct render *r, int op, int64_t a, int64_t b)
 {
     int64_t x = 0;
@@ -81,6 +83,7 @@ static struct val int_binary(struct render *r, int op, int64_t a, int64_t b)
     return overflow ? jinja_fail(r, "an integer does not fit 64 bits") : val_int(x);
 }
 
+/* Return a op b for doubles. Division by zero fails the rendering, as in Python. */
 static struct val real_binary(struct render *r, int op, double a, double b)
 {
     if ((op == '/' || op == '%' || op == OP('/', '/')) && b == 0)

@@ -228,6 +228,7 @@ static size_t step_call(struct parser_stage *s, const char *text, size_t n, bool
     return s->call.done || !end ? k : n; /* the rest of an incomplete call is removed */
 }
 
+/* Run the function of the current state once. */
 static size_t step_once(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     switch (s->state) {

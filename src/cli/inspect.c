@@ -253,6 +253,7 @@ static int print_text(const struct checkpoint *c, struct err *e)
     return print_out(&b, e);
 }
 
+/* Print metadata, tensors and totals as one JSON object, without truncated values, for programs. */
 static int print_json(const struct checkpoint *c, struct err *e)
 {
     struct buf b = {0};

@@ -145,6 +145,8 @@ static struct seq *first_waiting(struct engine *en, int64_t *oldest_us)
     return best;
 }
 
+/* Move a sequence from waiting to running. The figures of its wait and of the cache are recorded at
+ * its first admission only, so a preemption does not count twice. */
 static void admit_seq(struct engine *en, struct seq *s)
 {
     bool first = atomic_load(&s->group->door.state) != DOOR_INSIDE;

@@ -182,6 +182,8 @@ static void put_record(const struct group *g, struct logprob *to, const struct c
     memcpy(to + 1, c->top, (size_t)n_top_of(g) * sizeof *to);
 }
 
+/* Copy the tokens of a finished beam into the spare buffers, because its sequence continues with
+ * another beam. */
 static struct ranked_answer copy_answer(const struct engine *en, struct group *g,
                                         const struct continuation *c, float score)
 {
@@ -275,6 +277,8 @@ static int seq_of_continuation(struct group *g, const int *place_of,
     CHECK(false, "%d continuations of %d beams", n, g->n_seq);
 }
 
+/* Continue the n best continuations. Sequences are forked before tokens are added, because a fork
+ * copies its parent's tokens. */
 static void go_on(struct engine *en, struct group *g, const struct continuation *const *go, int n)
 {
     int place_of[CHOICES_MAX];

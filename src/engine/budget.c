@@ -240,6 +240,8 @@ static void tie(double xx[BUDGET_N_TERM][BUDGET_N_TERM], int i, int j)
     xx[i][j] -= k, xx[j][i] -= k;
 }
 
+/* Solve the least squares by coordinate descent. The weights begin with those of the last step and
+ * stay >= 0: a negative cost would reward larger steps. */
 static void solve_weights(struct budget *b)
 {
     double xx[BUDGET_N_TERM][BUDGET_N_TERM] = {{0}}, xy[BUDGET_N_TERM] = {0};

@@ -30,6 +30,7 @@ static const char *check_host(const struct engine *en, const struct seq *s)
     return n == s->n_host ? NULL : "host pages are not counted right";
 }
 
+/* Return the violated invariant of a sequence's recurrent state; NULL if none. */
 static const char *check_state(const struct engine *en, const struct seq *s)
 {
     bool runs = s->state == SEQ_RUNNING;

@@ -109,6 +109,8 @@ static uint32_t derive_multiple(struct exprs *x, const struct expr *e, uint8_t b
     return expr_make(x, next);
 }
 
+/* Return the derivative of e by a byte: the rest of all texts that begin with it (Brzozowski
+ * 1964). */
 static uint32_t derive(struct exprs *x, uint32_t e, uint8_t byte)
 {
     const struct expr it = x->e[e]; /* copy, because expr_make may move x->e */

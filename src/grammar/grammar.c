@@ -70,6 +70,7 @@ static int open_regex(struct cfg *g, const char *text, size_t n, struct err *e)
     return cfg_finish(g, e);
 }
 
+/* Add a rule with one alternative per item of a JSON list of strings. */
 static int open_choice(struct cfg *g, const char *text, size_t n, struct err *e)
 {
     struct json *list = NULL;

@@ -76,6 +76,8 @@ static size_t table_floats(const struct rope_spec *r)
     return (size_t)r->pos_max * (size_t)(r->d_rot / 2);
 }
 
+/* Allocate the table of one rope on the device, and host buffers for the rows that rope_reach makes
+ * next. */
 static int open_one(struct model *m, int i, int pos_max, struct err *e)
 {
     struct backend *b = m->backend;

@@ -200,6 +200,7 @@ static int n_in_ring(const struct lane *lane)
     return n;
 }
 
+/* Return the violated invariant of a lane; NULL if none. Loop thread. */
 static const char *check_lane(const struct net *n, enum lane_kind kind)
 {
     const struct lane *lane = &n->lane[kind];

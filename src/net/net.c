@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Return the options with defaults for zeros. */
 static struct net_options with_defaults(const struct net_options *o)
 {
     struct net_options d = *o;
@@ -120,6 +121,7 @@ static void stop_threads(struct net *n)
  * writing them at the end. */
 enum { LOG_BYTES = 1 << 20, LOG_END_MS = 1000 };
 
+/* Open the access log, "-" for standard error. A terminal gets each line at once. */
 static int open_access_log(struct net *n, struct err *e)
 {
     const char *path = n->o.access_log;

@@ -101,6 +101,8 @@ static float line_improve(struct line *l, const float *x, const float *w, int n,
     return line_error(q, x, w, n, *l);
 }
 
+/* Find step and low with the least weighted error. Several spans and places are tried, because the
+ * error has many local minima; each is improved by least squares. */
 static struct line line_search(const float *x, const float *w, int n, int hi, bool low_positive)
 {
     enum { N_SPAN = 6, N_PLACE = 3 };

@@ -65,6 +65,8 @@ static float step_improve(const struct coder *c, struct target *s, const float *
     return s->step * xq;
 }
 
+/* Find the step with the least weighted error. Steps in a fan around the largest value are tried
+ * and improved twice. Both signs are tried if the range of codes is asymmetric. */
 static struct target step_search(const struct coder *c, const float *x, const float *w, int n)
 {
     struct target best = {0};

@@ -18,6 +18,8 @@ static int compare_words(const void *a, const void *b)
     return x->before < y->before ? -1 : x->before > y->before;
 }
 
+/* Copy the bad words. Single tokens are always forbidden. Longer words are sorted by their token
+ * before the last, so that a pick searches only words that may end now. */
 static bool copy_words(struct sample_lists *l, const struct sample_params *p)
 {
     size_t n = (size_t)p->n_bad_word;

@@ -299,6 +299,8 @@ static struct piece *special_piece(struct tokenizer *t, const char *text)
     return id && t->piece[*id].special ? &t->piece[*id] : NULL;
 }
 
+/* Mark the tokens that end a generation: eos and the known texts of eog.def. A file names few ids,
+ * but families end turns, messages and calls with different tokens. */
 static void derive_eog(struct tokenizer *t)
 {
     static const char *const text[] = {

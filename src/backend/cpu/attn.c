@@ -314,6 +314,9 @@ static struct attn_work work_of(const struct attn_job *j, int worker)
     return w;
 }
 
+/* Compute the rows of a chunk span by span, in ascending order, because the order of the sums is
+ * part of the contract (docs/design.md 5). The bounds of the chunk's rows limit the spans, so a
+ * window skips the pages before it. */
 static void run_chunk(void *ctx, int chunk, int worker)
 {
     const struct attn_job *j = ctx;

@@ -347,6 +347,9 @@ static void to_tile(const struct glu_job *j, float *tile, const struct linear *l
     j->c->kern.linear[x->type][w.type](&out, &w, 0, panel_count(n), x, 0, n_row);
 }
 
+/* Compute a group of 256 outputs of gate and up for a tile of rows, and combine them while they are
+ * in the L1 cache. If down follows, the result becomes its activations, so it never reaches memory
+ * as f32. */
 static void glu_chunk(void *ctx, int chunk, int worker)
 {
     const struct glu_job *j = ctx;

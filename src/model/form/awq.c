@@ -19,6 +19,8 @@
 
 enum { BITS = 4, PER_WORD = 8 };
 
+/* Read the fields of AWQ. AutoAWQ and llm-awq name the same value differently, so both names are
+ * read. */
 static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
@@ -42,6 +44,7 @@ static void read(struct binder *b)
     }
 }
 
+/* Bind the layout "gemm", in which the shape of the scales gives the number of groups. */
 static void bind_gemm(struct binder *b, const struct site *s, struct published *p)
 {
     const int64_t n_word = s->n_out / PER_WORD;
@@ -65,6 +68,7 @@ static void bind_gemm(struct binder *b, const struct site *s, struct published *
     p->scale.row_step = 1, p->scale.group_step = s->n_out;
 }
 
+/* Bind the layout "gemv". Scales and zeros may be padded beyond the last group. */
 static void bind_gemv(struct binder *b, const struct site *s, struct published *p)
 {
     const int64_t n_word = s->k / PER_WORD;

@@ -18,6 +18,7 @@ static void read(struct binder *b)
     b->m->config.quant.inverse = !class || strcmp(class, "bitlinear") == 0;
 }
 
+/* Bind a matrix. NULL if its weight is not U8, so the file may have other matrices unquantized. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
     const struct tensor_info *t = form_find(b, s, "weight");

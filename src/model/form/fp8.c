@@ -22,6 +22,8 @@ static void read(struct binder *b)
     b->m->config.quant.block_k = (int)k;
 }
 
+/* Bind a matrix. Scales of activations are skipped, because activations are not rounded to 8
+ * bits. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
     static const char *const unused[] = {"input_scale", "activation_scale", "output_scale",

@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+/* Read the fields. Two of them give the format and must agree, because gptq and gptq_v2 differ by
+ * one in every zero point. */
 static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
@@ -58,6 +60,8 @@ static void bind_zeros(struct binder *b, const struct site *s, struct published 
         p->zero.plus = UINT32_MAX / ((1u << bits) - 1);
 }
 
+/* Bind words of codes along k. Bits follow from the shape, because `dynamic` may override the field
+ * for a module. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
     const struct quantization *q = &b->m->config.quant;
