@@ -14,6 +14,8 @@ static struct rig {
     struct api api;
 } rig;
 
+/* Open the bundled model with an engine on a thread and a short context, so that limits are
+ * easy to reach. */
 static bool rig_open(struct rig *r)
 {
     struct err e = {0};

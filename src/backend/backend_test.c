@@ -19,6 +19,7 @@ struct world {
     int n_page;
 };
 
+/* Open a backend and make the pages of one layer. */
 static bool world_open(struct world *w, enum kv_type t, int page_rows, int n_row, uint64_t *rng)
 {
     struct err e;
@@ -82,6 +83,7 @@ static void fill(struct world *w, const int *len, int n_row)
     }
 }
 
+/* Return dimension d of the attention of one head in double, by the definition: the reference. */
 static double head_out(const struct world *w, const float *q, int s, int head, int pos, int window,
                        int d)
 {
@@ -102,6 +104,7 @@ static double head_out(const struct world *w, const float *q, int s, int head, i
     return out;
 }
 
+/* Return the largest difference between the op and the reference over all rows. */
 static double worst_error(struct world *w, int window, const int *len, int n_row, uint64_t *rng)
 {
     fill(w, len, n_row);

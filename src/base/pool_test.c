@@ -34,6 +34,7 @@ static int open_wide(struct pool **p, int n, struct err *e)
     return pool_open_on(p, n, &c, e);
 }
 
+/* Run phases of changing lengths. Each chunk must run exactly once, on a worker of the pool. */
 static void run_phases(int n_thread, int n_phase)
 {
     enum { N = 300 };

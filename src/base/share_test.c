@@ -261,6 +261,7 @@ static void compare_room(struct share_model *m, const struct share *s, int id, d
     if (room > 0) EXPECT(expected(m, id, weight, room) != SHARE_REFUSED || largest_size(m, id) > 0);
 }
 
+/* Run random acquisitions and releases, and compare each answer with that of share_model. */
 static void simulate(uint64_t seed, int n_step, bool settles)
 {
     static struct share_model m;

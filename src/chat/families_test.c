@@ -20,6 +20,8 @@ struct reading {
     uint64_t seed; /* seed of the cuts; 0: no cuts */
 };
 
+/* Parse a text in random pieces, or as a whole if the seed is 0. The result must not depend on
+ * the pieces. */
 static void read_text(struct chat_message *m, const struct reading *r)
 {
     struct chat_parser *p = NULL;
@@ -99,6 +101,8 @@ static bool same_arguments(const char *a, const char *b)
     }
 }
 
+/* Return true if the message equals the recorded one. Arguments are compared as JSON values,
+ * because their spelling is free. */
 static bool as_recorded(const struct chat_message *m, const struct json *want)
 {
     const struct json *calls = json_field(want, "tool_calls");
@@ -122,6 +126,7 @@ struct family_case {
     int n_all, n_all_ok, n_left_out;
 };
 
+/* Open the template of a case, unless the last case had the same one. */
 static void next_template(struct family_case *f, const struct json *c)
 {
     struct buf source = {0};
@@ -187,6 +192,7 @@ static const char *left_out(const struct json *c)
     }
 }
 
+/* Parse the output of a recorded case and compare the message. */
 static void recorded_case(struct family_case *f, const struct json *c)
 {
     struct buf text = {0};
@@ -436,6 +442,7 @@ static const struct {
     {"openai", NULL, "no header", "|no header"},
 };
 
+/* Parse a text and compare the message, shown as one line. */
 static void own_case(const struct json *tools, const char *tool_parser, const char *reasoning,
                      const char *text, const char *want)
 {

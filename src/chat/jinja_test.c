@@ -204,6 +204,7 @@ TEST(jinja_long_conversation)
 
 static const time_t test_day = 1795176000; /* 2026-11-20, 12:00 UTC */
 
+/* Render messages with a template and compare the prompt. */
 static void expect_prompt(const char *source, const char *messages, enum chat_continue how,
                           const char *want)
 {

@@ -13,6 +13,7 @@ static int parser_open(struct chat_parser **p, const char *tools, const char *re
     return chat_parser_open(p, &o, e);
 }
 
+/* Parse a text in pieces of n_piece bytes; 0: random lengths. */
 static void read_pieces(struct chat_message *m, const char *tools, const char *reasoning,
                         const char *text, size_t n, size_t n_piece)
 {

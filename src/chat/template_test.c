@@ -13,6 +13,8 @@
 /* Callback for a parsed line of a JSONL file of the data. */
 typedef bool case_fn(const struct json *c);
 
+/* Run a function for each line of a file of real data. The test is skipped if the file is
+ * missing. */
 static void each_case(const char *name, case_fn *run)
 {
     const char *path = data_path(name);
@@ -55,6 +57,7 @@ static bool same(const struct json *c, const char *name, const char *got, const 
     return false;
 }
 
+/* Compare the rendering of a small template with the recorded text. */
 static bool unit_case(const struct json *c)
 {
     struct template *t = NULL;
@@ -115,6 +118,7 @@ static void fail_allocations(const struct template *t, const struct conversation
     }
 }
 
+/* Compare the rendering of a published template with the recorded text. */
 static bool template_case(const struct json *c)
 {
     struct template *t = NULL;
@@ -153,6 +157,7 @@ TEST(chat_template_cases)
 static const char default_messages[] =
     "[{\"role\":\"user\",\"content\":\"Hey there!\\nHow are you?\"}]";
 
+/* Open the template file of a recorded case; NULL if it is missing. */
 static struct template *recorded_template(const struct json *c, struct err *e)
 {
     char name[256];

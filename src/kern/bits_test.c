@@ -132,6 +132,7 @@ static void try_attention(struct trial *t)
     }
 }
 
+/* Hash the bits of reading and writing K and V, for values over 16 decades. */
 static void try_kv(struct trial *t)
 {
     static uint8_t code[ATTN_TILE * D * 4];
@@ -179,6 +180,8 @@ static void try_layer_norm(struct trial *t)
     }
 }
 
+/* Hash the bits of norms, rope, softmax and conversions. An odd length leaves a tail in every
+ * vector size. */
 static void try_ops(struct trial *t)
 {
     enum { N = 203 };
@@ -199,6 +202,7 @@ static void try_ops(struct trial *t)
     }
 }
 
+/* Hash the bits of the passes over a row of logits. */
 static void try_rows(struct trial *t)
 {
     enum { N = 1003 };

@@ -82,6 +82,8 @@ struct acts {
     struct act a;
 };
 
+/* Make random activations. Some rows have only the values 3 and -3, because extreme codes
+ * reveal an overflow of 16-bit sums. */
 static struct acts random_acts(const struct kern *kern, enum act_type t, int n_row, int k,
                                uint64_t *rng)
 {
@@ -181,6 +183,8 @@ struct shape {
     int panel, n_panel, row, n_row_part;
 };
 
+/* Compare a level with the reference for a part of the panels and rows. The bytes after the
+ * outputs must not change. */
 static void compare(const struct kern *ref, const struct kern *isa, int act, enum qtype t,
                     const struct shape *s, uint64_t *rng)
 {
@@ -209,6 +213,8 @@ static void compare(const struct kern *ref, const struct kern *isa, int act, enu
     weights_free(&w);
 }
 
+/* Return a random shape and a part of it. Small numbers of rows are frequent, because they have
+ * kernels of their own. */
 static struct shape random_shape(enum qtype t, uint64_t *rng)
 {
     struct shape s;

@@ -75,6 +75,7 @@ static void expect_same(struct bench *t, const char *op, const float *got, int n
                   n);
 }
 
+/* Compare the curves and elementwise ops of a level with the reference, on floats of any bits. */
 static void compare_elementwise(struct bench *t, int n)
 {
     const float *x = input(t, &t->x, n, true), *up = input(t, &t->a, n, true);
@@ -93,6 +94,7 @@ static void compare_elementwise(struct bench *t, int n)
     expect_same(t, "silu in place", y, n);
 }
 
+/* Compare the norms, also in place. */
 static void compare_norms(struct bench *t, int n)
 {
     int n_row = n > 300 ? 2 : N_ROW;
@@ -133,6 +135,7 @@ static void compare_rope(struct bench *t, int n)
     }
 }
 
+/* Compare the conversions to 16 bits and back. */
 static void compare_narrow(struct bench *t, int n)
 {
     const float *x = input(t, &t->x, n, true);

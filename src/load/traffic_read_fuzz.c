@@ -19,6 +19,7 @@ static void check_jobs(const struct traffic *t)
     }
 }
 
+/* Check that the prompt of each job has the length of the trace and only ids of the vocabulary. */
 static void check_prompts(const struct traffic *t)
 {
     struct ids ids = {0};

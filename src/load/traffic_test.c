@@ -212,6 +212,7 @@ static void slow_pass(void *ctx, int64_t until_us)
     if (!engine_step(s->engine) && s->now_us < until_us) s->now_us = until_us;
 }
 
+/* Open an engine on a virtual clock. A step's time is known, so all figures have exact values. */
 static int slow_open(struct slow *s, int queue_max, struct err *e)
 {
     *s = (struct slow){.now_us = 5000000};
@@ -249,6 +250,7 @@ static int run_slow(struct slow *s, const struct traffic *t, int max_concurrency
 enum { N_JOB = 12 };
 static const struct traffic_peaks peaks = {.flops = 1e6, .bytes = 1e5, .n_thread = 2};
 
+/* Compare the figures of all latencies with their exact values. */
 static void check_figures(const struct traffic_figures *figures)
 {
     const struct client_figures *f = &figures->client;

@@ -46,6 +46,7 @@ static void make_dir(void)
     log_silent = true;
 }
 
+/* Check the bounds that the rest of the model code relies on. */
 static void check_config(const struct config *c)
 {
     assert(c->n_layer >= 1 && c->n_layer <= 4096 && c->d >= 1 && c->d_ff >= 1);
@@ -63,6 +64,8 @@ static void check_config(const struct config *c)
     }
 }
 
+/* Read the metadata for one architecture. A rejected file must have a sentence, an accepted one
+ * a valid config. */
 static void read_as(const struct checkpoint *c, const struct arch *a)
 {
     struct err e = {0};

@@ -16,6 +16,7 @@ static struct buf golden_bytes(void)
     return b;
 }
 
+/* Open and close a model. Return the error of the first failed step. */
 static int try_open(const char *path, struct err *e)
 {
     struct checkpoint *c = NULL;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* Return the address of a text; other texts are a UNIX socket. */
 static struct address address(const char *text)
 {
     struct sockaddr_storage s = {0};

@@ -25,6 +25,7 @@ static void loop_begin(struct net *n)
     NEED(n->epoll >= 0 && n->scratch && n->inbox && n->ended && count_open(n));
 }
 
+/* Close all connections and free the net, as the end of the loop does. */
 static void loop_end(struct net *n)
 {
     struct exchange *x;

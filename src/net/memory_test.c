@@ -59,6 +59,7 @@ static bool is_error(const struct buf *got, const struct buf *want)
     return false;
 }
 
+/* Fail each allocation of an exchange in turn. The answer must be the usual one or an error. */
 static void sweep(const char *request, uint64_t count, uint64_t step, int *n_run)
 {
     struct buf want = {0}, got = {0};
@@ -82,6 +83,8 @@ static void sweep(const char *request, uint64_t count, uint64_t step, int *n_run
     buf_deinit(&got);
 }
 
+/* Sweep all requests, with one failing allocation and with all later ones. No exchange may
+ * remain. */
 static void sweep_all(const struct net_options *o, uint64_t step)
 {
     int n_run = 0;

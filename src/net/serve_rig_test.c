@@ -113,6 +113,7 @@ struct stream {
     char *frame;
 };
 
+/* Push frames while there is room, and wait for the next wake otherwise. */
 static void stream_wake(struct exchange *x, void *ctx)
 {
     struct stream *s = ctx;
@@ -136,6 +137,7 @@ static int number(struct exchange *x, const char *name)
     return v;
 }
 
+/* Handle a request for n frames of a given size. */
 static void stream(struct exchange *x, void *ctx)
 {
     (void)ctx;
@@ -155,6 +157,7 @@ static void stream(struct exchange *x, void *ctx)
     exchange_wake(x);
 }
 
+/* Push one frame, of the size of a usual token, at each wake. */
 static void tick_wake(struct exchange *x, void *ctx)
 {
     (void)ctx;

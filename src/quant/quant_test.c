@@ -411,6 +411,8 @@ static const struct layout {
     {QT_tq2_0, 64, -1, part_tq2_0}, {QT_q1_0, 0, -1, part_q1_0},     {QT_q2_0, 0, -1, part_q2_0},
 };
 
+/* Return a format's dot product by its definition, from the integers that the test decodes
+ * itself. */
 static float formula(const struct layout *l, const uint8_t *w, const int8_t *a, int n)
 {
     float t = 0.0f;

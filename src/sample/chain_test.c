@@ -93,6 +93,7 @@ TEST(sample_seed_gives_the_same_tokens_whatever_else_runs)
     EXPECT(memcmp(alone, seed, sizeof alone) != 0);
 }
 
+/* Return a hash of 300 picks and of their weights, to compare kernel levels. */
 static uint64_t hash_of_picks(const struct sample_params *p, const char *level)
 {
     static float logits[N_LONE];

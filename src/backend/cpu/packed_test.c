@@ -55,6 +55,7 @@ static void publish(struct world *w)
     }
 }
 
+/* Make random tensors and an empty cache folder. */
 static bool world_open(struct world *w)
 {
     struct err e;

@@ -57,6 +57,7 @@ static void make_dir(void)
     log_silent = true;
 }
 
+/* Open a model whose config.json contains the fuzzed quantization_config. */
 static void open_as(const char *form)
 {
     char text[1024];

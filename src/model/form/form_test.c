@@ -65,6 +65,7 @@ static const struct tensor *tensor_of(const struct opened *o, const char *module
     return NULL;
 }
 
+/* Compare the values of the matrices of a published form with the recorded ones. */
 static void compare_values(const char *name)
 {
     char path[128], module[128];
