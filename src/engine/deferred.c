@@ -5,9 +5,11 @@
  *          ^                                                                more and more work
  *          '---------------------- the sequence's mask <--done-- job <----------'
  *
- * The thread takes the job whose next call costs least, less the work that it has waited for. So a
- * mask of moderate cost does not wait for the most expensive masks, and no mask waits without end.
- * A mask has one value, so tokens do not depend on the thread that made it.
+ * The thread takes a job of the holder with the least work so far, divided by its weight (struct
+ * turn). So many jobs of one holder do not delay another holder's masks by more than one call. Of a
+ * holder's jobs it takes the one whose next call costs least, less the work that it has waited for.
+ * So a mask of moderate cost does not wait for the most expensive masks, and no mask waits without
+ * end. A mask has one value, so tokens do not depend on the thread that made it.
  *
  * While a job exists, no sequence whose constraint has the same `shared` gets rows, because the
  * thread may use it. A job ends after the call in progress if its sequence ends. Sequences wait for
@@ -20,6 +22,7 @@
 #include "base/check.h"
 #include "base/os.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,16 +35,31 @@ struct mask_job {
     int64_t waited;       /* steps of work of other jobs since its last call */
     enum constraint_made made;
     atomic_bool cancelled;
-    struct seq *seq;        /* borrowed; engine thread only; NULL if the sequence has ended */
+    uint64_t holder;
+    double weight;     /* weight of the holder, > 0 */
+    struct seq *seq;   /* borrowed; engine thread only; NULL if the sequence has ended */
     struct mask_job *next;  /* borrowed; engine thread: next in deferred.all */
-    struct mask_job *after; /* borrowed; mask thread only: next in its list */
+    struct mask_job *after; /* borrowed; next in deferred.list */
+};
+
+/* Work for one holder. A holder without a job keeps its turn for a while, so that it neither gains
+ * nor loses by sending its jobs one by one. It loses only work beyond one call (floor_of). */
+struct turn {
+    uint64_t holder;
+    double served; /* steps of work divided by the holder's weight */
+    int n_job;
 };
 
 struct deferred {
     struct queue *todo, *done; /* owned; queues of struct mask_job * */
     struct queue *inbox;       /* borrowed; engine's inbox: gets a message at the end of a job */
-    struct mask_job *all;      /* owned; list of all jobs; engine thread only */
+    struct mask_job *all;           /* owned; list of all jobs; engine thread only */
     int n, n_max;
+    /* jobs to make, and the turns of their holders: owned [2 n_max], [n_turn] used. The mask thread
+     * uses these three if it is started, else the engine thread. */
+    struct mask_job *list;
+    struct turn *turn;
+    int n_turn;
     pthread_t thread;
     bool started;
     atomic_bool quit;
@@ -55,7 +73,8 @@ int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct 
     w->inbox = inbox;
     w->todo = queue_open((size_t)n_max, sizeof(struct mask_job *));
     w->done = queue_open((size_t)n_max, sizeof(struct mask_job *));
-    return w->todo && w->done ? 0 : err_memory(e, "slow masks", (size_t)n_max * 16);
+    w->turn = calloc(2 * (size_t)n_max, sizeof *w->turn);
+    return w->todo && w->done && w->turn ? 0 : err_memory(e, "slow masks", (size_t)n_max * 16);
 }
 
 static void job_close(struct mask_job *j)
@@ -80,6 +99,7 @@ void deferred_close(struct deferred *w)
     }
     queue_close(w->todo);
     queue_close(w->done);
+    free(w->turn);
     free(w);
 }
 
@@ -95,52 +115,131 @@ static bool job_run(struct mask_job *j)
     return j->made != CONSTRAINT_LATER;
 }
 
-/* Return true if a is to run before b: cancelled jobs, then those of the least work that have
- * waited longest. */
-static bool before(const struct mask_job *a, const struct mask_job *b)
+/* ---- the order of jobs ---- */
+
+/* Return the least work of a holder with jobs; 0 if no holder has jobs. */
+static double least_served(const struct deferred *w)
 {
-    bool gone = atomic_load(&a->cancelled), other = atomic_load(&b->cancelled);
-    return gone != other ? gone : a->n_work - a->waited < b->n_work - b->waited;
+    double least = INFINITY;
+    for (int i = 0; i < w->n_turn; i++)
+        if (w->turn[i].n_job > 0 && w->turn[i].served < least) least = w->turn[i].served;
+    return least == INFINITY ? 0 : least;
 }
 
-/* Add n_work to the waiting time of all jobs except j. */
-static void age(struct mask_job *one, const struct mask_job *j, int64_t n_work)
+/* Return the least work with which a holder returns: less than that of all holders with jobs by the
+ * most expensive call, because the holder may have waited for that call. */
+static double floor_of(const struct deferred *w)
 {
-    if (one == j)
+    int64_t call = 0;
+    for (const struct mask_job *j = w->list; j; j = j->after)
+        if (j->n_work > call) call = j->n_work;
+    return least_served(w) - (double)call;
+}
+
+/* Remove the turns of holders without jobs that would return with other work. */
+static void drop_turns(struct deferred *w)
+{
+    double least = floor_of(w);
+    for (int i = 0; i < w->n_turn;)
+        if (w->turn[i].n_job == 0 && w->turn[i].served <= least)
+            w->turn[i] = w->turn[--w->n_turn];
+        else
+            i++;
+}
+
+static struct turn *find_turn(struct deferred *w, uint64_t holder)
+{
+    for (int i = 0; i < w->n_turn; i++)
+        if (w->turn[i].holder == holder) return &w->turn[i];
+    return NULL;
+}
+
+/* Return the turn with the least work of a holder without jobs. At most n_max holders have jobs, so
+ * there is one in a full table. */
+static struct turn *idle_turn(struct deferred *w)
+{
+    struct turn *found = NULL;
+    for (int i = 0; i < w->n_turn; i++) {
+        struct turn *t = &w->turn[i];
+        if (t->n_job == 0 && (!found || t->served < found->served)) found = t;
+    }
+    CHECK(found, "%d holders have jobs", w->n_turn);
+    return found;
+}
+
+/* Return the turn of a holder. A new turn begins with the least work of a holder with jobs. */
+static struct turn *turn_of(struct deferred *w, uint64_t holder)
+{
+    struct turn *t = find_turn(w, holder);
+    if (!t) {
+        const double served = least_served(w);
+        drop_turns(w);
+        t = w->n_turn < 2 * w->n_max ? &w->turn[w->n_turn++] : idle_turn(w);
+        *t = (struct turn){.holder = holder, .served = served};
+    }
+    if (t->n_job == 0 && t->served < floor_of(w)) t->served = floor_of(w);
+    return t;
+}
+
+/* Return true if a is to run before b: cancelled jobs, then those of the holder with the least
+ * work, then those of the least work that have waited longest. */
+static bool before(struct deferred *w, const struct mask_job *a, const struct mask_job *b)
+{
+    bool gone = atomic_load(&a->cancelled), other = atomic_load(&b->cancelled);
+    if (gone != other) return gone;
+    if (a->holder != b->holder) {
+        double of_a = find_turn(w, a->holder)->served, of_b = find_turn(w, b->holder)->served;
+        if (of_a != of_b) return of_a < of_b;
+    }
+    return a->n_work - a->waited < b->n_work - b->waited;
+}
+
+/* Add n_work to the waiting time of a job, except the job `made`. */
+static void age(struct mask_job *one, const struct mask_job *made, int64_t n_work)
+{
+    if (one == made)
         one->waited = 0;
     else if (one->waited < INT64_MAX / 2 - n_work)
         one->waited += n_work;
 }
 
-/* Return the link to the job that runs next. *list must not be empty. */
-static struct mask_job **first_of(struct mask_job **list)
+/* Append a job to the list. */
+static void add(struct deferred *w, struct mask_job *j)
 {
-    struct mask_job **best = list;
-    for (; *list; list = &(*list)->after)
-        if (before(*list, *best)) best = list;
-    return best;
+    struct mask_job **end = &w->list;
+    while (*end) end = &(*end)->after;
+    j->after = NULL;
+    *end = j;
+    turn_of(w, j->holder)->n_job++;
+}
+
+/* Make one call for the first job. The list must not be empty. Return the job if it is done and
+ * removed from the list; NULL if it needs another call. */
+static struct mask_job *work(struct deferred *w)
+{
+    struct mask_job **best = &w->list;
+    for (struct mask_job **at = best; *at; at = &(*at)->after)
+        if (before(w, *at, *best)) best = at;
+    struct mask_job *j = *best;
+    struct turn *t = find_turn(w, j->holder);
+    for (struct mask_job *one = w->list; one; one = one->after) age(one, j, j->n_work);
+    if (!atomic_load(&j->cancelled)) t->served += (double)j->n_work / j->weight;
+    if (!job_run(j)) return NULL;
+    *best = j->after;
+    t->n_job--;
+    return j;
 }
 
 /* Make masks until quit: receive jobs and work on the first of them. Wait only without a job. */
 static void *deferred_main(void *arg)
 {
     struct deferred *w = arg;
-    struct mask_job *list = NULL, *j;
+    struct mask_job *j;
     os_thread_background();
     while (!atomic_load(&w->quit)) {
-        struct mask_job **end = &list;
-        while (*end) end = &(*end)->after;
-        while (queue_pop(w->todo, &j, list ? 0 : -1)) {
-            j->after = NULL;
-            *end = j;
-            end = &j->after;
-        }
-        if (!list) continue;
-        struct mask_job **at = first_of(&list);
-        j = *at;
-        for (struct mask_job *one = list; one; one = one->after) age(one, j, j->n_work);
-        if (!job_run(j)) continue;
-        *at = j->after;
+        while (queue_pop(w->todo, &j, w->list ? 0 : -1)) add(w, j);
+        j = w->list ? work(w) : NULL;
+        if (!j) continue;
         bool has_room = queue_push(w->done, &j);
         CHECK(has_room, "more than %d jobs are done", w->n_max);
         /* the engine is awake if its inbox is full */
@@ -156,11 +255,10 @@ bool deferred_full(const struct engine *en)
     return en->deferred->n == en->deferred->n_max;
 }
 
-/* Start the thread, and pass it the jobs that were put before. */
+/* Start the thread, which continues with the list. */
 static void start(struct deferred *w)
 {
     w->started = pthread_create(&w->thread, NULL, deferred_main, w) == 0;
-    for (struct mask_job *j = w->all; j && w->started; j = j->next) queue_push(w->todo, &j);
 }
 
 bool deferred_put(struct engine *en, struct seq *s)
@@ -175,11 +273,16 @@ bool deferred_put(struct engine *en, struct seq *s)
     if (!j->c || !j->mask) return job_close(j), false;
     if (en->started && !w->started) start(w);
     j->seq = s;
+    j->holder = s->group->request->holder;
+    j->weight = s->group->request->holder_weight;
     s->job = j;
     j->next = w->all;
     w->all = j;
     w->n++;
-    if (w->started) queue_push(w->todo, &j);
+    if (w->started)
+        queue_push(w->todo, &j);
+    else
+        add(w, j);
     return true;
 }
 
@@ -204,12 +307,9 @@ bool deferred_collect(struct engine *en)
     struct deferred *w = en->deferred;
     struct mask_job *j;
     while (queue_pop(w->done, &j, 0)) finish(w, j);
-    if (w->started || !w->all) return false;
-    struct mask_job *first = w->all;
-    for (j = w->all; j; j = j->next)
-        if (before(j, first)) first = j;
-    for (j = w->all; j; j = j->next) age(j, first, first->n_work);
-    if (job_run(first)) finish(w, first);
+    if (w->started || !w->list) return false;
+    j = work(w);
+    if (j) finish(w, j);
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include "engine_impl.h"
 #include "../../tests/unit.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 struct costly {
@@ -37,6 +38,9 @@ static const struct constraint_ops costly_ops = {
 /* Sequence that needs a mask. */
 struct client {
     struct seq seq;
+    struct group group;
+    struct request request;
+    int calls; /* number of calls for one mask, less 1 */
     struct costly c;
     uint32_t mask[1];
     atomic_int n_call;
@@ -58,18 +62,98 @@ static void end(void)
     queue_close(en.inbox);
 }
 
-/* Put a job that needs 4^calls times the work of a step. */
-static bool put(struct client *k, int calls)
+/* Put a job of a holder that needs 4^calls times the work of a step. */
+static bool put_of(struct client *k, int calls, uint64_t holder, double weight)
 {
     int64_t need = CONSTRAINT_STEP_WORK;
-    while (calls-- > 0) need *= 4;
     memset(k, 0, sizeof *k);
+    k->calls = calls;
+    while (calls-- > 0) need *= 4;
+    k->request.holder = holder;
+    k->request.holder_weight = weight;
+    k->group.request = &k->request;
+    k->seq.group = &k->group;
     k->c = (struct costly){.base = {.op = &costly_ops}, .need = need, .n_call = &k->n_call};
     k->seq.constraint = &k->c.base;
     k->seq.mask = k->mask;
     k->seq.n_mask_word = 1;
     k->seq.mask_made = CONSTRAINT_LATER;
     return deferred_put(&en, &k->seq);
+}
+
+static bool put(struct client *k, int calls)
+{
+    return put_of(k, calls, 0, 1);
+}
+
+/* Return the steps of work for a mask of n calls. */
+static int64_t work_of(int n)
+{
+    int64_t sum = 0, one = CONSTRAINT_STEP_WORK;
+    for (int i = 0; i < n; i++) sum += one *= 4;
+    return sum;
+}
+
+/* Make masks for two holders: n_many jobs of the first at all times, and one of the second. Return
+ * the second holder's share of the work. A holder's new job is put after `gap` calls. */
+static double share_of_second(int n_many, const int calls[2], double weight, int gap)
+{
+    static struct client many[7], one;
+    int64_t done[2] = {0};
+    int idle = 0;
+    memset(many, 0, sizeof many);
+    memset(&one, 0, sizeof one);
+    if (!begin(8)) return -1;
+    for (int n = 0; n < 4000; n++) {
+        for (int i = 0; i < n_many; i++)
+            if (!many[i].seq.job) {
+                if (many[i].calls) done[0] += work_of(many[i].calls);
+                EXPECT(put_of(&many[i], calls[0], 1, 1));
+            }
+        if (!one.seq.job && idle++ >= gap) {
+            if (one.calls) done[1] += work_of(one.calls);
+            EXPECT(put_of(&one, calls[1], 2, weight));
+            idle = 0;
+        }
+        deferred_collect(&en);
+    }
+    end();
+    return (double)done[1] / (double)(done[0] + done[1]);
+}
+
+/* A holder gets its share of the work, however many jobs another holder has and whatever they
+ * cost. */
+TEST(deferred_work_is_shared_by_holders)
+{
+    static const struct {
+        int n_many, calls[2];
+        double weight, share;
+        int gap;
+    } cases[] = {{1, {3, 3}, 1, 0.5, 0}, {7, {3, 3}, 1, 0.5, 0},  {7, {1, 5}, 1, 0.5, 0},
+                 {7, {5, 1}, 1, 0.5, 0}, {7, {3, 3}, 3, 0.75, 0}, {7, {2, 4}, 1, 0.5, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double share =
+            share_of_second(cases[i].n_many, cases[i].calls, cases[i].weight, cases[i].gap);
+        test_note("%d jobs of %d calls beside one of %d, weight %g: share %.3f", cases[i].n_many,
+                  cases[i].calls[0], cases[i].calls[1], cases[i].weight, share);
+        EXPECT(fabs(share - cases[i].share) < 0.05);
+    }
+}
+
+/* Turns of holders that come and go are removed. */
+TEST(deferred_turns_of_many_holders)
+{
+    static struct client k[4];
+    int n_made = 0;
+    NEED(begin(4));
+    for (uint64_t i = 0; i < 4000; i++) {
+        struct client *one = &k[i % 4];
+        n_made += one->seq.mask_made == CONSTRAINT_MADE;
+        if (!one->seq.job) NEED(put_of(one, 1 + (int)(i % 3), i + 1, 1 + (double)(i % 5)));
+        deferred_collect(&en);
+    }
+    EXPECT(n_made > 1000);
+    end();
 }
 
 /* An endless stream of cheap jobs does not keep an expensive job waiting. */
