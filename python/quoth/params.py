@@ -17,6 +17,7 @@ _LISTED = {p["name"]: p for p in sampling_params()}
 _INTS = {
     "n": (1, 128), "best_of": (1, 128), "max_tokens": (0, 2**31 - 1), "logprobs": (0, LOGPROBS_MAX),
     "prompt_logprobs": (0, LOGPROBS_MAX), "seed": (-2**63, 2**63 - 1), "truncate_prompt_tokens": (1, 2**31 - 1),
+    "thinking_token_budget": (0, 2**31 - 1),
 }
 _FLAGS = ("use_beam_search", "skip_special_tokens", "spaces_between_special_tokens", "include_stop_str_in_output",
           "detokenize")
@@ -24,7 +25,7 @@ _FLAGS = ("use_beam_search", "skip_special_tokens", "spaces_between_special_toke
 _HERE_ALONE = ("detokenize", "spaces_between_special_tokens", "truncate_prompt_tokens", "output_kind")
 _STRUCTURED = ("structured_outputs", "guided_decoding")
 # fields of vLLM, accepted if None or empty
-_NOT_YET = ("logits_processors", "extra_args", "thinking_token_budget", "repetition_detection")
+_NOT_YET = ("logits_processors", "extra_args", "repetition_detection")
 
 
 def _is_int(value: object) -> bool:
@@ -208,7 +209,7 @@ class SamplingParams:
     guided_decoding: Optional[StructuredOutputsParams] = None  # older name of structured_outputs
     logits_processors: Optional[Any] = None
     extra_args: Optional[Dict[str, Any]] = None
-    thinking_token_budget: Optional[int] = None
+    thinking_token_budget: Optional[int] = None  # maximum number of tokens inside the reasoning, which then ends
     repetition_detection: Optional[Any] = None
 
     def __post_init__(self) -> None:

@@ -31,6 +31,8 @@ struct api {
     /* properties of every constraint: true if JSON has no white space; true if an absent
      * additionalProperties is false */
     bool no_white_space, no_additional;
+    /* true if a constraint of a message applies to its reasoning, too (the whole generated text) */
+    bool constrain_reasoning;
 };
 
 /* ---- errors ---- */
@@ -125,6 +127,18 @@ int api_constrain(struct request *r, const struct api *a, const struct json *bod
 int api_constrain_message(struct constraint **out, const struct api *a, const struct json *body,
                           const char *begun, size_t n_begun, struct chat_parser_options *parser,
                           struct err *e);
+/* Read thinking_token_budget, or llama.cpp's names of it, and set *budget to the maximum number of
+ * tokens of reasoning; -1: no limit. ERR_ARG for another type. ERR_UNSUPPORTED if the marks of the
+ * model's reasoning are not known. Errors contain the field. */
+int api_read_budget(const struct api *a, const struct json *body, int *budget, struct err *e);
+/* Limit the reasoning of an answer to `budget` tokens; -1: no effect. *c: constraint of the answer,
+ * or NULL. It becomes a part of the new *c, which the caller owns, also after an error.
+ *   begun   part of the answer that the prompt contains; NULL: the answer is no message
+ *   prompt  ids of the prompt, searched for reasoning if `begun` is NULL. Reasoning may then begin
+ *           anywhere.
+ * ERR_UNSUPPORTED with the field, ERR_MEMORY. */
+int api_limit_reasoning(struct constraint **c, const struct api *a, int budget,
+                        const struct text_span *begun, const struct ids *prompt, struct err *e);
 /* Read "logprobs" and "prompt_logprobs" as numbers of alternatives. ERR_ARG for another type or a
  * number outside [0, TOP_LOGPROB_MAX]. */
 int api_read_logprobs(struct request *r, const struct json *body, struct err *e);

@@ -61,6 +61,16 @@ struct answer_log {           /* grows by one per token */
     size_t n, cap;
 };
 
+/* Place in the arguments of a custom tool's call, which are read byte by byte (openai_custom.c).
+ * Zeroed before the first byte. */
+struct custom_text {
+    unsigned char place, n_hex, n_held;
+    uint16_t hex, high; /* digits of \u so far; high surrogate before the next character */
+    char held[64];      /* [n_held] bytes before the text */
+};
+/* Append the part of the call's text that n more bytes of its arguments contain. */
+void custom_push(struct custom_text *t, const char *text, size_t n, struct buf *out);
+
 struct choice { /* One answer to a prompt. */
     struct reply reply;
     struct buf text;
@@ -71,6 +81,8 @@ struct choice { /* One answer to a prompt. */
     struct chat_parser *parser; /* parser of the text, owned; NULL if not a conversation */
     size_t n_text_sent, n_log_sent, n_id_sent, log_offset;
     bool begun, ids_begun, called, ended;
+    bool in_custom;            /* true: the last call of the stream is of a custom tool */
+    struct custom_text custom; /* place in the arguments of this call */
 };
 
 /* Append [1,2,3], in a list or as a member. */
@@ -132,9 +144,12 @@ struct api_call {
     const char *constraint_field;      /* static: name of the field that requested the constraint */
     /* spec of the constraint, with its text in the arena; field NULL: none */
     struct constraint_spec spec;
-    struct queue *bell; /* queue that receives a byte for each event, borrowed; NULL: no bell */
-    int64_t n_byte;     /* bytes reserved with the engine */
-    uint64_t holder;    /* holder of the constraint and of n_byte; 0: none */
+    int budget;             /* maximum number of tokens of reasoning; -1: no limit */
+    bool is_message;        /* true: the answers are messages; false: texts */
+    bool without_reasoning; /* true: the constraint permits no reasoning */
+    struct queue *bell;     /* queue that receives a byte for each event, borrowed; NULL: no bell */
+    int64_t n_byte;         /* bytes reserved with the engine */
+    uint64_t holder;        /* holder of the constraint and of n_byte; 0: none */
     char id[256];
     const char *model; /* name of the model, in the arena or borrowed from api */
     int64_t created;
@@ -154,6 +169,8 @@ struct api_call {
     const char *tool_parser, *reasoning_parser;
     /* tools of the request, for their schemas; owned; NULL: calls are not parsed */
     struct json *tools;
+    const char **custom; /* names of the custom tools, in the arena [n_custom] */
+    size_t n_custom;
     bool one_tool_call, no_reasoning, requests_reasoning, function_call;
     struct chat_expected expected; /* guaranteed properties of a constrained text, for its parser */
     char *begun;                   /* part of the answer that the prompt contains, in the arena */
@@ -172,6 +189,9 @@ int choice_n_token(const struct part *p, const struct choice *a);
 /* Return the seed of the ids of a choice's tool calls (message.c). The seed differs between
  * choices. It is equal for whole answers and streams. */
 uint64_t choice_seed(const struct api_call *c, int index);
+
+/* Return true if a tool of the request with this name is custom. */
+bool call_is_custom(const struct api_call *c, const char *name);
 
 /* ---- parts ---- */
 
@@ -205,8 +225,9 @@ int call_compile(struct api_call *c, const struct constraint_spec *spec, struct 
 /* Compile c->spec as the constraint of the whole text of each answer. Do nothing without a spec.
  * Errors: those of call_compile, with field and place. */
 int call_constrain_text(struct api_call *c, struct err *e);
-/* Set the constraint of each request to a fork of the call's constraint, which the request owns.
- * ERR_UNSUPPORTED for a request with ignore_eos, ERR_MEMORY. */
+/* Set the constraint of each request to a fork of the call's constraint, which the request owns,
+ * within the limit of its reasoning. ERR_UNSUPPORTED for a request with ignore_eos; otherwise the
+ * errors of api_limit_reasoning. */
 int call_constrain_requests(struct api_call *c, struct err *e);
 /* Check that all numbers of a schema are exact. ERR_UNSUPPORTED for a number beyond 64 bits. */
 int check_numbers(const struct json *schema, struct err *e);

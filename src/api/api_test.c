@@ -457,6 +457,148 @@ TEST(api_constraints_are_not_of_reasoning)
     rig_close(&rig);
 }
 
+/* Return the number of words that a text in `from` has; the bundled model thinks in plain words. */
+static int n_word(const char *text)
+{
+    int n = 0;
+    for (const char *c = text ? text : ""; *c; c++) n += *c == ' ';
+    return text && *text ? n + 1 : 0;
+}
+
+/* Goal: reasoning ends at its budget, whether the prompt begins it or a constraint follows it. */
+TEST(api_reasoning_ends_at_its_budget)
+{
+    static const char think[] =
+        "'seed':1,'max_tokens':90,'chat_template_kwargs':{'enable_thinking':"
+        "true},'thinking_token_budget':";
+    char body[400];
+    NEED(rig_open(&rig));
+    for (int budget = 0; budget < 4; budget++)
+        for (int constrained = 0; constrained < 2; constrained++) {
+            snprintf(body, sizeof body, "{" USER ",%s%d%s}", think, budget,
+                     constrained ? ",'guided_regex':'[0-9]{3}','n':2,'stream':false" : "");
+            struct json *got = post(&rig, CHAT, body);
+            EXPECT_INT(n_word(json_text(at(got, "choices.0.message.reasoning_content"), NULL)),
+                       budget);
+            if (constrained) {
+                const char *text = text_at(got, "choices.1.message.content");
+                EXPECT(strlen(text) == 3 && strspn(text, "0123456789") == 3);
+                EXPECT_TEXT(text_at(got, "choices.1.finish_reason"), "stop");
+            }
+            json_drop(got);
+        }
+    snprintf(body, sizeof body, "{'prompt':'a <think> b',%s3,'ignore_eos':true}", think);
+    struct json *got = post(&rig, TEXT, body);
+    EXPECT(strstr(text_at(got, "choices.0.text"), "</think>") != NULL);
+    json_drop(got);
+    snprintf(body, sizeof body, "{'prompt':'a <think> b',%s3,'guided_regex':'a'}", think);
+    refused(&rig, TEXT, body, "thinking_token_budget");
+    rig_close(&rig);
+}
+
+/* Goal: a constraint of the reasoning, too, applies from the first token (enable_in_reasoning). */
+TEST(api_constraints_may_hold_in_reasoning)
+{
+    static const char *const all[] = {"'guided_choice':['hmm</think>yes']",
+                                      "'guided_regex':'hmm</think>yes'"};
+    char body[300];
+    NEED(rig_open(&rig));
+    rig.api.constrain_reasoning = true;
+    for (int i = 0; i < 2; i++) {
+        snprintf(body, sizeof body, "{" USER ",'chat_template_kwargs':{'enable_thinking':true},%s}",
+                 all[i]);
+        struct json *got = post(&rig, CHAT, body);
+        EXPECT_TEXT(text_at(got, "choices.0.message.reasoning_content"), "hmm");
+        EXPECT_TEXT(text_at(got, "choices.0.message.content"), "yes");
+        EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "stop");
+        json_drop(got);
+    }
+    struct json *got = post(&rig, CHAT,
+                            "{" USER ",'chat_template_kwargs':{'enable_thinking':true},'tools':[{"
+                            "'type':'function','function':{'name':'f'}}],'tool_choice':'required',"
+                            "'parallel_tool_calls':false,'max_tokens':60}");
+    EXPECT_TEXT(text_at(got, "choices.0.message.tool_calls.0.function.name"), "f");
+    json_drop(got);
+    refused(&rig, CHAT,
+            "{" USER ",'chat_template_kwargs':{'enable_thinking':true},'guided_regex':'a',"
+            "'thinking_token_budget':3}",
+            "thinking_token_budget");
+    rig_close(&rig);
+}
+
+#define CUSTOM(name, format) "{'type':'custom','custom':{'name':'" name "'" format "}}"
+#define GRAMMAR(syntax, text)                                                                      \
+    ",'format':{'type':'grammar','grammar':{'syntax':'" syntax "','definition':'" text "'}}"
+#define CHOOSE(name) "'tool_choice':{'type':'custom','custom':{'name':'" name "'}}"
+
+/* Return the input of the first call, whole or joined from the pieces of a stream. */
+static void put_input(const struct json *got, bool stream, struct buf *out)
+{
+    size_t n = stream ? json_count(got) : 1;
+    for (size_t i = 0; i < n; i++) {
+        const struct json *call = stream ? at(json_item(got, i), "choices.0.delta.tool_calls.0")
+                                         : at(got, "choices.0.message.tool_calls.0");
+        const char *text = json_text(at(call, "custom.input"), NULL);
+        if (text) buf_add_text(out, text);
+        EXPECT(!at(call, "function"));
+    }
+    buf_add_text(out, "");
+}
+
+/* Goal: calls of custom tools have the text of their grammar, whole and streamed. */
+TEST(api_custom_tools_have_a_text)
+{
+    static const char *const tools[] = {
+        CUSTOM("g", GRAMMAR("regex", "[ab]{2}\\u005c\\u005c")),
+        CUSTOM("g",
+               GRAMMAR(
+                   "lark",
+                   "start: e\\ne: \\u0022(\\u0022 e \\u0022)\\u0022 | \\u0022\\u00e9\\\\n\\u0022")),
+    };
+    char body[700];
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
+        for (int stream = 0; stream < 2; stream++) {
+            struct buf input = {0};
+            snprintf(body, sizeof body,
+                     "{" USER ",'seed':1,'max_tokens':80,'tools':[" CUSTOM(
+                         "free", "") ",%s]," CHOOSE("g") ",'stream':%s}",
+                     tools[i], stream ? "true" : "false");
+            struct json *got = stream ? post_stream(&rig, CHAT, body) : post(&rig, CHAT, body);
+            put_input(got, stream, &input);
+            if (i == 0)
+                EXPECT(input.n == 3 && strspn(input.data, "ab") == 2 && input.data[2] == '\\');
+            if (i == 1) EXPECT(strstr(input.data, "\xc3\xa9\n") != NULL);
+            json_drop(got);
+            buf_deinit(&input);
+        }
+    rig_close(&rig);
+}
+
+/* Goal: a custom tool that cannot be used is rejected with its place. */
+TEST(api_refuses_wrong_custom_tools)
+{
+    static const char *const bad[] = {
+        "'tools':[{'type':'custom','custom':{}}]",
+        "'tools':[{'type':'custom'}]",
+        "'tools':[" CUSTOM("g", ",'format':{'type':'json'}") "]",
+        "'tools':[" CUSTOM("g", ",'format':{'type':'grammar'}") "]",
+        "'tools':[" CUSTOM("g", GRAMMAR("bnf", "a")) "]",
+        "'tools':[" CUSTOM("g", GRAMMAR("regex", "(")) "]," CHOOSE("g"),
+        "'tools':[" CUSTOM("g", GRAMMAR("lark", "start: nosuch")) "]," CHOOSE("g"),
+        "'tools':[" CUSTOM("g", "") "," CUSTOM("g", "") "]",
+        "'tools':[" CUSTOM("g", "") ",{'type':'function','function':{'name':'g'}}]",
+    };
+    char body[500];
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(body, sizeof body, "{" USER ",'max_tokens':1,%s}", bad[i]);
+        refused(&rig, CHAT, body, "tools");
+    }
+    refused(&rig, CHAT, "{" USER ",'tools':[" CUSTOM("g", "") "]," CHOOSE("h") "}", "tool_choice");
+    rig_close(&rig);
+}
+
 TEST(api_prompt_logprobs_are_where_vllm_has_them)
 {
     NEED(rig_open(&rig));
@@ -810,11 +952,17 @@ TEST(api_fields_under_the_names_of_llama_cpp)
     refused(&rig, CHAT, "{" USER ",'n_predict':'x'}", "n_predict");
     refused(&rig, TEXT, "{" ONCE ",'n_cmpl':0}", "n_cmpl");
     refused(&rig, TEXT, "{" ONCE ",'repeat_penalty':'x'}", "repeat_penalty");
+    const char *parser = rig.chat.reasoning_parser;
     for (int i = 0; i < 3; i++) {
         snprintf(body, sizeof body, "{" USER ",'max_tokens':1,'%s':0}", limit[i]);
+        accepted(&rig, CHAT, body);
+        rig.chat.reasoning_parser = NULL;
         refused(&rig, CHAT, body, limit[i]);
         snprintf(body, sizeof body, "{" USER ",'max_tokens':1,'%s':-1}", limit[i]);
         accepted(&rig, CHAT, body);
+        rig.chat.reasoning_parser = parser;
+        snprintf(body, sizeof body, "{" USER ",'max_tokens':1,'%s':'x'}", limit[i]);
+        refused(&rig, CHAT, body, limit[i]);
     }
     accepted(&rig, TEXT, "{" ONCE ",'n_predict':1,'adaptive_target':-1}");
     refused(&rig, TEXT, "{" ONCE ",'n_predict':1,'n_probs':-5}", "n_probs");

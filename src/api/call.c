@@ -158,6 +158,7 @@ int call_open(struct api_call **out, const struct api *a, const struct dialect *
     c->dialect = dialect;
     c->holder = holder;
     c->unique = os_random();
+    c->budget = -1;
     name_call(c);
     c->bell = bell;
     int rc = read_body(c, body, e);

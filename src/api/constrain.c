@@ -52,20 +52,34 @@ static int check_constrained(const struct request *r, const char *field, struct 
                      ": must not come with %s, which ends the answer", field);
 }
 
-/* Give each request a fork of the compiled grammar.
+/* Give a request a fork of the compiled grammar.
  * Forks share the grammar and have separate states. */
+static int fork_for(struct api_call *c, struct part *p, struct err *e)
+{
+    struct request *r = p->request;
+    if (!c->constraint) return 0;
+    int rc = check_constrained(r, c->constraint_field, e);
+    if (rc != 0) return rc;
+    p->constraint_field = c->constraint_field;
+    r->constraint = c->constraint->op->fork(c->constraint);
+    return r->constraint ? 0
+                         : err_memory(e, "a constraint", (unsigned long long)c->constraint->n_byte);
+}
+
 int call_constrain_requests(struct api_call *c, struct err *e)
 {
-    for (int i = 0; i < c->n_part && c->constraint; i++) {
-        struct request *r = c->part[i].request;
-        int rc = check_constrained(r, c->constraint_field, e);
-        if (rc != 0) return rc;
-        r->constraint = c->constraint->op->fork(c->constraint);
-        if (!r->constraint)
-            return err_memory(e, "a constraint", (unsigned long long)c->constraint->n_byte);
-        c->part[i].constraint_field = c->constraint_field;
+    const struct text_span begun = {c->begun ? c->begun : "", c->n_begun};
+    const int budget = c->without_reasoning ? -1 : c->budget;
+    int rc = 0;
+    for (int i = 0; i < c->n_part && rc == 0; i++) {
+        struct part *p = &c->part[i];
+        rc = fork_for(c, p, e);
+        if (rc == 0)
+            rc = api_limit_reasoning(&p->request->constraint, c->api, budget,
+                                     c->is_message ? &begun : NULL, &p->request->prompt, e);
+        if (budget >= 0 && !p->constraint_field) p->constraint_field = "thinking_token_budget";
     }
-    return 0;
+    return rc;
 }
 
 /* A call on the stack is enough: only its constraint and arena are used. */

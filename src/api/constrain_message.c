@@ -158,7 +158,8 @@ static int refuse_tool(struct api_call *c, const struct chat_answer *a, const st
     drop_constraint(c);
     if (rc == 0) rc = compile(c, &one, "tools", &why);
     drop_constraint(c);
-    return rc ? err_field(e, rc, "tools", "[%zu].function.parameters: %s", t->i, why.text) : 0;
+    const char *place = t->input ? "custom.format" : "function.parameters";
+    return rc ? err_field(e, rc, "tools", "[%zu].%s: %s", t->i, place, why.text) : 0;
 }
 
 /* Return the error, with the name of its cause: the constraint, the schema of a tool, or their
@@ -199,6 +200,19 @@ static int check_together(const struct api_call *c, const struct tools_spec *too
     return 0;
 }
 
+/* Apply the constraint from the first token, as if the message had no reasoning. The parser still
+ * separates the reasoning that the prompt or the constrained text contains. */
+static int place_in_reasoning(const struct api_call *c, struct chat_answer *a, struct err *e)
+{
+    if (c->budget >= 0)
+        return err_field(e, ERR_UNSUPPORTED, "thinking_token_budget",
+                         ": must not come with a constraint, which applies to the reasoning too "
+                         "(enable_in_reasoning)");
+    a->place = CHAT_AFTER;
+    a->no_reasoning = true;
+    return 0;
+}
+
 /* Set a->place, the place at which the answer begins. Return an error if a constrained answer
  * cannot begin there. */
 static int find_place(struct api_call *c, struct chat_answer *a, bool any_text, struct err *e)
@@ -216,6 +230,7 @@ static int find_place(struct api_call *c, struct chat_answer *a, bool any_text, 
                          ": must not have content if calls must follow it");
     bool may_reason = c->reasoning_parser && !any_text && (c->requests_reasoning || !a->no_text);
     a->no_reasoning = !may_reason;
+    if (c->api->constrain_reasoning) return place_in_reasoning(c, a, e);
     return 0;
 }
 
@@ -225,6 +240,7 @@ static int constrain(struct api_call *c, const struct chat_answer *a, const char
 {
     struct err why = {0};
     c->expected = chat_answer_expected(a);
+    if (c->api->constrain_reasoning) c->expected.closed = c->expected.verbatim = false;
     int rc = compile(c, a, field, &why);
     return rc ? refuse(c, a, field, rc, &why, e) : 0;
 }
@@ -250,7 +266,10 @@ int call_constrain_message(struct api_call *c, const struct tools_spec *tools, s
     /* an answer without reasoning and calls is only the text of the constraint */
     bool only_content =
         a.n_tool == 0 && (a.place == CHAT_AFTER || (a.place == CHAT_BEFORE && a.no_reasoning));
-    if (only_content) c->reasoning_parser = NULL;
+    if (only_content && !c->api->constrain_reasoning) {
+        c->reasoning_parser = NULL;
+        c->without_reasoning = true;
+    }
     if (rc != 0 || only_content) return rc ? rc : call_constrain_text(c, e);
     if (any_text) a.gap = chat_reasoning_gap(chat->t, chat->reasoning_parser);
     if (content && put_content(&b, &c->spec, &why) != 0) {

@@ -3,6 +3,7 @@
  *   {"role":"assistant","content":TEXT or null,"reasoning_content":TEXT,
  *    "tool_calls":[{"id":...,"type":"function","function":{"name":...,"arguments":TEXT}}]}
  *
+ * A call of a custom tool is {"id":...,"type":"custom","custom":{"name":...,"input":TEXT}}.
  * The last two members are absent if they are empty. `arguments` is a text that contains JSON, not
  * an object. message_put writes this form for replies and for the template of the next turn. */
 #include "api_impl.h"
@@ -34,11 +35,12 @@ void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t 
 static void put_call(struct json_out *o, const struct chat_call *c, uint64_t id_seed, size_t i)
 {
     out_object(o, NULL);
+    const char *type = c->custom ? "custom" : "function";
     put_call_id(o, "id", c->id, id_seed, (int)i);
-    out_word(o, "type", "function");
-    out_object(o, "function");
+    out_word(o, "type", type);
+    out_object(o, type);
     out_word(o, "name", c->name);
-    put_buf(o, "arguments", &c->arguments);
+    put_buf(o, c->custom ? "input" : "arguments", &c->arguments);
     out_end(o);
     out_end(o);
 }

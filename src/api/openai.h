@@ -47,11 +47,23 @@ int openai_read_format(struct api_call *c, const struct json *body, struct err *
  * *out, which is NULL if the body has neither, and after an error. ERR_ARG if the body also has the
  * new fields or a wrong type, ERR_MEMORY. */
 int openai_read_functions(struct json **out, const struct json *body, struct err *e);
+/* Append a value as member `key`; nothing if it is NULL. */
+void openai_put_json(struct json_out *o, const char *key, const struct json *value);
+/* Append the members of an object, except the members in `without`, a list that ends with NULL. */
+void openai_put_members(struct json_out *o, const struct json *object, const char *const *without);
+/* Convert a body with custom tools, or with calls of them, to one with functions of one argument,
+ * `input`. The caller owns *out, which is NULL if there are none, and after an error. ERR_ARG or
+ * ERR_UNSUPPORTED with the field, ERR_MEMORY. */
+int openai_read_custom(struct json **out, const struct json *body, struct err *e);
+/* Set *out to the text of a custom tool as the member "input" of a structural tag, in the arena;
+ * "" if `tool` is a function. ERR_MEMORY. */
+int openai_custom_input(struct arena *a, const struct json *tool, struct text_span *out,
+                        struct err *e);
 /* Read tools, tool_choice and parallel_tool_calls. Set c->tool_parser. out->tool is in the call's
- * arena. ERR_ARG with the field, ERR_LIMIT for too many tools, ERR_UNSUPPORTED for a kind of tool
- * or choice, ERR_MEMORY. */
+ * arena. given: tools as the client sent them, with custom tools. ERR_ARG with the field, ERR_LIMIT
+ * for too many tools, ERR_UNSUPPORTED for a kind of tool or choice, ERR_MEMORY. */
 int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct json *body,
-                      struct err *e);
+                      const struct json *given, struct err *e);
 /* Functions of dialect.put, put_end and put_error.
  * openai_put has the errors of the form's `put`. */
 int openai_put(const struct api_call *c, struct buf *b, struct err *e);

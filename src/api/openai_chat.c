@@ -37,7 +37,8 @@ static int read_reasoning(struct api_call *c, const struct json *body, struct er
     c->reasoning_parser = none ? NULL : c->api->chat->reasoning_parser;
     c->no_reasoning = !include;
     c->requests_reasoning = requests_reasoning(c, body);
-    return rc;
+    c->is_message = true;
+    return rc ? rc : api_read_budget(c->api, body, &c->budget, e);
 }
 
 /* Check that only text output is requested. */
@@ -95,7 +96,8 @@ static int read_max_tokens(const struct api_call *c, struct request *r, const st
 
 /* The prompt is read before the tools, so that a prompt that is too long fails first. Tools and
  * reasoning select the parsers, which the constraint needs. */
-static int read_chat(struct api_call *c, const struct json *body, struct err *e)
+static int read_chat(struct api_call *c, const struct json *body, const struct json *given,
+                     struct err *e)
 {
     struct tools_spec tools = {0};
     int rc = call_parts(c, 1, e);
@@ -104,7 +106,7 @@ static int read_chat(struct api_call *c, const struct json *body, struct err *e)
     if (rc == 0) rc = read_max_tokens(c, p->request, body, e);
     if (rc == 0) rc = read_chat_logprobs(c, p->request, body, e);
     if (rc == 0) rc = read_messages(c, p, body, e);
-    if (rc == 0) rc = openai_read_tools(c, &tools, body, e);
+    if (rc == 0) rc = openai_read_tools(c, &tools, body, given, e);
     if (rc == 0) rc = read_reasoning(c, body, e);
     if (rc == 0) rc = check_modalities(body, e);
     if (rc == 0) rc = read_echo(c, body, e);
@@ -115,15 +117,18 @@ static int read_chat(struct api_call *c, const struct json *body, struct err *e)
     return rc;
 }
 
-/* A body with `functions` is converted to one with `tools`. Errors then contain the client's names
- * of the fields. */
+/* A body with `functions`, or with custom tools, is converted to one with functions in `tools`.
+ * Errors then contain the client's names of the fields. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
-    struct json *modern = NULL;
+    struct json *modern = NULL, *plain = NULL;
     int rc = openai_read(c, body, e);
     if (rc == 0) rc = openai_read_functions(&modern, body, e);
     c->function_call = modern != NULL;
-    if (rc == 0) rc = read_chat(c, modern ? modern : body, e);
+    const struct json *now = modern ? modern : body;
+    if (rc == 0) rc = openai_read_custom(&plain, now, e);
+    if (rc == 0) rc = read_chat(c, plain ? plain : now, body_field(now, "tools"), e);
+    json_drop(plain);
     if (modern && rc != 0)
         rc = err_rename(e, err_rename(e, rc, "tools", "functions"), "tool_choice", "function_call");
     json_drop(modern);
@@ -150,6 +155,22 @@ static void put_function_call(struct json_out *o, const char *name, const char *
     out_end(o);
 }
 
+/* Replace the arguments of calls of custom tools by their text. */
+static void read_custom_calls(const struct api_call *c, struct chat_message *m)
+{
+    for (size_t i = 0; i < m->n_call; i++) {
+        struct chat_call *call = &m->call[i];
+        struct custom_text t = {0};
+        struct buf text = {0};
+        if (!call_is_custom(c, call->name)) continue;
+        call->custom = true;
+        if (call->arguments.n) custom_push(&t, call->arguments.data, call->arguments.n, &text);
+        m->failed |= text.failed;
+        buf_deinit(&call->arguments);
+        call->arguments = text;
+    }
+}
+
 /* Append the message of one choice (openai_form). *called: the answer has a call, which changes
  * finish_reason. */
 static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
@@ -157,6 +178,8 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
 {
     struct chat_message m = {0};
     int rc = choice_message(c, a, &m, e);
+    read_custom_calls(c, &m);
+    if (rc == 0 && m.failed) rc = err_memory(e, "a message", a->text.n);
     struct chat_message shown = m;
     if (c->one_tool_call && shown.n_call > 1) shown.n_call = 1;
     if (c->no_reasoning) shown.reasoning.n = 0;
@@ -209,21 +232,46 @@ static const struct answer_log *unsent(const struct frame_writer *p, struct answ
 }
 
 /* Append a piece of a call. Id and name are only in the first piece of the call. */
-static void put_delta_call(struct json_out *o, const struct chat_delta *d, uint64_t id_seed)
+static void put_delta_call(struct json_out *o, const struct chat_delta *d, bool custom,
+                           uint64_t id_seed)
 {
+    const char *type = custom ? "custom" : "function";
     out_list(o, "tool_calls");
     out_object(o, NULL);
     out_int(o, "index", d->i_call);
     if (d->name) {
         put_call_id(o, "id", d->id, id_seed, d->i_call);
-        out_word(o, "type", "function");
+        out_word(o, "type", type);
     }
-    out_object(o, "function");
+    out_object(o, type);
     if (d->name) out_word(o, "name", d->name);
-    out_text(o, "arguments", d->text, d->text ? d->n : 0);
+    out_text(o, custom ? "input" : "arguments", d->text, d->text ? d->n : 0);
     out_end(o);
     out_end(o);
     out_end(o);
+}
+
+/* Append a frame for a piece of a call. A piece of a custom tool's arguments may contain nothing of
+ * the call's text. */
+static void put_delta_of_call(const struct frame_writer *p, const struct chat_delta *d)
+{
+    struct choice *a = p->a;
+    struct json_out o;
+    struct answer_log log;
+    struct buf text = {0};
+    struct chat_delta piece = *d;
+    if (d->name) a->in_custom = call_is_custom(p->c, d->name), a->custom = (struct custom_text){0};
+    if (a->in_custom) {
+        custom_push(&a->custom, d->text ? d->text : "", d->text ? d->n : 0, &text);
+        piece.text = text.data, piece.n = text.n;
+    }
+    if (piece.name || piece.n || !a->in_custom) {
+        delta_begin(p, &o);
+        put_delta_call(&o, &piece, a->in_custom, choice_seed(p->c, p->index));
+        delta_end(p, unsent(p, &log), false, &o);
+    }
+    p->b->failed |= text.failed;
+    buf_deinit(&text);
 }
 
 /* Append one frame for a delta of the parser (chat_delta_fn). Log probabilities are in the first
@@ -233,11 +281,10 @@ static void put_delta(void *ctx, const struct chat_delta *d)
     const struct frame_writer *p = ctx;
     struct json_out o;
     struct answer_log log;
+    if (d->kind == CHAT_CALL && !p->c->function_call) return put_delta_of_call(p, d);
     delta_begin(p, &o);
-    if (d->kind == CHAT_CALL && p->c->function_call)
+    if (d->kind == CHAT_CALL)
         put_function_call(&o, d->name, d->text, d->n);
-    else if (d->kind == CHAT_CALL)
-        put_delta_call(&o, d, choice_seed(p->c, p->index));
     else
         out_text(&o, d->kind == CHAT_CONTENT ? "content" : "reasoning_content", d->text, d->n);
     delta_end(p, unsent(p, &log), false, &o);

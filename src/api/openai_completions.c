@@ -36,6 +36,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
         rc = err_field(e, ERR_UNSUPPORTED, "suffix", ": not supported yet");
     if (rc == 0) rc = body_flag(body, "echo", &c->echo, e);
     if (rc == 0) rc = read_prompts(c, body, open_part, e);
+    if (rc == 0) rc = api_read_budget(c->api, body, &c->budget, e);
     if (rc == 0) rc = openai_read_format(c, body, e);
     return rc ? rc : call_constrain_text(c, e);
 }

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Append a value as member `key`; nothing if it is NULL. */
-static void put_json(struct json_out *o, const char *key, const struct json *value)
+void openai_put_json(struct json_out *o, const char *key, const struct json *value)
 {
     struct buf b = {0};
     if (value) json_put(&b, value);
@@ -18,8 +17,7 @@ static void put_json(struct json_out *o, const char *key, const struct json *val
     buf_deinit(&b);
 }
 
-/* Append the members of an object, except the members in `without`, a list that ends with NULL. */
-static void put_members(struct json_out *o, const struct json *object, const char *const *without)
+void openai_put_members(struct json_out *o, const struct json *object, const char *const *without)
 {
     for (void *it = json_first(object); it; it = json_next(object, it)) {
         size_t n, i = 0;
@@ -27,7 +25,7 @@ static void put_members(struct json_out *o, const struct json *object, const cha
         while (without[i] && (strlen(without[i]) != n || memcmp(without[i], key, n) != 0)) i++;
         if (without[i]) continue;
         out_key(o, key, n);
-        put_json(o, NULL, json_it_value(it));
+        openai_put_json(o, NULL, json_it_value(it));
     }
 }
 
@@ -36,17 +34,17 @@ static void put_tool(struct json_out *o, const struct json *function)
 {
     out_object(o, NULL);
     out_word(o, "type", "function");
-    put_json(o, "function", function);
+    openai_put_json(o, "function", function);
     out_end(o);
 }
 
 /* A word of function_call is a word of tool_choice. {"name":"f"} becomes an object with a type. */
 static void put_choice(struct json_out *o, const struct json *choice)
 {
-    if (json_kind(choice) != JK_OBJECT) return put_json(o, "tool_choice", choice);
+    if (json_kind(choice) != JK_OBJECT) return openai_put_json(o, "tool_choice", choice);
     out_object(o, "tool_choice");
     out_word(o, "type", "function");
-    put_json(o, "function", choice);
+    openai_put_json(o, "function", choice);
     out_end(o);
 }
 
@@ -69,16 +67,16 @@ static void put_message(struct json_out *o, const struct json *message, size_t i
     const struct json *called = body_field(message, "function_call");
     const char *name = json_text(json_field(message, "role"), NULL);
     bool result = name && strcmp(name, "function") == 0;
-    if (json_kind(message) != JK_OBJECT) return put_json(o, NULL, message);
+    if (json_kind(message) != JK_OBJECT) return openai_put_json(o, NULL, message);
     out_object(o, NULL);
-    put_members(o, message, called ? call : result ? role : none);
+    openai_put_members(o, message, called ? call : result ? role : none);
     if (called) {
         *i_call = i;
         out_list(o, "tool_calls");
         out_object(o, NULL);
         put_id(o, "id", i);
         out_word(o, "type", "function");
-        put_json(o, "function", called);
+        openai_put_json(o, "function", called);
         out_end(o);
         out_end(o);
     } else if (result) {
@@ -92,7 +90,7 @@ static void put_message(struct json_out *o, const struct json *message, size_t i
 static void put_messages(struct json_out *o, const struct json *messages)
 {
     size_t i_call = 0;
-    if (json_kind(messages) != JK_LIST) return put_json(o, "messages", messages);
+    if (json_kind(messages) != JK_LIST) return openai_put_json(o, "messages", messages);
     out_list(o, "messages");
     for (size_t i = 0; i < json_count(messages); i++)
         put_message(o, json_item(messages, i), i, &i_call);
@@ -134,7 +132,7 @@ int openai_read_functions(struct json **out, const struct json *body, struct err
     int rc = check(functions, choice, body, e);
     if (rc != 0) return rc;
     out_object(&o, NULL);
-    put_members(&o, body, old);
+    openai_put_members(&o, body, old);
     put_messages(&o, json_field(body, "messages"));
     out_list(&o, "tools");
     for (size_t i = 0; i < json_count(functions); i++) put_tool(&o, json_item(functions, i));

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* each name is compared with each tool, so this bounds the work to a million comparisons */
+enum { NAMED_MAX = 1000 };
+
 /* Set the error for a value of the wrong type in item i of a list. */
 static int wrong_type(const char *field, size_t i, const char *place, const char *expected,
                       const struct json *found, struct err *e)
@@ -19,7 +22,8 @@ static int check_tools(const struct json *tools, struct err *e)
         const struct json *tool = json_item(tools, i), *function = json_field(tool, "function");
         const char *type = json_text(json_field(tool, "type"), NULL);
         if (!type || strcmp(type, "function") != 0)
-            return err_field(e, ERR_UNSUPPORTED, "tools", "[%zu].type: must be \"function\"", i);
+            return err_field(e, ERR_UNSUPPORTED, "tools",
+                             "[%zu].type: must be \"function\" or \"custom\"", i);
         if (!json_text(json_field(function, "name"), NULL))
             return wrong_type("tools", i, ".function.name", "a string",
                               json_field(function, "name"), e);
@@ -104,7 +108,7 @@ static int read_choice(struct choice_spec *out, const struct json *choice, struc
     if (type && strcmp(type, "allowed_tools") == 0) return read_allowed(out, choice, e);
     if (!type || strcmp(type, "function") != 0)
         return err_field(e, ERR_UNSUPPORTED, "tool_choice",
-                         ".type: must be \"function\" or \"allowed_tools\"");
+                         ".type: must be \"function\", \"custom\" or \"allowed_tools\"");
     out->must = out->one = true;
     out->named = name_of(choice);
     return json_kind(out->named) == JK_TEXT ? 0 : bad_choice(".function.name", "a string", e);
@@ -130,8 +134,6 @@ static bool may_call(const struct choice_spec *spec, const struct json *name)
 /* Check that each function of the choice exists. */
 static int check_named(const struct choice_spec *spec, const struct json *tools, struct err *e)
 {
-    /* each name is compared with each tool, so this bounds the work to a million comparisons */
-    enum { NAMED_MAX = 1000 };
     size_t n = spec->named ? 1 : json_count(spec->allowed);
     if (n > NAMED_MAX || (n > 0 && json_count(tools) > NAMED_MAX))
         return err_field(e, ERR_LIMIT, n > NAMED_MAX ? "tool_choice" : "tools",
@@ -198,10 +200,25 @@ static int read_schema(struct api_call *c, struct chat_tool *out, const struct j
     return rc;
 }
 
-/* Add a function that may be called. Its schema is enforced if a call is required or `strict` is
- * set. Otherwise the model is free, as in OpenAI's API. */
+/* Read the text of a custom tool, the only argument of its function, and add the tool's name to
+ * c->custom. Set *has_grammar if the text is not free. */
+static int read_input(struct api_call *c, struct chat_tool *tool, const struct json *given,
+                      bool *has_grammar, struct err *e)
+{
+    static const char free_text[] = "{\"syntax\":\"text\"}";
+    struct text_span input;
+    int rc = openai_custom_input(&c->arena, given, &input, e);
+    if (rc != 0 || input.n == 0) return rc;
+    tool->input = input.text, tool->n_input = input.n;
+    c->custom[c->n_custom++] = tool->name;
+    *has_grammar = strcmp(input.text, free_text) != 0;
+    return 0;
+}
+
+/* Add a function that may be called. Its schema is enforced if a call is required, `strict` is set
+ * or the tool is custom with a grammar. Otherwise the model is free, as in OpenAI's API. */
 static int read_tool(struct api_call *c, struct tools_spec *out, const struct choice_spec *spec,
-                     const struct json *function, size_t i, struct err *e)
+                     const struct json *function, const struct json *given, size_t i, struct err *e)
 {
     struct chat_tool *tool = &out->tool[out->n];
     size_t n;
@@ -211,21 +228,47 @@ static int read_tool(struct api_call *c, struct tools_spec *out, const struct ch
     *tool = (struct chat_tool){.name = arena_text(&c->arena, name, n), .n_name = n, .i = i};
     if (!tool->name) return err_memory(e, "tools", n);
     out->n++;
+    int rc = read_input(c, tool, given, &strict, e);
+    if (rc != 0) return rc;
     if (strict && !spec->must) out->field = "tools";
-    return strict || spec->must ? read_schema(c, tool, function, e) : 0;
+    return strict || spec->must || tool->input ? read_schema(c, tool, function, e) : 0;
+}
+
+/* Check that a call's name decides whether its tool is custom. */
+static int check_custom_names(const struct json *tools, const struct json *given, struct err *e)
+{
+    size_t n = json_count(tools);
+    if (tools == given) return 0; /* the client sent functions only */
+    if (n > NAMED_MAX)
+        return err_field(e, ERR_LIMIT, "tools", ": must have at most %d tools if some are custom",
+                         NAMED_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const struct json *name = json_field(json_field(json_item(given, i), "custom"), "name");
+        for (size_t k = 0; name && k < n; k++)
+            if (k != i &&
+                same_text(name, json_field(json_field(json_item(tools, k), "function"), "name")))
+                return err_field(e, ERR_ARG, "tools",
+                                 "[%zu].custom.name: must be unique, got the name of tools[%zu]", i,
+                                 k);
+    }
+    return 0;
 }
 
 /* Read all functions that may be called. out->field is the field that causes the constraint. */
 static int read_functions(struct api_call *c, struct tools_spec *out,
-                          const struct choice_spec *spec, const struct json *tools, struct err *e)
+                          const struct choice_spec *spec, const struct json *tools,
+                          const struct json *given, struct err *e)
 {
     size_t n = json_count(tools);
     int rc = 0;
     out->tool = arena_push0(&c->arena, n ? n : 1, sizeof *out->tool);
-    if (!out->tool) return err_memory(e, "tools", n * sizeof *out->tool);
+    c->custom = arena_push0(&c->arena, n ? n : 1, sizeof *c->custom);
+    if (!out->tool || !c->custom) return err_memory(e, "tools", n * sizeof *out->tool);
     if (spec->must || spec->allowed) out->field = "tool_choice";
+    rc = check_custom_names(tools, given, e);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = read_tool(c, out, spec, json_field(json_item(tools, i), "function"), i, e);
+        rc = read_tool(c, out, spec, json_field(json_item(tools, i), "function"),
+                       json_item(given, i), i, e);
     return rc;
 }
 
@@ -243,7 +286,7 @@ static int keep_tools(struct api_call *c, const struct json *tools, struct err *
 /* Set c->tool_parser, c->tools and *out. Without tools the parser is NULL, so text that looks like
  * a call stays content. */
 int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct json *body,
-                      struct err *e)
+                      const struct json *given, struct err *e)
 {
     const struct json *tools = body_field(body, "tools");
     const struct chat *chat = c->api->chat;
@@ -258,7 +301,7 @@ int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct j
     c->one_tool_call = !parallel;
     if (rc == 0 && wanted) rc = check_tools_kept(c, body, e);
     if (rc == 0 && c->tool_parser) rc = keep_tools(c, tools, e);
-    if (rc == 0 && wanted) rc = read_functions(c, out, &spec, tools, e);
+    if (rc == 0 && wanted) rc = read_functions(c, out, &spec, tools, given, e);
     out->must = spec.must;
     out->one = spec.one || !parallel;
     return rc;

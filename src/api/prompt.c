@@ -7,7 +7,7 @@
  *
  * A long text is first checked by a lower bound of its number of tokens (check_text_fits). All
  * functions run on handler threads. */
-#include "dialect.h"
+#include "openai.h"
 
 #include "base/os.h"
 
@@ -164,12 +164,15 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
     return rc ? rc : template_render(chat->t, &c, prompt, turn, e);
 }
 
-/* Render, and record the time. */
+/* Render, and record the time. Custom tools become functions first. */
 int api_render(const struct api *a, const struct json *body, struct buf *prompt,
                struct chat_turn *turn, struct err *e)
 {
     int64_t begin_us = time_us();
-    int rc = render(a, body, prompt, turn, e);
+    struct json *plain;
+    int rc = openai_read_custom(&plain, body, e);
+    if (rc == 0) rc = render(a, plain ? plain : body, prompt, turn, e);
+    json_drop(plain);
     count_time(a, TIMES_render, begin_us);
     return rc;
 }

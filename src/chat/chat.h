@@ -178,6 +178,29 @@ enum chat_place chat_parser_place(const struct chat_parser *p);
 /* Return true if memory ran out. The deltas emitted since chat_parser_open are then incomplete. */
 bool chat_parser_failed(const struct chat_parser *p);
 
+/* Search for the reasoning in a text that arrives byte by byte. It has the marks of a parser's
+ * family, but a fixed size: a copy is a fork, and an old copy undoes text. A zeroed struct finds no
+ * reasoning. */
+struct chat_track {
+    const struct reason_family *family; /* static; NULL: no reasoning */
+    unsigned char place;                /* enum in track.c */
+    bool anywhere;                      /* true: reasoning may begin after any text */
+    unsigned char n_held;
+    char
+        held[62]; /* [n_held] end of the text that may be a part of a mark, without double blanks */
+};
+/* Begin the search before the first byte. reasoning_parser: a name in parser.def. anywhere: the
+ * text need not be a message, in which reasoning comes first. Return false if the family is unknown
+ * or NULL. */
+bool chat_track_begin(struct chat_track *t, const char *reasoning_parser, bool anywhere);
+void chat_track_push(struct chat_track *t, const char *text, size_t n);
+/* Return true if the text ends inside the reasoning. */
+bool chat_track_inside(const struct chat_track *t);
+/* Return true if the message has no reasoning after this text. */
+bool chat_track_ended(const struct chat_track *t);
+/* Return the mark that ends reasoning. The text is static. */
+const char *chat_track_close(const struct chat_track *t);
+
 /* Return value i of the flag --tool-call-parser or --reasoning-parser, from 0: the parsers, then
  * "none". NULL after the last value. */
 const char *chat_tool_parsers(int i);
@@ -196,6 +219,10 @@ struct chat_tool {
     size_t n_name;
     const char *schema; /* JSON Schema of its arguments, borrowed [n_schema]; NULL: any object */
     size_t n_schema;
+    /* text of the argument `input`, the only one, as a member of a structural tag, borrowed
+     * [n_input]; NULL: the arguments are those of the schema */
+    const char *input;
+    size_t n_input;
     size_t i; /* index of the function in the request's tools, for errors */
 };
 
@@ -242,6 +269,7 @@ const char *chat_reasoning_gap(const struct template *t, const char *reasoning_p
 struct chat_call {
     char *name, *id; /* owned; id: NULL if none */
     struct buf arguments;
+    bool custom; /* true: `arguments` is the text of a custom tool's call */
 };
 /* A whole message, collected by chat_message_add. A zeroed message is empty. */
 struct chat_message {

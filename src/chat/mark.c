@@ -75,3 +75,25 @@ size_t mark_find(const char *mark, const char *text, size_t n)
         if (mark_at(mark, p, n - (size_t)(p - text), &used) != CALL_NO) return (size_t)(p - text);
     return n;
 }
+
+enum call_verdict mark_any(const char *const *mark, int n_mark, const char *text, size_t n, size_t *used)
+{
+    for (int i = 0; i < n_mark && mark[i]; i++) {
+        enum call_verdict v = mark_at(mark[i], text, n, used);
+        if (v != CALL_NO) return v;
+    }
+    return CALL_NO;
+}
+
+size_t mark_first(const char *const *mark, int n_mark, const char *text, size_t n, size_t *used)
+{
+    size_t at = n, k;
+    *used = 0;
+    for (int i = 0; i < n_mark && mark[i]; i++) {
+        size_t found = mark_find(mark[i], text, n);
+        if (found >= at) continue;
+        at = found;
+        *used = mark_at(mark[i], text + at, n - at, &k) == CALL_YES ? k : 0;
+    }
+    return at;
+}

@@ -16,27 +16,16 @@
 
 enum { BEFORE, INSIDE, DRAFT, BLANKS, AFTER };
 
-/* Match one of the marks of a family at text[0]. */
-static enum call_verdict any_mark(const char *const *mark, int n_mark, const char *text, size_t n,
-                                  size_t *used)
-{
-    for (int i = 0; i < n_mark && mark[i]; i++) {
-        enum call_verdict v = mark_at(mark[i], text, n, used);
-        if (v != CALL_NO) return v;
-    }
-    return CALL_NO;
-}
-
 /* Find the opening mark. Blanks before the opening mark are consumed with it. Without a mark they
  * belong to the content. */
 static size_t step_before(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct reason_family *f = s->reason;
     size_t blank = space_front(text, n), used;
-    enum call_verdict open = any_mark(f->open, 3, text + blank, n - blank, &used);
+    enum call_verdict open = mark_any(f->open, 3, text + blank, n - blank, &used);
     if (open == CALL_MAYBE && !end) return 0;
     if (open == CALL_YES) return s->state = INSIDE, blank + used;
-    enum call_verdict close = any_mark(f->close, 3, text + blank, n - blank, &used);
+    enum call_verdict close = mark_any(f->close, 3, text + blank, n - blank, &used);
     if (close == CALL_MAYBE && !end) return 0;
     if (close == CALL_YES) return s->state = BLANKS, blank + used;
     s->state = f->begun ? INSIDE : AFTER;
@@ -51,21 +40,10 @@ static void emit_part(struct parser_stage *s, const char *text, size_t n)
     s->n_emitted += n - blank;
 }
 
-/* Return the offset of the first closing mark, and set *used to its length. Without a
- * closing mark, set *used to 0 and return the number of bytes
- * that are certainly before a closing mark. */
+/* Return the offset of the first closing mark (mark_first). */
 static size_t find_close(const struct parser_stage *s, const char *text, size_t n, size_t *used)
 {
-    size_t at = n, k;
-    *used = 0;
-    for (int i = 0; i < 3 && s->reason->close[i]; i++) {
-        const char *mark = s->reason->close[i];
-        size_t found = mark_find(mark, text, n);
-        if (found >= at) continue;
-        at = found;
-        *used = mark_at(mark, text + at, n - at, &k) == CALL_YES ? k : 0;
-    }
-    return at;
+    return mark_first(s->reason->close, 3, text, n, used);
 }
 
 /* End the block at `at`, and consume its closing mark of n_close bytes. */

@@ -234,6 +234,7 @@ static void put_arguments(struct tagger *g, const struct chat_tool *tool)
     const char *key = or_empty(body->key_begin);
     size_t n_token = special_at(g, key, strlen(key));
     if (n_token) out_text(&g->o, "token", key, n_token);
+    if (tool->input) out_raw(&g->o, "input", tool->input, tool->n_input);
     out_end(&g->o);
 }
 

@@ -126,7 +126,7 @@ static int fill_request(struct request *r, struct answer *a, struct session *s,
     struct reply_options o = reply_options_read(s, &r->arena);
     o.keep_special |= raw_text;
     r->max_tokens = max_tokens < 0 ? model_info(s->model)->context_max : (int)max_tokens;
-    if (a->constraint && r->params.ignore_eos)
+    if (constraint_is_set() && r->params.ignore_eos)
         return err_field(e, ERR_ARG, "--ignore-eos",
                          ": must not come with a constraint, which ends the answer");
     r->constraint = a->constraint;

@@ -47,6 +47,11 @@ void structured_read(struct api *a); /* set the fields of structured_options */
 int flags_constrain(struct constraint **out, const struct session *s, const struct chat *chat,
                     const char *begun, size_t n_begun, struct chat_parser_options *parser,
                     struct err *e);
+/* Limit the reasoning of a message by --thinking-token-budget. *c: constraint of the message, or
+ * NULL; it becomes a part of the new *c, which the caller owns, also after an error. chat NULL: the
+ * answer is no message. ERR_UNSUPPORTED with the flag, ERR_MEMORY. */
+int flags_limit_reasoning(struct constraint **c, const struct session *s, const struct chat *chat,
+                          const char *begun, size_t n_begun, struct err *e);
 void flags_release(struct constraint *c); /* free a constraint; no effect for NULL */
 
 /* ---- template.c: the prompt template ---- */

@@ -16,6 +16,7 @@ enum { CONSTRAINT_BYTE_MAX = 64 << 20 };
 static const char *schema, *regex, *grammar;
 static bool object;
 static struct text_list choice;
+static int64_t budget = -1;
 
 const struct option constraint_options[] = {
     TEXT_OPTION("json-schema", "FILE", &schema,
@@ -26,6 +27,8 @@ const struct option constraint_options[] = {
                 "constrain the answer to a grammar in GBNF or Lark; FILE may also be its text"),
     LIST_OPTION("choice", "A,B", &choice,
                 "constrain the answer to one of these texts, or of a JSON list (may be repeated)"),
+    INT_OPTION("thinking-token-budget", "N", &budget, -1, INT32_MAX,
+               "maximum number of tokens of reasoning, which then ends (default -1: no limit)"),
     OPTIONS_OF(structured_options),
     OPTIONS_END,
 };
@@ -181,6 +184,20 @@ int flags_constrain(struct constraint **out, const struct session *s, const stru
     json_drop(body);
     buf_deinit(&b);
     return rc;
+}
+
+int flags_limit_reasoning(struct constraint **c, const struct session *s, const struct chat *chat,
+                          const char *begun, size_t n_begun, struct err *e)
+{
+    struct api api = {.session = s, .chat = chat};
+    const struct text_span text = {begun, n_begun};
+    if (budget < 0) return 0;
+    if (!chat || !chat->reasoning_parser)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "--thinking-token-budget: the answer is no message, or the marks of this "
+                       "model's reasoning are not known; choose a parser with --reasoning-parser");
+    int rc = api_limit_reasoning(c, &api, (int)budget, &text, NULL, e);
+    return rc ? err_rename(e, rc, "thinking_token_budget", "--thinking-token-budget") : 0;
 }
 
 void flags_release(struct constraint *c)

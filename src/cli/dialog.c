@@ -337,10 +337,14 @@ static int reading_open(struct dialog_reading *r, const struct dialog *d, const 
     *r = (struct dialog_reading){.silent = d->as_json};
     view_begin(&r->view);
     int rc = flags_constrain(&r->constraint, d->s, chat, begun, n_begun, &o, e);
+    if (rc == 0 && !chat) rc = flags_limit_reasoning(NULL, d->s, NULL, NULL, 0, e);
     if (rc != 0 || !chat) return rc;
     if (!r->constraint)
         o = (struct chat_parser_options){.tool_parser = chat->tool_parser,
                                          .reasoning_parser = chat->reasoning_parser};
+    bool reasons = !r->constraint || o.reasoning_parser;
+    if (reasons) rc = flags_limit_reasoning(&r->constraint, d->s, chat, begun, n_begun, e);
+    if (rc != 0) return rc;
     rc = chat_parser_open(&r->parser, &o, e);
     if (rc == 0 && n_begun) chat_parser_push(r->parser, begun, n_begun, NULL, NULL);
     return rc;

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static bool compact, closed;
+static bool compact, closed, in_reasoning;
 static const char *config;
 /* the parsed config is never freed, because options borrow its names */
 static struct json *config_read;
@@ -42,21 +42,15 @@ static int config_flag(bool *out, const char *name, const struct json *value, st
 }
 
 /* Accept the members of vLLM's object. Some have no effect here: quoth has one backend and no
- * fallback. enable_in_reasoning would change the answers, so it is rejected. */
+ * fallback. */
 static int config_member(const char *name, const struct json *value, struct err *e)
 {
     bool ignored = false;
-    int rc = 0;
     if (strcmp(name, "disable_any_whitespace") == 0) return config_flag(&compact, name, value, e);
     if (strcmp(name, "disable_additional_properties") == 0)
         return config_flag(&closed, name, value, e);
     if (strcmp(name, "disable_fallback") == 0) return config_flag(&ignored, name, value, e);
-    if (strcmp(name, "enable_in_reasoning") == 0) {
-        rc = config_flag(&ignored, name, value, e);
-        return rc || !ignored
-                   ? rc
-                   : err_set(e, ERR_UNSUPPORTED, ".%s: not supported yet: reasoning is free", name);
-    }
+    if (strcmp(name, "enable_in_reasoning") == 0) return config_flag(&in_reasoning, name, value, e);
     const char *text = json_text(value, NULL);
     bool backend = strcmp(name, "backend") == 0;
     if (!backend && strcmp(name, "reasoning_parser") != 0)
@@ -95,5 +89,6 @@ void structured_read(struct api *a)
     const char *backend = json_text(json_field(config_read, "backend"), NULL);
     a->no_white_space = compact;
     a->no_additional = closed;
+    a->constrain_reasoning = in_reasoning;
     if (backend) log_info("backend %s of --structured-outputs-config: quoth has its own", backend);
 }

@@ -69,10 +69,12 @@ struct cfg_item cfg_repeat(struct cfg *g, struct cfg_item p, uint32_t min, uint3
  * machine_begin(&g->m, 0) starts a text. Other errors: those of cfg_remove_left. */
 int cfg_finish(struct cfg *g, struct err *e);
 
+/* Return the spelling of an expression of a graft, for example with JSON's escapes. */
+typedef uint32_t cfg_spell_fn(struct exprs *x, uint32_t e);
 /* Make a part from a rule of another machine, which its front end has opened. `owned` is closed
- * with the cfg, or immediately on failure. */
+ * with the cfg, or immediately on failure. spell: change of all its expressions; NULL: none. */
 struct cfg_item cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *owned,
-                          void (*close)(void *owned));
+                      void (*close)(void *owned), cfg_spell_fn *spell);
 
 /* Private to cfg*.c */
 void cfg_graft_close(struct cfg_graft *t);

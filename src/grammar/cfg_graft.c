@@ -14,6 +14,7 @@ struct cfg_graft {
     struct machine *from; /* borrowed: a part of `owned` */
     void *owned;          /* owned, released by `close` */
     void (*close)(void *owned);
+    cfg_spell_fn *spell; /* change of each expression; NULL: none */
     /* owned; [cap]: number of the copy of each expression of `from`, + 1; 0: no copy yet */
     uint32_t *copy;
     uint32_t cap;
@@ -140,7 +141,7 @@ static uint32_t rule_of(struct cfg *g, uint32_t graft, uint32_t rule)
 }
 
 struct cfg_item cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *owned,
-                          void (*close)(void *owned))
+                      void (*close)(void *owned), cfg_spell_fn *spell)
 {
     struct cfg_graft *t = calloc(1, sizeof *t);
     bool room = g->graft.n < N_GRAFT_MAX;
@@ -150,7 +151,7 @@ struct cfg_item cfg_graft(struct cfg *g, struct machine *from, uint32_t root, vo
         close(owned);
         return (struct cfg_item){false, EXPR_EMPTY};
     }
-    t->from = from, t->owned = owned, t->close = close;
+    t->from = from, t->owned = owned, t->close = close, t->spell = spell;
     exprs_adopt(&g->m.x, &from->x);
     return (struct cfg_item){true, rule_of(g, (uint32_t)g->graft.n - 1, root)};
 }
@@ -161,6 +162,7 @@ static bool add_symbol(struct cfg *g, uint32_t graft, struct symbol s, struct al
     struct cfg_graft *t = g->graft.v[graft];
     if (s.kind == SYM_RULE) return alts_add(out, SYM_RULE, rule_of(g, graft, s.id));
     uint32_t e = copy_expr(g, t, s.id, 0);
+    if (t->spell) e = t->spell(&g->m.x, e);
     if (s.kind == SYM_EXPR) return alts_add(out, SYM_EXPR, e);
     struct cfg_choice c = {graft, s.arg};
     return vec_push(&g->choice, c) && alts_add_choice(out, e, (uint32_t)g->choice.n - 1);

@@ -185,6 +185,10 @@ uint32_t expr_tag(struct exprs *x, uint32_t tag);
 uint32_t expr_string(struct exprs *x, uint32_t a);
 /* Return expr_string(a) without the escape \/, which is two characters in Python. */
 uint32_t expr_string_python(struct exprs *x, uint32_t a);
+/* Return the spellings of the texts of a, without a closing quote: a part of a string. Texts of a
+ * have no tags. */
+uint32_t expr_string_part(struct exprs *x, uint32_t a, bool python);
+bool expr_is_string_part(const struct expr *e); /* Return true for a state of expr_string_part. */
 /* Return the spellings of the texts of a, with the escapes of the STRING e. */
 uint32_t expr_string_like(struct exprs *x, const struct expr *e, uint32_t a);
 /* Return the plain JSON spelling of each text of a, and the closing quote. EXPR_EMPTY if `a` has

@@ -18,15 +18,18 @@
  * and the digits of the second \u. */
 enum { STAGE_BACKSLASH = 4, STAGE_U = 5, STAGE_LOW = 6 };
 
-/* Flag in c of all states: the escape \/ is not permitted. */
-enum { NO_SOLIDUS = 1 << 16 };
+/* Flags in c of all states. NO_SOLIDUS: the escape \/ is not permitted. OPEN: the text has no
+ * closing quote, because it is a part of a string. */
+enum { NO_SOLIDUS = 1 << 16, OPEN = 1 << 17, FLAGS = NO_SOLIDUS | OPEN };
 
 /* Return the state `op` of operand a; EXPR_EMPTY if a is EXPR_EMPTY. */
 static uint32_t make(struct exprs *x, enum expr_op op, uint32_t a, uint32_t b, uint32_t c)
 {
     if (a == EXPR_EMPTY) return EXPR_EMPTY;
     bool simple = op == EX_STRING && x->e[a].simple;
-    return expr_make(x, (struct expr){.op = op, .simple = simple, .a = a, .b = b, .c = c});
+    bool nullable = op == EX_STRING && c & OPEN && x->e[a].nullable;
+    return expr_make(
+        x, (struct expr){.op = op, .nullable = nullable, .simple = simple, .a = a, .b = b, .c = c});
 }
 
 uint32_t expr_string(struct exprs *x, uint32_t a)
@@ -39,15 +42,25 @@ uint32_t expr_string_python(struct exprs *x, uint32_t a)
     return x->failed ? EXPR_EMPTY : make(x, EX_STRING, a, 0, NO_SOLIDUS);
 }
 
+uint32_t expr_string_part(struct exprs *x, uint32_t a, bool python)
+{
+    return x->failed ? EXPR_EMPTY : make(x, EX_STRING, a, 0, OPEN | (python ? NO_SOLIDUS : 0));
+}
+
 uint32_t expr_string_like(struct exprs *x, const struct expr *e, uint32_t a)
 {
-    return e->c & NO_SOLIDUS ? expr_string_python(x, a) : expr_string(x, a);
+    return x->failed ? EXPR_EMPTY : make(x, EX_STRING, a, 0, e->c & FLAGS);
+}
+
+bool expr_is_string_part(const struct expr *e)
+{
+    return e->op == EX_STRING && e->c & OPEN;
 }
 
 /* Return STRING(derivative of the operand of e by the bytes of a character). */
 static uint32_t after_char(struct exprs *x, const struct expr *e, uint32_t cp)
 {
-    uint32_t a = e->a, flag = e->c & NO_SOLIDUS;
+    uint32_t a = e->a, flag = e->c & FLAGS;
     char bytes[4];
     int n = utf8_encode(bytes, cp);
     for (int i = 0; i < n && a != EXPR_EMPTY; i++) a = expr_derive(x, a, (uint8_t)bytes[i]);
@@ -114,7 +127,7 @@ uint32_t string_derive(struct exprs *x, const struct expr *e, uint8_t byte)
     else if (byte == '\\')
         d = make(x, EX_ESCAPE, e->a, 0, e->c);
     else if (byte == '"')
-        return close_quote(x, e->a);
+        return e->c & OPEN ? EXPR_EMPTY : close_quote(x, e->a);
     else if (byte >= ' ')
         d = make(x, EX_STRING, expr_derive(x, e->a, byte), 0, e->c);
     /* keep an escape only if it can still become a character of a */

@@ -466,7 +466,7 @@ static bool room_of(struct machine *m, uint32_t e, struct room *out)
 {
     struct exprs *x = &m->x;
     if (x->e[e].op == EX_CAT) e = x->e[e].a;
-    if (x->e[e].op != EX_STRING) return false;
+    if (x->e[e].op != EX_STRING || expr_is_string_part(&x->e[e])) return false;
     uint32_t a = x->e[e].a, n = 1, most = EXPR_INF, least = 0, pattern = EXPR_EMPTY;
     const uint32_t *v = &a;
     if (x->e[a].op == EX_AND) v = x->list.v + x->e[a].a, n = x->e[a].b;

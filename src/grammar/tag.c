@@ -440,7 +440,7 @@ int tag_schema(struct tag_parser *p, const char *text, size_t n, const struct sc
     if (!s) return err_memory(p->e, "a schema", sizeof *s);
     int rc = schema_open(s, text, n, opt, exprs_left(&p->g->m.x), p->o->limits, &e);
     if (rc) return free(s), tag_fail(p, rc, "%s", e.text);
-    *out = cfg_graft(p->g, &s->m, schema_root(s), s, close_schema);
+    *out = cfg_graft(p->g, &s->m, schema_root(s), s, close_schema, NULL);
     return 0;
 }
 
@@ -470,13 +470,15 @@ static int parse_schema(struct tag_parser *p, const struct json *j, struct cfg_i
     struct schema_options opt = p->o->schema;
     bool is_notation = true;
     int rc = check_keys(
-        p, j, "type json_schema style quote token any_order max_whitespace_cnt excludes ");
+        p, j, "type json_schema style quote token input any_order max_whitespace_cnt excludes ");
     if (rc == 0 && !schema) rc = tag_fail(p, ERR_FORMAT, "expected \"json_schema\"");
     if (rc == 0 && json_count(excludes) > 0)
         rc = tag_fail(p, ERR_UNSUPPORTED, "excludes within JSON: not supported yet");
     if (rc == 0 && json_int(json_field(j, "max_whitespace_cnt"), -1) >= 0)
         rc = tag_fail(p, ERR_UNSUPPORTED, "max_whitespace_cnt: not supported yet");
     if (rc == 0) rc = read_notation(p, j, &opt, &is_notation);
+    p->input = json_field(j, "input");
+    if (rc == 0 && p->input && is_notation) return tag_input_call(p, &opt, out);
     if (rc == 0 && !is_notation)
         return tag_xml(p, schema, style, json_text(json_field(j, "token"), NULL), out);
     opt.any_order |= json_bool(json_field(j, "any_order"), false);
@@ -566,6 +568,7 @@ static int parse_whole_tag(struct tag_parser *p, const struct json *j, struct cf
 
 static int parse_qwen_xml(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
+    p->input = NULL;
     return tag_xml(p, json_field(j, "json_schema"), "qwen_xml", NULL, out);
 }
 

@@ -33,6 +33,8 @@ int tag_parse(struct cfg *g, const char *text, size_t n, const struct tag_option
 struct tag_parser {
     struct cfg *g;
     const struct tag_options *o;
+    /* text of the only argument of a call (tag_input.c); NULL: the arguments have a schema */
+    const struct json *input;
     struct buf path; /* JSON pointer of the current place */
     int depth;
     struct err *e;
@@ -45,6 +47,17 @@ int tag_schema(struct tag_parser *p, const char *text, size_t n, const struct sc
                struct cfg_item *out);
 /* Return any text without these strings. */
 uint32_t tag_text_without(struct exprs *x, uint32_t strings);
+/* Set *out to the text p->input: as parts of a JSON or Python string, or unchanged (python and json
+ * false). In the last case no text contains `without`, and none begins with `begin` (NULL: any).
+ * ERR_FORMAT, ERR_UNSUPPORTED for a grammar that cannot be enforced there; otherwise the errors of
+ * its front end. */
+struct input_form {
+    bool json, python;
+    const char *without, *begin; /* borrowed */
+};
+int tag_input(struct tag_parser *p, const struct input_form *form, struct cfg_item *out);
+/* Set *out to the argument `input` of a call in a notation, with the text p->input. */
+int tag_input_call(struct tag_parser *p, const struct schema_options *opt, struct cfg_item *out);
 /* Set *out to the members of an object, each between a style's marks (tag_xml.c). token: text of
  * the special token that begins these marks; NULL if none. */
 int tag_xml(struct tag_parser *p, const struct json *schema, const char *style, const char *token,

@@ -65,12 +65,51 @@ static int parse(struct cfg *g, const char *text, struct err *e)
     ",\"o\":{\"type\":\"object\",\"properties\":{\"l\":{\"type\":\"object\",\"properties\":{"      \
     "\"a\":" INT "}}},\"required\":[\"l\"]},\"d\":{\"type\":\"array\",\"items\":" INTS "}}}" more  \
     "}"
-#define M3  "]<]minimax[>[<"
-#define BAR "\xef\xbd\x9c"
+#define INPUT(style, input)                                                                        \
+    "{\"type\":\"json_schema\",\"json_schema\":{\"type\":\"object\",\"properties\":{\"input\":{"   \
+    "\"type\":\"string\"}},\"required\":[\"input\"]}" style ",\"input\":{" input "}}"
+#define OF(syntax, text) "\"syntax\":\"" syntax "\",\"definition\":\"" text "\""
+#define STYLE(name)      ",\"style\":\"" name "\""
+#define BARE             STYLE("bare") ",\"quote\":\"<q>\""
+#define QUOTED           "start: e\\ne: \\\"[\\\" e \\\"]\\\" | /\\\"\\u00e9?/"
+#define M3               "]<]minimax[>[<"
+#define BAR              "\xef\xbd\x9c"
 
 static const struct {
     const char *tag, *yes[4], *no[4];
 } CASE[] = {
+    /* the argument of a custom tool */
+    {INPUT("", OF("regex", "a\\\"?\\n?")),
+     {"{\"input\": \"a\"}", "{\"input\": \"a\\\"\"}", "{\"input\": \"a\\u0022\\n\"}"},
+     {"{\"input\": \"a\"\"}", "{\"input\": \"a", "{\"input\":\"a\"}", "{\"input\": \"\"}"}},
+    {INPUT("", OF("lark", QUOTED)),
+     {"{\"input\": \"\\\"\"}", "{\"input\": \"[[\\\"\xc3\xa9]]\"}",
+      "{\"input\": \"\\u005b\\\"]\"}"},
+     {"{\"input\": \"\"\"}", "{\"input\": \"[\\\"\"}", "{\"input\": \"[[\\\"]\"}", "\\\""}},
+    {INPUT("", "\"syntax\":\"text\""),
+     {"{\"input\": \"\"}", "{\"input\": \"a</x>\\/\"}"},
+     {"{\"input\": \"\n\"}", "{}"}},
+    {INPUT(STYLE("python"), OF("lark", QUOTED)),
+     {"input=\"\\\"\"", "input=\"[\\\"\xc3\xa9]\""},
+     {"input=\"\"\"", "input='\"'", "input=\"\\\""}},
+    {INPUT(STYLE("python"), "\"syntax\":\"text\""),
+     {"input=\"\"", "input=\"/\""},
+     {"input=\"\\/\"", "input=\"a"}},
+    {INPUT(BARE, OF("lark", QUOTED)),
+     {"input:<q>\"<q>", "input:<q>[\"\xc3\xa9]<q>"},
+     {"input:<q>\\\"<q>", "input:<q>[\"<q>"}},
+    {INPUT(BARE, OF("regex", "a<?q?>?b?")),
+     {"input:<q>a<q>", "input:<q>a<<q>", "input:<q>aq>b<q>"},
+     {"input:<q>a<q>b<q>"}},
+    {INPUT(STYLE("qwen_xml"), OF("lark", QUOTED)),
+     {"<parameter=input>\"</parameter>", "\n<parameter=input>[\"]</parameter>\n"},
+     {"<parameter=input>\\\"</parameter>", "<parameter=input></parameter>", ""}},
+    {INPUT(STYLE("qwen_xml"), OF("regex", "a.*")),
+     {"<parameter=input>a</parameter>", "<parameter=input>a</para</parameter>"},
+     {"<parameter=input>a</parameter></parameter>"}},
+    {INPUT(STYLE("minicpm5_xml"), "\"syntax\":\"text\""),
+     {"<param name=\"input\">a<![CDATA[</param>"},
+     {"<param name=\"input\"><![CDATA[a]]></param>"}},
     {"{\"type\":\"structural_tag\",\"format\":" C("ab") "}", {"ab"}, {"a", "abc", ""}},
     {TRIGGERED(""),
      {"", "abc<", "<fa>1</f>", "a<fa>1</f>x<fb>2</f>y"},
@@ -220,6 +259,14 @@ TEST(tag_refuses_by_pointer)
          "parameter \"a b\"", ERR_UNSUPPORTED},
         {"{\"type\":\"json_schema\",\"style\":\"python\",\"json_schema\":" INT "}",
          "no object is valid", ERR_FORMAT},
+        {INPUT(BARE, OF("lark", "start: /[^a]/")), "may contain \"<\"", ERR_UNSUPPORTED},
+        {INPUT(STYLE("qwen_xml"), OF("lark", "start: \\\"</\\\"")), "may contain \"<\"",
+         ERR_UNSUPPORTED},
+        {INPUT("", OF("lark", "start: nosuch")), "nosuch", ERR_FORMAT},
+        {INPUT("", OF("regex", "(")), "regular expression", ERR_FORMAT},
+        {INPUT("", OF("sql", "a")), "sql", ERR_UNSUPPORTED},
+        {INPUT("", "\"syntax\":\"regex\""), "definition", ERR_FORMAT},
+        {INPUT(BARE, OF("regex", "<q>")), "no text", ERR_FORMAT},
         {"{\"type\":\"json_schema\",\"json_schema\":{\"$ref\":\"#/no\"}}", "\"#/no\"",
          ERR_UNSUPPORTED},
         {"{\"type\":\"token\",\"token\":\"<none>\"}", "token not found", ERR_FORMAT},

@@ -392,6 +392,8 @@ static int nested_list(struct xml *x, const struct json *what, struct cfg_item *
 static int value(struct xml *x, const struct json *sub, bool text, struct cfg_item *out)
 {
     const struct json *what = resolve_ref(x, sub);
+    const struct input_form raw = {.without = ends_value(x->style), .begin = x->style->verbatim[0]};
+    if (x->p->input) return tag_input(x->p, &raw, out);
     if (text) return string_value(x, what, &out->id);
     bool nested = x->style->nested && x->depth < DEPTH_MAX;
     if (nested && is_nested_object(x, what)) return members(x, what, out);

@@ -127,7 +127,8 @@ TEST(lib_bad_requests_name_the_field)
         {"{\"temprature\": 0.5}", "temprature"},
         {"{\"top_p\": 0.5, \"max_new_tokens\": 0}", "max_new_tokens"},
         {"{\"echo\": true}", "echo"},
-        {"{\"thinking_token_budget\": 9}", "thinking_token_budget"}};
+        {"{\"thinking_token_budget\": \"x\"}", "thinking_token_budget"},
+        {"{\"thinking_token_budget\": 9, \"regex\": \"a\"}", "thinking_token_budget"}};
     quoth_model *m = open_tiny();
     NEED(m);
     quoth_queue *q = quoth_queue_open(m);

@@ -143,7 +143,7 @@ static int read_prompt(const quoth_model *m, struct request *r, const quoth_requ
 
 /* Unknown parameters are errors here, because a misspelled one would change the answer silently. */
 static int read_params(const quoth_model *m, struct request *r, struct pending *p,
-                       const char *params, struct err *e)
+                       const char *params, int *budget, struct err *e)
 {
     static const struct json_limits limits = {.unique = true};
     struct json *body = NULL;
@@ -156,6 +156,7 @@ static int read_params(const quoth_model *m, struct request *r, struct pending *
     if (rc == 0) rc = api_read_params(r, &p->options, &p->keep, &m->api, body, e);
     if (rc == 0) rc = api_read_logprobs(r, body, e);
     if (rc == 0) rc = api_constrain(r, &m->api, body, e);
+    if (rc == 0) rc = api_read_budget(&m->api, body, budget, e);
     json_drop(body);
     return rc;
 }
@@ -200,12 +201,14 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *input,
     const quoth_model *m = q->model;
     struct request *r = request_open(e);
     if (!r) return ERR_MEMORY;
+    int budget = -1;
     p->id = r->id;
     p->queue = r->reply = engine_reply_queue();
     int rc = p->queue ? 0 : err_memory(e, "a reply queue", sizeof *p);
     if (rc == 0) queue_ring(p->queue, q->bell);
-    if (rc == 0) rc = read_params(m, r, p, input->params, e);
+    if (rc == 0) rc = read_params(m, r, p, input->params, &budget, e);
     if (rc == 0) rc = read_prompt(m, r, input, e);
+    if (rc == 0) rc = api_limit_reasoning(&r->constraint, &m->api, budget, NULL, &r->prompt, e);
     if (rc == 0) rc = read_pooling(m, r, p, input->pooling, e);
     if (rc == 0) rc = open_replies(m, p, r->n, e);
     p->needs_logprobs = r->params.n_logprob >= 0;

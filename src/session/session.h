@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "grammar_constraint.h"
 #include "kern/kern.h"
+#include "thinking.h"
 
 /* ---- options ---- */
 

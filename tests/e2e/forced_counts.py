@@ -4,7 +4,11 @@ valid arguments, and the template can print them again. Answers of constrained r
 validate. Forced tokens save steps. Method: serve the bundled model with each template of
 ../shared/data, and the bundled model and random weights with schemas of ../shared/data. The last
 lines of output are the counts. Environment: QUOTH the program, QUOTH_DATA the real data,
-QUOTH_LONG=1: all stated counts; COUNTS=N: N generations."""
+QUOTH_LONG=1: all stated counts; PART=I/N: every N-th template, from the I-th; COUNTS=N: N generations; FROM=K: the first seed of the generations;
+VARIANTS=A,B: some variants of the generations. Arguments select tests by their names."""
+import atexit
+import collections
+import concurrent.futures
 import decimal
 import json
 import os
@@ -12,13 +16,16 @@ import random
 import re
 import string
 
+import server as rig
 from server import DATA, FEW, LONG, TMP, check, first_server, run, Server
+
+rig.PATIENCE = 10  # a busy machine is no fault of these answers
 
 TEMPLATES = os.path.join(DATA, "chat", "templates-and-cases", "templates")
 BFCL = os.path.join(DATA, "chat", "tool-schemas", "BFCL_v4_simple_python.json")
 REAL = os.path.join(DATA, "json", "maskbench_half.jsonl")
 ASK = [{"role": "user", "content": "What is the weather in Paris?"}]
-tiny = first_server()
+tiny = first_server("--threads", "1")
 
 
 def random_weights():
@@ -51,7 +58,7 @@ def random_schema(rng, depth=0):
 
 def random_object(rng, depth=0):
     names = rng.sample(["a", "city", "n_2", "of-x", "on", "list", "the.day"], rng.randrange(1, 4))
-    return {"type": "object", "properties": {name: random_schema(rng, depth) for name in names},
+    return {"type": "object", "properties": {name: {**random_schema(rng, depth), "description": name} for name in names},
             "required": [name for name in names if rng.random() < 0.6], "additionalProperties": False}
 
 
@@ -72,44 +79,89 @@ def holds(schema, value):
     return value is None if schema["type"] == "null" else isinstance(value, bool)
 
 
-def forced_once(server, tools, choice, seed):
-    """Return the number of calls of one forced answer that ended; 0 if max_tokens truncated it."""
+def check_call(call, schemas):
+    name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
+    check(name in schemas and holds(schemas[name], arguments), (name, arguments, schemas))
+
+
+def forced_once(server, tools, choice, seed, counts, **more):
+    """Force one answer and render it again. Count the result by its kind, and its calls."""
     schemas = {t["function"]["name"]: t["function"]["parameters"] for t in tools}
-    more = {"named": {"tool_choice": {"type": "function", "function": {"name": tools[-1]["function"]["name"]}}}}
+    named = {"tool_choice": {"type": "function", "function": {"name": tools[-1]["function"]["name"]}}}
     asked = {"messages": ASK, "tools": tools, "tool_choice": "required", "parallel_tool_calls": choice == "parallel", "seed": seed,
-             "temperature": seed % 3, "max_tokens": 400, **more.get(choice, {})}
+             "temperature": seed % 3, "max_tokens": 400, **more, **(named if choice == "named" else {})}
     status, _, got = server.ask("POST", "/v1/chat/completions", asked)
     if status == 400 and got["error"]["message"].startswith("template line"):  # Command R: a nested object without additional members
-        return 0
+        counts["refused, the template does not render a nested object of these tools"] += 1
+        return
     check(status == 200, f"{status} {got} to {asked}")
     message, finish = got["choices"][0]["message"], got["choices"][0]["finish_reason"]
     check(finish in ("tool_calls", "length"), got)
-    if finish == "length":
-        return 0
-    calls = message["tool_calls"]
+    calls = message.get("tool_calls") or []
+    if finish == "length":  # all calls but the last are complete
+        for call in calls[:-1]:
+            check_call(call, schemas)
+        counts["calls before a truncation"] += len(calls[:-1])
+        place = (f"in call {len(calls) if len(calls) < 3 else '3 or later'}" if calls else
+                 "in the reasoning" if message.get("reasoning_content") else "before a call")
+        counts[f"truncated at 400 tokens {place}, {choice}"] += 1
+        return
     check(calls and not message["content"] and (choice == "parallel" or len(calls) == 1), got)
     for call in calls:
-        name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
-        check(name in schemas and holds(schemas[name], arguments), (name, arguments, schemas))
+        check_call(call, schemas)
+    counts["calls"] += len(calls)
     talk = ASK + [{**message, "content": message["content"] or ""}] + [
         {"role": "tool", "tool_call_id": call["id"], "name": call["function"]["name"], "content": "ok"} for call in calls]
     status, _, got = server.ask("POST", "/apply-template", {"messages": talk, "tools": tools})
     if status == 400 and len(calls) > 1:  # some templates print only one call
-        return len(calls)
+        counts["ended, but the template prints one call only"] += 1
+        return
     check(status == 200, f"{status} {got} to {talk}")
     prompt = got["prompt"]
     check(all(call["function"]["name"] in prompt for call in calls), prompt)
-    return len(calls)
+    counts["ended"] += 1
+
+
+# Texts of custom tools, with the characters that the families escape or exclude.
+PATTERNS = ["[a-c]{1,6}", '[0-9"\\\\]{1,5}', "x[ \\n\\t]y?", "</?[a-z]{1,3}>", "[\u00e9\u4e16\U0001f600']{1,3}"]
+LARK = 'start: e\ne: "(" e ")" | /[a-z"\\\\\\n]{0,4}/'
+
+
+def custom_once(server, seed, counts, **more):
+    """Force a call of a custom tool. Its text must belong to the grammar."""
+    lark = seed % (len(PATTERNS) + 1) == len(PATTERNS)
+    pattern = r'(\(*)[a-z"\\\n]{0,4}(\)*)' if lark else PATTERNS[seed % (len(PATTERNS) + 1)]
+    grammar = {"syntax": "lark", "definition": LARK} if lark else {"syntax": "regex", "definition": pattern}
+    tools = [{"type": "custom", "custom": {"name": "f3", "description": "", "format": {"type": "grammar", "grammar": grammar}}}]
+    asked = {"messages": ASK, "tools": tools, "tool_choice": {"type": "custom", "custom": {"name": "f3"}}, "seed": seed, "temperature": seed % 3,
+             "max_tokens": 400, **more}
+    status, _, got = server.ask("POST", "/v1/chat/completions", asked)
+    check(status == 200, f"{status} {got} to {asked}")
+    message, finish = got["choices"][0]["message"], got["choices"][0]["finish_reason"]
+    if finish == "length":
+        counts["custom tool, truncated at 400 tokens"] += 1
+        return
+    call, = message["tool_calls"]
+    match = re.fullmatch(pattern, call["custom"]["input"])
+    check(call["type"] == "custom" and match and (not lark or len(match[1]) == len(match[2])), f"{call} of {grammar}")
+    talk = ASK + [{**message, "content": message["content"] or ""}, {"role": "tool", "tool_call_id": call["id"], "name": "f3", "content": "ok"}]
+    status, _, got = server.ask("POST", "/apply-template", {"messages": talk, "tools": tools})
+    check(status == 200 and "f3" in got["prompt"], f"{status} {got} to {talk}")
+    counts["custom tool, ended"] += 1
 
 
 def templates():
     """every template: required, by name, and several calls, with random schemas"""
     if not os.path.isdir(TEMPLATES):
         return "no ../shared/data"
-    rng, n_template, n_answer, n_call, left_out = random.Random(5), 0, 0, 0, []
+    n_template, left_out, counts = 0, [], collections.Counter()
+    part, n_part = (int(n) for n in os.environ.get("PART", "0/1").split("/"))
     files = sorted(f for f in os.listdir(TEMPLATES) if f.endswith(".jinja"))
-    for name in files if LONG else files[::16 if FEW else 8]:
-        server = Server("--load-format", "dummy", "--max-model-len", "16384", "--chat-template", os.path.join(TEMPLATES, name), model=random_weights())
+    for i, name in enumerate(files if LONG else files[::16 if FEW else 8]):
+        if i % n_part != part:
+            continue
+        rng = random.Random(i)
+        server = Server("--threads", "1", "--load-format", "dummy", "--max-model-len", "16384", "--chat-template", os.path.join(TEMPLATES, name), model=random_weights())
         tools = [{"type": "function", "function": {"name": n, "description": "", "parameters": random_object(rng)}} for n in ("get_weather", "f2")]
         status, _, got = server.ask("POST", "/v1/chat/completions", {"messages": ASK, "tools": tools, "max_tokens": 1})
         if status == 400 and "tools" in got["error"]["message"] + str(got["error"]["param"]):
@@ -117,16 +169,75 @@ def templates():
             server.stop()
             continue
         n_template += 1
+        # random weights do not end their reasoning by themselves
+        limit = {"thinking_token_budget": 16}
+        status, _, got = server.ask("POST", "/v1/chat/completions", {"messages": ASK, "max_tokens": 1, **limit})
+        check(status == 200 or got["error"]["param"] == "thinking_token_budget", got)
+        limit = limit if status == 200 else {}
+        one = collections.Counter()
         for choice in ("required", "named", "parallel"):
             for seed in range(20 if LONG else 2):
                 for t in tools:
                     t["function"]["parameters"] = random_object(rng)
-                n = forced_once(server, tools, choice, seed)
-                n_answer += n > 0
-                n_call += n
+                forced_once(server, tools, choice, seed, one, **limit)
+        for seed in range(18 if LONG else 6):
+            custom_once(server, seed, one, **limit)
         server.stop()
-    print(f"# {n_template} templates, {n_answer} answers that ended, {n_call} calls; without tools or parser: {len(left_out)}", flush=True)
-    check(n_answer > n_template, (n_answer, n_template))
+        counts += one
+        print(f"# {name}: " + "; ".join(f"{kind}: {n}" for kind, n in sorted(one.items())), flush=True)
+    print(f"# {n_template} templates; without tools or parser: {len(left_out)}; "
+          + "; ".join(f"{kind}: {n}" for kind, n in sorted(counts.items())), flush=True)
+    n_ended = counts["ended"] + counts["ended, but the template prints one call only"]
+    check(n_ended > n_template, (n_ended, n_template))
+
+
+# Variants of the generations: the model, streamed or not, reasoning or not.
+VARIANTS = [f"{model}-{form}-{reasoning}" for model in ("tiny", "random") for form in ("whole", "streamed") for reasoning in ("plain", "reasoning")]
+BUDGET = 40  # tokens of reasoning: models without training do not end it
+
+
+def choices_of(data):
+    """Return {index: (content, reasoning, finish_reason)} of a stream."""
+    got = collections.defaultdict(lambda: ["", "", None])
+    lines = [line[6:] for line in data.decode().split("\n") if line.startswith("data: ")]
+    check(lines and lines[-1] == "[DONE]", f"the stream ended with {lines[-1:]}")
+    for line in lines[:-1]:
+        frame = json.loads(line)
+        check("error" not in frame, frame)
+        for c in frame["choices"]:
+            one = got[c["index"]]
+            one[0] += c["delta"].get("content") or ""
+            one[1] += c["delta"].get("reasoning_content") or ""
+            one[2] = c["finish_reason"] or one[2]
+    return {i: tuple(one) for i, one in got.items()}
+
+
+def generate(server, asked):
+    """Return the choices of an answer; None if its schema is refused."""
+    status, _, got = server.ask("POST", "/v1/chat/completions", asked)
+    if status == 400:
+        check(got["error"]["param"] == "guided_json", got)
+        return None
+    check(status == 200, got)
+    if asked["stream"]:
+        return choices_of(got)
+    return {c["index"]: (c["message"]["content"] or "", c["message"].get("reasoning_content") or "", c["finish_reason"]) for c in got["choices"]}
+
+
+def judge(jsonschema, schema, text, finish):
+    """Return the kind of an answer, for the counts. An answer that ended must be valid."""
+    if finish == "length":
+        blank = len(text) > 100 and not text[-100:].strip()
+        outside = re.sub(r"\\.", "", text).count('"') % 2 == 0  # of a JSON string
+        return ("ran on in white space" if outside else "truncated in the white space of a string") if blank else "truncated"
+    check(finish == "stop", finish)
+    value = json.loads(text, parse_float=decimal.Decimal)
+    exact = json.loads(json.dumps(schema), parse_float=decimal.Decimal)
+    try:
+        jsonschema.validators.validator_for(exact)(exact).validate(value)
+    except (jsonschema.exceptions.RefResolutionError, jsonschema.exceptions.SchemaError, RecursionError):
+        return "ended, parsed, its schema cannot be judged"
+    return "ended and valid"
 
 
 def generations():
@@ -137,40 +248,47 @@ def generations():
         import jsonschema
     except ImportError:
         return "no jsonschema"
-    noise = Server("--load-format", "dummy", model=random_weights())
+    template = os.path.join(TEMPLATES, "Qwen-Qwen3-0.6B.jinja")
+    noise = Server("--threads", "1", "--load-format", "dummy", "--chat-template", template, "--max-model-len", "4096", model=random_weights())
     with open(REAL, encoding="utf-8") as f:
         schemas = [json.loads(line)["doc"]["schema"] for line in f if line.strip()]
-    want = int(os.environ.get("COUNTS", 20000 if LONG else 40 if FEW else 200))
-    rng, n, n_ended, n_refused, n_blank = random.Random(9), 0, 0, 0, 0
-    while n < want:
-        schema, server = rng.choice(schemas), rng.choice((tiny, noise))
-        talk = {"messages": ASK} if server is tiny else {"prompt": "Once upon a time"}
-        if server is tiny:
-            talk["chat_template_kwargs"] = {"enable_thinking": rng.random() < 0.3}
-        asked = {**talk, "guided_json": json.dumps(schema), "temperature": rng.choice((0.2, 0.7, 1, 2)), "seed": n, "n": 4, "max_tokens": 200}
-        status, _, got = server.ask("POST", "/v1/chat/completions" if server is tiny else "/v1/completions", asked)
-        if status == 400:
-            check(got["error"]["param"] == "guided_json", got)
-            n_refused += 1
-            continue
-        check(status == 200, got)
-        for c in got["choices"]:
-            n += 1
-            text = (c["message"]["content"] or "") if server is tiny else c["text"]
-            outside = re.sub(r"\\.", "", text).count('"') % 2 == 0  # of a JSON string
-            n_blank += c["finish_reason"] == "length" and not text[-100:].strip() and len(text) > 100 and outside
-            if c["finish_reason"] != "stop":
-                continue
-            n_ended += 1
-            value = json.loads(text, parse_float=decimal.Decimal)
-            exact = json.loads(json.dumps(schema), parse_float=decimal.Decimal)
-            try:
-                jsonschema.validators.validator_for(exact)(exact).validate(value)
-            except (jsonschema.exceptions.RefResolutionError, jsonschema.exceptions.SchemaError, RecursionError):
-                pass
+    want, first = int(os.environ.get("COUNTS", 20000 if LONG else 40 if FEW else 200)), int(os.environ.get("FROM", 0))
+    variants = os.environ.get("VARIANTS", ",".join(VARIANTS)).split(",")
+    rng, counts, refused, left = random.Random(first), collections.defaultdict(collections.Counter), 0, want
+
+    def one(seed, schema, variant, temperature):
+        model, form, reasoning = variant.split("-")
+        asked = {"messages": ASK, "guided_json": json.dumps(schema), "temperature": temperature, "seed": seed, "n": 4, "max_tokens": 200,
+                 "stream": form == "streamed", "chat_template_kwargs": {"enable_thinking": reasoning == "reasoning"}}
+        if reasoning == "reasoning":
+            asked["thinking_token_budget"] = BUDGET
+        got = generate(tiny if model == "tiny" else noise, asked)
+        for text, thoughts, finish in (got or {}).values():
+            check(reasoning == "reasoning" or not thoughts, f"reasoning without a request: {thoughts}")
+            kind = judge(jsonschema, schema, text, finish)
+            counts[variant][kind + (", after reasoning" if thoughts else "")] += 1
+        return got
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        seed = first
+        while left > 0:
+            chunk = []
+            for _ in range(min(24, (left + 3) // 4)):
+                chunk.append(pool.submit(one, seed, rng.choice(schemas), rng.choice(variants), rng.choice((0, 0.2, 0.7, 1, 2))))
+                seed += 1
+            for f in chunk:
+                got = f.result()
+                refused += got is None
+                left -= len(got or {})
+            if seed % 480 < 24:
+                print(f"# {want - left} generations, seeds {first} to {seed - 1}", flush=True)
     noise.stop()
-    print(f"# {n} generations, {n_ended} ended and are valid, {n_blank} ran on in white space, {n_refused} requests refused", flush=True)
-    check(n_blank == 0 and n_ended > 0, n_blank)
+    total = sum(counts.values(), collections.Counter())
+    for variant in variants:
+        print(f"# {variant}: " + "; ".join(f"{kind}: {n}" for kind, n in sorted(counts[variant].items())), flush=True)
+    print(f"# {want - left} generations, seeds {first} to {seed - 1}, {refused} requests refused: "
+          + "; ".join(f"{kind}: {n}" for kind, n in sorted(total.items())), flush=True)
+    check(not any("ran on" in kind for kind in total) and any("valid" in kind for kind in total), total)
 
 
 def steps():
@@ -213,5 +331,5 @@ def steps():
     check(n > 0 and share >= 0.3, (n, share))
 
 
+atexit.register(tiny.terminate)
 run([templates, generations, steps])
-tiny.stop()

@@ -345,6 +345,12 @@ def sampling_params_of_vllm():
     for name in ("logits_processors", "extra_args"):
         check("not supported yet" in refused(name, lambda: SamplingParams(**{name: {"x": 1}})))
     refused("output_kind", lambda: SamplingParams(output_kind="delta"))
+    refused("thinking_token_budget", lambda: SamplingParams(thinking_token_budget=-1))
+    for budget in (0, 3):
+        text = generate("a <think> b", SamplingParams(max_tokens=30, temperature=0, ignore_eos=True, thinking_token_budget=budget))[0].outputs[0].text
+        check("</think>" in text and len(text[:text.index("</think>")].split()) <= budget, text)
+    refused("thinking_token_budget", lambda: generate("a", SamplingParams(
+        thinking_token_budget=1, structured_outputs=StructuredOutputsParams(regex="a"))))
     refused("beam_width", lambda: BeamSearchParams(beam_width=0, max_tokens=4))
     refused("max_tokens", lambda: BeamSearchParams(beam_width=2, max_tokens=-4))
     refused("dimensions", lambda: PoolingParams(dimensions=0))

@@ -225,7 +225,13 @@ def tools():
     assert chat(messages=answered, tools=[TOOL]).choices[0].message
     strict = {**TOOL, "function": {**TOOL["function"], "strict": True}}
     assert chat(**{**body, "tools": [strict]}).choices[0].message.tool_calls == whole.message.tool_calls or calls
-    refused(lambda: chat(tools=[{"type": "custom", "custom": {"name": "x"}}]), "tools")
+    refused(lambda: chat(tools=[{"type": "web_search"}]), "tools")
+    custom = {"type": "custom", "custom": {"name": "x", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "[0-9]{2}"}}}}
+    named = {"type": "custom", "custom": {"name": "x"}}
+    call, = chat(tools=[custom], tool_choice=named).choices[0].message.tool_calls
+    assert call.type == "custom" and call.custom.name == "x" and re.fullmatch("[0-9]{2}", call.custom.input), call
+    parts = [c for p in chat(tools=[custom], tool_choice=named, stream=True) for c in p.choices[0].delta.tool_calls or []]
+    assert "".join(c.custom["input"] for c in parts) == call.custom.input and parts[0].type == "custom", parts
     for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
         forced = chat(tools=[TOOL], tool_choice=choice, parallel_tool_calls=False).choices[0]
         assert [c.function.name for c in forced.message.tool_calls] == ["get_weather"] and forced.finish_reason == "tool_calls", forced
@@ -268,10 +274,10 @@ def fields():
     later = {"structured_outputs": {"structural_tag": "{}"}, "response_format": {"type": "structural_tag", "format": {}},
              "logprob_token_ids": [1], "return_prompt_text": True, "kv_transfer_params": {"a": 1}, "ec_transfer_params": {"a": 1},
              "vllm_xargs": {"a": 1}, "repetition_detection": {"max_pattern_size": 4}, "stream_interval": 4, "watermarking": {"a": 1},
-             "thinking_token_budget": 5, "samplers": ["top_k"], "dynatemp_range": 0.5, "adaptive_target": 0.5,
+             "samplers": ["top_k"], "dynatemp_range": 0.5, "adaptive_target": 0.5,
              "n_probs": 3, "min_keep": 2, "post_sampling_probs": True, "t_max_predict_ms": 100, "n_indent": 2,
              "return_tokens": True, "return_progress": True, "timings_per_token": True, "lora": [{"id": 0, "scale": 1}],
-             "response_fields": ["a"], "sse_ping_interval": 5, "reasoning_budget_tokens": 0, "verbose": True, "debug_config": {"a": 1}}
+             "response_fields": ["a"], "sse_ping_interval": 5, "verbose": True, "debug_config": {"a": 1}}
     of_chat = {"chat_template": "{{ messages }}", "audio": {"voice": "alloy", "format": "wav"},
                "web_search_options": {"a": 1}, "moderation": {"a": 1}, "modalities": ["audio"],
                "reasoning_effort": "very", "reasoning_format": "other"}
@@ -285,7 +291,7 @@ def fields():
              "presence_penalty": {}, "frequency_penalty": "x", "user": 5, "stream": "yes", "stream_options": 5, "top_k": "x",
              "stop_token_ids": "x", "bad_words": 5, "ignore_eos": "x", "min_tokens": -1, "prompt_logprobs": 1000,
              "truncate_prompt_tokens": 0, "truncation_side": "up", "cache_prompt": 1, "return_token_ids": "x", "priority": "x",
-             "add_special_tokens": "x", "cache_salt": 5, "request_id": 5}
+             "add_special_tokens": "x", "cache_salt": 5, "request_id": 5, "thinking_token_budget": "x"}
     for call, more in ((chat, {"logprobs": 5, "top_logprobs": 99, "tools": 5, "functions": 5, "function_call": 5, "documents": 5, "parallel_tool_calls": "x",
                                "max_completion_tokens": -1, "include_reasoning": "x", "chat_template_kwargs": 5}),
                        (complete, {"logprobs": 99, "best_of": 500, "suffix": 5})):

@@ -341,6 +341,87 @@ def refusals():
         check([text for text, _ in ask(tiny, **empty)] == [""], empty)
 
 
+WORDS = {"role": "user", "content": "Who are you?"}
+
+
+def thoughts(server, **more):
+    """Return (reasoning, content, finish, token ids) of the choices, and the number of tokens."""
+    status, _, got = server.ask("POST", "/v1/chat/completions", {
+        "messages": [WORDS], "max_tokens": 80, "seed": 1, "temperature": 1, "return_token_ids": True,
+        "chat_template_kwargs": {"enable_thinking": True}, **more})
+    check(status == 200, f"{status} {got} to {more}")
+    return [(c["message"].get("reasoning_content") or "", c["message"]["content"] or "", c["finish_reason"], c["token_ids"])
+            for c in got["choices"]], got["usage"]["completion_tokens"]
+
+
+def streamed_thoughts(server, **more):
+    status, _, got = server.ask("POST", "/v1/chat/completions", {
+        "messages": [WORDS], "max_tokens": 80, "seed": 1, "temperature": 1, "stream": True,
+        "chat_template_kwargs": {"enable_thinking": True}, **more})
+    check(status == 200, got)
+    out = {}
+    for line in got.decode().split("\n"):
+        for c in json.loads(line[6:])["choices"] if line.startswith("data: {") else []:
+            one = out.setdefault(c["index"], ["", "", None])
+            one[0] += c["delta"].get("reasoning_content") or ""
+            one[1] += c["delta"].get("content") or ""
+            one[2] = c["finish_reason"] or one[2]
+    return [tuple(out[i]) for i in sorted(out)]
+
+
+def budgets():
+    """thinking_token_budget: reasoning ends at its budget, with the same tokens in every serving mode"""
+    cases = [{}, {"n": 3}, {"temperature": 0}, {"n": 2, "best_of": 4}, {"logprobs": True, "top_logprobs": 2}, {"guided_regex": "[0-9]{3}", "n": 2},
+             {"response_format": {"type": "json_schema", "json_schema": {"schema": PERSON}}}, {"ignore_eos": True, "max_tokens": 30},
+             {"min_tokens": 20}, {"repetition_penalty": 1.3, "top_k": 9}, {"n": 2, "use_beam_search": True, "temperature": 0}]
+    free, _ = thoughts(tiny)
+    check(thoughts(tiny, thinking_token_budget=10000)[0] == free and thoughts(tiny, thinking_token_budget=-1)[0] == free, "a budget of 10000")
+    want = {}
+    for i, more in enumerate(cases):
+        for budget in (0, 1, 4, 9):
+            got, n_token = want[i, budget] = thoughts(tiny, thinking_token_budget=budget, **more)
+            for reasoning, content, finish, ids in got:
+                # a word of this model's reasoning is at most one token longer than a budget of its tokens allows
+                check(len(reasoning.split()) <= budget + 1 and (budget or not reasoning) and finish in ("stop", "length"), (budget, more, got))
+                check("guided_regex" not in more or re.fullmatch("[0-9]{3}", content), content)
+                if "response_format" in more and finish == "stop":
+                    to_validate.append((PERSON, content))
+            check("best_of" in more or "use_beam_search" in more or n_token >= sum(len(ids) for *_, ids in got), (n_token, got))
+            if "best_of" not in more and "use_beam_search" not in more:
+                check(streamed_thoughts(tiny, thinking_token_budget=budget, **more) == [one[:3] for one in got], (budget, more))
+    modes = [Server(*options) for options in (("--no-jump-forward",), ("--no-enable-prefix-caching", "--max-num-batched-tokens", "16"),
+                                              ("--num-gpu-blocks-override", "12", "--max-num-seqs", "6"), ("--threads", "1"))]
+    for server in modes:
+        crowd = [threading.Thread(target=lambda i=i: thoughts(server, seed=50 + i, n=2, thinking_token_budget=i)) for i in range(3)]
+        for t in crowd:
+            t.start()
+        for (i, budget), answer in want.items():
+            check(thoughts(server, thinking_token_budget=budget, **cases[i]) == answer, (server.text()[:300], cases[i], budget))
+        for t in crowd:
+            t.join()
+        server.stop()
+    status, _, got = tiny.ask("POST", "/v1/completions", {"prompt": ["a <think> b", "c </think> d"], "max_tokens": 20, "seed": 2, "ignore_eos": True,
+                                                          "thinking_token_budget": 3})
+    check(status == 200 and "</think>" in got["choices"][0]["text"] and "</think>" not in got["choices"][1]["text"], got)
+    refused("thinking_token_budget", chat=False, thinking_token_budget=3, guided_regex="a")
+    refused("thinking_token_budget", says="--reasoning-parser", server=noise, thinking_token_budget=3, chat=False)
+    refused("thinking_token_budget", says="integer", thinking_token_budget=1.5)
+    refused("reasoning_budget_tokens", reasoning_budget_tokens="x")
+
+
+def in_reasoning():
+    """enable_in_reasoning: a constraint applies from the first token, whatever the prompt has begun"""
+    server = Server("--structured-outputs-config", '{"enable_in_reasoning": true}')
+    (reasoning, content, finish, _), = thoughts(server, guided_regex="hm{1,3}</think>[0-9]{2}")[0]
+    check(re.fullmatch("hm{1,3}", reasoning) and re.fullmatch("[0-9]{2}", content) and finish == "stop", (reasoning, content))
+    check(streamed_thoughts(server, guided_regex="hm{1,3}</think>[0-9]{2}") == [(reasoning, content, finish)])
+    (reasoning, content, finish, _), = thoughts(server, guided_choice=["yes"])[0]
+    check((reasoning, content, finish) == ("yes", "", "stop"), (reasoning, content))
+    check(thoughts(server)[0] == thoughts(tiny)[0], "an answer without a constraint")
+    refused("thinking_token_budget", server=server, thinking_token_budget=3, guided_regex="a")
+    server.stop()
+
+
 def stays():
     """the server has its former resources, and no constraint remains"""
     before = tiny.still()
@@ -352,4 +433,4 @@ def stays():
     tiny.stop()
 
 
-run([every_field, white_space, random_weights, schemas, real_schemas, validated, sampled, jump_forward, neighbours, refusals, stays])
+run([every_field, white_space, random_weights, schemas, real_schemas, budgets, in_reasoning, validated, sampled, jump_forward, neighbours, refusals, stays])

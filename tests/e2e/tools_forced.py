@@ -8,6 +8,7 @@ Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real d
 more real data."""
 import json
 import os
+import re
 import struct
 import subprocess
 
@@ -181,6 +182,62 @@ def real_tools():
     check(10 * n > len(lines[::step]) and n_refused < len(lines[::step]) / 10, f"{n} ended, {n_refused} refused of {len(lines[::step])}")
 
 
+def custom():
+    """custom tools: calls have a text of their grammar, whole and streamed"""
+    lark = 'start: sum\nsum: one (" + " one)*\none: NUMBER | "(" sum ")" | /"[a-z\\\\\\n]{0,3}"/\nNUMBER: /[0-9]{1,3}/'
+
+    def made(name, syntax=None, definition=None):
+        form = {"format": {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}}} if syntax else {}
+        return {"type": "custom", "custom": {"name": name, "description": "d", **form}}
+
+    def inputs(stream, **more):
+        status, _, got = tiny.ask("POST", "/v1/chat/completions", body(stream=stream, **more))
+        check(status == 200, got)
+        frames = [json.loads(line[6:]) for line in got.decode().split("\n") if line.startswith("data: {")] if stream else [got]
+        calls, finish = {}, None
+        for choice in (f["choices"][0] for f in frames):
+            for i, call in enumerate((choice["delta"] if stream else choice["message"]).get("tool_calls") or []):
+                kind, part = call.get("type"), call.get("custom") or call["function"]
+                one = calls.setdefault(call.get("index", i), [kind, part.get("name"), ""])
+                one[2] += part.get("input", part.get("arguments", ""))
+            finish = choice["finish_reason"] or finish
+        return [tuple(one) for one in calls.values()], finish
+    tools = [made("words", "regex", r'[a-z"\\]{1,4}( <[0-9]>)?\n?'), made("math", "lark", lark), made("free"), tool("get_weather", CITY)]
+    n = n_auto = 0
+    for seed in range(4 if FEW else 12):
+        more = {"tools": tools, "seed": seed, "temperature": seed % 3, "max_tokens": 200}
+        for name in ("words", "math", "free", None):
+            choice = {"type": "custom", "custom": {"name": name}} if name else "required"
+            calls, finish = inputs(False, tool_choice=choice, **more)
+            check(inputs(True, tool_choice=choice, **more) == (calls, finish), (calls, finish))
+            if finish == "length":
+                continue
+            n += 1
+            check(finish == "tool_calls" and calls and (not name or [c[:2] for c in calls] == [("custom", name)]), calls)
+            for kind, called, text in calls:
+                check(kind == ("function" if called == "get_weather" else "custom"), calls)
+                if called == "words":
+                    check(re.fullmatch(tools[0]["custom"]["format"]["grammar"]["definition"], text), text)
+                if called == "math":
+                    check(re.fullmatch(r'([0-9]{1,3}|[()]|"[a-z\\\n]{0,3}"| \+ )+', text) and text.count("(") == text.count(")"), text)
+        calls, finish = inputs(False, tool_choice="auto", **{**more, "tools": tools[:1]})
+        n_auto += len(calls)
+        for kind, called, text in calls if finish == "tool_calls" else []:
+            check((kind, called) == ("custom", "words") and re.fullmatch(tools[0]["custom"]["format"]["grammar"]["definition"], text), calls)
+    check(n > 8 and n_auto > 0, f"{n} ended, {n_auto} calls with tool_choice auto")
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "custom", "custom": {"name": "words"}}]}}
+    calls, _ = inputs(False, tools=tools, tool_choice=allowed, parallel_tool_calls=False)
+    check([c[:2] for c in calls] == [("custom", "words")], calls)
+    told = ASK + [{"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "custom", "custom": {"name": "words", "input": 'x "y"'}}]},
+                  {"role": "tool", "tool_call_id": "a", "content": "z"}]
+    status, _, got = tiny.ask("POST", "/apply-template", {"messages": told, "tools": tools})
+    check(status == 200 and '{"input": "x \\"y\\""}' in got["prompt"] and "Lark grammar" in got["prompt"], got)
+    for bad, word in ((made("a", "bnf", "x"), "syntax"), (made("a", "regex", "("), "custom.format"), (made("a", "lark", "start: b"), "custom.format")):
+        refused("tools", word, tools=[bad], tool_choice="required")
+    refused("tools", "unique", tools=[made("a"), tool("a", CITY)])
+    refused("tool_choice", "not found", tools=[made("a")], tool_choice={"type": "custom", "custom": {"name": "b"}})
+
+
 def special_marks():
     """marks that are special tokens, which have no bytes in a grammar"""
     global tiny
@@ -275,4 +332,4 @@ for line in sys.stdin:
     tiny.stop()
 
 
-run([forced, strict, beside, reasoning, real_tools, special_marks, families, refusals, validated])
+run([forced, strict, beside, reasoning, real_tools, custom, special_marks, families, refusals, validated])

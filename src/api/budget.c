@@ -1,0 +1,54 @@
+/* budget.c - thinking_token_budget: the maximum number of tokens inside the reasoning. After them,
+ * the reasoning's closing mark is forced (session/thinking.h). */
+#include "api_impl.h"
+
+#include "session/session.h"
+
+static const char field[] = "thinking_token_budget";
+
+/* vLLM's field has precedence over llama.cpp's. A negative number is no limit. */
+int api_read_budget(const struct api *a, const struct json *body, int *budget, struct err *e)
+{
+    static const char *const names[] = {field, "reasoning_budget_tokens", "thinking_budget_tokens"};
+    int i = 0;
+    int64_t n = -1;
+    while (i < 2 && !body_field(body, names[i])) i++;
+    int rc = body_int(body, names[i], INT32_MIN, INT32_MAX, &n, e);
+    *budget = n < 0 ? -1 : (int)n;
+    if (rc != 0 || n < 0 || (a->chat && a->chat->reasoning_parser)) return rc;
+    return err_field(e, ERR_UNSUPPORTED, names[i],
+                     ": the marks of this model's reasoning are not known; choose a parser with "
+                     "--reasoning-parser (a wrong name lists them)");
+}
+
+/* Search the text of a prompt for its last reasoning. */
+static void track_prompt(struct chat_track *t, const struct tokenizer *tokenizer,
+                         const struct ids *prompt)
+{
+    for (size_t i = 0; i < prompt->n; i++) {
+        size_t n = 0;
+        const char *text = tokenizer_bytes(tokenizer, prompt->v[i], &n);
+        chat_track_push(t, text, n);
+    }
+}
+
+int api_limit_reasoning(struct constraint **c, const struct api *a, int budget,
+                        const struct text_span *begun, const struct ids *prompt, struct err *e)
+{
+    struct thinking_options o = {
+        .tokenizer = a->session->tokenizer, .n_vocab = a->session->info->n_vocab, .budget = budget};
+    if (budget < 0) return 0;
+    if (!begun && *c)
+        return err_field(e, ERR_UNSUPPORTED, field,
+                         ": must not come with a constraint of the whole text, which decides about "
+                         "the reasoning");
+    chat_track_begin(&o.track, a->chat->reasoning_parser, !begun);
+    if (begun)
+        chat_track_push(&o.track, begun->text, begun->n);
+    else
+        track_prompt(&o.track, o.tokenizer, prompt);
+    struct err why = {0};
+    struct constraint *inner = *c;
+    int rc = thinking_open(c, &o, inner, &why);
+    return rc ? err_field(e, rc, field, ": %s", why.text) : 0;
+}

@@ -1,0 +1,272 @@
+/* thinking.c - see thinking.h. A sequence is in one of these states:
+ *
+ *   FREE   the mask is that of the inner constraint, or all tokens
+ *      --the reasoning has `budget` tokens, and the closing mark may follow-->
+ *   CLOSE  the mask is the next token of the closing mark
+ *      --its last token--> FREE, after the reasoning
+ *
+ * The closing mark may not follow in the middle of a character, and where the inner constraint
+ * refuses it. A copy of the inner constraint tries the mark, so that no rollback is lost. Under a
+ * grammar only the middle of a character refuses it, so reasoning is at most WAIT_MAX tokens
+ * longer. */
+#include "thinking.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLOSE_MAX = 24, WAIT_MAX = 3 };
+
+/* State of a sequence. */
+struct thought {
+    struct chat_track track;
+    int n;                 /* number of tokens inside the reasoning */
+    unsigned char n_close; /* number of accepted tokens of the closing mark */
+    unsigned char n_tail;  /* number of bytes that the last character lacks */
+    bool closing;
+};
+
+struct thinking {
+    struct constraint base;
+    /* owned; NULL if there is no other constraint. probe: fork that tries the closing mark */
+    struct constraint *inner, *probe;
+    const struct tokenizer *t; /* borrowed */
+    int n_vocab, budget;
+    int32_t close[CLOSE_MAX]; /* tokens of the closing mark [n_close] */
+    int n_close;
+    struct thought now;
+    struct thought past[CONSTRAINT_BACK_MAX]; /* ring buffer: states before the last tokens */
+    unsigned n;                               /* number of accepted tokens */
+};
+
+static const struct constraint_ops thinking_ops;
+
+/* Return the inner constraint with the settings of the outer one. */
+static struct constraint *inner_of(const struct thinking *c)
+{
+    if (c->inner) c->inner->any_spelling = c->base.any_spelling;
+    return c->inner;
+}
+
+static void op_close(struct constraint *constraint)
+{
+    struct thinking *c = (struct thinking *)constraint;
+    if (c->inner) c->inner->op->close(c->inner);
+    if (c->probe) c->probe->op->close(c->probe);
+    free(c);
+}
+
+/* Fork the inner constraint of `from`, for c. Return false if memory is exhausted. */
+static bool fork_inner(struct thinking *c, const struct constraint *from)
+{
+    c->inner = from ? from->op->fork(from) : NULL;
+    c->probe = from ? from->op->fork(from) : NULL;
+    if (c->inner) c->base.n_byte = (int64_t)sizeof *c + c->inner->n_byte + c->probe->n_byte;
+    return !from || (c->inner && c->probe);
+}
+
+static struct constraint *op_fork(const struct constraint *constraint)
+{
+    const struct thinking *c = (const struct thinking *)constraint;
+    struct thinking *fork = malloc(sizeof *fork);
+    if (!fork) return NULL;
+    *fork = *c;
+    fork->inner = fork->probe = NULL;
+    fork->base.n_byte = sizeof *fork;
+    if (fork_inner(fork, c->inner)) return &fork->base;
+    op_close(&fork->base);
+    return NULL;
+}
+
+static void op_follow(struct constraint *constraint, const struct constraint *other)
+{
+    struct thinking *c = (struct thinking *)constraint;
+    const struct thinking *from = (const struct thinking *)other;
+    if (c->inner) c->inner->op->follow(c->inner, from->inner);
+    c->now = from->now;
+    c->n = from->n;
+    memcpy(c->past, from->past, sizeof c->past);
+}
+
+/* ---- the state ---- */
+
+/* Count the bytes that the last character of a text lacks. A byte that cannot follow ends it. */
+static void count_tail(struct thought *s, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned char b = (unsigned char)text[i];
+        if (b >= 0xC0)
+            s->n_tail = b >= 0xF0 ? 3 : b >= 0xE0 ? 2 : 1;
+        else
+            s->n_tail = b >= 0x80 && s->n_tail ? s->n_tail - 1 : 0;
+    }
+}
+
+/* Return true if the inner constraint allows the closing mark now. */
+static bool mark_may_follow(const struct thinking *c)
+{
+    struct constraint *inner = inner_of(c);
+    if (!inner) return c->now.n_tail == 0 || c->now.n >= c->budget + WAIT_MAX;
+    c->probe->op->follow(c->probe, inner);
+    c->probe->any_spelling = inner->any_spelling;
+    for (int i = 0; i < c->n_close; i++)
+        if (!c->probe->op->accept(c->probe, c->close[i])) return false;
+    return true;
+}
+
+/* Begin the closing mark if the budget is spent. */
+static void begin_close(struct thinking *c)
+{
+    struct thought *s = &c->now;
+    bool spent = !s->closing && chat_track_inside(&s->track) && s->n >= c->budget;
+    if (spent && mark_may_follow(c)) s->closing = true, s->n_close = 0;
+}
+
+/* Advance the state by a token, which the inner constraint has accepted. */
+static void advance(struct thinking *c, int32_t token)
+{
+    struct thought *s = &c->now;
+    size_t n = 0;
+    const char *text = tokenizer_bytes(c->t, token, &n);
+    bool inside = chat_track_inside(&s->track);
+    if (chat_track_ended(&s->track)) return;
+    if (tokenizer_is_eog(c->t, token)) n = 0; /* with ignore_eos: a token without text */
+    chat_track_push(&s->track, text, n);
+    count_tail(s, text, n);
+    if (s->closing) {
+        if (++s->n_close == c->n_close) s->closing = false;
+    } else if (inside && chat_track_inside(&s->track)) {
+        s->n++;
+    }
+    begin_close(c);
+}
+
+static bool op_accept(struct constraint *constraint, int32_t token)
+{
+    struct thinking *c = (struct thinking *)constraint;
+    struct constraint *inner = inner_of(c);
+    if (token < 0 || token >= c->n_vocab) return false;
+    if (c->now.closing && token != c->close[c->now.n_close]) return false;
+    if (inner && !inner->op->accept(inner, token)) return false;
+    c->past[c->n++ % CONSTRAINT_BACK_MAX] = c->now;
+    advance(c, token);
+    return true;
+}
+
+static void op_rollback(struct constraint *constraint, int n)
+{
+    struct thinking *c = (struct thinking *)constraint;
+    if (n == 0) return;
+    if (c->inner) c->inner->op->rollback(c->inner, n);
+    c->n -= (unsigned)n;
+    c->now = c->past[c->n % CONSTRAINT_BACK_MAX];
+}
+
+/* ---- masks ---- */
+
+/* Fill a mask that the inner constraint does not decide. Return false if it decides. */
+static bool own_mask(const struct thinking *c, uint32_t *mask)
+{
+    const int n_word = (c->n_vocab + 31) / 32;
+    if (!c->now.closing && c->inner) return false;
+    memset(mask, c->now.closing ? 0 : 0xFF, (size_t)n_word * sizeof *mask);
+    const int32_t token = c->close[c->now.n_close];
+    if (c->now.closing)
+        mask[token / 32] = 1u << token % 32;
+    else if (c->n_vocab % 32)
+        mask[n_word - 1] = (1u << c->n_vocab % 32) - 1;
+    return true;
+}
+
+static bool op_mask(struct constraint *constraint, uint32_t *mask)
+{
+    const struct thinking *c = (const struct thinking *)constraint;
+    struct constraint *inner = inner_of(c);
+    return own_mask(c, mask) || inner->op->mask(inner, mask);
+}
+
+static enum constraint_made op_mask_within(struct constraint *constraint, uint32_t *mask,
+                                           int64_t n_work)
+{
+    const struct thinking *c = (const struct thinking *)constraint;
+    struct constraint *inner = inner_of(c);
+    if (own_mask(c, mask)) return CONSTRAINT_MADE;
+    if (inner->op->mask_within) return inner->op->mask_within(inner, mask, n_work);
+    return inner->op->mask(inner, mask) ? CONSTRAINT_MADE : CONSTRAINT_FAILED;
+}
+
+/* Before the end of the reasoning the inner constraint's forced tokens would have to be counted one
+ * by one. Their masks allow the same tokens. */
+static int op_forced(struct constraint *constraint, int32_t *token, int n, int64_t *n_work)
+{
+    const struct thinking *c = (const struct thinking *)constraint;
+    struct constraint *inner = inner_of(c);
+    const struct thought *s = &c->now;
+    int k = 0;
+    for (int i = s->n_close; s->closing && i < c->n_close && k < n; i++) token[k++] = c->close[i];
+    if (k > 0 || !inner || !inner->op->forced || !chat_track_ended(&s->track)) return k;
+    return inner->op->forced(inner, token, n, n_work);
+}
+
+static bool op_no_memory(const struct constraint *constraint)
+{
+    const struct constraint *inner = ((const struct thinking *)constraint)->inner;
+    return inner && inner->op->no_memory && inner->op->no_memory(inner);
+}
+
+static const struct constraint_ops thinking_ops = {
+    .fork = op_fork,
+    .close = op_close,
+    .follow = op_follow,
+    .mask = op_mask,
+    .mask_within = op_mask_within,
+    .accept = op_accept,
+    .no_memory = op_no_memory,
+    .rollback = op_rollback,
+    .forced = op_forced,
+};
+
+/* Set the tokens of the closing mark: special tokens if the vocabulary has them. */
+static int read_close(struct thinking *c, struct err *e)
+{
+    struct ids ids = {0};
+    const char *mark = chat_track_close(&c->now.track);
+    int rc =
+        tokenizer_encode(c->t, mark, strlen(mark), ENCODE_PARSE_SPECIAL | ENCODE_CONTINUE, &ids, e);
+    bool known = ids.n > 0 && ids.n <= CLOSE_MAX && !tokenizer_joins(c->t);
+    for (size_t i = 0; i < ids.n; i++) known &= ids.v[i] >= 0 && ids.v[i] < c->n_vocab;
+    if (rc == 0 && !known)
+        rc = err_set(e, ERR_UNSUPPORTED, "this model's vocabulary cannot write the mark \"%s\"",
+                     mark);
+    if (rc == 0) memcpy(c->close, ids.v, ids.n * sizeof *ids.v);
+    c->n_close = (int)ids.n;
+    vec_deinit(&ids);
+    return rc;
+}
+
+int thinking_open(struct constraint **out, const struct thinking_options *o,
+                  struct constraint *take_inner, struct err *e)
+{
+    struct thinking *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) {
+        if (take_inner) take_inner->op->close(take_inner);
+        return err_memory(e, "a constraint", sizeof *c);
+    }
+    *c = (struct thinking){.base = {.op = &thinking_ops, .n_byte = sizeof *c},
+                           .t = o->tokenizer,
+                           .n_vocab = o->n_vocab,
+                           .budget = o->budget,
+                           .now = {.track = o->track}};
+    int rc = 0;
+    if (take_inner) {
+        c->base.shared = take_inner->shared;
+        if (!fork_inner(c, take_inner)) rc = err_memory(e, "a constraint", sizeof *c);
+        take_inner->op->close(take_inner);
+    }
+    if (rc == 0) rc = read_close(c, e);
+    if (rc == 0)
+        begin_close(c), *out = &c->base;
+    else
+        op_close(&c->base);
+    return rc;
+}
