@@ -76,7 +76,8 @@ size_t mark_find(const char *mark, const char *text, size_t n)
     return n;
 }
 
-enum call_verdict mark_any(const char *const *mark, int n_mark, const char *text, size_t n, size_t *used)
+enum call_verdict mark_any(const char *const *mark, int n_mark, const char *text, size_t n,
+                           size_t *used)
 {
     for (int i = 0; i < n_mark && mark[i]; i++) {
         enum call_verdict v = mark_at(mark[i], text, n, used);

@@ -306,7 +306,7 @@ enum call_verdict mark_at(const char *mark, const char *text, size_t n, size_t *
 size_t mark_find(const char *mark, const char *text, size_t n);
 /* Match one of up to n_mark marks at the front; NULL ends the list. See mark_at. */
 enum call_verdict mark_any(const char *const *mark, int n_mark, const char *text, size_t n,
-                      size_t *used);
+                           size_t *used);
 /* Return the offset of the first of up to n_mark marks, and set *used to its length. Without a
  * complete mark, set *used to 0 and return the number of bytes that certainly precede a mark. */
 size_t mark_first(const char *const *mark, int n_mark, const char *text, size_t n, size_t *used);

@@ -36,8 +36,8 @@ struct mask_job {
     enum constraint_made made;
     atomic_bool cancelled;
     uint64_t holder;
-    double weight;     /* weight of the holder, > 0 */
-    struct seq *seq;   /* borrowed; engine thread only; NULL if the sequence has ended */
+    double weight;          /* weight of the holder, > 0 */
+    struct seq *seq;        /* borrowed; engine thread only; NULL if the sequence has ended */
     struct mask_job *next;  /* borrowed; engine thread: next in deferred.all */
     struct mask_job *after; /* borrowed; next in deferred.list */
 };
@@ -53,7 +53,7 @@ struct turn {
 struct deferred {
     struct queue *todo, *done; /* owned; queues of struct mask_job * */
     struct queue *inbox;       /* borrowed; engine's inbox: gets a message at the end of a job */
-    struct mask_job *all;           /* owned; list of all jobs; engine thread only */
+    struct mask_job *all;      /* owned; list of all jobs; engine thread only */
     int n, n_max;
     /* jobs to make, and the turns of their holders: owned [2 n_max], [n_turn] used. The mask thread
      * uses these three if it is started, else the engine thread. */

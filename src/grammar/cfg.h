@@ -74,7 +74,7 @@ typedef uint32_t cfg_spell_fn(struct exprs *x, uint32_t e);
 /* Make a part from a rule of another machine, which its front end has opened. `owned` is closed
  * with the cfg, or immediately on failure. spell: change of all its expressions; NULL: none. */
 struct cfg_item cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *owned,
-                      void (*close)(void *owned), cfg_spell_fn *spell);
+                          void (*close)(void *owned), cfg_spell_fn *spell);
 
 /* Private to cfg*.c */
 void cfg_graft_close(struct cfg_graft *t);

@@ -141,7 +141,7 @@ static uint32_t rule_of(struct cfg *g, uint32_t graft, uint32_t rule)
 }
 
 struct cfg_item cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *owned,
-                      void (*close)(void *owned), cfg_spell_fn *spell)
+                          void (*close)(void *owned), cfg_spell_fn *spell)
 {
     struct cfg_graft *t = calloc(1, sizeof *t);
     bool room = g->graft.n < N_GRAFT_MAX;

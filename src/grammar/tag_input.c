@@ -135,8 +135,8 @@ int tag_input_call(struct tag_parser *p, const struct schema_options *opt, struc
                                     .python = opt->notation == NOTATION_PYTHON,
                                     .without = bare ? opt->quote : NULL};
     struct cfg_item v[3] = {{false, expr_bytes(x, before[k], strlen(before[k]))},
-                        {0},
-                        {false, expr_bytes(x, after[k], strlen(after[k]))}};
+                            {0},
+                            {false, expr_bytes(x, after[k], strlen(after[k]))}};
     if (bare) v[0].id = expr_cat(x, v[0].id, quote_of(p, opt)), v[2].id = quote_of(p, opt);
     int rc = tag_input(p, &form, &v[1]);
     if (rc == 0) *out = cfg_sequence(p->g, v, 3);
