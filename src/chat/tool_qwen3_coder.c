@@ -27,5 +27,5 @@ const struct tool_family tool_qwen3_coder = {
               .middle = ">\n",
               .close = "</function>\n</tool_call>",
               .between = "\n",
-              .style = "qwen_xml"}},
+              .style = "qwen3_coder_xml"}},
 };

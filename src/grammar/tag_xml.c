@@ -28,10 +28,16 @@ static const struct style {
     /* static; behind_name_json: mark if the value is not a string; NULL: behind_name */
     const char *name, *open, *behind_name, *behind_name_json, *close;
     const char *verbatim[2]; /* static; optional marks around a string; NULL if none */
-    bool nested;             /* true: `close` is followed by the name and ">" */
-    const char *without;     /* static; text that no string contains; NULL: `close` */
+    bool lines;          /* true: a line break after and before the marks is no part of a string */
+    bool nested;         /* true: `close` is followed by the name and ">" */
+    const char *without; /* static; text that no string contains; NULL: `close` */
 } STYLES[] = {
     {.name = "qwen_xml", .open = "<parameter=", .behind_name = ">", .close = "</parameter>"},
+    {.name = "qwen3_coder_xml",
+     .open = "<parameter=",
+     .behind_name = ">",
+     .close = "</parameter>",
+     .lines = true},
     {.name = "minimax_xml",
      .open = "<parameter name=\"",
      .behind_name = "\">",
@@ -128,6 +134,16 @@ static int is_string(const struct json *sub)
     return json_count(list) == 0 || (n_text > 0 && n_text < json_count(list)) ? -1 : n_text > 0;
 }
 
+/* Return the texts from which a parser that removes one line break at each end reads `values`:
+ * between line breaks, or without any at its ends. */
+static uint32_t spelled_lines(struct exprs *e, uint32_t values)
+{
+    uint32_t line = expr_bytes(e, "\n", 1), all = expr_not(e, EXPR_EMPTY),
+             at_end = expr_or(e, expr_cat(e, line, all), expr_cat(e, all, line));
+    return expr_or(e, expr_and(e, values, expr_not(e, at_end)),
+                   expr_cat(e, line, expr_cat(e, values, line)));
+}
+
 /* Return the texts that spell the strings `values`: the string itself or, if the style has such
  * marks, the string between `verbatim`. */
 static uint32_t spelled(struct xml *x, uint32_t values)
@@ -135,6 +151,7 @@ static uint32_t spelled(struct xml *x, uint32_t values)
     struct exprs *e = &x->p->g->m.x;
     const struct style *s = x->style;
     uint32_t raw = expr_and(e, values, tag_text_without(e, text_expr(x, ends_value(s))));
+    if (s->lines) return spelled_lines(e, raw);
     if (!s->verbatim[0]) return raw;
     uint32_t open = text_expr(x, s->verbatim[0]), close = text_expr(x, s->verbatim[1]);
     uint32_t begun = expr_cat(e, open, expr_not(e, EXPR_EMPTY));
@@ -389,11 +406,21 @@ static int nested_list(struct xml *x, const struct json *what, struct cfg_item *
     return 0;
 }
 
+/* Get the text of a custom tool. */
+static int input_value(struct xml *x, const struct input_form *form, struct cfg_item *out)
+{
+    const struct cfg_item line = {false, text_expr(x, "\n")};
+    struct cfg_item v[3] = {line, {0}, line};
+    int rc = tag_input(x->p, form, &v[1]);
+    if (rc == 0) *out = x->style->lines ? cfg_sequence(x->p->g, v, 3) : v[1];
+    return rc;
+}
+
 static int value(struct xml *x, const struct json *sub, bool text, struct cfg_item *out)
 {
     const struct json *what = resolve_ref(x, sub);
     const struct input_form raw = {.without = ends_value(x->style), .begin = x->style->verbatim[0]};
-    if (x->p->input) return tag_input(x->p, &raw, out);
+    if (x->p->input) return input_value(x, &raw, out);
     if (text) return string_value(x, what, &out->id);
     bool nested = x->style->nested && x->depth < DEPTH_MAX;
     if (nested && is_nested_object(x, what)) return members(x, what, out);

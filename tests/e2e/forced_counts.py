@@ -19,6 +19,7 @@ import string
 import server as rig
 from server import DATA, FEW, LONG, TMP, check, first_server, run, Server
 
+decimal.DefaultContext.prec = 2400  # of numbers such as 1e999, in every thread
 rig.PATIENCE = 10  # a busy machine is no fault of these answers
 
 TEMPLATES = os.path.join(DATA, "chat", "templates-and-cases", "templates")
@@ -50,7 +51,7 @@ def random_schema(rng, depth=0):
     if kind == 3:
         return {"type": rng.choice(["boolean", "null"])}
     if kind == 4:
-        return {"type": "string", "enum": ["".join(rng.choice(string.ascii_letters + ' "<') for _ in range(rng.randrange(1, 8))) for _ in range(3)]}
+        return {"type": "string", "enum": ["".join(rng.choice(string.ascii_letters + ' "<\n') for _ in range(rng.randrange(1, 8))) for _ in range(3)]}
     if kind == 5:
         return {"type": "array", "items": random_schema(rng, depth + 1), "maxItems": rng.randrange(1, 3)}
     return random_object(rng, depth + 1)
