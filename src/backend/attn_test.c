@@ -10,6 +10,7 @@
 #include "kern/kern.h"
 #include "base/rng.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -141,6 +142,7 @@ static bool scene_open(struct scene *s, int number, uint64_t *rng)
     *s = (struct scene){.spec = {.n_head = g[0], .n_head_kv = g[1], .d_k = w[0], .d_v = w[1]}};
     s->spec.scale = 2 / sqrtf((float)w[0]);
     s->spec.window = flags & 1 ? (number % 3 ? 530 : 37) : 0;
+    s->spec.n_later = number % 3 == 2 ? INT_MAX : number % 5 == 4 ? 19 : 0;
     s->spec.softcap = flags & 2 ? 3 : 0;
     s->spec.slope = flags & 4 ? s->slope : NULL;
     s->spec.sink = flags & 8 ? s->sink : NULL;
@@ -276,6 +278,12 @@ static void exact(const struct scene *s, int seq, int pos, int head, int to, con
         for (int d = 0; d < a->d_v; d++) y[d] += p[i] / sum * s->hv[at_v(s, seq, i, group) + d];
 }
 
+/* Return the end of the positions that a row sees in a sequence of n positions. */
+static int end_of(const struct attn_spec *a, int pos, int n)
+{
+    return a->n_later < n - pos - 1 ? pos + 1 + a->n_later : n;
+}
+
 /* Return the largest error of two heads of every row. */
 static double worst_error(const struct scene *s, const float *y)
 {
@@ -287,7 +295,7 @@ static double worst_error(const struct scene *s, const float *y)
             for (int i = 0; i < 2; i++) {
                 int head = (r + i * (a->n_head / 2)) % a->n_head, pos = b->pos[r];
                 int64_t at = (int64_t)r * a->n_head + head;
-                exact(s, q, pos, head, pos + 1, s->q + at * a->d_k, want);
+                exact(s, q, pos, head, end_of(a, pos, b->kv_len[q]), s->q + at * a->d_k, want);
                 for (int d = 0; d < a->d_v; d++) {
                     double err = fabs(want[d] - (double)y[at * a->d_v + d]);
                     worst = err > worst || err != err ? err : worst;
@@ -339,7 +347,7 @@ static void run(const struct scene *s, struct backend *b, float *y, const float 
     b->op->attn(b, y, q, &s->kv, &s->batch, &s->spec);
 }
 
-/* Compute every row alone, with K and V up to its position. */
+/* Compute every row alone, with K and V up to the last position that it sees. */
 static bool alone_is_same(struct scene *s, struct backend *b, float *y)
 {
     const struct attn_spec *a = &s->spec;
@@ -348,7 +356,8 @@ static bool alone_is_same(struct scene *s, struct backend *b, float *y)
     bool same = true;
     for (int q = 0; q < N_SEQ; q++, table += s->batch.page_stride)
         for (int i = 0; i < plan[q].n_row; i++, row++) {
-            int pos = plan[q].len - plan[q].n_row + i, at[2] = {0, 1}, len = pos + 1;
+            int pos = plan[q].len - plan[q].n_row + i, at[2] = {0, 1},
+                len = end_of(a, pos, plan[q].len);
             struct batch one = s->batch;
             one.n_row = one.n_seq = 1;
             one.pos = &pos, one.row0 = at, one.kv_len = &len, one.page = table;

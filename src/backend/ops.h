@@ -88,6 +88,8 @@ struct attn_spec {
     float scale;
     /* number of visible positions, including the row's position; 0: all earlier positions */
     int window;
+    /* number of visible later positions, up to the end of the sequence; 0: none (causal) */
+    int n_later;
     float softcap; /* scores become softcap * tanh(score / softcap); 0: unchanged */
     /* f32 [n_head] ALiBi, adds slope * (position - row's position); NULL: none */
     const float *slope;

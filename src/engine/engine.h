@@ -98,8 +98,9 @@ enum beam_stop { BEAM_HEURISTIC, BEAM_STOP, BEAM_NEVER };
 enum { CHOICES_MAX = 128 };
 
 /* Pooling of a prompt's final hidden states (after the output norm) into one vector: their mean, or
- * the state of the last or first token. POOLING_NONE generates tokens. */
-enum pooling { POOLING_NONE, POOLING_MEAN, POOLING_LAST, POOLING_FIRST };
+ * the state of the last or first token. POOLING_ALL returns the states of all tokens. POOLING_NONE
+ * generates tokens. */
+enum pooling { POOLING_NONE, POOLING_MEAN, POOLING_LAST, POOLING_FIRST, POOLING_ALL };
 
 /* A client's request: open it with request_open, set its fields, transfer it with engine_submit. */
 struct request {
@@ -122,8 +123,11 @@ struct request {
     enum beam_stop beam_stop;
     /* pooling; if not NONE, max_tokens is 0, n is 1, and there are no logprobs */
     enum pooling pooling;
-    /* f32 [d_hidden]; borrowed, used by this request only, must outlive it; complete at
-     * FINISH_LENGTH */
+    /* position of the first token of the second segment, in [0, prompt.n]; 0: one segment */
+    int segment1;
+    enum head head; /* layers after the pooling; without effect for POOLING_ALL */
+    /* f32 [head_out[head]], or [prompt.n, d_hidden] for POOLING_ALL; borrowed, used by this request
+     * only, must outlive it; complete at FINISH_LENGTH */
     float *pooled;
     int64_t deadline_us; /* limit from arrival to FINISH_TIMEOUT, microseconds; 0: none */
     uint64_t cache_salt; /* salt; requests share cached prefixes only if their salts are equal */
@@ -159,7 +163,10 @@ struct executor {
     int n_vocab, n_page, page_rows, context_max;
     int context_train; /* context length in training, in tokens; 0: unknown */
     int d_hidden;      /* width of a row's hidden state; 0: not available */
-    int n_host_page;   /* number of pages that fit into host memory (COPY_OUT, COPY_IN) */
+    /* true: rows attend to later rows. All rows of a sequence are then computed in one step, pages
+     * are not shared, and there are no logits */
+    bool whole;
+    int n_host_page; /* number of pages that fit into host memory (COPY_OUT, COPY_IN) */
     /* number of recurrent states that fit into host memory (COPY_STATE_OUT, COPY_STATE_IN) */
     int n_host_state;
     int64_t state_bytes; /* number of bytes of one state, all layers */
@@ -176,6 +183,10 @@ struct executor {
     /* borrowed; pool that fills masks between calls of forward; NULL if none */
     struct pool *pool;
     struct model_out (*forward)(void *ctx, const struct batch *b);
+    /* Values of each head's result; 0: no such head. */
+    int head_out[N_HEAD];
+    /* Compute a head. NULL: the result of HEAD_EMBED is the pooled row. */
+    void (*head)(void *ctx, enum head h, const float *x, float *y);
     int64_t (*now_us)(void *ctx); /* Return the time of the engine's clock, microseconds. */
 };
 /* Return the executor that runs m, which it borrows. */

@@ -195,6 +195,7 @@ struct group {
     /* true: best_of > n, or beams; emits nothing before all sequences are done */
     bool ranked;
     int n_reserved;    /* number of events that the planned rows will make: sum of n_event */
+    float *row;        /* arena [d_hidden]: mean of the pooled rows */
     double *sum;       /* arena [d_hidden]: sum of the pooled rows, for their mean */
     struct beam *beam; /* arena; NULL: no beam search */
     struct ranked_answer

@@ -15,6 +15,11 @@ static int64_t now_us(void *ctx)
     return time_us();
 }
 
+static void head(void *ctx, enum head h, const float *x, float *y)
+{
+    model_head(ctx, h, x, y);
+}
+
 /* prefill_rate: rows per microsecond until the engine has measured them. copy_rate: between pages
  * and host memory, 4 GB/s, one thread's memcpy while others compute. Both rates only determine how
  * a sequence is preempted. */
@@ -27,6 +32,7 @@ struct executor executor_of_model(struct model *m)
         .ctx = m,
         .n_vocab = info->n_vocab,
         .d_hidden = info->d_model,
+        .whole = info->encoder,
         .n_page = info->n_page,
         .page_rows = info->page_rows,
         .context_max = info->context_max,
@@ -47,6 +53,8 @@ struct executor executor_of_model(struct model *m)
                  .kv_row_bytes = info->kv_token_bytes},
         .pool = model_pool(m),
         .forward = forward,
+        .head = head,
+        .head_out = {info->head_out[HEAD_EMBED], info->head_out[HEAD_CLASS]},
         .now_us = now_us,
     };
 }

@@ -48,9 +48,10 @@ static const int32_t *tokens_of(const struct engine *en, const struct seq *s, in
     return s->token + i * pages_rows(en->pages);
 }
 
+/* K and V of rows that attend to later rows are of one text only. Such pages are never found. */
 static int32_t look_up(const struct engine *en, const struct seq *s, int i)
 {
-    return page_look(en->pages, s->name[i], tokens_of(en, s, i));
+    return en->executor.whole ? -1 : page_look(en->pages, s->name[i], tokens_of(en, s, i));
 }
 
 /* Return the number of leading pages of s that may come from the cache. Pages with wanted results
@@ -151,7 +152,7 @@ static void give_back(struct engine *en, struct seq *s)
 void hold_commit(struct engine *en, struct seq *s)
 {
     if (s->plan.n_draft > 0) give_back(en, s);
-    seal(en, s);
+    if (!en->executor.whole) seal(en, s);
     state_commit(en, s);
     /* the last row of s is recomputed */
     bool stays = s->finish != FINISH_NONE && policy_holds(en->policy);

@@ -8,6 +8,9 @@
  * bit of the result (docs/design.md 5). Half of the rows for prompts go to shorter prompts that
  * rank like the first one.
  *
+ * A sequence that must be computed whole (an encoder's) gets all its rows or none. Sequences get
+ * rows in rank order alone, so the first one always has the room of an empty step.
+ *
  * A sequence acquires pages for its rows as it grows. The running sequence that ranks last is
  * preempted and waits again if no page is free (hold.c). So the sequence that ranks first always
  * makes progress, and every sequence ranks first at some time.
@@ -113,6 +116,18 @@ static int take_pages(struct engine *en, struct seq *s, int n)
     }
 }
 
+/* Return the number of rows, at most n, that the limits of holders and of time leave. A whole
+ * sequence may exceed them if it is the first one of the step. */
+static int rows_allowed(struct engine *en, struct seq *s, int n)
+{
+    const bool decoding = seq_decodes(s);
+    if (en->executor.whole && en->plan.n_row == 0) return n;
+    n = portion_rows(en, s, n, !decoding);
+    if (n > 0 && !decoding && !en->executor.whole)
+        n = budget_rows(&en->budget, &en->load, s->n_kv, portion_free(en, s), n);
+    return n;
+}
+
 static void plan_rows(struct engine *en, struct seq *s, int most)
 {
     const struct batch_limits *l = &en->batch.limits;
@@ -122,10 +137,10 @@ static void plan_rows(struct engine *en, struct seq *s, int most)
     if (n > l->n_row - en->plan.n_row) n = l->n_row - en->plan.n_row;
     if (n > most) n = most;
     n = rows_in_room(en, s, n);
-    if (n > 0) n = portion_rows(en, s, n, !decoding);
-    if (n > 0 && !decoding)
-        n = budget_rows(&en->budget, &en->load, s->n_kv, portion_free(en, s), n);
+    if (n > 0) n = rows_allowed(en, s, n);
+    if (en->executor.whole && n < s->n_token) n = 0;
     if (n > 0) n = take_pages(en, s, n);
+    if (en->executor.whole && n < s->n_token) n = 0;
     plan_results(s, n > 0 ? n : 0);
     if (n <= 0) return;
     if (!decoding) step_load_add(&en->load, s->n_kv, n, true);
@@ -162,6 +177,7 @@ static void put_in_order(struct engine *en, int n, struct seq *s)
 void plan_decodes(struct engine *en)
 {
     int n = 0;
+    if (en->executor.whole) return;
     for (int i = 0; i < en->n_running; i++)
         if (needs_row(en->running[i])) put_in_order(en, n++, en->running[i]);
     for (int i = 0; i < n; i++) {
@@ -219,8 +235,8 @@ void plan_short(struct engine *en)
     const struct seq *first = NULL;
     for (int i = 0; i < en->n_running && !first; i++)
         if (has_prompt_left(en->running[i])) first = en->running[i];
-    if (!first || policy_holds(en->policy) || isinf(en->budget.options.target_us) ||
-        !shorter_prompt(en, first))
+    if (!first || en->executor.whole || policy_holds(en->policy) ||
+        isinf(en->budget.options.target_us) || !shorter_prompt(en, first))
         return;
     int room = en->batch.limits.n_row - en->plan.n_row;
     int half = budget_rows(&en->budget, &en->load, first->n_kv, 0, room) / 2;

@@ -40,11 +40,18 @@ static struct model_out jumpy_forward(void *ctx, const struct batch *b)
     return c->model.forward(c->model.ctx, b);
 }
 
+static void jumpy_head(void *ctx, enum head h, const float *x, float *y)
+{
+    struct jumpy *c = ctx;
+    c->model.head(c->model.ctx, h, x, y);
+}
+
 static void set_clock(struct jumpy *c, struct executor *x, uint64_t seed)
 {
     *c = (struct jumpy){.rng = seed, .now_us = 1000000, .pace = 1, .model = *x};
     x->ctx = c;
     x->forward = jumpy_forward;
+    x->head = jumpy_head;
     x->now_us = jumpy_now;
 }
 

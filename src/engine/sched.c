@@ -44,6 +44,7 @@ static void add_rows(struct engine *en, struct seq *s)
         int row = b->n_row++, pos = from + i;
         b->token[row] = pos < s->n_token ? s->token[pos] : s->draft[pos - s->n_token];
         b->pos[row] = pos;
+        if (b->limits.n_segment > 1) b->segment[row] = r->segment1 > 0 && pos >= r->segment1;
         b->slot[row] = s->page[pos / page_rows] * page_rows + pos % page_rows;
         bool wanted = (pos >= w.from && pos < w.to) || s->padding;
         if (!wanted && (pos < s->n_token - 1 || r->max_tokens == 0)) continue;

@@ -17,9 +17,16 @@
 /* Check the values that do not depend on the length. The message names the field of the API. */
 static int check_request(const struct engine *en, const struct request *r, struct err *e)
 {
+    if (en->executor.whole && !r->pooling)
+        return err_field(e, ERR_UNSUPPORTED, "model",
+                         ": \"%.80s\" is an encoder: it makes embeddings, but generates no tokens",
+                         en->executor.name ? en->executor.name : "");
     const int n_vocab = en->executor.n_vocab, n_adapter = en->executor.limits->n_adapter;
     if (r->prompt.n == 0)
         return err_field(e, ERR_ARG, "prompt", ": must have at least 1 token, got 0");
+    if (r->segment1 < 0 || (size_t)r->segment1 > r->prompt.n)
+        return err_field(e, ERR_ARG, "segment1", ": must be in [0, %zu], got %d", r->prompt.n,
+                         r->segment1);
     if (r->max_tokens < 0)
         return err_field(e, ERR_ARG, "max_tokens", ": must be at least 0, got %d", r->max_tokens);
     if (r->params.min_tokens > r->max_tokens)
@@ -61,6 +68,7 @@ static int64_t longest(const struct engine *en)
 {
     const struct executor *x = &en->executor;
     int64_t most = x->context_max, pool = (int64_t)x->n_page * x->page_rows;
+    if (x->whole && most > x->limits->n_row) most = x->limits->n_row;
     return hold_least(en, (int)most) > x->n_page ? pool : most;
 }
 

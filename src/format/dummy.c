@@ -274,6 +274,9 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
         [SIZE_D_KV] = (int64_t)s->n_head_kv * s->d_head,
         [SIZE_D_QKV] = (int64_t)(s->n_head + 2 * s->n_head_kv) * s->d_head,
         [SIZE_N_VOCAB] = s->n_vocab,
+        [SIZE_N_POSITION] = s->context,
+        [SIZE_N_SEGMENT] = 2,
+        [SIZE_N_LABEL] = 1,
         [SIZE_N_EXPERT] = s->n_expert,
         [SIZE_D_EXPERT] = s->d_expert,
     };

@@ -180,16 +180,19 @@ const char *meta_item_text(const struct meta *m, size_t i, size_t *n);
 
 enum tensor_size {
     SIZE_ONE,
-    SIZE_D,        /* width of the residual stream        */
-    SIZE_D_FF,     /* width of the feed-forward block     */
-    SIZE_D_FF_2,   /* width of gate and up in one matrix  */
-    SIZE_D_HEAD,   /* width of one head                   */
-    SIZE_D_Q,      /* width of all query heads            */
-    SIZE_D_KV,     /* width of all KV heads               */
-    SIZE_D_QKV,    /* width of q, k and v in one matrix   */
-    SIZE_N_VOCAB,  /* number of tokens                    */
-    SIZE_N_EXPERT, /* number of experts                   */
-    SIZE_D_EXPERT, /* width of one expert                 */
+    SIZE_D,          /* width of the residual stream        */
+    SIZE_D_FF,       /* width of the feed-forward block     */
+    SIZE_D_FF_2,     /* width of gate and up in one matrix  */
+    SIZE_D_HEAD,     /* width of one head                   */
+    SIZE_D_Q,        /* width of all query heads            */
+    SIZE_D_KV,       /* width of all KV heads               */
+    SIZE_D_QKV,      /* width of q, k and v in one matrix   */
+    SIZE_N_VOCAB,    /* number of tokens                    */
+    SIZE_N_POSITION, /* number of learned positions       */
+    SIZE_N_SEGMENT,  /* number of token types             */
+    SIZE_N_LABEL,    /* number of a classifier's labels   */
+    SIZE_N_EXPERT,   /* number of experts                   */
+    SIZE_D_EXPERT,   /* width of one expert                 */
 };
 
 struct tensor_row { /* all texts are static */
@@ -204,6 +207,8 @@ struct tensor_row { /* all texts are static */
 
 /* Return the rows of an architecture, and set *n to their number. NULL if none. */
 const struct tensor_row *tensor_rows(const char *arch, int *n);
+/* Return the prefix of the Hugging Face names of an architecture that a file may omit, static. */
+const char *arch_base(const char *arch);
 /* Return the architecture of a config.json's model_type; model_type if the table has no row. */
 const char *arch_of_model_type(const char *model_type);
 /* Return the name of an architecture in GGUF files. */

@@ -75,6 +75,7 @@ struct checkpoint {
     /* true: tensors may extend past the end of their file; their data is then NULL */
     bool header_only;
     struct arena arena;     /* names, keys, texts, indexes, decoded tensors       */
+    const char *prefix;     /* prefix of the names that a reader adds, borrowed; NULL: none */
     const char *path, *dir; /* paths of the checkpoint and of its folder, in the arena */
     VEC(struct checkpoint_file) file;
     VEC(struct tensor_info) tensor;
@@ -127,6 +128,9 @@ int hf_load(struct checkpoint *c, const char *dir, struct err *e);
 int safetensors_load(struct checkpoint *c, const char *path, struct err *e);
 /* Read the metadata of a Hugging Face directory, for hf_load. Errors: those of checkpoint_open. */
 int hf_config_load(struct checkpoint *c, const char *dir, struct err *e);
+/* Read the files of sentence-transformers in a Hugging Face directory. Errors: those of
+ * checkpoint_open. */
+int hf_modules_load(struct checkpoint *c, const char *dir, struct err *e);
 /* Read a llama2.c file. Errors: those of checkpoint_open. */
 int llama2c_load(struct checkpoint *c, const char *path, struct err *e);
 

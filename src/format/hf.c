@@ -117,5 +117,6 @@ static int load_weights(struct checkpoint *c, const char *dir, struct err *e)
 int hf_load(struct checkpoint *c, const char *dir, struct err *e)
 {
     int rc = hf_config_load(c, dir, e);
-    return rc ? rc : load_weights(c, dir, e);
+    if (rc == 0) rc = load_weights(c, dir, e);
+    return rc ? rc : hf_modules_load(c, dir, e);
 }

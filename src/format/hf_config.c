@@ -330,6 +330,42 @@ static int read_quantization(struct config_reader *h)
     return rc ? rc : add_fields(h, "quantization_config", q, 0);
 }
 
+/* Read id2label as a list of labels: {"0": "A", "1": "B"} -> ["A", "B"]. */
+static int read_labels(struct config_reader *h)
+{
+    enum { LABELS_MAX = 1 << 16 };
+    char key[KEY_BYTES_MAX], id[24];
+    const struct json *labels = field(h, "id2label");
+    const size_t n = json_count(labels);
+    if (json_kind(labels) != JK_OBJECT || n == 0) return 0;
+    struct text_slice *text = n <= LABELS_MAX ? arena_push0(&h->c->arena, n, sizeof *text) : NULL;
+    if (!text) return err_memory(h->e, "id2label", n * sizeof *text);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(id, sizeof id, "%zu", i);
+        const char *label = json_text(json_field(labels, id), &text[i].n);
+        if (!label)
+            return err_set(h->e, ERR_FORMAT,
+                           "%s/config.json: id2label: expected a string under \"%s\"", h->dir, id);
+        text[i].text = arena_text(&h->c->arena, label, text[i].n);
+        if (!text[i].text) return err_memory(h->e, "id2label", text[i].n);
+    }
+    snprintf(key, sizeof key, "%s.classifier.output_labels", h->arch);
+    const struct meta m = {.type = VT_LIST, .item = VT_TEXT, .n = n, .data = text};
+    return checkpoint_add_meta(h->c, key, &m, h->e);
+}
+
+/* Read the activation of a classifier of sentence-transformers, without the path of its class. */
+static int read_class_activation(struct config_reader *h)
+{
+    size_t n;
+    const struct json *v = json_field(field(h, "sentence_transformers"), "activation_fn");
+    if (!v) v = field(h, "sbert_ce_default_activation_function");
+    const char *name = json_text(v, &n), *dot = name ? strrchr(name, '.') : NULL;
+    if (dot) n -= (size_t)(dot + 1 - name), name = dot + 1;
+    return name ? checkpoint_add_text(h->c, "sentence_transformers.activation_fn", name, n, h->e)
+                : 0;
+}
+
 /* ---- generation_config.json ---- */
 
 /* Add a token id, or a list of token ids, as a list. */
@@ -486,6 +522,8 @@ static int read_config(struct config_reader *h, const struct json *root)
     if (rc == 0) rc = read_fields(h, root);
     if (rc == 0) rc = read_rope(h);
     if (rc == 0) rc = read_quantization(h);
+    if (rc == 0) rc = read_labels(h);
+    if (rc == 0) rc = read_class_activation(h);
     if (rc == 0) rc = read_token_ids(h, h->text);
     if (rc == 0) rc = read_token_ids(h, root);
     return rc;

@@ -7,6 +7,7 @@
  * dim[0] varies fastest. Names are converted to their GGUF spelling. */
 #include "format_impl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,11 +108,13 @@ static int read_offsets(struct safetensors_reader *r, struct tensor_info *t,
 static int read_tensor(struct safetensors_reader *r, const char *raw, size_t n_raw,
                        const struct json *v)
 {
-    char name[NAME_BYTES_MAX + 64];
+    char name[NAME_BYTES_MAX + 64], whole[NAME_BYTES_MAX + 64];
     if (n_raw == 0 || n_raw > NAME_BYTES_MAX || strlen(raw) != n_raw)
         return err_set(r->e, ERR_FORMAT,
                        "%s: a tensor's name has %zu bytes, expected 1 to %d without NUL", r->path,
                        n_raw, NAME_BYTES_MAX);
+    snprintf(whole, sizeof whole, "%s%s", r->c->prefix ? r->c->prefix : "", raw);
+    raw = whole;
     hf_tensor_name(name, sizeof name, raw, checkpoint_arch(r->c));
     struct tensor_info t = {.name = name, .name_raw = raw, .dim = {1, 1, 1, 1}, .file = r->file};
     int rc = read_dtype(r, &t, json_field(v, "dtype"));

@@ -47,6 +47,13 @@ static const struct {
 #define ARCH_GGUF(arch, gguf) {#arch, #gguf},
 #include "tensors.def"
 };
+static const struct {
+    const char *arch, *base; /* static */
+} bases[] = {
+    {"llama", "model."},
+#define ARCH_BASE(arch, base) {#arch, base},
+#include "tensors.def"
+};
 static const char *const windows[] = {
     "",
 #define ARCH_WINDOW(gguf) #gguf,
@@ -65,6 +72,13 @@ const char *arch_gguf_name(const char *arch)
     for (size_t i = 0; i < sizeof gguf_names / sizeof gguf_names[0]; i++)
         if (strcmp(gguf_names[i].arch, arch) == 0) return gguf_names[i].other;
     return arch;
+}
+
+const char *arch_base(const char *arch)
+{
+    for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++)
+        if (strcmp(bases[i].arch, arch) == 0) return bases[i].base;
+    return bases[0].base;
 }
 
 bool arch_gguf_window(const char *gguf)
@@ -113,6 +127,26 @@ static void format_name(char *out, size_t n_out, const char *name, const struct 
              n_hole > own ? hole[own].n : 0, n_hole > own ? hole[own].digit : "", suffix);
 }
 
+/* Match `raw` with a row's name, or with the name without the prefix that models saved without
+ * their head lack. Return as match. */
+static size_t match_row(const char *raw, const struct tensor_row *row, struct hole hole[HOLES_MAX],
+                        int *n_hole)
+{
+    const char *base = arch_base(row->arch);
+    const size_t n_base = strlen(base);
+    if (!row->raw) return 0;
+    const size_t n = match(raw, row->raw, hole, n_hole);
+    if (n > 0 || strncmp(row->raw, base, n_base) != 0) return n;
+    return match(raw, row->raw + n_base, hole, n_hole);
+}
+
+/* Return the present spelling of a name's end. LayerNorm's weights had other names in BERT's first
+ * checkpoints, which are still published. */
+static const char *suffix_of(const char *end)
+{
+    return strcmp(end, ".gamma") == 0 ? ".weight" : strcmp(end, ".beta") == 0 ? ".bias" : end;
+}
+
 void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch)
 {
     int n, n_hole;
@@ -120,9 +154,9 @@ void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch)
     if (!row) row = tensor_rows("llama", &n);
     for (int i = 0; i < n; i++) {
         struct hole hole[HOLES_MAX];
-        size_t n_match = row[i].raw ? match(raw, row[i].raw, hole, &n_hole) : 0;
+        size_t n_match = match_row(raw, &row[i], hole, &n_hole);
         if (n_match == 0) continue;
-        format_name(out, n_out, row[i].name, hole, n_hole, raw + n_match);
+        format_name(out, n_out, row[i].name, hole, n_hole, suffix_of(raw + n_match));
         return;
     }
     snprintf(out, n_out, "%s", raw);

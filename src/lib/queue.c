@@ -173,7 +173,7 @@ static int read_pooling(const quoth_model *m, struct request *r, struct pending 
     if (rc != 0)
         return err_field(e, rc, "pooling", ": must be auto, mean, last or first, got \"%.40s\"",
                          pooling);
-    p->n_pooled = m->session.info->d_model;
+    p->n_pooled = m->session.info->head_out[HEAD_EMBED];
     p->pooled = r->pooled = calloc((size_t)p->n_pooled, sizeof *p->pooled);
     r->max_tokens = 0;
     if (r->pooling == POOLING_NONE) r->pooling = POOLING_LAST;

@@ -128,6 +128,7 @@ struct executor step_log_executor(struct step_log *l)
     struct executor x = executor_of_model(l->m);
     x.ctx = l;
     x.forward = forward;
+    x.head = NULL; /* no request of a log is pooled */
     return x;
 }
 

@@ -99,6 +99,12 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
         return (int64_t)(l->n_head + 2 * l->n_head_kv) * l->d_head;
     case SIZE_N_VOCAB:
         return c->n_vocab;
+    case SIZE_N_POSITION:
+        return c->n_position;
+    case SIZE_N_SEGMENT:
+        return c->n_segment;
+    case SIZE_N_LABEL:
+        return c->n_label;
     case SIZE_N_EXPERT:
         return l->n_expert;
     case SIZE_D_EXPERT:
@@ -223,14 +229,12 @@ void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, e
 
 /* A matrix with codes keeps its stored form in the arena, because packing reads it later. The bias
  * belongs to the whole matrix, so a part uses its section. */
-void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
-               int64_t first, int64_t n)
+static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, int il,
+                         int64_t n_out, int64_t k, enum bias bias, int64_t first, int64_t n)
 {
     char name[160];
     struct published p;
-    const struct tensor_row *row = row_of(b, stem);
-    if (!row || b->rc != 0) return;
-    const int64_t n_out = size_of(b, row->n_out, il), k = size_of(b, row->k, il);
+    if (b->rc != 0) return;
     matrix(b, &l->w, &p, stem, il, "", n_out, k);
     if (b->rc != 0) return;
     if (p.form != FORM_ROWS) {
@@ -251,6 +255,21 @@ void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enu
         add_vector(b, &l->bias, n);
     } else if (l->w.from)
         bind_zero_bias(b, name, n_out);
+}
+
+void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
+               int64_t first, int64_t n)
+{
+    const struct tensor_row *row = row_of(b, stem);
+    if (!row || b->rc != 0) return;
+    bind_rows_of(b, l, stem, il, size_of(b, row->n_out, il), size_of(b, row->k, il), bias, first,
+                 n);
+}
+
+void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
+                enum bias bias)
+{
+    bind_rows_of(b, l, stem, -1, n_out, k, bias, 0, n_out);
 }
 
 /* Bind the experts' matrices, stored as one tensor with an expert dimension. */
@@ -393,7 +412,7 @@ void bind_part_norm(struct binder *b, struct norm *n, const char *stem, int il, 
     add_vector(b, &n->g, n_all);
 }
 
-void bind_table(struct binder *b, struct tensor *t, const char *stem)
+void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first)
 {
     char name[160];
     const struct tensor_row *row = row_of(b, stem);
@@ -402,6 +421,8 @@ void bind_table(struct binder *b, struct tensor *t, const char *stem)
     const struct tensor_info *info = need(b, name, size_of(b, row->n_out, -1), b->m->config.d);
     if (!info) return;
     *t = tensor_of(info);
+    t->data += (size_t)first * qtype_bytes(t->type, t->k);
+    t->n_out -= first;
     add_tensor(b, t);
 }
 
@@ -463,12 +484,21 @@ static bool left_out(const char *name)
     return false;
 }
 
+/* Return true if a raw name begins like a tensor that the architecture leaves out. */
+static bool arch_left_out(const struct arch *arch, const char *raw)
+{
+    for (const char *const *name = arch->left_out; name && *name; name++)
+        if (strncmp(raw, *name, strlen(*name)) == 0) return true;
+    return false;
+}
+
 /* Reject each tensor that is neither bound nor known to be unused. */
 static void check_tensors(struct binder *b)
 {
     for (int i = 0; i < checkpoint_n_tensor(b->checkpoint) && b->rc == 0; i++) {
         const struct tensor_info *t = checkpoint_tensor_at(b->checkpoint, i);
-        if (!b->bound[i] && !left_out(t->name) && !form_left_out(b, t->name))
+        if (!b->bound[i] && !left_out(t->name) && !arch_left_out(b->m->arch, t->name_raw) &&
+            !form_left_out(b, t->name))
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
                             "%s: tensor %s: not supported yet in architecture %s%s",
                             checkpoint_path(b->checkpoint), t->name_raw, b->m->arch->name,
@@ -503,5 +533,6 @@ void bind_all(struct binder *b)
     for (int il = 0; il < m->config.n_layer && b->rc == 0; il++)
         (arch->bind ? arch->bind
                     : decoder_bind_layer)(b, (char *)m->layer + (size_t)il * m->layer_bytes, il);
+    bind_embedding(b);
     check_tensors(b);
 }

@@ -219,7 +219,8 @@ static void config_layers(struct binder *b, struct config *c)
                                             .n_head_kv = c->n_head_kv,
                                             .d_head = c->d_head,
                                             .d_ff = c->d_ff,
-                                            .rope = ROPE_MAIN,
+                                            .rope = b->m->arch->no_rope ? ROPE_OFF : ROPE_MAIN,
+                                            .n_later = b->m->arch->encoder ? INT_MAX : 0,
                                             .attn_scale = 1.0f / sqrtf((float)c->d_head)};
 }
 
@@ -252,6 +253,19 @@ bool config_layer_types(struct binder *b, struct config *c, int window)
     return true;
 }
 
+void config_local_rope(struct config *c, struct binder *b, const char *key, double base)
+{
+    if (!(base > 0)) config_refuse(b, key, ERR_FORMAT, "must be above 0, got %g", base);
+    c->rope[ROPE_LOCAL] = (struct rope_config){.base = base,
+                                               .d_rot = c->rope[ROPE_MAIN].d_rot,
+                                               .neox = c->rope[ROPE_MAIN].neox,
+                                               .scaling = ROPE_NONE,
+                                               .magnitude = 1};
+    c->n_rope = 2;
+    for (int i = 0; i < c->n_layer; i++)
+        c->layer[i].rope = c->layer[i].window ? ROPE_LOCAL : ROPE_MAIN;
+}
+
 /* Return the cap; 0 if none. transformers divides by a cap of 0, so its logits are 0 or NaN. */
 float config_cap(struct binder *b, const char *key)
 {
@@ -276,6 +290,7 @@ static void config_activation(struct binder *b, struct config *c)
                  {"relu", CURVE_relu},          {"relu2", CURVE_relu2}};
     const char *key = !config_is_hf(b)                            ? "hidden_activation"
                       : config_has(b, "config.hidden_activation") ? "config.hidden_activation"
+                      : config_has(b, "config.activation")        ? "config.activation"
                                                                   : "config.hidden_act";
     const struct meta *m = config_meta(b, key);
     c->curve = b->m->arch->curve;
@@ -325,6 +340,37 @@ static void config_epsilon(struct binder *b, struct config *c)
         config_refuse(b, key, ERR_MISSING, isnan(eps) ? "is missing" : "must not be negative");
 }
 
+/* Read the pooling of embeddings and the labels of a classifier. */
+static void config_results(struct binder *b, struct config *c)
+{
+    static const struct {
+        const char *name; /* static */
+        enum class_act act;
+    } acts[] = {{"Identity", CLASS_IDENTITY},
+                {"Sigmoid", CLASS_SIGMOID},
+                {"Softmax", CLASS_SOFTMAX}},
+      problems[] = {{"regression", CLASS_IDENTITY},
+                    {"multi_label_classification", CLASS_SIGMOID},
+                    {"single_label_classification", CLASS_SOFTMAX}};
+    const struct meta *own = checkpoint_meta(b->checkpoint, "sentence_transformers.activation_fn"),
+                      *problem = config_meta(b, "config.problem_type");
+    c->pooling_type = config_int(b, "pooling_type", 0, 4, 0);
+    c->labels = config_meta(b, "classifier.output_labels");
+    c->length_max =
+        meta_int(checkpoint_meta(b->checkpoint, "sentence_transformers.max_seq_length"), INT_MAX);
+    c->class_pooling = b->m->arch->encoder ? 2 : 3; /* the first row; the last row */
+    c->class_act = CLASS_AUTO;
+    for (size_t i = 0; i < 3; i++)
+        if (text_is(problem, problems[i].name)) c->class_act = problems[i].act;
+    bool known = !own;
+    for (size_t i = 0; i < 3; i++)
+        if (text_is(own, acts[i].name)) c->class_act = acts[i].act, known = true;
+    if (!known && b->rc == 0)
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s: config.json: activation_fn: must be Sigmoid, Identity or Softmax",
+                        checkpoint_path(b->checkpoint));
+}
+
 /* Read the sizes. n_vocab is optional, because most GGUF files have only the rows of the embedding
  * (bind_vocab). */
 static void config_sizes(struct binder *b, struct config *c)
@@ -357,7 +403,8 @@ void config_read(struct binder *b)
     config_sizes(b, c);
     if (b->rc == 0) config_activation(b, c);
     if (b->rc == 0) config_parts(b, c);
-    if (b->rc == 0) config_rope(b, c);
+    if (b->rc == 0) config_results(b, c);
+    if (b->rc == 0 && !b->m->arch->no_rope) config_rope(b, c);
     if (b->rc == 0) config_layers(b, c);
     if (b->rc == 0 && b->m->arch->config) b->m->arch->config(c, b);
     if (b->rc == 0) config_check_keys(b);

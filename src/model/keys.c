@@ -201,6 +201,16 @@ bool config_bool(struct binder *b, const char *key, bool fallback)
     return isnan(declared) ? fallback : declared != 0;
 }
 
+void config_only_text(struct binder *b, const char *key, const char *value)
+{
+    char text[80];
+    const struct meta *m = config_meta(b, key);
+    const char *v = meta_text(m, NULL);
+    if (meta_kind(m) != META_NONE && !(v && strcmp(v, value) == 0))
+        config_refuse(b, key, ERR_UNSUPPORTED, "must be \"%s\", got %s", value,
+                      config_value_text(m, text));
+}
+
 /* ---- the check ---- */
 
 /* Return true if the value is the accepted one. Null always counts as the accepted value, because

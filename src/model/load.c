@@ -107,6 +107,12 @@ static void describe(struct model *m)
     i->matrix = m->tensor.v, i->n_matrix = (int)m->tensor.n;
     i->permuted =
         checkpoint_kind(m->checkpoint) != CKPT_HF && !m->arch->gguf_neox && !m->arch->hf_adjacent;
+    i->encoder = m->arch->encoder;
+    for (int h = 0; h < N_HEAD; h++) i->head_out[h] = m->head[h].n_out;
+    i->class_pooling = c->class_pooling;
+    i->pooling_type = c->pooling_type, i->class_act = c->class_act;
+    i->normalize =
+        meta_int(checkpoint_meta(m->checkpoint, "sentence_transformers.normalize"), 1) != 0;
     for (int il = 0; il < c->n_layer; il++)
         if (c->layer[il].window > i->window) i->window = c->layer[il].window;
     i->window_all = i->window;

@@ -39,6 +39,11 @@ struct additions {
     struct adapters *owner; /* owned: memory of the above; adapters_close frees it; NULL if none */
 };
 
+/* Heads: layers after pooling. EMBED makes an embedding, CLASS the logits of a classifier. */
+enum head { HEAD_EMBED, HEAD_CLASS, N_HEAD };
+/* Function of a classifier's logits. AUTO: sigmoid of one label, softmax of several. */
+enum class_act { CLASS_AUTO, CLASS_IDENTITY, CLASS_SIGMOID, CLASS_SOFTMAX };
+
 struct model_options {
     struct backend *backend; /* device, borrowed as long as the model is open */
     enum kv_type kv_type;
@@ -67,10 +72,16 @@ struct model_info {
     const char *arch; /* name of the architecture, such as "llama" */
     const char *name; /* name of the model: general.name, or the file name */
     int n_layer, d_model, d_ff, n_head, n_head_kv, d_head, n_vocab;
-    int context_train; /* context length in training          */
-    int context_max;   /* context length in this process      */
-    int window;        /* sliding window of any layer, tokens; 0 if none */
-    int window_all;    /* largest sliding window if every layer has a window, else 0 */
+    int context_train;        /* context length in training          */
+    int context_max;          /* context length in this process      */
+    int window;               /* sliding window of any layer, tokens; 0 if none */
+    int head_out[N_HEAD];     /* values of a head's result; 0: the model lacks the head */
+    int pooling_type;         /* pooling that the model names, GGUF's number; 0: none */
+    int class_pooling;        /* pooling of a classifier, GGUF's number */
+    bool normalize;           /* true: embeddings have the length 1 */
+    enum class_act class_act; /* function of a classifier's logits */
+    bool encoder;             /* true: a sequence is computed in one step, without logits */
+    int window_all;           /* largest sliding window if every layer has a window, else 0 */
     int64_t n_param;
     int64_t weight_bytes; /* bytes in the checkpoint             */
     /* layer_bytes, head_bytes: bytes that a step of one row reads in the matrices of the layers and
@@ -140,6 +151,13 @@ struct model_out {
 /* Run the batch's copies, then compute all rows. A batch may have no rows. Cannot fail on a batch
  * that batch_check accepts. Does not allocate. */
 struct model_out model_forward(struct model *m, const struct batch *b);
+
+/* Compute a head that the model has. x f32 [d_model]: pooled row. y f32 [head_out[h]]. Both are on
+ * the host and do not overlap. Thread: that of model_forward, between two steps. Does not
+ * allocate. */
+void model_head(struct model *m, enum head h, const float *x, float *y);
+/* Return the name of label i of a classifier, borrowed, and its length. NULL if it has no name. */
+const char *model_label(const struct model *m, int i, size_t *n);
 
 /* Make all KV pages resident now, not on first use. Call model_touch_pages before the first
  * model_forward. */

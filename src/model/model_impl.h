@@ -54,12 +54,14 @@ struct layer_config {
     /* sizes of a mixture of experts; 0 if the layer has none */
     int n_expert, n_expert_used, d_expert;
     int window;       /* sliding window in tokens; 0: the layer attends to all earlier positions */
+    int n_later;      /* number of later positions that a row attends to; encoders only */
     int rope;         /* index of the layer's rope; ROPE_OFF if none */
     float attn_scale; /* scale of attention scores       */
 };
 
-/* Order of a layer's blocks (block/layer.c). 2_NORMS: parallel, with a norm for each block. */
-enum block_order { BLOCKS_SERIAL, BLOCKS_PARALLEL, BLOCKS_2_NORMS };
+/* Order of a layer's blocks (block/layer.c). 2_NORMS: parallel, with a norm for each block. POST:
+ * serial, with norms of the sums. */
+enum block_order { BLOCKS_SERIAL, BLOCKS_PARALLEL, BLOCKS_2_NORMS, BLOCKS_POST };
 
 /* Biases of linear layers. BIAS_HELD: a layer has a bias if the file contains one (GGUF). */
 enum bias { BIAS_NONE, BIAS_HELD, BIAS_NEEDED };
@@ -82,7 +84,15 @@ struct quantization {
 
 struct config {
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab, context_train;
-    float rms_eps;   /* epsilon of the norms */
+    /* encoders: rows of the tables of positions and of segments; first position used; labels */
+    int n_position, n_segment, position0, n_label;
+    int pooling_type;          /* pooling of embeddings, GGUF's number; 0: none given */
+    int class_pooling;         /* pooling of a classifier, GGUF's number */
+    int64_t length_max;        /* maximum length of a text, in tokens */
+    const struct meta *labels; /* names of the labels, borrowed; NULL: none */
+    enum bias class_bias;      /* bias of a classifier's first matrix */
+    enum class_act class_act;  /* function of a classifier's logits */
+    float rms_eps;             /* epsilon of the norms */
     float norm_add;  /* 0 or 1, added to the weights of norms, because files contain g - norm_add */
     bool head_norms; /* true: q and k heads are normalized; read only by some architectures */
     enum block_order order;
@@ -95,7 +105,7 @@ struct config {
     float attn_softcap;                             /* cap of attention scores; 0: no cap */
     float qkv_limit;                                /* limit of q, k and v; 0: none */
     float embed_scale, residual_scale, logit_scale; /* factors; 1: none */
-    int n_rope;                                     /* number of ropes, at least 1 */
+    int n_rope;                                     /* number of ropes; 0: none    */
     struct rope_config rope[ROPES_MAX];             /* ropes by ROPE_MAIN, ROPE_LOCAL */
     struct layer_config *layer; /* configs of the layers [n_layer], in the model's arena */
 };
@@ -160,6 +170,25 @@ struct decoder_ends {
     int at_logits;
 };
 
+/* The ends of an encoder: embeddings of tokens, positions and segments, and their norm. */
+struct encoder_ends {
+    struct tensor token, position,
+        segment;      /* tables [n_vocab, d], [n_position, d], [n_segment, d] */
+    struct norm norm; /* norm of the embedded rows */
+};
+
+/* A head: linear layers of the pooled row. n 0: the result is the pooled row. */
+enum { HEAD_LAYERS_MAX = 8, LABELS_MAX = 1 << 16 };
+struct head_layers {
+    struct head_layer {
+        struct linear l;
+        bool curved; /* true: `curve` is applied to the result */
+        enum curve curve;
+        struct norm norm; /* LayerNorm of the result; g: NULL if none */
+    } layer[HEAD_LAYERS_MAX];
+    int n, n_out; /* n_out: values of the result; 0: the model lacks the head */
+};
+
 /* A vector that ops read: f32 [n]. Binding sets a host address. plan_memory replaces it by a device
  * address. */
 struct vector {
@@ -214,9 +243,11 @@ struct model {
     struct kv_store kv;
     struct batch_limits limits;
     VEC(struct scratch) scratch;
-    int at_x, at_h, at_y; /* numbers of forward.c's scratch buffers */
-    float *memory;        /* all scratch on the device, owned [n_scratch] */
-    float *host;          /* host copy of scratch, owned [n_scratch]; equals `memory` if is_host */
+    struct head_layers head[N_HEAD]; /* heads by HEAD_EMBED, HEAD_CLASS */
+    int at_head[2];                  /* numbers of the scratch of heads */
+    int at_x, at_h, at_y;            /* numbers of forward.c's scratch buffers */
+    float *memory;                   /* all scratch on the device, owned [n_scratch] */
+    float *host; /* host copy of scratch, owned [n_scratch]; equals `memory` if is_host */
     int64_t n_scratch;
     trace_fn *trace; /* NULL if none */
     void *trace_ctx; /* borrowed: argument of `trace` */
@@ -272,7 +303,11 @@ struct arch {
     /* true: rotary lanes in GGUF files are paired as in neox, as in Hugging Face checkpoints
      * without hf_adjacent */
     bool gguf_neox;
-    bool hf_adjacent;  /* true: pairs in Hugging Face checkpoints are adjacent lanes */
+    bool hf_adjacent; /* true: pairs in Hugging Face checkpoints are adjacent lanes */
+    bool no_rope;     /* true: positions are learned, or are in no layer */
+    /* true: each row attends to all rows of its sequence, which is computed in one step. The model
+     * returns hidden states, but no logits. */
+    bool encoder;
     bool partial_rope; /* true: rope may rotate only the first lanes of a head */
     /* field of config.json with the epsilon of LayerNorm; NULL: the architecture has RMSNorm */
     const char *layer_norm_eps;
@@ -281,6 +316,8 @@ struct arch {
     enum curve curve; /* default activation of feed-forward blocks, if the metadata have none */
     /* sizes of the structs of the functions below; 0: sizes of decoder_ends and decoder_layer */
     size_t ends_bytes, layer_bytes;
+    /* Begins of the raw names of tensors without effect on results; ends with NULL. NULL: none. */
+    const char *const *left_out;
     /* Adjust the config that config.c read from the common keys. NULL if no adjustment is needed. b
      * keeps the first failure. */
     void (*config)(struct config *c, struct binder *b);
@@ -333,6 +370,8 @@ int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_
 double config_real(struct binder *b, const char *key, double fallback);
 /* Return a boolean; otherwise as config_int. */
 bool config_bool(struct binder *b, const char *key, bool fallback);
+/* Reject a declared key with another value than the text `value`. Absent and null are accepted. */
+void config_only_text(struct binder *b, const char *key, const char *value);
 /* Check that every key was read, is idle, or has its only accepted value. All other keys are
  * rejected or logged as warnings (keys.def). */
 void config_check_keys(struct binder *b);
@@ -346,6 +385,8 @@ int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
  * failure. */
 bool config_layer_types(struct binder *b, struct config *c, int window);
+/* Set the rope of windowed layers, without scaling. key: key of the base, for errors. */
+void config_local_rope(struct config *c, struct binder *b, const char *key, double base);
 /* Return the value of a soft cap's key, which must be above 0; 0 if the value is null. */
 float config_cap(struct binder *b, const char *key);
 
@@ -387,7 +428,11 @@ bool bind_has(const struct binder *b, const char *stem, int il);
 /* Bind one matrix per expert:
  * stem.weight with three dimensions, or stem.E.weight for each expert E. */
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il);
-void bind_table(struct binder *b, struct tensor *t, const char *stem); /* bind an embedding */
+/* As bind_linear, for a matrix [n_out, k] outside of layers that tensors.def does not have. */
+void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
+                enum bias bias);
+/* Bind an embedding without its first rows. first: number of rows left out. */
+void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first);
 /* Make l use the bound tensor t. */
 void bind_tied(struct binder *b, struct linear *l, const struct tensor *t);
 /* Return the values, f32 [n], of a tensor that is not in tensors.def.
@@ -499,6 +544,7 @@ void fwd_moe_add(struct fwd *f, float *x, struct input in, const struct moe_bloc
 
 /* block/ends.c: embedding, output norm and head of most decoders, and parts of these. The config
  * has the factors of embedding and logits, and the cap of the logits. */
+void bind_vocab(struct binder *b); /* set the vocabulary's size from the embedding's rows */
 void decoder_bind(struct binder *b, void *ends);
 /* Set the residual stream, f32 [n_row, d], to the scaled embeddings of the batch's tokens. */
 void decoder_embed(struct fwd *f, const void *ends);
@@ -511,6 +557,20 @@ float *fwd_wanted(struct fwd *f);
 /* Compute results from the result rows h. The head computes logits rows. Hidden rows are copied.
  * Both kinds of results remain on the device until model_forward fetches them. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e);
+
+/* block/encoder.c: the ends of encoders. encoder_segments returns the number of segments: the value
+ * of type_vocab_size, or the rows of a GGUF's table. */
+int encoder_segments(struct binder *b);
+void encoder_bind(struct binder *b, void *ends);
+void encoder_embed(struct fwd *f, const void *ends);
+/* Return the hidden states of the result rows. */
+struct model_out encoder_output(struct fwd *f, const void *ends);
+
+/* head.c: bind the layers of an embedding after pooling (all architectures). */
+void bind_embedding(struct binder *b);
+/* Bind a classifier if the file has one: cls (its function is *curve) and its norm, then
+ * cls.output. curve NULL: only cls.output. bias: bias of cls. */
+void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias);
 
 /* Report an intermediate in scratch to the trace callback.
  * Ops are not fused if a callback is set. */

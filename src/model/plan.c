@@ -12,6 +12,8 @@
 
 #include <limits.h>
 
+enum { ENCODER_ROWS_MAX = 1 << 16 }; /* limit of a step's rows: --max-num-batched-tokens */
+
 /* ---- sizes ---- */
 
 /* Return the maximum length of a sequence: the requested length, or the model's context length. The
@@ -19,6 +21,7 @@
 static int choose_context(const struct model *m, int n_requested, int64_t token_bytes)
 {
     int n = n_requested > 0 ? n_requested : m->config.context_train;
+    if (n_requested <= 0 && n > m->config.length_max) n = (int)m->config.length_max;
     uint64_t room = os_memory_free() / 2;
     while (n_requested <= 0 && n > 512 && (uint64_t)n * (uint64_t)token_bytes > room) n /= 2;
     return n;
@@ -182,7 +185,16 @@ int plan_memory(struct model *m, const struct model_options *o, struct err *e)
         log_warn("the context is %d tokens, not the model's %d, to fit into memory; "
                  "--max-model-len sets it",
                  m->info.context_max, c->context_train);
+    if (c->n_position > 0 && m->info.context_max > c->n_position - c->position0)
+        return err_field(e, ERR_LIMIT, "--max-model-len",
+                         ": must be at most the %d positions of the model, got %d",
+                         c->n_position - c->position0, m->info.context_max);
     m->limits = o->batch;
+    m->limits.n_segment = c->n_segment;
+    if (m->arch->encoder) {
+        if (m->info.context_max > ENCODER_ROWS_MAX) m->info.context_max = ENCODER_ROWS_MAX;
+        if (m->limits.n_row < m->info.context_max) m->limits.n_row = m->info.context_max;
+    }
     m->limits.page_stride = (m->info.context_max + page_rows - 1) / page_rows;
     choose_copies(&m->limits, o->swap_bytes > 0);
     int rc = plan_vectors(m, e);

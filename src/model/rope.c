@@ -140,6 +140,7 @@ static void make_rows(struct model *m, int i, int pos, int n)
 
 void rope_reach(struct model *m, int pos)
 {
+    if (m->config.n_rope == 0) return;
     CHECK(pos < m->rope[ROPE_MAIN].pos_max, "position %d of %d", pos, m->rope[ROPE_MAIN].pos_max);
     for (int n; m->n_rope_row <= pos; m->n_rope_row += n) {
         n = pos + 1 - m->n_rope_row < ROPE_ROWS ? pos + 1 - m->n_rope_row : ROPE_ROWS;

@@ -265,7 +265,7 @@ void session_engine_options(struct engine_options *eo, const struct session *s,
                                   .tokenizer = s->tokenizer,
                                   .cpu_level = o->cpu,
                                   .scheduler = strcmp(o->scheduler, "auto") ? o->scheduler : NULL,
-                                  .no_prefix_cache = !o->enable_prefix_caching,
+                                  .no_prefix_cache = !o->enable_prefix_caching || s->info->encoder,
                                   .no_jump_forward = !o->jump_forward,
                                   .prompt_max = (int)o->max_input_length,
                                   .starvation_us = o->starvation_ms * 1000,
@@ -338,9 +338,7 @@ const char *session_packed(void)
 static enum pooling own_pooling(const struct session *s)
 {
     enum { MEAN = 1, CLS = 2 };
-    char key[96];
-    snprintf(key, sizeof key, "%s.pooling_type", s->info->arch);
-    int64_t type = meta_int(checkpoint_meta(s->checkpoint, key), 0);
+    const int type = s->info->pooling_type;
     return type == MEAN ? POOLING_MEAN : type == CLS ? POOLING_FIRST : POOLING_LAST;
 }
 
@@ -366,6 +364,30 @@ int session_pooling(enum pooling *out, const struct session *s, const char *name
             return 0;
         }
     return err_set(e, ERR_ARG, "--pooling: must be auto, mean, last or first, got \"%.40s\"", name);
+}
+
+static const char *default_prompt(const struct session *s)
+{
+    return meta_text(checkpoint_meta(s->checkpoint, "sentence_transformers.default_prompt"), NULL);
+}
+
+bool session_has_default_prompt(const struct session *s)
+{
+    return default_prompt(s) != NULL;
+}
+
+const char *session_prompt(const struct session *s, const char *name, size_t *n)
+{
+    char key[160];
+    if (!name) name = default_prompt(s);
+    if (!name) return NULL;
+    snprintf(key, sizeof key, "sentence_transformers.prompts.%.64s", name);
+    return meta_text(checkpoint_meta(s->checkpoint, key), n);
+}
+
+const char *session_label(const struct session *s, int i, size_t *n)
+{
+    return model_label(s->model, i, n);
 }
 
 /* Values of the model's generation_config replace those of params.def. The temperature is a default

@@ -158,6 +158,16 @@ const char *pack_cache_dir(void); /* path of the cache folder; NULL if none */
  * the model's own pooling, or "last" if the model has none. ERR_ARG for another name. */
 int session_pooling(enum pooling *out, const struct session *s, const char *name, struct err *e);
 
+/* Return the text that precedes the texts of an embedding (sentence-transformers' prompts),
+ * borrowed from s, and its length. name: name of the prompt; NULL: the model's default. NULL if
+ * there is no such prompt. Any thread. */
+const char *session_prompt(const struct session *s, const char *name, size_t *n);
+/* Return true if the model has a default prompt. Any thread. */
+bool session_has_default_prompt(const struct session *s);
+/* Return the name of a classifier's label i, borrowed from s, and its length. NULL if it has no
+ * name. Any thread. */
+const char *session_label(const struct session *s, int i, size_t *n);
+
 /* Return quoth's defaults, overridden by the recommendations of the model's authors
  * (generation_config). */
 struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature);

@@ -76,10 +76,10 @@ static void add_units(struct attn_plan *p, const struct attn_spec *spec, int s)
 {
     const struct batch *b = p->batch;
     for (int r = b->row0[s]; r < b->row0[s + 1]; r++) {
-        int pos = b->pos[r], u = p->n_unit++;
+        int pos = b->pos[r], u = p->n_unit++, n_later = b->kv_len[s] - pos - 1;
         p->row[u] = r;
         p->from[u] = spec->window > 0 && pos >= spec->window ? pos - spec->window + 1 : 0;
-        p->to[u] = pos + 1;
+        p->to[u] = pos + 1 + (spec->n_later < n_later ? spec->n_later : n_later);
     }
 }
 

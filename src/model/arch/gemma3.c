@@ -88,27 +88,13 @@ void gemma_hf_config(struct config *c, struct binder *b, int interval)
 
 /* ---- the config ---- */
 
-/* Set the rope of windowed layers, without scaling. */
-static void local_rope(struct config *c, struct binder *b, const char *key, double base)
-{
-    if (!(base > 0)) config_refuse(b, key, ERR_FORMAT, "must be above 0, got %g", base);
-    c->rope[ROPE_LOCAL] = (struct rope_config){.base = base,
-                                               .d_rot = c->rope[ROPE_MAIN].d_rot,
-                                               .neox = c->rope[ROPE_MAIN].neox,
-                                               .scaling = ROPE_NONE,
-                                               .magnitude = 1};
-    c->n_rope = 2;
-    for (int i = 0; i < c->n_layer; i++)
-        c->layer[i].rope = c->layer[i].window ? ROPE_LOCAL : ROPE_MAIN;
-}
-
 /* Read the config as llama.cpp does.
  * The interval is fixed, and only the 27B model has a different scale. */
 static void gguf_config(struct config *c, struct binder *b)
 {
     gemma_gguf_windows(c, b, 6);
     gemma_attn_scale(c, c->n_layer == 62 ? c->d / c->n_head : c->d_head);
-    local_rope(c, b, "rope.freq_base_swa", config_real(b, "rope.freq_base_swa", 10000));
+    config_local_rope(c, b, "rope.freq_base_swa", config_real(b, "rope.freq_base_swa", 10000));
     c->rope[ROPE_LOCAL].magnitude = config_real(b, "rope.scaling.attn_factor", 1);
 }
 
@@ -126,7 +112,7 @@ static void hf_config(struct config *c, struct binder *b)
     if (meta_kind(type) != META_NONE && (!name || strcmp(name, "default") != 0))
         config_refuse(b, type_key, ERR_UNSUPPORTED, "must be default, got %.40s",
                       name ? name : "another kind of value");
-    local_rope(c, b, "config.rope_local_base_freq", base);
+    config_local_rope(c, b, "config.rope_local_base_freq", base);
 }
 
 /* Read the config by its source. The two sources have different fields for windows and scales. */

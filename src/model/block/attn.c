@@ -52,14 +52,16 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
                                  .d_v = l->d_head,
                                  .scale = l->attn_scale,
                                  .window = l->window,
+                                 .n_later = l->n_later,
                                  .softcap = c->attn_softcap};
-    a->il = il;
+    /* layers of an encoder share one layer of K and V, which no later step reads */
+    a->il = b->m->arch->encoder ? 0 : il;
     a->rope = l->rope;
     a->at_q = bind_rows(b, "q", d_q);
     a->at_k = bind_rows(b, "k", d_kv);
     a->at_v = bind_rows(b, "v", d_kv);
     a->at_attn = bind_rows(b, "attn", d_q);
-    m->kv_geometry[il] = (struct kv_geometry){l->n_head_kv, l->d_head, l->d_head};
+    m->kv_geometry[a->il] = (struct kv_geometry){l->n_head_kv, l->d_head, l->d_head};
     if (l->d_head > m->d_head_max) m->d_head_max = l->d_head;
     if (l->n_head / l->n_head_kv > m->group_max) m->group_max = l->n_head / l->n_head_kv;
 }

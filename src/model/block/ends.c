@@ -9,7 +9,7 @@
 
 /* Check config.json's vocab_size against the rows of the embedding. Other files contain only the
  * number of rows. */
-static void bind_vocab(struct binder *b)
+void bind_vocab(struct binder *b)
 {
     struct config *c = &b->m->config;
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight");
@@ -59,7 +59,7 @@ void decoder_bind(struct binder *b, void *ends)
     struct config *c = &b->m->config;
     bind_vocab(b);
     if (b->rc != 0) return;
-    bind_table(b, &e->embd, "token_embd");
+    bind_table(b, &e->embd, "token_embd", 0);
     bind_norm(b, &e->norm, "output_norm", -1);
     if (b->rc == 0 && head_is_tied(b))
         bind_tied(b, &e->head, &e->embd);

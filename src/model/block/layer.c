@@ -4,7 +4,8 @@
  *
  *   BLOCKS_SERIAL     x += r post(attn(pre x)); x += r post(ffn(pre x))
  *   BLOCKS_PARALLEL   x += attn(h) + ffn(h), h = pre x
- *   BLOCKS_2_NORMS    x += attn(pre x) + ffn(pre' x) */
+ *   BLOCKS_2_NORMS    x += attn(pre x) + ffn(pre' x)
+ *   BLOCKS_POST       x = post(x + attn(x)); x = post(x + ffn(x)) */
 #include "model/model_impl.h"
 
 /* Bind a norm of a layer. A norm without a row in the table stays zero, unless the norms of the
@@ -18,12 +19,19 @@ void decoder_bind_layer(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;
     const bool post = !b->m->arch->plain_norms;
+    const bool sums = b->m->config.order == BLOCKS_POST;
     bind_own(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_attn(b, &l->attn, il);
-    if (post) bind_own(b, &l->attn_post, "blk.%d.post_attention_norm", il);
+    if (sums)
+        bind_norm(b, &l->attn_post, "blk.%d.attn_output_norm", il);
+    else if (post)
+        bind_own(b, &l->attn_post, "blk.%d.post_attention_norm", il);
     if (b->m->config.order != BLOCKS_PARALLEL) bind_own(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
     bind_ffn(b, &l->ffn, il);
-    if (post) bind_own(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
+    if (sums)
+        bind_norm(b, &l->ffn_post, "blk.%d.layer_output_norm", il);
+    else if (post)
+        bind_own(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
 }
 
 /* Return x, or its norm if the layer has one, as the input of a block. */
@@ -74,9 +82,19 @@ static void parallel(struct fwd *f, const struct decoder_layer *l)
     fwd_ffn_add(f, f->x, fwd_plain(f->h), &l->ffn);
 }
 
+static void post(struct fwd *f, const struct decoder_layer *l)
+{
+    fwd_attn_add(f, f->x, fwd_plain(f->x), &l->attn);
+    fwd_norm(f, f->x, f->x, &l->attn_post);
+    fwd_ffn_add(f, f->x, fwd_plain(f->x), &l->ffn);
+    fwd_norm(f, f->x, f->x, &l->ffn_post);
+}
+
 void decoder_layer(struct fwd *f, const void *layer)
 {
-    if (f->m->config.order == BLOCKS_SERIAL)
+    if (f->m->config.order == BLOCKS_POST)
+        post(f, layer);
+    else if (f->m->config.order == BLOCKS_SERIAL)
         serial(f, layer);
     else
         parallel(f, layer);

@@ -1,0 +1,9 @@
+/* bert_impl.h - the ends of BERT, which several encoders share. */
+#ifndef QUOTH_ARCH_BERT_IMPL_H
+#define QUOTH_ARCH_BERT_IMPL_H
+
+#include "model/model_impl.h"
+
+void bert_bind_ends(struct binder *b, void *ends);
+
+#endif

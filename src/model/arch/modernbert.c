@@ -1,0 +1,144 @@
+/* modernbert.c - ModernBERT ("Smarter, Better, Faster, Longer", arXiv 2412.13663): an encoder with
+ * rope, norms before the blocks and GeGLU. Every third layer attends to the whole text, the others
+ * to a window on both sides, with a second rope base. */
+#include "model/model_impl.h"
+
+#include <limits.h>
+#include <string.h>
+
+struct modernbert_ends {
+    struct encoder_ends encoder;
+    struct norm norm; /* norm after the layers */
+};
+
+/* defaults of ModernBertConfig of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 50368),
+    KEY("embedding_length", 768),
+    KEY("feed_forward_length", 1152),
+    KEY("block_count", 22),
+    KEY("attention.head_count", 12),
+    KEY("context_length", 8192),
+    KEY("config.norm_eps", 1e-5),
+    KEY_UNSET("config.hidden_activation"),
+    KEY("rope.freq_base", 160000),
+    KEY_UNSET("config.global_rope_theta"),
+    KEY_UNSET("config.local_rope_theta"),
+    KEY_UNSET("config.rope_parameters.sliding_attention.rope_theta"),
+    KEY_UNSET("config.rope_parameters.sliding_attention.rope_type"),
+    KEY("config.local_attention", 128),
+    KEY("config.global_attn_every_n_layers", 3),
+    KEY_UNSET("config.layer_types"),
+    KEY("config.attention_bias", 0),
+    KEY("config.mlp_bias", 0),
+    KEY("config.classifier_bias", 0),
+    KEY_UNSET("config.classifier_pooling"),
+    KEY_UNSET("config.classifier_activation"),
+    ONLY("config.norm_bias", 0, "norms with a bias are not supported yet"),
+    IDLE("config.rope_parameters.full_attention", "its fields are read"),
+    IDLE("config.rope_parameters.sliding_attention", "its fields are read"),
+    IDLE("config.tie_word_embeddings", "the head of masked tokens, which is left out"),
+    IDLE("config.decoder_bias", "the head of masked tokens, which is left out"),
+    IDLE("config.sparse_prediction", "the head of masked tokens, which is left out"),
+    IDLE("config.sparse_pred_ignore_index", "the head of masked tokens, which is left out"),
+    IDLE("config.initializer_cutoff_factor", "training"),
+    IDLE("config.embedding_dropout", "training"),
+    IDLE("config.mlp_dropout", "training"),
+    IDLE("config.classifier_dropout", "training"),
+    IDLE("config.deterministic_flash_attn", "how the reference's program computes the same"),
+    IDLE("config.reference_compile", "how the reference's program computes the same"),
+    IDLE("config.repad_logits_with_grad", "how the reference's program computes the same"),
+    IDLE("config.position_embedding_type", "the class has rope, and ignores the field"),
+    IDLE("config.layer_norm_eps", "the class reads norm_eps"),
+    IDLE("config.cls_token_id", "the tokenizer, whose own files count"),
+    KEYS_END,
+};
+
+static const char *const left_out[] = {"decoder.", NULL};
+
+/* Windowed layers see local_attention / 2 positions on each side. */
+static void windows(struct config *c, struct binder *b)
+{
+    const int half = config_int(b, "config.local_attention", 2, INT_MAX - 2, 128) / 2,
+              every = config_int(b, "config.global_attn_every_n_layers", 1, INT_MAX, 3);
+    if (b->rc != 0) return;
+    if (!config_layer_types(b, c, half + 1))
+        for (int i = 0; i < c->n_layer; i++) c->layer[i].window = i % every ? half + 1 : 0;
+    for (int i = 0; i < c->n_layer; i++)
+        if (c->layer[i].window) c->layer[i].n_later = half;
+}
+
+/* Read the bases. rope_parameters has priority over the fields of older files. */
+static void ropes(struct config *c, struct binder *b)
+{
+    static const char theta[] = "config.rope_parameters.sliding_attention.rope_theta";
+    const double global = config_real(b, "config.global_rope_theta", 160000),
+                 older = config_real(b, "config.local_rope_theta", 10000),
+                 local = config_real(b, theta, older);
+    config_only_text(b, "config.rope_parameters.sliding_attention.rope_type", "default");
+    if (meta_kind(config_meta(b, "rope.freq_base")) == META_NONE) c->rope[ROPE_MAIN].base = global;
+    if (!(c->rope[ROPE_MAIN].base > 0))
+        config_refuse(b, "config.global_rope_theta", ERR_FORMAT, "must be above 0");
+    config_local_rope(c, b, theta, local);
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    const char *pooling = meta_text(config_meta(b, "config.classifier_pooling"), NULL);
+    windows(c, b);
+    ropes(c, b);
+    if (pooling && strcmp(pooling, "mean") == 0)
+        c->class_pooling = 1;
+    else
+        config_only_text(b, "config.classifier_pooling", "cls");
+    config_only_text(b, "config.classifier_activation", "gelu");
+    c->class_bias = config_bool(b, "config.classifier_bias", false) ? BIAS_NEEDED : BIAS_NONE;
+}
+
+static void bind_ends(struct binder *b, void *ends)
+{
+    struct modernbert_ends *e = ends;
+    const enum curve gelu = CURVE_gelu_erf;
+    encoder_bind(b, &e->encoder);
+    bind_norm(b, &e->norm, "output_norm", -1);
+    bind_classifier(b, &gelu, b->m->config.class_bias);
+}
+
+/* The embedded rows of layer 0 are normalized already. */
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct decoder_layer *l = layer;
+    if (il > 0) bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
+    bind_attn(b, &l->attn, il);
+    bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
+    bind_ffn(b, &l->ffn, il);
+}
+
+static void embed(struct fwd *f, const void *ends)
+{
+    const struct modernbert_ends *e = ends;
+    encoder_embed(f, &e->encoder);
+}
+
+static struct model_out output(struct fwd *f, const void *ends)
+{
+    const struct modernbert_ends *e = ends;
+    struct model_out out = encoder_output(f, &e->encoder);
+    fwd_norm(f, f->h, f->h, &e->norm);
+    return out;
+}
+
+const struct arch arch_modernbert = {
+    .name = "modernbert",
+    .hf_key = hf_key,
+    .encoder = true,
+    .layer_norm_eps = "config.norm_eps",
+    .curve = CURVE_gelu_erf,
+    .left_out = left_out,
+    .ends_bytes = sizeof(struct modernbert_ends),
+    .config = config,
+    .bind_ends = bind_ends,
+    .bind = bind,
+    .embed = embed,
+    .output = output,
+};

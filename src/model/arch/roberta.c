@@ -1,0 +1,68 @@
+/* roberta.c - RoBERTa ("RoBERTa: A Robustly Optimized BERT Pretraining Approach", arXiv
+ * 1907.11692), XLM-RoBERTa and CamemBERT: BERT's layers. The first position is the padding id + 1.
+ * In GGUF files these models are of architecture bert. */
+#include "bert_impl.h"
+
+/* defaults of RobertaConfig of transformers 5; those of XLMRobertaConfig are the same except the
+ * vocabulary, which must equal the rows of the embedding */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 50265),
+    KEY("embedding_length", 768),
+    KEY("feed_forward_length", 3072),
+    KEY("block_count", 12),
+    KEY("attention.head_count", 12),
+    KEY("context_length", 512),
+    KEY("config.layer_norm_eps", 1e-12),
+    KEY("config.type_vocab_size", 2),
+    KEY_UNSET("config.hidden_act"),
+    KEY_UNSET("config.position_embedding_type"),
+    ONLY("config.is_decoder", 0, "a decoder of class RoBERTa is not supported yet"),
+    ONLY("config.add_cross_attention", 0, "a decoder of class RoBERTa is not supported yet"),
+    IDLE("config.tie_word_embeddings", "the head of masked tokens, which is left out"),
+    IDLE("config.hidden_dropout_prob", "training"),
+    IDLE("config.attention_probs_dropout_prob", "training"),
+    IDLE("config.classifier_dropout", "training"),
+    IDLE("config.output_past", "how the reference's program computes the same"),
+    KEYS_END,
+};
+
+static const char *const left_out[] = {"lm_head.",
+                                       "roberta.pooler.",
+                                       "pooler.",
+                                       "roberta.embeddings.position_ids",
+                                       "embeddings.position_ids",
+                                       NULL};
+
+static void config(struct config *c, struct binder *b)
+{
+    static const char key[] = "tokenizer.ggml.padding_token_id";
+    const int64_t pad = meta_int(checkpoint_meta(b->checkpoint, key), 1);
+    config_only_text(b, "config.position_embedding_type", "absolute");
+    c->order = BLOCKS_POST;
+    c->n_position = c->context_train;
+    if (pad < 0 || pad + 1 >= c->n_position) {
+        config_refuse(b, "config.pad_token_id", ERR_FORMAT,
+                      "must leave one of %d positions, got %lld", c->n_position, (long long)pad);
+        return;
+    }
+    c->position0 = (int)pad + 1;
+    c->context_train -= c->position0;
+    c->n_segment = encoder_segments(b);
+    c->qkv_bias = c->o_bias = c->ffn_bias = BIAS_NEEDED;
+}
+
+const struct arch arch_roberta = {
+    .name = "roberta",
+    .hf_key = hf_key,
+    .no_rope = true,
+    .encoder = true,
+    .layer_norm_eps = "config.layer_norm_eps",
+    .norm_bias = true,
+    .curve = CURVE_gelu_erf,
+    .left_out = left_out,
+    .ends_bytes = sizeof(struct encoder_ends),
+    .config = config,
+    .bind_ends = bert_bind_ends,
+    .embed = encoder_embed,
+    .output = encoder_output,
+};

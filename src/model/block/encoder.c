@@ -1,0 +1,47 @@
+/* encoder.c - the ends of an encoder (BERT, arXiv 1810.04805): embeddings of tokens, learned
+ * positions and segments before the layers, hidden states after the layers. */
+#include "model/model_impl.h"
+
+int encoder_segments(struct binder *b)
+{
+    enum { SEGMENTS_MAX = 1 << 16 };
+    if (config_is_hf(b)) return config_int(b, "config.type_vocab_size", 0, SEGMENTS_MAX, 0);
+    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, "token_types.weight");
+    return t && t->dim[1] <= SEGMENTS_MAX ? (int)t->dim[1] : 0;
+}
+
+void encoder_bind(struct binder *b, void *ends)
+{
+    struct encoder_ends *e = ends;
+    struct config *c = &b->m->config;
+    bind_vocab(b);
+    if (b->rc != 0) return;
+    bind_table(b, &e->token, "token_embd", 0);
+    if (c->n_position > 0) bind_table(b, &e->position, "position_embd", c->position0);
+    if (c->n_segment > 0) bind_table(b, &e->segment, "token_types", 0);
+    bind_norm(b, &e->norm, "token_embd_norm", -1);
+}
+
+/* The order of the sums is that of the reference. */
+void encoder_embed(struct fwd *f, const void *ends)
+{
+    const struct encoder_ends *e = ends;
+    struct backend *b = f->m->backend;
+    fwd_embed(f, f->x, &e->token);
+    if (e->segment.data) {
+        b->op->embed(b, f->y, &e->segment, f->on_device->segment, f->n_row);
+        fwd_add(f, f->x, f->y);
+    }
+    if (e->position.data) {
+        b->op->embed(b, f->y, &e->position, f->on_device->pos, f->n_row);
+        fwd_add(f, f->x, f->y);
+    }
+    fwd_norm(f, f->x, f->x, &e->norm);
+}
+
+struct model_out encoder_output(struct fwd *f, const void *ends)
+{
+    (void)ends;
+    float *h = fwd_wanted(f);
+    return (struct model_out){.logits = h, .hidden = h, .n_hidden = f->n_row};
+}

@@ -1,0 +1,171 @@
+/* head.c - heads: layers after pooling. A head turns the pooled row of a text into an embedding
+ * (the Dense modules of sentence-transformers) or into the logits of a classifier.
+ *
+ *   pooled row [d] --linear, activation, norm--> ... --linear--> result [n_out]
+ *
+ * Without layers the result is the pooled row. The layers are ops of the backend, so their bits
+ * depend on the row only. */
+#include "model_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- binding ---- */
+
+/* Return a layer at the end of the head; NULL after a failure. */
+static struct head_layer *add_layer(struct binder *b, enum head h, int64_t n_out)
+{
+    struct head_layers *to = &b->m->head[h];
+    if (b->rc == 0 && to->n == HEAD_LAYERS_MAX)
+        b->rc = err_set(b->e, ERR_LIMIT, "%s: must have at most %d layers after pooling",
+                        checkpoint_path(b->checkpoint), HEAD_LAYERS_MAX);
+    if (b->rc != 0) return NULL;
+    b->m->at_head[0] = bind_fixed(b, "head a", n_out);
+    b->m->at_head[1] = bind_fixed(b, "head b", n_out);
+    to->n_out = (int)n_out;
+    return &to->layer[to->n++];
+}
+
+/* Set the activation of a Dense module by the name of its class. */
+static void set_activation(struct binder *b, struct head_layer *l, const char *name)
+{
+    static const struct {
+        const char *name; /* static */
+        bool curved;
+        enum curve curve;
+    } known[] = {{"Tanh", true, CURVE_tanh},
+                 {"Identity", false, CURVE_tanh},
+                 {"ReLU", true, CURVE_relu},
+                 {"GELU", true, CURVE_gelu_erf},
+                 {"SiLU", true, CURVE_silu}};
+    for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].name, name) == 0) {
+            l->curved = known[i].curved, l->curve = known[i].curve;
+            return;
+        }
+    b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                    "%s: activation_function of a Dense module: must be Tanh, Identity, ReLU, GELU "
+                    "or SiLU, got \"%.40s\"",
+                    checkpoint_path(b->checkpoint), name ? name : "?");
+}
+
+static const struct meta *dense_meta(const struct binder *b, int i, const char *name)
+{
+    char key[96];
+    snprintf(key, sizeof key, "sentence_transformers.dense.%d.%s", i, name);
+    return checkpoint_meta(b->checkpoint, key);
+}
+
+void bind_embedding(struct binder *b)
+{
+    struct model *m = b->m;
+    const struct checkpoint *c = b->checkpoint;
+    const int n = (int)meta_int(checkpoint_meta(c, "sentence_transformers.n_dense"), 0);
+    const char *other = meta_text(checkpoint_meta(c, "sentence_transformers.unsupported"), NULL);
+    m->head[HEAD_EMBED].n_out = m->config.d;
+    if (other && b->rc == 0)
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s/modules.json: module %.60s: not supported yet at its place",
+                        checkpoint_path(c), other);
+    for (int i = 0; i < n && b->rc == 0; i++) {
+        char stem[32];
+        const int64_t k = meta_int(dense_meta(b, i, "in"), 0),
+                      n_out = meta_int(dense_meta(b, i, "out"), 0);
+        if (k != m->head[HEAD_EMBED].n_out) {
+            b->rc = err_set(b->e, ERR_FORMAT,
+                            "%s: in_features of Dense module %d: must be %d, got %lld",
+                            checkpoint_path(c), i, m->head[HEAD_EMBED].n_out, (long long)k);
+            return;
+        }
+        struct head_layer *l = add_layer(b, HEAD_EMBED, n_out);
+        if (!l) return;
+        snprintf(stem, sizeof stem, "modules.%d.linear", i);
+        bind_sized(b, &l->l, stem, n_out, k, BIAS_HELD);
+        if (b->rc == 0) set_activation(b, l, meta_text(dense_meta(b, i, "activation"), NULL));
+    }
+}
+
+/* Return the number of labels by the rows of the last matrix. The list of labels, if there is one,
+ * must have as many. */
+static int label_count(struct binder *b)
+{
+    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, "cls.output.weight");
+    const struct meta *list = b->m->config.labels;
+    const int n = t && t->dim[1] <= LABELS_MAX ? (int)t->dim[1] : 0;
+    if (n == 0)
+        b->rc = err_set(b->e, ERR_LIMIT, "%s: a classifier must have 1 to %d labels",
+                        checkpoint_path(b->checkpoint), LABELS_MAX);
+    else if (meta_count(list) > 0 && meta_count(list) != (size_t)n)
+        config_refuse(b, "classifier.output_labels", ERR_FORMAT, "must have %d labels, got %zu", n,
+                      meta_count(list));
+    return n;
+}
+
+/* Mark a matrix without effect as bound. */
+static void leave_out(struct binder *b, const char *stem)
+{
+    char name[160];
+    bind_name(name, stem, -1, "weight");
+    bind_find(b, name);
+    bind_name(name, stem, -1, "bias");
+    bind_find(b, name);
+}
+
+void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias)
+{
+    struct config *c = &b->m->config;
+    if (b->rc != 0) return;
+    if (!bind_has(b, "cls.output", -1)) {
+        leave_out(b, "cls"); /* BERT's pooler, which embeddings do not use */
+        return;
+    }
+    c->n_label = label_count(b);
+    struct head_layer *l = curve ? add_layer(b, HEAD_CLASS, c->d) : NULL;
+    if (l) {
+        bind_linear(b, &l->l, "cls", -1, bias);
+        l->curved = true, l->curve = *curve;
+        if (bind_row(b, "cls.norm")) bind_norm(b, &l->norm, "cls.norm", -1);
+    }
+    l = add_layer(b, HEAD_CLASS, c->n_label);
+    if (l) bind_linear(b, &l->l, "cls.output", -1, curve ? BIAS_NEEDED : BIAS_HELD);
+}
+
+/* ---- computing ---- */
+
+/* Compute y = the layer of x, f32 on the device. */
+static void run_layer(struct backend *b, const struct head_layer *l, float *y, const float *x)
+{
+    const int64_t n = l->l.w.n_out;
+    b->op->linear(b, y, &l->l, x, 1);
+    if (l->curved) b->op->curve(b, y, n, l->curve);
+    if (!l->norm.g) return;
+    const struct layer_norm norm = {
+        .g = l->norm.g, .bias = l->norm.b, .eps = l->norm.eps, .n_part = 1, .n = l->norm.n};
+    b->op->layer_norm(b, y, y, &norm, 1);
+}
+
+/* The pooled row is written to the scratch of forward.c, which is free between two steps. */
+void model_head(struct model *m, enum head h, const float *x, float *y)
+{
+    struct backend *b = m->backend;
+    const struct head_layers *head = &m->head[h];
+    float *from = m->scratch.v[m->at_x].at;
+    CHECK(head->n_out > 0, "head %d", (int)h);
+    if (head->n == 0) {
+        memcpy(y, x, (size_t)head->n_out * sizeof *y);
+        return;
+    }
+    b->op->write(b, from, x, (size_t)m->config.d * sizeof *x);
+    for (int i = 0; i < head->n; i++) {
+        float *to = m->scratch.v[m->at_head[i % 2]].at;
+        run_layer(b, &head->layer[i], to, from);
+        from = to;
+    }
+    b->op->read(b, y, from, (size_t)head->n_out * sizeof *y);
+}
+
+const char *model_label(const struct model *m, int i, size_t *n)
+{
+    const struct meta *labels = m->config.labels;
+    return i >= 0 && (size_t)i < meta_count(labels) ? meta_item_text(labels, (size_t)i, n) : NULL;
+}

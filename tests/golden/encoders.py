@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Make the golden encoders: tiny random models with the results of transformers and
+sentence-transformers.
+
+    tests/golden/encoders.py [NAME...]     makes all, or the named folders, in tests/golden/encoders
+
+Each folder has:
+
+- config.json, model.safetensors, tokenizer.json and the files of sentence-transformers;
+- model.gguf (some), with the keys and names of llama.cpp's converter;
+- tokens.i32 [40], hidden.f32 [40, d]: random ids, and the final hidden states of transformers. The
+  second segment begins at token 25 if the model has several segments;
+- expected.json: texts with the vectors of sentence-transformers, or pairs of texts with the scores
+  of its CrossEncoder.
+
+Weights come from numpy's frozen RandomState. References are computed in float64 where the library
+permits it. It needs torch, transformers 5, sentence-transformers, gguf and numpy, which make.py
+explains.
+"""
+import json
+import os
+import pathlib
+import sys
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import gguf  # noqa: E402
+import numpy as np  # noqa: E402
+import tokenizers  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent / "encoders"
+N_TOKEN, SEGMENT1 = 40, 25
+TEXTS = ["A cat sat on the mat.", "the dog ran", "Paris is the capital of France", "x", "Caf\u00e9 na\u00efve, 42!",
+         "What is the capital of France?", "On the mat a cat sat, and the dog ran on and on, to the capital."]
+PAIRS = [["What is the capital of France?", "Paris is the capital of France"], ["What is the capital of France?", "A cat sat on the mat."],
+         ["the dog ran", "x"], ["x", "On the mat a cat sat, and the dog ran on and on."]]
+WORDS = "the cat sat on mat dog ran paris is capital of france what a and to".split()
+SMALL = dict(num_hidden_layers=2, hidden_size=32, intermediate_size=48, num_attention_heads=4)
+
+
+def word_pieces():
+    """Return BERT's special tokens, words, characters and inner characters."""
+    letters = [chr(c) for c in range(ord("a"), ord("z") + 1)] + list("0123456789")
+    return (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + WORDS + [c for c in letters if c not in WORDS] + ["##" + c for c in letters]
+            + list(".,!?") + ["##at", "##an", "##is"])
+
+
+def bert_tokenizer(out, cls=None):
+    """Write a WordPiece tokenizer. cls: class of transformers."""
+    vocab = {w: i for i, w in enumerate(word_pieces())}
+    (cls or transformers.BertTokenizerFast)(vocab=vocab, model_max_length=64).save_pretrained(out)
+    return len(vocab)
+
+
+def byte_level_tokenizer(out, cls=None):
+    """Write a byte-level BPE tokenizer with RoBERTa's template."""
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocab = {t: i for i, t in enumerate(["<s>", "<pad>", "</s>", "<unk>", "<mask>"] + alphabet + ["th", "the", "\u0120a", "\u0120the"])}
+    t = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocab, merges=[("t", "h"), ("th", "e"), ("\u0120", "a"), ("\u0120", "the")]))
+    t.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = tokenizers.decoders.ByteLevel()
+    t.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<s>", eos_token="</s>", sep_token="</s>", cls_token="<s>",
+                                                unk_token="<unk>", pad_token="<pad>", mask_token="<mask>", model_max_length=60)
+    fast.save_pretrained(out)
+    return len(vocab)
+
+
+def unigram_tokenizer(out, cls=None):
+    """Write a Unigram tokenizer with XLM-RoBERTa's template."""
+    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581", -3.0)]
+    pieces += [("\u2581" + w, -4.0 - i / 10) for i, w in enumerate(WORDS)]
+    pieces += [(c, -6.0 - i / 100) for i, c in enumerate("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?")]
+    pieces += [("at", -4.5), ("an", -4.6), ("<mask>", 0.0)]
+    t = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=3, byte_fallback=False))
+    t.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    t.decoder = tokenizers.decoders.Metaspace()
+    t.post_processor = tokenizers.processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<s>", eos_token="</s>", sep_token="</s>", cls_token="<s>",
+                                                unk_token="<unk>", pad_token="<pad>", mask_token="<mask>", model_max_length=60)
+    fast.save_pretrained(out)
+    return len(pieces)
+
+
+# cls: class of transformers; config: its configuration; pooling: of sentence-transformers;
+# dense: a further layer; normalize: a last module; score: a classifier, whose number of labels is
+# num_labels in config
+BERT = dict(SMALL, max_position_embeddings=64, type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0)
+ROBERTA = dict(SMALL, max_position_embeddings=66, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2)
+DISTIL = dict(dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=64, pad_token_id=0)
+MODERN = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=2, max_position_embeddings=64, local_attention=12,
+              norm_eps=1e-5, pad_token_id=0, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, global_attn_every_n_layers=3)
+MODELS = {
+    "bert": dict(cls=transformers.BertModel, seed=1, tokenizer=bert_tokenizer, arch="bert", pooling="mean", normalize=True,
+                 prompts={"query": "what is ", "passage": ""}, config=BERT),
+    "bert-dense": dict(cls=transformers.BertModel, seed=2, tokenizer=bert_tokenizer, pooling="cls", dense=20,
+                       config=dict(BERT, hidden_act="gelu_new", num_attention_heads=2)),
+    "bert-rerank": dict(cls=transformers.BertForSequenceClassification, seed=3, tokenizer=bert_tokenizer, score=True,
+                        config=dict(BERT, num_labels=1)),
+    "roberta": dict(cls=transformers.RobertaModel, seed=4, tokenizer=byte_level_tokenizer, pooling="mean", normalize=True, config=ROBERTA),
+    "xlm-roberta-rerank": dict(cls=transformers.XLMRobertaForSequenceClassification, seed=5, tokenizer=unigram_tokenizer, score=True,
+                               config=dict(ROBERTA, num_labels=1)),
+    "distilbert": dict(cls=transformers.DistilBertModel, seed=6, tokenizer=bert_tokenizer, pooling="mean", config=DISTIL),
+    "distilbert-class": dict(cls=transformers.DistilBertForSequenceClassification, seed=7, tokenizer=bert_tokenizer, score=True,
+                             config=dict(DISTIL, id2label={0: "no", 1: "maybe", 2: "yes"}, label2id={"no": 0, "maybe": 1, "yes": 2})),
+    "modernbert": dict(cls=transformers.ModernBertModel, seed=8, tokenizer=bert_tokenizer, pooling="cls", normalize=True, config=MODERN),
+    "modernbert-rerank": dict(cls=transformers.ModernBertForSequenceClassification, seed=9, tokenizer=bert_tokenizer, score=True,
+                              config=dict(MODERN, num_labels=1, classifier_pooling="mean")),
+    "nomic-bert": dict(cls=transformers.NomicBertModel, seed=10, tokenizer=bert_tokenizer, pooling="mean", normalize=True,
+                       config=dict(SMALL, max_position_embeddings=64, type_vocab_size=2, pad_token_id=0)),
+    "qwen3-embedding": dict(cls=transformers.Qwen3Model, seed=11, tokenizer=byte_level_tokenizer, pooling="last", normalize=True, decoder=True,
+                            config=dict(SMALL, num_key_value_heads=2, head_dim=8, max_position_embeddings=64, rms_norm_eps=1e-6,
+                                        tie_word_embeddings=True, bos_token_id=0, eos_token_id=2, pad_token_id=1)),
+}
+
+
+def fill(model, seed):
+    """Set all weights: N(0, 1/k) for matrices, about 1 for norms."""
+    rng = np.random.RandomState(seed)
+    with torch.no_grad():
+        for name, p in sorted(model.named_parameters()):
+            x = rng.standard_normal(tuple(p.shape))
+            if p.ndim == 2:
+                x = x * (0.7 if "embed" in name or "classifier" in name else 1.5 / np.sqrt(p.shape[1]))
+            elif name.endswith("bias"):
+                x = x * 0.2
+            else:
+                x = 1 + 0.3 * x
+            p.copy_(torch.from_numpy(x.astype(np.float32)))
+
+
+def write_json(path, value):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def hidden_of(model, spec, ids):
+    base = getattr(model, model.base_model_prefix) if spec.get("score") else model
+    more = {}
+    if getattr(model.config, "type_vocab_size", 1) > 1:
+        more["token_type_ids"] = torch.tensor([[int(i >= SEGMENT1) for i in range(N_TOKEN)]])
+    with torch.no_grad():
+        return base(input_ids=torch.from_numpy(ids.astype(np.int64))[None], **more).last_hidden_state[0].numpy()
+
+
+def write_modules(out, spec, d):
+    """Write the files of sentence-transformers."""
+    modules = [("transformer", "", "sentence_transformers.models.Transformer")]
+    modules.append(("pooling", "1_Pooling", "sentence_transformers.models.Pooling"))
+    write_json(out / "1_Pooling" / "config.json", {
+        "word_embedding_dimension": d, "pooling_mode_cls_token": spec["pooling"] == "cls",
+        "pooling_mode_mean_tokens": spec["pooling"] == "mean", "pooling_mode_max_tokens": False,
+        "pooling_mode_mean_sqrt_len_tokens": False, "pooling_mode_weightedmean_tokens": False,
+        "pooling_mode_lasttoken": spec["pooling"] == "last", "include_prompt": True})
+    if "dense" in spec:
+        from safetensors.numpy import save_file
+        rng = np.random.RandomState(spec["seed"] + 1000)
+        write_json(out / "2_Dense" / "config.json", {"in_features": d, "out_features": spec["dense"], "bias": True,
+                                                      "activation_function": "torch.nn.modules.activation.Tanh"})
+        save_file({"linear.weight": (rng.standard_normal((spec["dense"], d)) / np.sqrt(d)).astype(np.float32),
+                   "linear.bias": (rng.standard_normal(spec["dense"]) * 0.1).astype(np.float32)}, out / "2_Dense" / "model.safetensors")
+        modules.append(("dense", "2_Dense", "sentence_transformers.models.Dense"))
+    if spec.get("normalize"):
+        n = len(modules)
+        modules.append(("normalize", f"{n}_Normalize", "sentence_transformers.models.Normalize"))
+    write_json(out / "modules.json", [dict(idx=i, name=str(i), path=path, type=kind) for i, (_, path, kind) in enumerate(modules)])
+    write_json(out / "sentence_bert_config.json", {"max_seq_length": 64, "do_lower_case": False})
+    write_json(out / "config_sentence_transformers.json", {
+        "__version__": {"sentence_transformers": "5.0.0"}, "prompts": spec.get("prompts", {}), "default_prompt_name": None,
+        "similarity_fn_name": "cosine"})
+
+
+def expected_vectors(out, spec):
+    from sentence_transformers import SentenceTransformer
+    model = SentenceTransformer(str(out), device="cpu").double()
+    result = {"texts": TEXTS, "vectors": [[float(np.float32(x)) for x in v] for v in model.encode(TEXTS)]}
+    for name in spec.get("prompts", {}):
+        result[f"prompt_{name}"] = [[float(np.float32(x)) for x in v] for v in model.encode(TEXTS[:2], prompt_name=name)]
+    return result
+
+
+def expected_scores(out):
+    from sentence_transformers import CrossEncoder
+    model = CrossEncoder(str(out), device="cpu")
+    model.model.double()
+    if model.num_labels > 1:
+        import torch.nn.functional as F
+        with torch.no_grad():
+            logits = torch.stack([model.model(**model.tokenizer(t, return_tensors="pt")).logits[0] for t in TEXTS]).double()
+        return {"texts": TEXTS, "probs": F.softmax(logits, -1).tolist(), "logits": logits.tolist(), "labels": list(model.model.config.id2label.values())}
+    logits = model.predict(PAIRS, activation_fn=torch.nn.Identity())
+    return {"pairs": PAIRS, "scores": np.asarray(model.predict(PAIRS), np.float64).tolist(), "logits": np.asarray(logits, np.float64).tolist()}
+
+
+def gguf_vocab_bert(w):
+    tokens, types = [], []
+    for t in word_pieces():
+        special = t.startswith("[")
+        types.append(gguf.TokenType.CONTROL if special else gguf.TokenType.NORMAL)
+        tokens.append(t if special else t[2:] if t.startswith("##") else "\u2581" + t)
+    w.add_tokenizer_model("bert")
+    w.add_tokenizer_pre("jina-v2-en")
+    w.add_token_list(tokens)
+    w.add_token_types(types)
+    w.add_token_type_count(2)
+    w.add_pad_token_id(0)
+    w.add_unk_token_id(1)
+    w.add_bos_token_id(2)
+    w.add_sep_token_id(3)
+    w.add_mask_token_id(4)
+
+
+def write_gguf(path, spec, model):
+    """Write a GGUF file in F32, as llama.cpp's converter does."""
+    c, arch = model.config, spec["arch"]
+    w = gguf.GGUFWriter(path, arch)
+    w.add_type(gguf.GGUFType.MODEL)
+    w.add_name("golden")
+    w.add_block_count(c.num_hidden_layers)
+    w.add_context_length(c.max_position_embeddings)
+    w.add_embedding_length(c.hidden_size)
+    w.add_feed_forward_length(c.intermediate_size)
+    w.add_head_count(c.num_attention_heads)
+    w.add_layer_norm_eps(c.layer_norm_eps)
+    w.add_file_type(gguf.LlamaFileType.ALL_F32)
+    w.add_causal_attention(False)
+    w.add_pooling_type({"mean": gguf.PoolingType.MEAN, "cls": gguf.PoolingType.CLS}[spec["pooling"]])
+    gguf_vocab_bert(w)
+    names = gguf.get_tensor_name_map(next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), c.num_hidden_layers)
+    for raw, p in model.named_parameters():
+        if not raw.startswith("pooler."):
+            w.add_tensor(names.get_name(raw, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(p.detach().numpy()))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+def make(name):
+    spec, out = MODELS[name], HERE / name
+    out.mkdir(parents=True, exist_ok=True)
+    n_vocab = spec["tokenizer"](out)
+    config = spec["cls"].config_class(vocab_size=n_vocab, **spec["config"])
+    model = spec["cls"](config).eval()
+    fill(model, spec["seed"])
+    model.save_pretrained(out)
+    ids = np.random.RandomState(spec["seed"] + 100).randint(5, n_vocab, N_TOKEN).astype("<i4")
+    ids.tofile(out / "tokens.i32")
+    hidden_of(model.double(), spec, ids).astype("<f4").tofile(out / "hidden.f32")
+    model = model.float()
+    if "score" in spec:
+        expected = expected_scores(out)
+    else:
+        write_modules(out, spec, config.hidden_size)
+        expected = expected_vectors(out, spec)
+    write_json(out / "expected.json", expected)
+    if "arch" in spec:
+        write_gguf(out / "model.gguf", spec, model)
+    for file in out.rglob("*"):
+        file.chmod(0o755 if file.is_dir() else 0o644)
+    print(f"{name}: {sum(p.numel() for p in model.parameters())} weights")
+
+
+if __name__ == "__main__":
+    transformers.logging.set_verbosity_error()
+    for chosen in sys.argv[1:] or MODELS:
+        make(chosen)
