@@ -48,14 +48,14 @@ static void on_event(void *part, const void *event)
 
 /* Return the bytes that a part may need until its end, for engine_reserve.
  * All choices of a request count. */
-int64_t part_bytes(const struct part *p, const struct api *a)
+int64_t part_bytes(const struct part *p)
 {
     /* memory of a choice's first texts and ids, in an arena */
     enum { BEGUN_BYTES = 1 << 10, STOP_BYTES = 64 << 10 };
     int64_t n = (int64_t)sizeof *p->choice + BEGUN_BYTES;
     if (p->reply.n_stop) n += STOP_BYTES;
     for (int i = 0; i < p->reply.n_stop; i++) n += 5 * (int64_t)p->reply.stop[i].n; /* match.c */
-    if (p->pooled) n += a->session->info->d_model * (int64_t)sizeof *p->pooled;
+    n += p->n_pooled * (int64_t)sizeof *p->pooled;
     int64_t n_log = p->request->n_prompt_logprob < 0 ? 0 : (int64_t)p->request->prompt.n;
     return p->request->n * n + (int64_t)(sizeof *p + sizeof *p->request) +
            n_log * (int64_t)sizeof *p->prompt_log.v;
@@ -67,6 +67,10 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e)
     if (p->queue) return 0;
     p->choice = calloc((size_t)p->request->n, sizeof *p->choice);
     p->queue = engine_reply_queue();
+    if (p->n_pooled && !p->pooled)
+        p->pooled = p->request->pooled = calloc((size_t)p->n_pooled, sizeof *p->pooled);
+    if (p->n_pooled && !p->pooled)
+        return err_memory(e, "a result", (size_t)p->n_pooled * sizeof *p->pooled);
     if (!p->queue || !p->choice) return err_memory(e, "a request", sizeof *p->choice);
     p->bell = c->bell;
     /* a stop string may end the answer between two tokens, so each event must be read at once */

@@ -42,12 +42,18 @@ enum {
     ENDPOINT_TEXT = 2,
     ENDPOINT_EMBED = 4,
     ENDPOINT_RENDER = 8,
-    ENDPOINT_LIBRARY = 16
+    ENDPOINT_LIBRARY = 16,
+    ENDPOINT_POOL = 32,
+    ENDPOINT_SCORE = 64
 };
 /* Check all fields of a body. ERR_UNSUPPORTED for a known field that is not supported. Unknown
  * fields are ignored. */
 int fields_check(const struct json *body, unsigned where, struct err *e);
 bool body_is_set(const struct json *value); /* return false for null, false, 0, "", [] and {} */
+
+/* Scale v f32 [n] to length 1 if `normalize`; zeros are unchanged. Return false if its length is
+ * not finite. */
+bool api_scale(float *v, int n, bool normalize);
 
 /* ---- answers ---- */
 
@@ -108,14 +114,15 @@ struct part {                /* one prompt of a call */
     const char *constraint_field;
     /* requested log probabilities of the prompt's tokens except the first, which has none */
     struct answer_log prompt_log;
-    struct ids prompt; /* ids of the prompt, if they are returned */
-    float *pooled; /* pooled states for embeddings, owned [d_model]; NULL: tokens are generated */
+    struct ids prompt;  /* ids of the prompt, if they are returned */
+    float *pooled;      /* result of a pooled text, owned [n_pooled]; NULL before part_ready */
+    int64_t n_pooled;   /* values of the result; 0: tokens are generated */
     struct usage usage; /* usage of the whole answer */
     bool done, no_memory;
     struct buf echo; /* text of the prompt, if it is returned */
 };
 /* Return the number of bytes that a part needs before its answers begin. */
-int64_t part_bytes(const struct part *p, const struct api *a);
+int64_t part_bytes(const struct part *p);
 /* Allocate a part's choices and queue before the engine receives its request. A second call has no
  * effect. ERR_MEMORY, ERR_LIMIT or ERR_ARG for stop strings (reply_open). */
 int part_ready(struct part *p, const struct api_call *c, struct err *e);
@@ -162,6 +169,7 @@ struct api_call {
     struct err why;
     /* true: answers contain these data besides the text */
     bool logprobs, prompt_logprobs, echo, ids_back;
+    struct text_span before; /* text before each prompt, borrowed from the checkpoint */
     bool stream, stream_ended;
     uint64_t unique; /* random number, unique to this call */
     /* fields of conversations:

@@ -290,7 +290,7 @@ static int reserve(struct api_call *c, struct err *e)
     int64_t n_byte = 0;
     if (c->n_byte) return 0;
     for (int i = 0; i < c->n_part; i++)
-        n_byte += part_bytes(&c->part[i], c->api) + repeated_bytes(c, &c->part[i]);
+        n_byte += part_bytes(&c->part[i]) + repeated_bytes(c, &c->part[i]);
     n_byte += sample_lists_bytes(c->sample_lists);
     if (c->constraint) n_byte += c->constraint->n_byte;
     const struct request *first = c->part[0].request; /* no request is submitted yet */
@@ -460,7 +460,7 @@ int64_t api_call_size(const struct api_call *c)
     for (int i = 0; i < c->n_part; i++) {
         const struct part *p = &c->part[i];
         n += (int64_t)p->prompt.n + log_size(&p->prompt_log);
-        if (p->pooled) n += c->api->session->info->d_model;
+        n += p->n_pooled;
         for (int k = 0; k < p->n; k++)
             n += (int64_t)p->choice[k].ids.n + log_size(&p->choice[k].log);
     }

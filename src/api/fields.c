@@ -12,7 +12,9 @@ enum {
     T = ENDPOINT_TEXT,
     E = ENDPOINT_EMBED,
     R = ENDPOINT_RENDER,
-    L = ENDPOINT_LIBRARY
+    L = ENDPOINT_LIBRARY,
+    P = ENDPOINT_POOL,
+    S = ENDPOINT_SCORE
 };
 
 /* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "off". IF_UNLIMITED:

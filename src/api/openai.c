@@ -66,7 +66,8 @@ int openai_read(struct api_call *c, const struct json *body, struct err *e)
 /* ---- the response ---- */
 
 /* Append a response up to the beginning of its list. */
-static void put_head(const struct api_call *c, const char *object, struct json_out *o)
+void openai_put_head(const struct api_call *c, const char *object, const char *list,
+                     struct json_out *o)
 {
     out_object(o, NULL);
     out_plain(o, "id", c->id, strlen(c->id));
@@ -74,7 +75,7 @@ static void put_head(const struct api_call *c, const char *object, struct json_o
     out_int(o, "created", c->created);
     out_word(o, "model", c->model);
     if (c->api->fingerprint) out_word(o, "system_fingerprint", c->api->fingerprint);
-    out_list(o, form_of(c)->list);
+    out_list(o, list);
 }
 
 /* Append ids, from ids[from] on, and the token that stopped the choice. */
@@ -104,7 +105,7 @@ static void put_requested_logprobs(const struct api_call *c, const struct part *
 
 /* Append the sums over all prompts and choices. In a stream with continuous_usage_stats the sums
  * are those of the pieces sent so far. */
-static void put_usage(const struct api_call *c, struct json_out *o)
+void openai_put_usage(const struct api_call *c, struct json_out *o)
 {
     int n_prompt = 0, n = 0, n_cached = 0;
     for (int i = 0; i < c->n_part; i++) {
@@ -160,7 +161,7 @@ static void put_choice_end(const struct api_call *c, const struct part *p, const
         put_prompt_ids(c, p, o);
     }
     if (c->ids_back) put_token_ids(a, 0, o);
-    if (!p->pooled) put_finish(c, p, a, called, o);
+    if (!p->n_pooled) put_finish(c, p, a, called, o);
 }
 
 /* Append the choices of one prompt after the choices of the previous prompts. */
@@ -185,7 +186,7 @@ int openai_put(const struct api_call *c, struct buf *b, struct err *e)
 {
     struct json_out o = {.b = b};
     int rc = 0;
-    put_head(c, form_of(c)->object, &o);
+    openai_put_head(c, form_of(c)->object, form_of(c)->list, &o);
     for (int i = 0, index = 0; rc == 0 && i < c->n_part; i++)
         rc = put_part(c, &c->part[i], &index, &o, e);
     out_end(&o);
@@ -193,7 +194,7 @@ int openai_put(const struct api_call *c, struct buf *b, struct err *e)
         put_prompt_ids(c, c->part, &o);
         put_requested_logprobs(c, c->part, &o);
     }
-    put_usage(c, &o);
+    openai_put_usage(c, &o);
     out_end(&o);
     return rc;
 }
@@ -205,7 +206,7 @@ static void frame_open(const struct api_call *c, struct json_out *o, struct buf 
 {
     *o = (struct json_out){.b = b};
     buf_add_text(b, "data: ");
-    put_head(c, form_of(c)->object_piece, o);
+    openai_put_head(c, form_of(c)->object_piece, form_of(c)->list, o);
 }
 
 static void frame_close(struct json_out *o)
@@ -239,7 +240,7 @@ void openai_frame_end(const struct api_call *c, const struct part *p, struct cho
     out_end(o);
     if (first && !of_choice) put_prompt_ids(c, p, o);
     if (openai_of(c)->usage_always)
-        put_usage(c, o);
+        openai_put_usage(c, o);
     else if (openai_of(c)->include_usage)
         out_null(o, "usage");
     frame_close(o);
@@ -263,7 +264,7 @@ void openai_put_end(const struct api_call *c, struct buf *b)
         struct json_out o;
         frame_open(c, &o, b);
         out_end(&o);
-        put_usage(c, &o);
+        openai_put_usage(c, &o);
         frame_close(&o);
     }
     buf_add_text(b, "data: [DONE]\n\n");

@@ -27,8 +27,12 @@ struct openai {
      * true for usage in each piece, with the tokens so far */
     bool include_usage, usage_always;
     /* fields of embeddings */
-    int dimensions; /* length of the returned vectors; 0: all components */
-    bool base64;
+    int dimensions;         /* length of the returned vectors; 0: all components */
+    bool base64, normalize; /* normalize: true to scale vectors to length 1 */
+    /* fields of classes and scores: true to apply the activation; true for logits of labels; true
+     * for vectors of all tokens */
+    bool activate, classify, tokens;
+    void *more; /* data of the dialect, in the call's arena; NULL: none */
 };
 /* Return the OpenAI options of a call. */
 const struct openai *openai_of(const struct api_call *c);
@@ -64,6 +68,10 @@ int openai_custom_input(struct arena *a, const struct json *tool, struct text_sp
  * for too many tools, ERR_UNSUPPORTED for a kind of tool or choice, ERR_MEMORY. */
 int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct json *body,
                       const struct json *given, struct err *e);
+/* Append a response up to the beginning of its list, and the usage at its end. */
+void openai_put_head(const struct api_call *c, const char *object, const char *list,
+                     struct json_out *o);
+void openai_put_usage(const struct api_call *c, struct json_out *o);
 /* Functions of dialect.put, put_end and put_error.
  * openai_put has the errors of the form's `put`. */
 int openai_put(const struct api_call *c, struct buf *b, struct err *e);

@@ -1,11 +1,12 @@
 /* openai_embeddings.c - /v1/embeddings: each text (or list of ids) becomes a vector. Each is a
  * request that generates no tokens. The engine pools its hidden states (engine/pooling.c). This
- * file truncates the vector to `dimensions` and scales it to length 1.
+ * file truncates the vector to `dimensions` and scales it to length 1, unless the model's
+ * modules do not normalize.
  *
  *    {"data":[{"object":"embedding","index":0,"embedding":[0.1,...]}],"usage":{...}}
  *
  * encoding_format base64 gives the same floats as bytes, which is shorter. */
-#include "openai.h"
+#include "pooled.h"
 
 #include "base/base64.h"
 #include "base/check.h"
@@ -14,27 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Open the request of one text (part_fn). The engine writes d_model numbers to p->pooled. */
-static int open_part(struct api_call *c, struct part *p, const struct json *body, struct err *e)
-{
-    const struct api *a = c->api;
-    p->request = request_open(e);
-    p->pooled = calloc((size_t)a->session->info->d_model, sizeof *p->pooled);
-    if (!p->request || !p->pooled) return err_memory(e, "an embedding", sizeof *p->request);
-    p->id = p->request->id;
-    p->reply.tokenizer = a->session->tokenizer;
-    p->request->max_tokens = 0;
-    p->request->pooling = a->pooling ? a->pooling : POOLING_LAST;
-    p->request->pooled = p->pooled;
-    return read_holder(p->request, body, e);
-}
-
 /* The order matters: `dimensions` is known before the prompts are tokenized. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     const char *format = "float";
     int64_t dimensions = 0;
-    int d = c->api->session->info->d_model;
+    const struct model_info *info = c->api->session->info;
+    int d = info->head_out[HEAD_EMBED];
     int rc = openai_read(c, body, e);
     if (rc == 0) rc = body_text(body, "encoding_format", 16, &format, e);
     if (rc == 0 && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
@@ -42,19 +29,28 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     if (rc == 0) rc = body_int(body, "dimensions", 1, d, &dimensions, e);
     if (rc != 0) return rc;
     struct openai *own = c->own;
+    own->normalize = info->normalize;
+    rc = body_flag(body, "normalize", &own->normalize, e);
+    if (rc == 0) rc = pooled_read_prompt_name(c, body, e);
+    if (rc != 0) return rc;
     own->base64 = strcmp(format, "base64") == 0;
     own->dimensions = dimensions ? (int)dimensions : d;
-    return read_prompts(c, body, open_part, e);
+    return read_prompts(c, body, pooled_open_embedding, e);
 }
 
 /* The sum is f64, so that long vectors lose no digits. */
 bool api_normalize(float *v, int n)
 {
+    return api_scale(v, n, true);
+}
+
+bool api_scale(float *v, int n, bool normalize)
+{
     CHECK(n >= 1, "%d numbers", n);
     double sum = 0;
     for (int i = 0; i < n; i++) sum += (double)v[i] * (double)v[i];
     double scale = sum > 0 ? 1 / sqrt(sum) : 0;
-    for (int i = 0; i < n; i++) v[i] = (float)((double)v[i] * scale);
+    for (int i = 0; i < n && normalize; i++) v[i] = (float)((double)v[i] * scale);
     return isfinite(sum);
 }
 
@@ -93,7 +89,7 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
     float *v = malloc(n_byte);
     if (!v) return err_memory(e, "an embedding", n_byte);
     memcpy(v, p->pooled, n_byte);
-    int rc = api_normalize(v, own->dimensions)
+    int rc = api_scale(v, own->dimensions, own->normalize)
                  ? 0
                  : err_set(e, ERR_IO, "the model returned no finite numbers");
     out_word(o, "object", "embedding");

@@ -255,7 +255,19 @@ static int read_prompt(struct part *p, const struct api_call *c, const struct js
 {
     unsigned flags = ENCODE_PARSE_SPECIAL | (add_special ? ENCODE_ADD_SPECIAL : 0);
     int64_t begin_us = time_us();
-    int rc = read_mixed(&p->request->prompt, c->api, c->dialect->prompt, prompt, flags, e);
+    struct buf text = {0};
+    size_t n;
+    const char *own = c->before.text ? json_text(prompt, &n) : NULL;
+    int rc = 0;
+    if (own) {
+        buf_add(&text, c->before.text, c->before.n);
+        buf_add(&text, own, n);
+        if (text.failed) rc = err_memory(e, "a prompt", n);
+        if (rc == 0) rc = api_prompt_text(p->request, c->api, text.data, text.n, add_special, e);
+        buf_deinit(&text);
+        return rc;
+    }
+    rc = read_mixed(&p->request->prompt, c->api, c->dialect->prompt, prompt, flags, e);
     count_time(c->api, TIMES_tokenize, begin_us);
     return rc;
 }
@@ -343,6 +355,11 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
                        ": must leave at least 1 token of the prompt");
     if (most < 0) most = context - (r->max_tokens > 0 ? 1 : 0);
     if (rc != 0 || r->prompt.n <= (size_t)most) return rc;
+    if (a->session->info->encoder) { /* encoders were trained with the first tokens of long texts */
+        const bool left = body_field(body, "truncation_side") && *side == 'l';
+        tokenizer_truncate(a->session->tokenizer, &r->prompt, (size_t)most, left);
+        return 0;
+    }
     size_t n_cut = r->prompt.n - (size_t)most;
     r->prompt.n = (size_t)most;
     if (*side == 'l') memmove(r->prompt.v, r->prompt.v + n_cut, (size_t)most * sizeof *r->prompt.v);

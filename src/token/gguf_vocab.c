@@ -174,7 +174,8 @@ static int read_bert(struct vocab_file *f)
     read_ids(f, 101, -1, 100);
     int32_t cls = id_field(f, "cls_token_id", t->bos), sep = id_field(f, "seperator_token_id", 102);
     t->prefix[t->n_prefix++] = cls;
-    t->suffix[t->n_suffix++] = sep;
+    t->suffix[t->n_suffix++] = t->between[t->n_between++] = sep;
+    t->pair_segments = true;
     t->opt.word_prefix = SPACE_MARK;
     t->opt.word_chars_max = 100;
     t->opt.drop_lead_space = t->opt.word_cleanup = true;
@@ -206,6 +207,9 @@ static int read_t5(struct vocab_file *f)
     const struct charsmap *map = NULL;
     read_ids(f, -1, 1, 2);
     f->add_eos = true;
+    /* between a pair: </s></s>, as XLM-RoBERTa's class writes it */
+    if (field(f, "seperator_token_id"))
+        for (int i = 0; i < 2; i++) t->between[t->n_between++] = t->eos;
     t->opt.space_mark = t->opt.fuse_unk = true;
     t->opt.drop_lead_space = meta_bool(field(f, "add_space_prefix"), true);
     int rc = read_charsmap(f, &map);

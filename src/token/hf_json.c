@@ -181,6 +181,28 @@ static void add_affix(struct tokenizer *t, bool before, int64_t id)
     (before ? t->prefix : t->suffix)[(*n)++] = (int32_t)id;
 }
 
+/* Append an id between the texts of a pair. */
+static void add_between(struct tokenizer *t, int64_t id)
+{
+    if (id >= 0 && id < PIECES_MAX && t->n_between < AFFIX_MAX)
+        t->between[t->n_between++] = (int32_t)id;
+}
+
+/* Read the ids between the two texts of "pair", and the segment of the second text. */
+static void read_pair(struct tokenizer *t, const struct json *pair, const struct json *special)
+{
+    int n_text = 0;
+    for (size_t i = 0; i < json_count(pair); i++) {
+        const struct json *item = json_item(pair, i), *text = json_field(item, "Sequence");
+        if (text && ++n_text == 2) t->pair_segments = json_int(json_field(text, "type_id"), 0) == 1;
+        const char *name = json_text(json_field(json_field(item, "SpecialToken"), "id"), NULL);
+        if (!name || n_text != 1) continue;
+        const struct json *ids = json_field(json_field(special, name), "ids");
+        for (size_t k = 0; k < json_count(ids); k++)
+            add_between(t, json_int(json_item(ids, k), -1));
+    }
+}
+
 /* Read a TemplateProcessing. The item Sequence divides the ids of "single" into those before and
  * after the text. */
 static void read_template(struct tokenizer *t, const struct json *j)
@@ -196,6 +218,7 @@ static void read_template(struct tokenizer *t, const struct json *j)
         for (size_t k = 0; k < json_count(ids); k++)
             add_affix(t, before, json_int(json_item(ids, k), -1));
     }
+    read_pair(t, json_field(j, "pair"), special);
 }
 
 /* Read the ids that the post-processor adds. Each type of post-processor has different fields. The
@@ -210,7 +233,10 @@ static void read_post(struct tokenizer *t, const struct json *j)
         read_template(t, j);
     } else if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
         add_affix(t, true, json_int(json_item(json_field(j, "cls"), 1), -1));
-        add_affix(t, false, json_int(json_item(json_field(j, "sep"), 1), -1));
+        const int64_t sep = json_int(json_item(json_field(j, "sep"), 1), -1);
+        add_affix(t, false, sep);
+        t->pair_segments = *type == 'B';
+        for (int i = 0; i < (*type == 'B' ? 1 : 2); i++) add_between(t, sep);
     }
 }
 

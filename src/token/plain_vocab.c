@@ -104,7 +104,8 @@ static int read_bert(struct tokenizer *t, const char *path, struct err *e)
     mark_special(t, "[MASK]");
     int32_t cls = mark_special(t, "[CLS]"), sep = mark_special(t, "[SEP]");
     if (cls >= 0) t->prefix[t->n_prefix++] = cls;
-    if (sep >= 0) t->suffix[t->n_suffix++] = sep;
+    if (sep >= 0) t->suffix[t->n_suffix++] = t->between[t->n_between++] = sep;
+    t->pair_segments = true;
     struct norm_step *s = tokenizer_add_norm(t, norm_bert);
     if (!s) return err_memory(e, "a normalizer", sizeof *s);
     s->flags = BERT_CLEAN | BERT_CJK | BERT_LOWER | BERT_STRIP;

@@ -341,6 +341,10 @@ static void check_ids(struct tokenizer *t)
     for (int i = 0; i < t->n_suffix; i++)
         if (in_vocabulary(t, t->suffix[i])) t->suffix[k++] = t->suffix[i];
     t->n_suffix = k;
+    k = 0;
+    for (int i = 0; i < t->n_between; i++)
+        if (in_vocabulary(t, t->between[i])) t->between[k++] = t->between[i];
+    t->n_between = k;
 }
 
 /* The order matters: bytes need the index (find_listed_bytes), matchers need the bytes of

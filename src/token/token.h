@@ -47,6 +47,18 @@ enum {
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags,
                      struct ids *out, struct err *e);
 
+/* Append the ids of a pair of texts of n_text bytes, with the tokens that the tokenizer adds around
+ * and between them. At most n_max ids: the longer text is truncated first. n_max < 0: no limit. Set
+ * *segment1 to the first id of the second segment, relative to the first appended id; 0: one
+ * segment. Errors: those of tokenizer_encode; ERR_ARG if n_max has no room for the added tokens.
+ * Any thread. */
+int tokenizer_encode_pair(const struct tokenizer *t, const char *const text[2],
+                          const size_t n_text[2], int64_t n_max, struct ids *out, int *segment1,
+                          struct err *e);
+/* Truncate the text in ids, which tokenizer_encode made with ENCODE_ADD_SPECIAL, so that at most n
+ * ids remain. The added ids stay. left: remove the first ids of the text. */
+void tokenizer_truncate(const struct tokenizer *t, struct ids *ids, size_t n, bool left);
+
 /* Return a lower bound of the token count of a text of n bytes. Return 0 if a token of this
  * tokenizer may cover any number of bytes. Any thread. */
 size_t tokenizer_n_least(const struct tokenizer *t, size_t n);

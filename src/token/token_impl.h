@@ -350,6 +350,9 @@ struct tokenizer {
     struct added raw, normalized;
     int32_t prefix[AFFIX_MAX], suffix[AFFIX_MAX]; /* ids that ENCODE_ADD_SPECIAL adds */
     int n_prefix, n_suffix;
+    int32_t between[AFFIX_MAX]; /* ids between the texts of a pair; the last ids are the suffix */
+    int n_between;
+    bool pair_segments; /* true: the second text of a pair and its suffix are segment 1 */
     int32_t bos, eos, unk;
 };
 

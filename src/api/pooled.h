@@ -1,0 +1,30 @@
+/* pooled.h - private to src/api: pooled.c, which the endpoints without generated tokens share
+ * (embeddings, scores, classes). */
+#ifndef QUOTH_API_POOLED_H
+#define QUOTH_API_POOLED_H
+
+#include "openai.h"
+
+/* Open the request of one text, whose rows are pooled. head: layers after the pooling. Its result
+ * is p->pooled. ERR_ARG with a field of the holder, ERR_MEMORY. */
+int pooled_open(struct api_call *c, struct part *p, const struct json *body, enum pooling pooling,
+                enum head head, struct err *e);
+/* part_fn of embeddings. */
+int pooled_open_embedding(struct api_call *c, struct part *p, const struct json *body,
+                          struct err *e);
+/* part_fn of classifiers. ERR_UNSUPPORTED if the model has no classifier. */
+int pooled_open_class(struct api_call *c, struct part *p, const struct json *body, struct err *e);
+/* Read the name of the prompt that precedes each text, into c->before. ERR_ARG for an unknown
+ * name. */
+int pooled_read_prompt_name(struct api_call *c, const struct json *body, struct err *e);
+/* Read whether the activation of a classifier's logits applies: use_activation, activation. The
+ * default is true. ERR_ARG for another type. */
+int pooled_read_activation(const struct json *body, bool *use, struct err *e);
+/* Set *out to a copy of p->pooled, owned by the caller; after the activation of the model's
+ * classifier if `activate`. ERR_IO if the numbers are not finite, ERR_MEMORY. */
+int pooled_logits(const struct api_call *c, const struct part *p, bool activate, float **out,
+                  struct err *e);
+/* Return the cosine of two vectors f32 [n]; 0 if one is zero. */
+double pooled_cosine(const float *a, const float *b, int n);
+
+#endif

@@ -1,0 +1,136 @@
+/* vllm_pooling.c - vLLM's /classify and /pooling: each text (or list of ids) becomes probabilities
+ * of labels, an embedding, or the hidden states of its tokens.
+ *
+ *    {"data":[{"index":0,"label":"A","probs":[0.9,0.1],"num_classes":2}],"usage":{...}}
+ *    {"data":[{"index":0,"object":"pooling","data":[...]}],"usage":{...}}
+ *
+ * The task of /pooling is "classify" if the model has a classifier, otherwise "embed". */
+#include "pooled.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- /classify ---- */
+
+static int read_classify(struct api_call *c, const struct json *body, struct err *e)
+{
+    int rc = openai_read(c, body, e);
+    struct openai *own = c->own;
+    if (rc == 0) rc = pooled_read_activation(body, &own->activate, e);
+    return rc ? rc : read_prompts(c, body, pooled_open_class, e);
+}
+
+static void put_numbers(struct json_out *o, const char *key, const float *v, int64_t n)
+{
+    out_list(o, key);
+    for (int64_t i = 0; i < n; i++) out_float(o, NULL, v[i]);
+    out_end(o);
+}
+
+static int put_class(const struct api_call *c, const struct part *p, const struct choice *a,
+                     bool *called, struct json_out *o, struct err *e)
+{
+    (void)a, (void)called;
+    const int n = (int)p->n_pooled;
+    size_t n_label;
+    float *v;
+    int best = 0, rc = pooled_logits(c, p, openai_of(c)->activate, &v, e);
+    if (rc != 0) return rc;
+    for (int i = 1; i < n; i++)
+        if (v[i] > v[best]) best = i;
+    const char *label = session_label(c->api->session, best, &n_label);
+    if (label)
+        out_text(o, "label", label, n_label);
+    else
+        out_null(o, "label");
+    put_numbers(o, "probs", v, n);
+    out_int(o, "num_classes", n);
+    free(v);
+    return 0;
+}
+
+/* ---- /pooling ---- */
+
+/* Open a text whose rows are all returned. Its vectors need the memory of its tokens. */
+static int open_tokens(struct api_call *c, struct part *p, const struct json *body, struct err *e)
+{
+    return pooled_open(c, p, body, POOLING_ALL, HEAD_EMBED, e);
+}
+
+static int read_pooling(struct api_call *c, const struct json *body, struct err *e)
+{
+    const struct model_info *info = c->api->session->info;
+    const bool has_class = info->head_out[HEAD_CLASS] > 0;
+    const char *task = has_class ? "classify" : "embed", *format = "float";
+    int rc = openai_read(c, body, e);
+    struct openai *own = c->own;
+    if (rc == 0) rc = pooled_read_activation(body, &own->activate, e);
+    if (rc == 0) rc = body_text(body, "encoding_format", 16, &format, e);
+    if (rc == 0 && strcmp(format, "float") != 0)
+        rc = err_field(e, ERR_UNSUPPORTED, "encoding_format", ": must be \"float\"");
+    if (rc == 0) own->normalize = info->normalize;
+    if (rc == 0) rc = body_flag(body, "normalize", &own->normalize, e);
+    if (rc == 0) rc = body_text(body, "task", 32, &task, e);
+    if (rc != 0) return rc;
+    if (strcmp(task, "classify") == 0 || strcmp(task, "score") == 0)
+        return own->classify = true, read_prompts(c, body, pooled_open_class, e);
+    if (strcmp(task, "embed") == 0) return read_prompts(c, body, pooled_open_embedding, e);
+    if (strcmp(task, "token_embed") != 0)
+        return err_field(e, ERR_UNSUPPORTED, "task",
+                         ": must be embed, classify, score or token_embed, got \"%.32s\"", task);
+    own->tokens = true;
+    rc = read_prompts(c, body, open_tokens, e);
+    for (int i = 0; i < c->n_part && rc == 0; i++)
+        c->part[i].n_pooled = (int64_t)c->part[i].request->prompt.n * info->d_model;
+    return rc;
+}
+
+/* Append a list of lists, one for each token. */
+static void put_rows(struct json_out *o, const float *v, int64_t n, int d)
+{
+    out_list(o, "data");
+    for (int64_t i = 0; i < n; i += d) put_numbers(o, NULL, v + i, d);
+    out_end(o);
+}
+
+static int put_pooling(const struct api_call *c, const struct part *p, const struct choice *a,
+                       bool *called, struct json_out *o, struct err *e)
+{
+    (void)a, (void)called;
+    const struct openai *own = openai_of(c);
+    float *v;
+    int rc = pooled_logits(c, p, own->classify && own->activate, &v, e);
+    if (rc != 0) return rc;
+    out_word(o, "object", "pooling");
+    if (!own->classify && !own->tokens) api_scale(v, (int)p->n_pooled, own->normalize);
+    if (own->tokens)
+        put_rows(o, v, p->n_pooled, c->api->session->info->d_model);
+    else
+        put_numbers(o, "data", v, p->n_pooled);
+    free(v);
+    return 0;
+}
+
+static const struct openai_form class_form = {.object = "list", .list = "data", .put = put_class},
+                                pooling_form = {
+                                    .object = "list", .list = "data", .put = put_pooling};
+
+const struct dialect dialect_vllm_classify = {
+    .fields = ENDPOINT_POOL,
+    .id_prefix = "classify-",
+    .prompt = "input",
+    .errors = &openai_errors,
+    .form = &class_form,
+    .read = read_classify,
+    .put = openai_put,
+};
+
+const struct dialect dialect_vllm_pooling = {
+    .fields = ENDPOINT_POOL,
+    .id_prefix = "pool-",
+    .prompt = "input",
+    .errors = &openai_errors,
+    .form = &pooling_form,
+    .read = read_pooling,
+    .put = openai_put,
+};

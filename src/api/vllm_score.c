@@ -1,0 +1,275 @@
+/* vllm_score.c - vLLM's /score and /rerank: the relevance of texts to other texts.
+ *
+ *    /score    text_1 x text_2        {"data":[{"index":0,"object":"score","score":0.9}, ...]}
+ *    /rerank   query x documents      {"results":[{"index":1,"document":{"text":"B"},
+ *                                                  "relevance_score":0.9}, ...]}, best first
+ *
+ * A classifier of one label reads each pair as one text (a cross-encoder). A model of embeddings
+ * reads each text once, and the score is the cosine of two vectors. Other models have no score: a
+ * number from their hidden states would mean nothing. */
+#include "pooled.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXTS_MAX = 2048 };
+
+/* Data of a call, in its arena. Part i of a cross-encoder is pair i. The parts of other models are
+ * the first texts, then the second ones. */
+struct scoring {
+    const struct text_span *text[2]; /* [n[0]], [n[1]] texts, in the arena */
+    int n[2];
+    bool cross;
+    int top_n; /* maximum number of results; 0: all */
+    bool bare; /* true: results without the texts of documents */
+};
+
+static struct scoring *scoring_of(const struct api_call *c)
+{
+    return openai_of(c)->more;
+}
+
+/* ---- the body ---- */
+
+/* Read the first present field of `name`, which ends with NULL, as a text or a list of texts. An
+ * item may be {"text": ...}. */
+static int read_texts(struct api_call *c, const struct json *body, const char *const *name, int k,
+                      struct err *e)
+{
+    struct scoring *s = scoring_of(c);
+    const char *const *at = name;
+    while (at[1] && !body_field(body, *at)) at++;
+    if (!body_field(body, *at)) at = name;
+    const struct json *list = body_field(body, *at);
+    const bool many = json_kind(list) == JK_LIST;
+    const size_t n = many ? json_count(list) : 1;
+    if (!list)
+        return err_field(e, ERR_ARG, *at, ": expected a text or a list of texts, got nothing");
+    if (n == 0 || n > TEXTS_MAX)
+        return err_field(e, n ? ERR_LIMIT : ERR_ARG, *at, ": must have 1 to %d entries, got %zu",
+                         TEXTS_MAX, n);
+    struct text_span *text = arena_push0(&c->arena, n, sizeof *text);
+    for (size_t i = 0; text && i < n; i++) {
+        const struct json *item = many ? json_item(list, i) : list;
+        if (json_kind(item) == JK_OBJECT) item = json_field(item, "text");
+        const char *p = json_text(item, &text[i].n);
+        if (!p)
+            return err_field(e, ERR_ARG, *at, "[%zu]: expected a string, got %s", i,
+                             json_kind_name(json_kind(item)));
+        text[i].text = arena_text(&c->arena, p, text[i].n);
+        if (!text[i].text) text = NULL;
+    }
+    if (!text) return err_memory(e, *at, n * sizeof *text);
+    s->text[k] = text, s->n[k] = (int)n;
+    return 0;
+}
+
+/* Tokenize the texts of part i. */
+static int read_part(struct api_call *c, struct part *p, int64_t n_max, struct err *e)
+{
+    const struct tokenizer *t = c->api->session->tokenizer;
+    const struct scoring *s = scoring_of(c);
+    struct request *r = p->request;
+    const int i = (int)(p - c->part), j = i - s->n[0];
+    if (!s->cross) {
+        const struct text_span *x = j < 0 ? &s->text[0][i] : &s->text[1][j];
+        int rc = api_prompt_text(r, c->api, x->text, x->n, true, e);
+        if (rc == 0 && n_max >= 0) tokenizer_truncate(t, &r->prompt, (size_t)n_max, false);
+        return rc;
+    }
+    const struct text_span *a = &s->text[0][s->n[0] == 1 ? 0 : i], *b = &s->text[1][i];
+    const char *const text[2] = {a->text, b->text};
+    const size_t n[2] = {a->n, b->n};
+    int rc = tokenizer_encode_pair(t, text, n, n_max, &r->prompt, &r->segment1, e);
+    if (rc == ERR_ARG)
+        return err_field(e, rc, "truncate_prompt_tokens",
+                         ": %lld tokens have no room for those that the tokenizer adds",
+                         (long long)n_max);
+    return rc;
+}
+
+/* Set s->cross. ERR_UNSUPPORTED if the model has no scores. */
+static int choose_kind(const struct api_call *c, struct scoring *s, struct err *e)
+{
+    const struct model_info *info = c->api->session->info;
+    const int n_label = info->head_out[HEAD_CLASS];
+    s->cross = n_label == 1;
+    if (n_label > 1)
+        return err_field(e, ERR_UNSUPPORTED, "model",
+                         ": a score requires a classifier of 1 label, but \"%.80s\" has %d",
+                         info->name, n_label);
+    if (n_label == 1 || info->encoder || info->pooling_type != 0) return 0;
+    return err_field(e, ERR_UNSUPPORTED, "model",
+                     ": \"%.80s\" is neither a reranker nor a model of embeddings", info->name);
+}
+
+static int read_scoring(struct api_call *c, const struct json *body, const char *const *first,
+                        const char *const *second, struct err *e)
+{
+    const int context = c->api->session->info->context_max;
+    int64_t n_max = INT32_MAX;
+    int rc = openai_read(c, body, e);
+    struct openai *own = c->own;
+    struct scoring *s = rc == 0 ? arena_push0(&c->arena, 1, sizeof *s) : NULL;
+    if (rc == 0 && !s) rc = err_memory(e, "a call", sizeof *s);
+    if (rc != 0) return rc;
+    own->more = s;
+    rc = pooled_read_activation(body, &own->activate, e);
+    if (rc == 0) rc = choose_kind(c, s, e);
+    if (rc == 0) rc = read_texts(c, body, first, 0, e);
+    if (rc == 0) rc = read_texts(c, body, second, 1, e);
+    if (rc == 0 && s->n[0] != 1 && s->n[0] != s->n[1])
+        rc = err_field(e, ERR_ARG, first[0], ": must have 1 entry, or as many as %s (%d), got %d",
+                       second[0], s->n[1], s->n[0]);
+    if (rc == 0) rc = body_int(body, "truncate_prompt_tokens", -1, context, &n_max, e);
+    if (rc == 0) rc = call_parts(c, s->cross ? s->n[1] : s->n[0] + s->n[1], e);
+    const int64_t n = n_max == INT32_MAX ? -1 : n_max < 0 ? context : n_max;
+    for (int i = 0; i < c->n_part && rc == 0; i++) {
+        struct part *p = &c->part[i];
+        rc = (s->cross ? pooled_open_class : pooled_open_embedding)(c, p, body, e);
+        if (rc == 0) rc = read_part(c, p, n, e);
+    }
+    return rc;
+}
+
+static int read_score(struct api_call *c, const struct json *body, struct err *e)
+{
+    static const char *const first[] = {"text_1", "queries", "data_1", NULL}, *const second[] = {
+                                                                                  "text_2",
+                                                                                  "documents",
+                                                                                  "items", "data_2",
+                                                                                  NULL};
+    return read_scoring(c, body, first, second, e);
+}
+
+static int read_rerank(struct api_call *c, const struct json *body, struct err *e)
+{
+    static const char *const first[] = {"query", NULL}, *const second[] = {"documents", NULL};
+    int64_t top_n = 0;
+    bool documents = true;
+    if (json_kind(body_field(body, "query")) == JK_LIST)
+        return body_wrong("query", "a string", body_field(body, "query"), e);
+    int rc = body_int(body, "top_n", -1, INT32_MAX, &top_n, e);
+    if (rc == 0) rc = body_flag(body, "return_documents", &documents, e);
+    if (rc == 0) rc = read_scoring(c, body, first, second, e);
+    if (rc != 0) return rc;
+    struct scoring *s = scoring_of(c);
+    s->top_n = top_n > 0 ? (int)top_n : 0;
+    s->bare = !documents;
+    return 0;
+}
+
+/* ---- the answer ---- */
+
+/* Set *score to the score of pair i. ERR_IO if it is not finite. */
+static int score_of(const struct api_call *c, int i, double *score, struct err *e)
+{
+    const struct scoring *s = scoring_of(c);
+    float *a, *b = NULL;
+    const struct part *p = &c->part[s->cross || s->n[0] > 1 ? i : 0];
+    int rc = pooled_logits(c, p, s->cross && openai_of(c)->activate, &a, e);
+    if (rc != 0) return rc;
+    if (!s->cross) rc = pooled_logits(c, &c->part[s->n[0] + i], false, &b, e);
+    if (rc == 0) *score = s->cross ? (double)a[0] : pooled_cosine(a, b, (int)p->n_pooled);
+    free(a);
+    free(b);
+    return rc;
+}
+
+struct scored {
+    double score;
+    int index;
+};
+
+/* Order by score, highest first, then by index. */
+static int by_score(const void *a, const void *b)
+{
+    const struct scored *x = a, *y = b;
+    if (x->score != y->score) return x->score < y->score ? 1 : -1;
+    return x->index - y->index;
+}
+
+/* Set *out to the scores of all pairs [n], owned by the caller. */
+static int all_scores(const struct api_call *c, struct scored **out, struct err *e)
+{
+    const int n = scoring_of(c)->n[1];
+    struct scored *v = *out = malloc((size_t)n * sizeof *v);
+    if (!v) return err_memory(e, "scores", (size_t)n * sizeof *v);
+    int rc = 0;
+    for (int i = 0; i < n && rc == 0; i++) {
+        v[i].index = i;
+        rc = score_of(c, i, &v[i].score, e);
+    }
+    if (rc == 0) return 0;
+    free(v);
+    *out = NULL;
+    return rc;
+}
+
+static int put_score(const struct api_call *c, struct buf *b, struct err *e)
+{
+    struct json_out o = {.b = b};
+    struct scored *v;
+    int rc = all_scores(c, &v, e);
+    if (rc != 0) return rc;
+    openai_put_head(c, "list", "data", &o);
+    for (int i = 0; i < scoring_of(c)->n[1]; i++) {
+        out_object(&o, NULL);
+        out_int(&o, "index", i);
+        out_word(&o, "object", "score");
+        out_float(&o, "score", (float)v[i].score);
+        out_end(&o);
+    }
+    out_end(&o);
+    openai_put_usage(c, &o);
+    out_end(&o);
+    free(v);
+    return 0;
+}
+
+static int put_rerank(const struct api_call *c, struct buf *b, struct err *e)
+{
+    const struct scoring *s = scoring_of(c);
+    const int n = s->top_n > 0 && s->top_n < s->n[1] ? s->top_n : s->n[1];
+    struct json_out o = {.b = b};
+    struct scored *v;
+    int rc = all_scores(c, &v, e);
+    if (rc != 0) return rc;
+    qsort(v, (size_t)s->n[1], sizeof *v, by_score);
+    openai_put_head(c, "list", "results", &o);
+    for (int i = 0; i < n; i++) {
+        const struct text_span *text = &s->text[1][v[i].index];
+        out_object(&o, NULL);
+        out_int(&o, "index", v[i].index);
+        if (!s->bare) {
+            out_object(&o, "document");
+            out_text(&o, "text", text->text, text->n);
+            out_end(&o);
+        }
+        out_float(&o, "relevance_score", (float)v[i].score);
+        out_end(&o);
+    }
+    out_end(&o);
+    openai_put_usage(c, &o);
+    out_end(&o);
+    free(v);
+    return 0;
+}
+
+const struct dialect dialect_vllm_score = {
+    .fields = ENDPOINT_SCORE,
+    .id_prefix = "score-",
+    .prompt = "text_2",
+    .errors = &openai_errors,
+    .read = read_score,
+    .put = put_score,
+};
+
+const struct dialect dialect_vllm_rerank = {
+    .fields = ENDPOINT_SCORE,
+    .id_prefix = "rerank-",
+    .prompt = "documents",
+    .errors = &openai_errors,
+    .read = read_rerank,
+    .put = put_rerank,
+};

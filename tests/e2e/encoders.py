@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Goal: the endpoints of encoders and rerankers give the vectors of sentence-transformers and the
+scores of its CrossEncoder, and reject what a model cannot compute. Method: serve the golden
+encoders (tests/golden/encoders.py) with f32 arithmetic, and compare with their expected.json. The
+same bodies through `quoth batch` give the same answers. Bounds: 1e-4 of the largest value."""
+import base64
+import contextlib
+import json
+import math
+import os
+import struct
+import subprocess
+
+from server import QUOTH, ROOT, TMP, Server, check, run
+
+GOLDEN = os.path.join(ROOT, "tests", "golden", "encoders")
+F32 = ["--activation-dtype", "f32", "--kv-cache-dtype", "float32"]
+
+
+@contextlib.contextmanager
+def serving(name):
+    s = Server(*F32, model=os.path.join(GOLDEN, name))
+    try:
+        yield s
+    finally:
+        s.stop()
+
+
+def golden(name):
+    with open(os.path.join(GOLDEN, name, "expected.json")) as f:
+        return json.load(f)
+
+
+def near(got, want, what):
+    """Check two lists of numbers, or of lists."""
+    flat = lambda x: [v for row in x for v in row] if isinstance(x[0], list) else x  # noqa: E731
+    got, want = flat(got), flat(want)
+    check(len(got) == len(want), f"{what}: {len(got)} numbers, expected {len(want)}")
+    top = max(abs(v) for v in want)
+    apart = max(abs(a - b) for a, b in zip(got, want))
+    check(apart <= 1e-4 * top, f"{what}: {apart / top} is above 1e-4")
+
+
+def vectors(s, texts, **more):
+    status, _, answer = s.ask("POST", "/v1/embeddings", {"input": texts, **more})
+    check(status == 200, str(answer))
+    check([d["index"] for d in answer["data"]] == list(range(len(texts))))
+    return [d["embedding"] for d in answer["data"]]
+
+
+def embeddings():
+    """vectors equal those of sentence-transformers"""
+    for name in ("bert", "bert-dense", "roberta", "distilbert", "modernbert", "nomic-bert", "qwen3-embedding", "bert/model.gguf"):
+        want = golden(name.split("/")[0])
+        with serving(name) as s:
+            near(vectors(s, want["texts"]), want["vectors"], name)
+            alone = [vectors(s, [t])[0] for t in want["texts"]]
+            check(alone == vectors(s, want["texts"]), f"{name}: a text alone has other bits")
+            if name == "bert":
+                near(vectors(s, want["texts"][:2], prompt_name="query"), want["prompt_query"], "a prompt")
+                coded = vectors(s, want["texts"][:1], encoding_format="base64")[0]
+                got = struct.unpack(f"<{len(want['vectors'][0])}f", base64.b64decode(coded))
+                check(list(got) == [struct.unpack("<f", struct.pack("<f", v))[0] for v in alone[0]])
+                check(s.ask("POST", "/v1/embeddings", {"input": "a", "prompt_name": "none"})[0] == 400)
+                rejections(s)
+                scores_of_vectors(s, want)
+                pooling(s, want)
+
+
+def rejections(s):
+    """An encoder generates nothing, and a text longer than one step is rejected."""
+    for path, body in (("/v1/completions", {"prompt": "a"}), ("/v1/completions", {"prompt": "a", "max_tokens": 0, "echo": True, "logprobs": 1})):
+        status, _, answer = s.ask("POST", path, body)
+        check(status in (400, 501) and "encoder" in answer["error"]["message"], str(answer))
+    long = "the cat " * 60
+    status, _, answer = s.ask("POST", "/v1/embeddings", {"input": long})
+    check(status == 400 and "maximum context length is 64" in answer["error"]["message"], str(answer))
+    whole = vectors(s, [long], truncate_prompt_tokens=-1)[0]
+    check(whole == vectors(s, ["the cat " * 31], truncate_prompt_tokens=-1)[0], "truncation keeps the first tokens, and the last [SEP]")
+    for path in ("/classify",):
+        status, _, answer = s.ask("POST", path, {"input": "a"})
+        check(status in (400, 501) and "classifier" in answer["error"]["message"], str(answer))
+
+
+def scores_of_vectors(s, want):
+    """Scores of a model of embeddings are cosines."""
+    texts, v = want["texts"], want["vectors"]
+    cosine = lambda a, b: sum(x * y for x, y in zip(a, b)) / math.hypot(*a) / math.hypot(*b)  # noqa: E731
+    _, _, answer = s.ask("POST", "/score", {"text_1": texts[0], "text_2": texts[1:4]})
+    near([d["score"] for d in answer["data"]], [cosine(v[0], v[i]) for i in (1, 2, 3)], "cosines")
+    _, _, answer = s.ask("POST", "/v1/score", {"text_1": texts[:3], "text_2": texts[3:6]})
+    near([d["score"] for d in answer["data"]], [cosine(v[i], v[i + 3]) for i in range(3)], "cosines of pairs")
+    check(s.ask("POST", "/score", {"text_1": texts[:2], "text_2": texts[:3]})[0] == 400)
+
+
+def pooling(s, want):
+    status, _, answer = s.ask("POST", "/pooling", {"input": want["texts"]})
+    check(status == 200 and answer["data"][0]["object"] == "pooling")
+    near([d["data"] for d in answer["data"]], want["vectors"], "/pooling")
+    _, _, answer = s.ask("POST", "/pooling", {"input": want["texts"][0], "task": "token_embed"})
+    rows = answer["data"][0]["data"]
+    check(len(rows) == answer["usage"]["prompt_tokens"] and len(rows[0]) == 32)
+    mean = [sum(r[i] for r in rows) / len(rows) for i in range(32)]
+    near([x / math.hypot(*mean) for x in mean], want["vectors"][0], "vectors of tokens")
+
+
+def rerankers():
+    """scores equal those of CrossEncoder"""
+    for name in ("bert-rerank", "xlm-roberta-rerank", "modernbert-rerank"):
+        want = golden(name)
+        with serving(name) as s:
+            body = {"text_1": [p[0] for p in want["pairs"]], "text_2": [p[1] for p in want["pairs"]]}
+            _, _, answer = s.ask("POST", "/v1/score", body)
+            near([d["score"] for d in answer["data"]], want["scores"], name)
+            _, _, answer = s.ask("POST", "/score", {**body, "use_activation": False})
+            near([d["score"] for d in answer["data"]], want["logits"], f"{name}: logits")
+            documents = [want["pairs"][0][1], {"text": want["pairs"][1][1]}]
+            for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
+                status, _, answer = s.ask("POST", path, {"query": want["pairs"][0][0], "documents": documents})
+                check(status == 200, str(answer))
+                scores = {r["index"]: r["relevance_score"] for r in answer["results"]}
+                near([scores[0], scores[1]], want["scores"][:2], path)
+                order = [r["relevance_score"] for r in answer["results"]]
+                check(order == sorted(order, reverse=True) and answer["results"][0]["document"]["text"] in want["pairs"][0] + want["pairs"][1])
+                check(answer["usage"]["total_tokens"] > 0 and answer["id"].startswith("rerank-"))
+            _, _, answer = s.ask("POST", "/rerank", {"query": "x", "documents": documents, "top_n": 1, "return_documents": False})
+            check(len(answer["results"]) == 1 and "document" not in answer["results"][0])
+            for wrong in ({"documents": ["a"]}, {"query": "a"}, {"query": "a", "documents": []}, {"query": ["a"], "documents": ["a"]},
+                          {"query": "a", "documents": [1]}, {"query": "a", "documents": ["b"], "truncate_prompt_tokens": 1}):
+                check(s.ask("POST", "/rerank", wrong)[0] == 400, str(wrong))
+            long = "the cat " * 60
+            check(s.ask("POST", "/score", {"text_1": "x", "text_2": long})[0] == 400)
+            check(s.ask("POST", "/score", {"text_1": "x", "text_2": long, "truncate_prompt_tokens": -1})[0] == 200)
+
+
+def classes():
+    """probabilities of labels equal the reference's"""
+    want = golden("distilbert-class")
+    with serving("distilbert-class") as s:
+        _, _, answer = s.ask("POST", "/classify", {"input": want["texts"]})
+        near([d["probs"] for d in answer["data"]], want["probs"], "/classify")
+        labels = [want["labels"][p.index(max(p))] for p in want["probs"]]
+        check([d["label"] for d in answer["data"]] == labels and answer["data"][0]["num_classes"] == 3)
+        _, _, answer = s.ask("POST", "/classify", {"input": want["texts"], "use_activation": False})
+        near([d["probs"] for d in answer["data"]], want["logits"], "/classify without activation")
+        check(s.ask("POST", "/score", {"text_1": "a", "text_2": "b"})[0] in (400, 501), "three labels are no score")
+
+
+def batch():
+    """a batch file gives the server's scores"""
+    want = golden("bert-rerank")
+    query, documents = want["pairs"][0][0], [p[1] for p in want["pairs"][:2]]
+    lines = [{"custom_id": "r", "method": "POST", "url": "/v1/rerank", "body": {"query": query, "documents": documents}},
+             {"custom_id": "s", "method": "POST", "url": "/score", "body": {"text_1": want["pairs"][2][0], "text_2": want["pairs"][2][1]}}]
+    path, out = os.path.join(TMP, "in.jsonl"), os.path.join(TMP, "out.jsonl")
+    with open(path, "w") as f:
+        f.writelines(json.dumps(line) + "\n" for line in lines)
+    subprocess.run([QUOTH, "batch", os.path.join(GOLDEN, "bert-rerank"), "-i", path, "-o", out, *F32], check=True, capture_output=True, timeout=120)
+    with open(out) as f:
+        got = {line["custom_id"]: line["response"]["body"] for line in map(json.loads, f)}
+    near([got["s"]["data"][0]["score"]], [want["scores"][2]], "a batch's score")
+    scores = {r["index"]: r["relevance_score"] for r in got["r"]["results"]}
+    near([scores[0], scores[1]], want["scores"][:2], "a batch's ranking")
+
+
+run([embeddings, rerankers, classes, batch])
