@@ -52,7 +52,7 @@ static const struct option options[] = {
                  "name of the model for clients; *: any name (default: the model's own name)"),
     NAME_OPTION("pooling", "KIND", &pooling, session_pooling_names,
                 "pooling of /v1/embeddings: mean, last, first or auto: the model's own, else "
-                "last (default auto)"),
+                "mean or last (default auto)"),
     LIST_OPTION("allowed-origins", "ORIGIN", &origins,
                 "origin of web pages that may use the server, besides this machine's; *: all",
                 .json = true, .form = net_origin_form),

@@ -181,7 +181,8 @@ int plan_memory(struct model *m, const struct model_options *o, struct err *e)
     m->info.page_bytes = kv_store_bytes_per_page(m->kv_geometry, c->n_layer, o->kv_type, page_rows);
     m->info.kv_token_bytes = m->info.page_bytes / page_rows;
     m->info.context_max = choose_context(m, o->context_max, m->info.kv_token_bytes);
-    if (o->context_max <= 0 && m->info.context_max < c->context_train)
+    if (o->context_max <= 0 && m->info.context_max < c->context_train &&
+        m->info.context_max < c->length_max)
         log_warn("the context is %d tokens, not the model's %d, to fit into memory; "
                  "--max-model-len sets it",
                  m->info.context_max, c->context_train);

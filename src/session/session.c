@@ -339,6 +339,7 @@ static enum pooling own_pooling(const struct session *s)
 {
     enum { MEAN = 1, CLS = 2 };
     const int type = s->info->pooling_type;
+    if (type == 0 && s->info->encoder) return POOLING_MEAN; /* as in sentence-transformers */
     return type == MEAN ? POOLING_MEAN : type == CLS ? POOLING_FIRST : POOLING_LAST;
 }
 

@@ -8,6 +8,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import struct
 import subprocess
 
@@ -65,6 +66,17 @@ def embeddings():
                 rejections(s)
                 scores_of_vectors(s, want)
                 pooling(s, want)
+
+
+def without_modules():
+    """an encoder without sentence-transformers' files has mean pooling"""
+    folder = os.path.join(TMP, "plain")
+    os.makedirs(folder)
+    for file in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(os.path.join(GOLDEN, "bert", file), folder)
+    want = golden("bert")
+    with serving(folder) as s:
+        near(vectors(s, want["texts"]), want["vectors"], "mean pooling")
 
 
 def rejections(s):
@@ -163,4 +175,4 @@ def batch():
     near([scores[0], scores[1]], want["scores"][:2], "a batch's ranking")
 
 
-run([embeddings, rerankers, classes, batch])
+run([embeddings, without_modules, rerankers, classes, batch])
