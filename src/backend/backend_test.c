@@ -175,6 +175,34 @@ TEST(a_batch_that_contradicts_itself_is_found)
     world_close(&w);
 }
 
+/* Goal: xIELU equals its formula in double, on values around 0 and eps, at a ragged end. */
+TEST(xielu_equals_its_formula_in_double)
+{
+    enum { N = 9001 };
+    const struct xielu p = {.alpha_p = 0.7f, .alpha_n = 1.3f, .beta = 0.5f, .eps = -1e-2f};
+    struct backend *b;
+    struct err e;
+    uint64_t rng = 5;
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 2}, &e), &e);
+    float *y = b->op->alloc(b, N * sizeof *y), x[N];
+    NEED(y);
+    for (int i = 0; i < N; i++)
+        y[i] = x[i] = i % 2 ? rng_float(&rng) * 0.1f - 0.05f : rng_float(&rng) * 12 - 8;
+    b->op->xielu(b, y, N, &p);
+    double worst = 0;
+    for (int i = 0; i < N; i++) {
+        const double v = (double)x[i], low = v < (double)p.eps ? v : (double)p.eps,
+                     want = (double)p.beta * v + (v > 0 ? (double)p.alpha_p * v * v
+                                                        : (expm1(low) - v) * (double)p.alpha_n),
+                     off = fabs((double)y[i] - want) / (fabs(want) + fabs(v));
+        if (!(off <= worst)) worst = off;
+    }
+    test_note("worst error %.2g of value and argument", worst);
+    EXPECT(worst < 4e-7);
+    b->op->release(b, y, N * sizeof *y);
+    backend_close(b);
+}
+
 TEST(a_device_that_is_not_built_in_is_refused_by_name)
 {
     struct backend *b;

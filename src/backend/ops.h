@@ -158,6 +158,11 @@ struct layer_norm {
     int n_part, n; /* parts of a row, such as heads; values of a part */
 };
 
+/* Parameters of xIELU ("Deriving Activation Functions Using Integration", arXiv 2411.13010). */
+struct xielu {
+    float alpha_p, alpha_n, beta, eps; /* alpha: after softplus; alpha_n: with beta */
+};
+
 /* ---- ops ---- */
 
 struct backend;
@@ -239,8 +244,11 @@ struct backend_ops {
     void (*curve_mul)(struct backend *b, float *y, const float *gate, const float *up, int64_t n,
                       enum curve curve);
     void (*curve)(struct backend *b, float *y, int64_t n, enum curve curve); /* y = curve(y) */
-    void (*add)(struct backend *b, float *y, const float *x, int64_t n);     /* add x to y */
-    void (*scale)(struct backend *b, float *x, int64_t n, float by); /* multiply x by `by` */
+    /* Compute y f32 [n] = alpha_p y^2 + beta y if y > 0, else
+     * (expm1(min(y, eps)) - y) alpha_n + beta y. */
+    void (*xielu)(struct backend *b, float *y, int64_t n, const struct xielu *p);
+    void (*add)(struct backend *b, float *y, const float *x, int64_t n); /* add x to y */
+    void (*scale)(struct backend *b, float *x, int64_t n, float by);     /* multiply x by `by` */
     /* Clamp x f32 [n] to [-limit, limit]. A NaN stays. */
     void (*clamp)(struct backend *b, float *x, int64_t n, float limit);
     void (*softcap)(struct backend *b, float *x, int64_t n,

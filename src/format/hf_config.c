@@ -285,8 +285,8 @@ static int read_rope(struct config_reader *h)
                       *local = json_field(p, "sliding_attention"),
                       *part = field(h, "partial_rotary_factor"),
                       *context = field(h, "original_max_position_embeddings");
-    int rc = 0;
-    if (context)
+    int rc = p ? add_bare(h, "config.rope_parameters", VT_OBJECT) : 0;
+    if (context && rc == 0)
         rc = add_arch(h, "rope.scaling.original_context_length", "original_max_position_embeddings",
                       context);
     if (rc == 0 && json_kind(full) == JK_OBJECT) rc = read_rope_fields(h, full);

@@ -55,11 +55,16 @@ static void expect_refused(const char *want)
     checkpoint_close(c);
 }
 
-static void expect_name(const char *raw, const char *want)
+static void expect_name_of(const char *arch, const char *raw, const char *want)
 {
     char name[200];
-    hf_tensor_name(name, sizeof name, raw, "qwen3");
+    hf_tensor_name(name, sizeof name, raw, arch);
     EXPECT_TEXT(name, want);
+}
+
+static void expect_name(const char *raw, const char *want)
+{
+    expect_name_of("qwen3", raw, want);
 }
 
 TEST(hf_tensor_names)
@@ -76,6 +81,14 @@ TEST(hf_tensor_names)
     expect_name("model.layers.3.mlp.router.weight", "model.layers.3.mlp.router.weight");
     expect_name("model.normal.weight", "model.normal.weight");
     expect_name("lm_head", "lm_head");
+}
+
+TEST(hf_names_of_older_norms)
+{
+    /* Goal: gamma and beta are the weight and bias of a LayerNorm, and of nothing else. */
+    expect_name_of("bert", "bert.embeddings.LayerNorm.gamma", "token_embd_norm.weight");
+    expect_name_of("bert", "bert.embeddings.LayerNorm.beta", "token_embd_norm.bias");
+    expect_name_of("apertus", "model.layers.2.mlp.act_fn.beta", "blk.2.xielu.beta");
 }
 
 static double real_of(const struct checkpoint *c, const char *key)

@@ -140,10 +140,14 @@ static size_t match_row(const char *raw, const struct tensor_row *row, struct ho
     return match(raw, row->raw + n_base, hole, n_hole);
 }
 
-/* Return the present spelling of a name's end. LayerNorm's weights had other names in BERT's first
- * checkpoints, which are still published. */
-static const char *suffix_of(const char *end)
+/* Return the present spelling of a name's end at raw[n_match]. The weights of a LayerNorm had other
+ * names in BERT's first checkpoints, which are still published. */
+static const char *suffix_of(const char *raw, size_t n_match)
 {
+    static const char norm[] = "LayerNorm";
+    const size_t n = sizeof norm - 1;
+    const char *end = raw + n_match;
+    if (n_match < n || memcmp(end - n, norm, n) != 0) return end;
     return strcmp(end, ".gamma") == 0 ? ".weight" : strcmp(end, ".beta") == 0 ? ".bias" : end;
 }
 
@@ -156,7 +160,7 @@ void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch)
         struct hole hole[HOLES_MAX];
         size_t n_match = match_row(raw, &row[i], hole, &n_hole);
         if (n_match == 0) continue;
-        format_name(out, n_out, row[i].name, hole, n_hole, suffix_of(raw + n_match));
+        format_name(out, n_out, row[i].name, hole, n_hole, suffix_of(raw, n_match));
         return;
     }
     snprintf(out, n_out, "%s", raw);

@@ -60,6 +60,7 @@ TEST(kern_exp_log_tanh_erf_are_within_their_bounds)
                 {"log", log_f32, log, 0.81, INFINITY, false},
                 {"tanh", tanh_f32, tanh, 1.1, INFINITY, false},
                 {"erf", erf_f32, erf, 1.1, INFINITY, false},
+                {"expm1", expm1_f32, expm1, 2.5, 88, false},
                 {"silu", silu_f32, silu_exact, 2, 1e30, true},
                 {"gelu, tanh", gelu_tanh_f32, gelu_tanh_exact, 2, 1e30, true},
                 {"gelu, erf", gelu_erf_f32, gelu_erf_exact, 2, 1e30, true}};
@@ -77,6 +78,8 @@ TEST(kern_math_corners_are_exact)
     EXPECT(log_f32(1) == 0 && log_f32(0.0f) == -INFINITY && log_f32(-0.0f) == -INFINITY);
     EXPECT(log_f32(INFINITY) == INFINITY && isnan(log_f32(-1)) && isnan(log_f32(NAN)));
     EXPECT(tanh_f32(INFINITY) == 1 && tanh_f32(-INFINITY) == -1 && isnan(tanh_f32(NAN)));
+    EXPECT(expm1_f32(0) == 0 && expm1_f32(-INFINITY) == -1 && expm1_f32(INFINITY) == INFINITY &&
+           isnan(expm1_f32(NAN)));
     EXPECT(erf_f32(INFINITY) == 1 && erf_f32(-INFINITY) == -1 && isnan(erf_f32(NAN)));
     EXPECT(signbit(tanh_f32(-0.0f)) && signbit(erf_f32(-0.0f)) && !signbit(tanh_f32(0.0f)));
     EXPECT(gelu_tanh_f32(100) == 100 && gelu_erf_f32(100) == 100 && silu_f32(100) == 100);

@@ -62,6 +62,8 @@ static enum rope_scaling rope_kind(struct binder *b)
                  {"yarn", ROPE_YARN}};
     const struct meta *type = config_meta(b, "rope.scaling.type");
     if (meta_kind(type) == META_NONE) return config_is_hf(b) ? ROPE_NONE : ROPE_LINEAR;
+    if (config_real(b, "config.rope_parameters.alpha", 0) > 0 && text_is(type, "dynamic"))
+        return ROPE_NONE; /* the architecture changes the base */
     if (is_long(b) && (text_is(type, "longrope") || text_is(type, "su") || text_is(type, "yarn")))
         return ROPE_LONG;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && (!is_long(b) || i < 2); i++)
@@ -145,6 +147,7 @@ static const float *long_factors(struct binder *b, const struct rope_config *r, 
  * scalings, so that they count as read. */
 static void config_rope_scaling(struct binder *b, struct rope_config *r)
 {
+    config_meta(b, "config.rope_parameters");
     r->scaling = rope_kind(b);
     r->context_original = config_int(b, "rope.scaling.original_context_length", 1, INT_MAX,
                                      b->m->config.context_train);
@@ -202,6 +205,36 @@ static void config_rope(struct binder *b, struct config *c)
     if (b->rc == 0) config_rope_scaling(b, r);
 }
 
+void config_local_rope(struct config *c, struct binder *b, const char *key, double base)
+{
+    if (!(base > 0)) config_refuse(b, key, ERR_FORMAT, "must be above 0, got %g", base);
+    c->rope[ROPE_LOCAL] = (struct rope_config){.base = base,
+                                               .d_rot = c->rope[ROPE_MAIN].d_rot,
+                                               .neox = c->rope[ROPE_MAIN].neox,
+                                               .scaling = ROPE_NONE,
+                                               .magnitude = 1};
+    c->n_rope = 2;
+    for (int i = 0; i < c->n_layer; i++)
+        c->layer[i].rope = c->layer[i].window ? ROPE_LOCAL : ROPE_MAIN;
+}
+
+double config_sliding_base(struct binder *b, double fallback)
+{
+    static const char key[] = "config.rope_parameters.sliding_attention.rope_type";
+    const double base =
+        config_real(b, "config.rope_parameters.sliding_attention.rope_theta", fallback);
+    const struct meta *type = config_meta(b, key);
+    if (meta_kind(type) != META_NONE && !text_is(type, "default"))
+        config_refuse(b, key, ERR_UNSUPPORTED, "must be default, got %.40s",
+                      meta_text(type, NULL) ? meta_text(type, NULL) : "another kind of value");
+    return base;
+}
+
+bool config_lacks_rope(struct binder *b)
+{
+    return config_is_hf(b) && !config_meta(b, "config.rope_parameters");
+}
+
 /* ---- layers ---- */
 
 /* Allocate the layers' configs. All layers begin alike. The architecture's own config function then
@@ -253,19 +286,6 @@ bool config_layer_types(struct binder *b, struct config *c, int window)
     return true;
 }
 
-void config_local_rope(struct config *c, struct binder *b, const char *key, double base)
-{
-    if (!(base > 0)) config_refuse(b, key, ERR_FORMAT, "must be above 0, got %g", base);
-    c->rope[ROPE_LOCAL] = (struct rope_config){.base = base,
-                                               .d_rot = c->rope[ROPE_MAIN].d_rot,
-                                               .neox = c->rope[ROPE_MAIN].neox,
-                                               .scaling = ROPE_NONE,
-                                               .magnitude = 1};
-    c->n_rope = 2;
-    for (int i = 0; i < c->n_layer; i++)
-        c->layer[i].rope = c->layer[i].window ? ROPE_LOCAL : ROPE_MAIN;
-}
-
 /* Return the cap; 0 if none. transformers divides by a cap of 0, so its logits are 0 or NaN. */
 float config_cap(struct binder *b, const char *key)
 {
@@ -294,7 +314,8 @@ static void config_activation(struct binder *b, struct config *c)
                                                                   : "config.hidden_act";
     const struct meta *m = config_meta(b, key);
     c->curve = b->m->arch->curve;
-    if (meta_kind(m) == META_NONE) return;
+    c->xielu = b->m->arch->xielu && (meta_kind(m) == META_NONE || text_is(m, "xielu"));
+    if (meta_kind(m) == META_NONE || c->xielu) return;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (text_is(m, known[i].name) && (config_is_hf(b) || known[i].curve == c->curve)) {
             c->curve = known[i].curve;

@@ -35,8 +35,10 @@ struct rope_config {
     double low_freq, high_freq;  /* llama3: bounds of the ramp */
     double beta_fast, beta_slow; /* yarn: bounds of the ramp, rotations */
     bool ramp_whole;             /* yarn: true if the ramp's bounds are rounded to whole lanes */
-    bool ramp_forward;        /* yarn: true if the ramp's end is at least its start (llama.cpp) */
-    double magnitude;         /* factor of cos and sin */
+    bool ramp_forward; /* yarn: true if the ramp's end is at least its start (llama.cpp) */
+    double magnitude;  /* factor of cos and sin */
+    /* cos and sin are also multiplied by 1 + beta ln(1 + floor(position / context_original)) */
+    double beta;
     int context_original;     /* llama3, yarn: context length in training */
     const float *freq_factor; /* divisors in the file, f32 [d_rot / 2], borrowed; NULL if none */
     /* divisors for contexts up to context_original, and for longer contexts, f32 [d_rot / 2], in
@@ -44,8 +46,9 @@ struct rope_config {
     const float *short_factor, *long_factor;
 };
 
-/* Rope of a layer: index into the config's ropes. ROPE_OFF: no rope (NoPE). */
-enum { ROPE_OFF = -1, ROPE_MAIN = 0, ROPE_LOCAL = 1, ROPES_MAX };
+/* Rope of a layer: index into the config's ropes. ROPE_OFF: no rope (NoPE). ROPE_QUERY: rope of
+ * queries that are scaled by position. */
+enum { ROPE_OFF = -1, ROPE_MAIN = 0, ROPE_LOCAL = 1, ROPE_QUERY = 1, ROPES_MAX };
 
 /* Sizes and mechanism of one layer. config.c sets the values common to all layers. The
  * architecture's config function changes the values of layers that differ. */
@@ -97,7 +100,9 @@ struct config {
     bool head_norms; /* true: q and k heads are normalized; read only by some architectures */
     enum block_order order;
     bool norm_experts; /* true: the weights of a row's experts are normalized to sum 1 */
-    enum curve curve;  /* activation of gated feed-forward blocks */
+    enum curve curve;  /* activation of feed-forward blocks */
+    bool xielu;        /* true: the activation is xIELU, with parameters per layer */
+    bool query_rope;   /* true: queries have the rope ROPE_QUERY */
     enum bias qkv_bias, o_bias, ffn_bias, head_bias;
     bool tied; /* true: the head may share the embedding's tensor */
     struct quantization quant;
@@ -127,6 +132,8 @@ struct attn_block {
     struct norm q_norm, k_norm; /* norms over d_head, before rope; g: NULL if none */
     /* norms of rows, or of heads with weights per head, before rope; g: NULL if none */
     struct norm q_row, k_row;
+    bool norm_last; /* true: q_norm and k_norm are after rope */
+    bool query_rope;
     float limit; /* q, k and v are clamped to [-limit, limit]; 0: none */
     struct attn_spec spec;
     int il, rope; /* il: layer index in the KV store; rope: index of the rope, or ROPE_OFF */
@@ -135,7 +142,9 @@ struct attn_block {
 
 /* A feed-forward block. Row scratch: gate, up [d_ff]. */
 struct ffn_block {
-    bool gated;                   /* false: no gate */
+    bool gated;     /* false: no gate */
+    bool has_xielu; /* true: xielu instead of curve; only without a gate */
+    struct xielu xielu;
     struct linear gate, up, down; /* matrices: gate, up [d_ff, d]; down [d, d_ff] */
     enum curve curve;
     int at_gate, at_up;
@@ -237,7 +246,6 @@ struct model {
          * [d_rot / 2]; both in the arena */
         float *made;
         double *freq; /* arena */
-        double scale; /* factor of cos and sin */
     } rope_rows[ROPES_MAX];
     int n_rope_row; /* number of computed rows at the start of the tables */
     struct kv_store kv;
@@ -313,6 +321,8 @@ struct arch {
     const char *layer_norm_eps;
     bool norm_bias;   /* true: each LayerNorm has a bias; false: none has one */
     bool plain_norms; /* true: each LayerNorm lacks weights */
+    bool norm_last;   /* true: the norms of q and k heads are after rope */
+    bool xielu;       /* true: the default activation is xIELU */
     enum curve curve; /* default activation of feed-forward blocks, if the metadata have none */
     /* sizes of the structs of the functions below; 0: sizes of decoder_ends and decoder_layer */
     size_t ends_bytes, layer_bytes;
@@ -385,8 +395,14 @@ int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
  * failure. */
 bool config_layer_types(struct binder *b, struct config *c, int window);
-/* Set the rope of windowed layers, without scaling. key: key of the base, for errors. */
+/* Set ROPE_LOCAL, the rope of windowed layers, with base `base` and without scaling. */
 void config_local_rope(struct config *c, struct binder *b, const char *key, double base);
+/* Return the base of rope_parameters.sliding_attention; `fallback` if none. Its type must be
+ * default. */
+double config_sliding_base(struct binder *b, double fallback);
+/* Return true for a config.json without rope_parameters, whose class has another default than no
+ * scaling. */
+bool config_lacks_rope(struct binder *b);
 /* Return the value of a soft cap's key, which must be above 0; 0 if the value is null. */
 float config_cap(struct binder *b, const char *key);
 

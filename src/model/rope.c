@@ -12,7 +12,7 @@
  *            is applied in addition
  *
  * cos and sin are multiplied by a magnitude: YaRN's 0.1 ln(factor) + 1, or the file's value
- * (config.c). */
+ * (config.c). ROPE_QUERY has a magnitude that grows with the position. */
 #include "model_impl.h"
 
 #include "base/check.h"
@@ -90,8 +90,7 @@ static int open_one(struct model *m, int i, int pos_max, struct err *e)
     *rows =
         (struct rope_rows){.table = b->op->alloc(b, n_byte),
                            .made = arena_push(&m->arena, 2 * ROPE_ROWS * half * sizeof(float), 64),
-                           .freq = arena_push(&m->arena, half * sizeof(double), 64),
-                           .scale = r->magnitude};
+                           .freq = arena_push(&m->arena, half * sizeof(double), 64)};
     if (!rows->table || !rows->made || !rows->freq) return err_memory(e, "the rope tables", n_byte);
     for (int k = 0; k < (int)half; k++) rows->freq[k] = lane_freq(r, k);
     spec->cos = rows->table, spec->sin = rows->table + n;
@@ -120,6 +119,13 @@ void rope_close(struct model *m)
             b->op->release(b, m->rope_rows[i].table, 2 * table_floats(&m->rope[i]) * sizeof(float));
 }
 
+/* Return the factor of cos and sin at a position. */
+static double magnitude(const struct rope_config *r, int pos)
+{
+    if (r->beta == 0) return r->magnitude;
+    return r->magnitude * (1 + r->beta * log(1 + floor((double)pos / r->context_original)));
+}
+
 /* Compute the rows of positions [pos, pos + n) of rope i. */
 static void make_rows(struct model *m, int i, int pos, int n)
 {
@@ -129,8 +135,9 @@ static void make_rows(struct model *m, int i, int pos, int n)
     float *cosines = rows->made, *sines = rows->made + ROPE_ROWS * half;
     for (int r = 0; r < n; r++)
         for (int k = 0; k < half; k++) {
-            cosines[r * half + k] = (float)(cos((pos + r) * rows->freq[k]) * rows->scale);
-            sines[r * half + k] = (float)(sin((pos + r) * rows->freq[k]) * rows->scale);
+            const double scale = magnitude(&m->config.rope[i], pos + r);
+            cosines[r * half + k] = (float)(cos((pos + r) * rows->freq[k]) * scale);
+            sines[r * half + k] = (float)(sin((pos + r) * rows->freq[k]) * scale);
         }
     const size_t n_byte = (size_t)(n * half) * sizeof(float);
     float *to = rows->table + (int64_t)pos * half;

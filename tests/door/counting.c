@@ -217,6 +217,7 @@ OP(curve_mul,
 OP(curve, (struct backend * b, float *y, int64_t n, enum curve curve), (c->cpu, y, n, curve))
 OP(add, (struct backend * b, float *y, const float *x, int64_t n), (c->cpu, y, x, n))
 OP(scale, (struct backend * b, float *x, int64_t n, float by), (c->cpu, x, n, by))
+OP(xielu, (struct backend * b, float *y, int64_t n, const struct xielu *p), (c->cpu, y, n, p))
 OP(clamp, (struct backend * b, float *x, int64_t n, float limit), (c->cpu, x, n, limit))
 OP(softcap, (struct backend * b, float *x, int64_t n, float cap), (c->cpu, x, n, cap))
 OP(route, (struct backend * b, const struct route *r, float *logits, int n_row),
@@ -276,6 +277,7 @@ static const struct backend_ops ops = {
     .curve = count_curve,
     .add = count_add,
     .scale = count_scale,
+    .xielu = count_xielu,
     .clamp = count_clamp,
     .softcap = count_softcap,
     .route = count_route,

@@ -31,6 +31,7 @@ enum counted {
     COUNT_curve,
     COUNT_add,
     COUNT_scale,
+    COUNT_xielu,
     COUNT_clamp,
     COUNT_softcap,
     COUNT_route,

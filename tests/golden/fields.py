@@ -3,7 +3,7 @@ changes the reference's.
 
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
     gemma3_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
-    phi, stablelm, nemotron, arcee, olmo
+    phi, stablelm, nemotron, arcee, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium
 
 The fields are those of these config classes of transformers (every class gets the fields of all
 classes), of their base class and of rope_parameters. Each field is omitted, and set to legal
@@ -52,7 +52,12 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "exaone4": transformers.Exaone4ForCausalLM, "cohere": transformers.CohereForCausalLM,
            "cohere2": transformers.Cohere2ForCausalLM, "starcoder2": transformers.Starcoder2ForCausalLM,
            "phi": transformers.PhiForCausalLM, "stablelm": transformers.StableLmForCausalLM,
-           "olmo": transformers.OlmoForCausalLM, "nemotron": transformers.NemotronForCausalLM, "arcee": transformers.ArceeForCausalLM}
+           "olmo": transformers.OlmoForCausalLM, "nemotron": transformers.NemotronForCausalLM, "arcee": transformers.ArceeForCausalLM,
+           "olmo3": transformers.Olmo3ForCausalLM, "ministral3": transformers.Ministral3ForCausalLM,
+           "hunyuan_v1_dense": transformers.HunYuanDenseV1ForCausalLM, "internlm3": transformers.LlamaForCausalLM,
+           "apertus": transformers.ApertusForCausalLM, "helium": transformers.HeliumForCausalLM}
+# classes of configurations, if the model's class is of another family
+CONFIGS = {"internlm3": transformers.InternLM3Config}
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
             num_key_value_heads=2, head_dim=16, max_position_embeddings=128, rms_norm_eps=1e-5, tie_word_embeddings=False,
             rope_theta=10000.0, pad_token_id=0)
@@ -116,7 +121,7 @@ ROPE_VALUES = dict(
     beta_slow=(2.0, 0.5), short_factor=([1.0] * 8, [2.0] * 8), long_factor=([1.0] * 8, [2.0] * 8), low_freq_factor=(0.5, 2.0),
     high_freq_factor=(3.0, 8.0), mscale=(0.707, 1.0), mscale_all_dim=(0.5, 1.0), truncate=(False, True),
     mrope_section=([4, 2, 2], [2, 3, 3]), finetuned=BOTH, extrapolation_factor=(0.5, 1.0), attn_factor=(0.5, 1.0),
-    full_attention=(ROPE["default"], ROPE["linear"]), llama_4_scaling_beta=(0.1, 0.5))
+    full_attention=(ROPE["default"], ROPE["linear"]), llama_4_scaling_beta=(0.1, 0.5), alpha=(2.0, 50.0))
 ROPE_BESIDE = dict(beta_fast=dict(original_max_position_embeddings=4096), mscale=dict(mscale_all_dim=0.4), mscale_all_dim=dict(mscale=1.2))
 TYPES_REFUSED = (dict(rope_type="dynamic", factor=4.0), dict(rope_type="proportional", factor=4.0), dict(rope_type="su", factor=4.0),
                  dict(rope_type="longrope", short_factor=[1.0] * 8, long_factor=[2.0] * 8, original_max_position_embeddings=32))
@@ -159,7 +164,7 @@ class ConfigCampaign(Campaign):
         """Compute transformers' logits for the folder's config.json, and write the weights into the
         folder."""
         cls = CLASSES[config["model_type"]]
-        parsed = cls.config_class.from_pretrained(self.folder)
+        parsed = CONFIGS.get(config["model_type"], cls.config_class).from_pretrained(self.folder)
         parsed._attn_implementation = "eager"
         parsed._experts_implementation = "eager"
         for key in ("quantization_config",):
@@ -206,7 +211,8 @@ class ConfigCampaign(Campaign):
     # ---- config.json ----
 
     def fields_of(self, arch):
-        own = {f.name for cls in CLASSES.values() for f in dataclasses.fields(cls.config_class)}
+        classes = [cls.config_class for cls in CLASSES.values()] + list(CONFIGS.values())
+        own = {f.name for cls in classes for f in dataclasses.fields(cls)}
         return sorted(own | set(MORE))
 
     def top_level(self, arch):

@@ -59,12 +59,13 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
 
 # variants: other rope_parameters over the same weights, their config.json and the logits after the
 # whole text.
-# arch: the architecture of the GGUF file.
+# arch: the architecture of the GGUF file; None: llama.cpp has none, and no GGUF file is written.
 # old_config: config.json in the spelling of transformers 4, which most published checkpoints still
 # have.
 # types: further GGUF files, with matrices of these types.
 # swap: q and k rows are reordered in the GGUF file, see permute().
 # keys: further keys of the GGUF file.
+# config_class: the class of the configuration, if the model's class is of another family.
 # eps: field of the epsilon, if the class has LayerNorm.
 MODELS = {
     # wavelengths 6, 20, 63, 199 ...: the first is unchanged, two are smoothed, the others are
@@ -226,6 +227,46 @@ MODELS = {
         cls=transformers.ArceeForCausalLM, arch="arcee", swap=True, seed=6,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # windows in three layers of four, which have a rope without the other's YaRN
+    "olmo3": dict(
+        cls=transformers.Olmo3ForCausalLM, arch="olmo2", swap=False, seed=1, embed=0.05,
+        keys={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32,
+              "attention.sliding_window_pattern": [True, True, True, False]},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=4,
+                    sliding_window=16, tie_word_embeddings=False, rms_norm_eps=1e-6,
+                    rope_parameters=dict(full_attention=YARN, sliding_attention=dict(rope_type="default", rope_theta=10000.0)))),
+    # queries scaled by position: the factor changes after every 16 tokens
+    "ministral3": dict(
+        cls=transformers.Ministral3ForCausalLM, arch="mistral3", swap=True, seed=2,
+        keys={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16,
+              "rope.scaling.yarn_beta_fast": 32.0, "rope.scaling.yarn_beta_slow": 1.0, "rope.scaling.yarn_log_multiplier": 0.5,
+              "attention.temperature_scale": 0.5},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=24,
+                    tie_word_embeddings=True,
+                    rope_parameters=dict(YARN, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+                                         mscale_all_dim=0.5, llama_4_scaling_beta=0.5))),
+    # norms of heads after rope; the rope's alpha is a larger base
+    "hunyuan": dict(
+        cls=transformers.HunYuanDenseV1ForCausalLM, arch="hunyuan-dense", swap=False, seed=1,
+        gguf_base=10000.0 * 50.0 ** (24 / 22), keys={"rope.scaling.type": "none", "rope.scaling.factor": 1.0},
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=24,
+                    tie_word_embeddings=True, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0, alpha=50.0))),
+    # biases in all linear layers of the blocks
+    "internlm3": dict(
+        cls=transformers.LlamaForCausalLM, config_class=transformers.InternLM3Config, arch="llama", swap=True, seed=1,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=24,
+                    attention_bias=True, mlp_bias=True, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # xIELU without a gate; norms of heads
+    "apertus": dict(
+        cls=transformers.ApertusForCausalLM, arch="apertus", swap=False, seed=5,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # adjacent lanes rotate
+    "helium": dict(
+        cls=transformers.HeliumForCausalLM, arch=None, swap=False, seed=1,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+                    tie_word_embeddings=False, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # norms before and after each block, stored minus 1 in files; five layers of six have windows
     # and a separate rope base
     "gemma3": dict(
@@ -255,10 +296,10 @@ def random_weight(rng, name, shape, norm_add=0, embed=0.4):
 
 def make_model(spec, **overrides):
     common = {spec.get("eps", k) if k == "rms_norm_eps" else k: v for k, v in COMMON.items()}
-    config = spec["cls"].config_class(**{**common, **spec["config"], **overrides})
+    config = spec.get("config_class", spec["cls"].config_class)(**{**common, **spec["config"], **overrides})
     config._attn_implementation = "eager"  # plain matrices: every version applies windows
     config._experts_implementation = "eager"  # only this implementation computes in float64
-    config.dtype = "float32"
+    config.dtype = torch.float32
     model = spec["cls"](config).eval()
     rng = np.random.RandomState(spec["seed"])
     with torch.no_grad():
@@ -342,6 +383,9 @@ def published(model):
                 yield raw.replace("down_proj", f"{e}.down_proj.weight"), p[e]
         else:
             yield raw, p
+    for raw, p in model.named_buffers():
+        if ".act_fn." in raw:
+            yield raw, p
 
 
 def to_fp8(model, block):
@@ -409,6 +453,8 @@ def gguf_tensors(spec, model):
             yield raw.replace("gate_up_proj", "up_proj.weight"), up
         elif raw.endswith("experts.down_proj"):
             yield raw + ".weight", data
+        elif ".act_fn." in raw:
+            continue  # lists in the metadata, see write_gguf
         elif raw.endswith("norm.weight"):
             yield raw, data + np.float32(spec.get("norm_add", 0))
         else:
@@ -432,7 +478,7 @@ def write_gguf(path, spec, model, kind=None):
     w.add_head_count(c.num_attention_heads)
     w.add_head_count_kv(c.num_key_value_heads)
     rope = c.rope_parameters.get("full_attention", c.rope_parameters)
-    w.add_rope_freq_base(rope["rope_theta"])
+    w.add_rope_freq_base(spec.get("gguf_base", rope["rope_theta"]))
     if "sliding_attention" in c.rope_parameters:
         w.add_rope_freq_base_swa(c.rope_parameters["sliding_attention"]["rope_theta"])
     if "eps" in spec:
@@ -455,7 +501,10 @@ def write_gguf(path, spec, model, kind=None):
         w.add_sliding_window(c.sliding_window)  # the converter does not write it, see README.md
 
     for key, value in spec.get("keys", {}).items():
-        {float: w.add_float32, int: w.add_uint32, bool: w.add_bool, str: w.add_string}[type(value)](f"{arch}.{key}", value)
+        {float: w.add_float32, int: w.add_uint32, bool: w.add_bool, str: w.add_string, list: w.add_array}[type(value)](f"{arch}.{key}", value)
+
+    for part in ("alpha_n", "alpha_p", "beta", "eps") if arch == "apertus" else ():
+        w.add_array(f"xielu.{part}", [getattr(layer.mlp.act_fn, part).item() for layer in model.model.layers])
 
     tokens, merges = vocabulary()
     w.add_tokenizer_model("gpt2")
@@ -511,7 +560,7 @@ def hidden_of(model, tokens):
     """Return the final hidden states, after the output norm, which embeddings pool."""
     with torch.no_grad():
         ids = torch.from_numpy(tokens.astype(np.int64))[None]
-        return model.model(ids).last_hidden_state[0].to(torch.float64).numpy()
+        return model.base_model(ids).last_hidden_state[0].to(torch.float64).numpy()
 
 
 def distance(a, b):
@@ -548,6 +597,9 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "granite": dict(residual_multiplier=1.0), "qwen3moe": dict(num_experts_per_tok=1),
                "cohere": dict(logit_scale=1.0), "cohere2": dict(sliding_window=4096), "starcoder2": dict(sliding_window=None),
                "phi": dict(hidden_act="silu"), "stablelm": dict(layer_norm_eps=0.1), "nemotron": dict(hidden_act="relu"),
+               "olmo3": dict(sliding_window=4096), "apertus": dict(hidden_act="relu2"),
+               "hunyuan": dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0)),
+               "ministral3": dict(rope_parameters=dict(MODELS["ministral3"]["config"]["rope_parameters"], llama_4_scaling_beta=0.0)),
                "arcee": dict(hidden_act="relu"), "olmo": dict(clip_qkv=None)}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
@@ -575,7 +627,8 @@ def make(name, root):
     if spec.get("old_config"):
         spell_as_version_4(out / "config.json")
     write_tokenizer(out)
-    write_gguf(out / "model.gguf", spec, model)
+    if spec["arch"]:
+        write_gguf(out / "model.gguf", spec, model)
     tokens = np.random.RandomState(100 + spec["seed"]).randint(0, N_VOCAB, N_TOKEN).astype("<i4")
     for kind in spec.get("types", ()):
         gguf_type = gguf.GGMLQuantizationType[kind]
@@ -605,7 +658,7 @@ def compare(name, root):
         return np.fromfile(folder / name / file, dtype)
     same = True
     types = [f"model-{kind.lower()}.gguf" for kind in MODELS[name].get("types", ())]
-    for file in ("model.gguf", *types, "tokens.i32", "greedy.i32"):
+    for file in (*(["model.gguf"] if MODELS[name]["arch"] else ()), *types, "tokens.i32", "greedy.i32"):
         if (root / name / file).read_bytes() != (HERE / name / file).read_bytes():
             print(f"{name}/{file} differs")
             same = False

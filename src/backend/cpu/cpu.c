@@ -233,6 +233,38 @@ static void cpu_curve(struct backend *b, float *y, int64_t n, enum curve curve)
     pool_run(cpu_of(b)->pool, curve_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 
+/* Arguments of xielu. All pointers are borrowed for the op. */
+struct xielu_job {
+    struct kern *kern;
+    float *y;
+    int64_t n;
+    const struct xielu *p;
+};
+
+static void xielu_piece(void *ctx, int i, int worker)
+{
+    (void)worker;
+    struct xielu_job *j = ctx;
+    const struct xielu *p = j->p;
+    enum { CHUNK = 256 };
+    const int64_t end = (int64_t)(i + 1) * PIECE < j->n ? (int64_t)(i + 1) * PIECE : j->n;
+    for (int64_t at = (int64_t)i * PIECE; at < end; at += CHUNK) {
+        float e[CHUNK], *y = j->y + at;
+        const int n = end - at < CHUNK ? (int)(end - at) : CHUNK;
+        for (int k = 0; k < n; k++) e[k] = y[k] > p->eps ? p->eps : y[k]; /* a NaN stays */
+        j->kern->curve[CURVE_expm1](e, e, n);
+        for (int k = 0; k < n; k++)
+            y[k] =
+                (y[k] > 0 ? p->alpha_p * y[k] * y[k] : (e[k] - y[k]) * p->alpha_n) + p->beta * y[k];
+    }
+}
+
+static void cpu_xielu(struct backend *b, float *y, int64_t n, const struct xielu *p)
+{
+    struct xielu_job j = {&cpu_of(b)->kern, y, n, p};
+    pool_run(cpu_of(b)->pool, xielu_piece, &j, (int)((n + PIECE - 1) / PIECE));
+}
+
 static void add_piece(void *ctx, int i, int worker)
 {
     (void)worker;
@@ -332,6 +364,7 @@ static const struct backend_ops cpu_ops = {
     .attn = cpu_attn,
     .curve_mul = cpu_curve_mul,
     .curve = cpu_curve,
+    .xielu = cpu_xielu,
     .add = cpu_add,
     .scale = cpu_scale,
     .clamp = cpu_clamp,

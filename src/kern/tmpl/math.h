@@ -2,7 +2,7 @@
  * with the names of vec.h.
  *
  * The other templates include it after the level's vec.h. Instructions in addition to exp's: silu 3
- * (one of them a division), tanh 14, erf 21, log 25. Any thread; pure functions. */
+ * (one of them a division), tanh 14, expm1 15, erf 21, log 25. Any thread; pure functions. */
 #ifndef QUOTH_KERN_TMPL_MATH_H
 #define QUOTH_KERN_TMPL_MATH_H
 
@@ -73,6 +73,21 @@ static inline vf vf_erf(vf x)
     vf small = vf_fma(p, a, a), large = vf_sub(vf_set1(1.0f), vf_exp(vf_sub(vf_zero(), q)));
     vf y = vf_select(vf_gt(vf_set1(0.953125f), a), small, large);
     return vf_with_sign(vf_select(vf_le(a, vf_set1(INFINITY)), y, a), x);
+}
+
+static inline vf vf_expm1(vf x)
+{
+    vf p = vf_set1(0x1.27e4fcp-22f);
+    p = vf_fma(p, x, vf_set1(0x1.71de3ap-19f));
+    p = vf_fma(p, x, vf_set1(0x1.a01a02p-16f));
+    p = vf_fma(p, x, vf_set1(0x1.a01a02p-13f));
+    p = vf_fma(p, x, vf_set1(0x1.6c16c2p-10f));
+    p = vf_fma(p, x, vf_set1(0x1.111112p-7f));
+    p = vf_fma(p, x, vf_set1(0x1.555556p-5f));
+    p = vf_fma(p, x, vf_set1(0x1.555556p-3f));
+    p = vf_fma(p, x, vf_set1(0.5f));
+    vf small = vf_fma(vf_mul(p, x), x, x), large = vf_sub(vf_exp(x), vf_set1(1.0f));
+    return vf_select(vf_gt(vf_set1(0.7f), vf_abs(x)), small, large);
 }
 
 /* Return x / (1 + exp(minus_ax)). */

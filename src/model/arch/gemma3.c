@@ -5,7 +5,6 @@
 #include "gemma_impl.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* defaults of Gemma3TextConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -102,17 +101,9 @@ static void gguf_config(struct config *c, struct binder *b)
  * rope_local_base_freq. */
 static void hf_config(struct config *c, struct binder *b)
 {
-    static const char type_key[] = "config.rope_parameters.sliding_attention.rope_type";
-    const double older = config_real(b, "config.rope_local_base_freq", 10000),
-                 base =
-                     config_real(b, "config.rope_parameters.sliding_attention.rope_theta", older);
-    const struct meta *type = config_meta(b, type_key);
-    const char *name = meta_text(type, NULL);
+    const double older = config_real(b, "config.rope_local_base_freq", 10000);
     gemma_hf_config(c, b, config_int(b, "config.sliding_window_pattern", 1, INT_MAX, 6));
-    if (meta_kind(type) != META_NONE && (!name || strcmp(name, "default") != 0))
-        config_refuse(b, type_key, ERR_UNSUPPORTED, "must be default, got %.40s",
-                      name ? name : "another kind of value");
-    config_local_rope(c, b, "config.rope_local_base_freq", base);
+    config_local_rope(c, b, "config.rope_local_base_freq", config_sliding_base(b, older));
 }
 
 /* Read the config by its source. The two sources have different fields for windows and scales. */

@@ -71,15 +71,12 @@ static void windows(struct config *c, struct binder *b)
 /* Read the bases. rope_parameters has priority over the fields of older files. */
 static void ropes(struct config *c, struct binder *b)
 {
-    static const char theta[] = "config.rope_parameters.sliding_attention.rope_theta";
     const double global = config_real(b, "config.global_rope_theta", 160000),
-                 older = config_real(b, "config.local_rope_theta", 10000),
-                 local = config_real(b, theta, older);
-    config_only_text(b, "config.rope_parameters.sliding_attention.rope_type", "default");
+                 older = config_real(b, "config.local_rope_theta", 10000);
     if (meta_kind(config_meta(b, "rope.freq_base")) == META_NONE) c->rope[ROPE_MAIN].base = global;
     if (!(c->rope[ROPE_MAIN].base > 0))
         config_refuse(b, "config.global_rope_theta", ERR_FORMAT, "must be above 0");
-    config_local_rope(c, b, theta, local);
+    config_local_rope(c, b, "config.local_rope_theta", config_sliding_base(b, older));
 }
 
 static void config(struct config *c, struct binder *b)

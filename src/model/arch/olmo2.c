@@ -6,6 +6,8 @@
  *   x += norm(attn(x)); x += norm(ffn(x)) */
 #include "model/model_impl.h"
 
+#include <limits.h>
+
 /* defaults of Olmo2Config of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 50304),
@@ -24,8 +26,38 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
+/* additional keys for olmo3, which GGUF files label olmo2 */
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("attention.sliding_window"),
+    KEY_UNSET("attention.sliding_window_pattern"),
+    KEY_UNSET("rope.freq_base_swa"),
+    KEYS_END,
+};
+
+/* Set the windows: the pattern lists the layers, or has the interval of layers without a window. */
+static void config(struct config *c, struct binder *b)
+{
+    static const char key[] = "attention.sliding_window_pattern";
+    if (config_is_hf(b)) return;
+    const int window = config_window(b);
+    const struct meta *list = config_meta(b, key);
+    const bool listed = meta_kind(list) == META_LIST;
+    const int interval = listed ? 1 : config_int(b, key, 1, INT_MAX, 4);
+    const double base = config_real(b, "rope.freq_base_swa", c->rope[ROPE_MAIN].base);
+    if (listed && meta_count(list) < (size_t)c->n_layer)
+        config_refuse(b, key, ERR_FORMAT, "must be a list of %d values", c->n_layer);
+    if (window == 0 || b->rc != 0) return;
+    for (int i = 0; i < c->n_layer; i++) {
+        const bool slides = listed ? meta_item_int(list, (size_t)i, 0) != 0 : (i + 1) % interval;
+        c->layer[i].window = slides ? window : 0;
+    }
+    config_local_rope(c, b, "rope.freq_base_swa", base);
+}
+
 const struct arch arch_olmo2 = {
     .name = "olmo2",
     .hf_key = hf_key,
+    .gguf_key = gguf_key,
+    .config = config,
     .gguf_neox = true,
 };

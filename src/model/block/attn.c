@@ -46,6 +46,8 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
     bind_linear(b, &a->o, "blk.%d.attn_output", il, c->o_bias);
     bind_head_norms(b, a, il);
     a->limit = c->qkv_limit;
+    a->norm_last = m->arch->norm_last;
+    a->query_rope = c->query_rope;
     a->spec = (struct attn_spec){.n_head = l->n_head,
                                  .n_head_kv = l->n_head_kv,
                                  .d_k = l->d_head,
@@ -80,6 +82,25 @@ static void clamp_qkv(struct fwd *f, const struct attn_block *a)
     fwd_clamp(f, fwd_at(f, a->at_v), a->v.w.n_out, a->limit);
 }
 
+/* Rotate q and k by ropes of their own, and apply norms of heads after that. Store k and v. */
+static void rope_then_norm(struct fwd *f, float *q, float *k, const struct attn_block *a)
+{
+    struct model *m = f->m;
+    struct backend *b = m->backend;
+    const struct attn_spec *s = &a->spec;
+    const int32_t *pos = f->on_device->pos;
+    const int q_rope = a->query_rope ? ROPE_QUERY : a->rope;
+    if (a->rope != ROPE_OFF) {
+        b->op->rope(b, q, s->n_head, s->d_k, pos, f->n_row, &m->rope[q_rope]);
+        b->op->rope(b, k, s->n_head_kv, s->d_k, pos, f->n_row, &m->rope[a->rope]);
+    }
+    if (a->q_norm.g) {
+        b->op->rms_norm(b, q, q, a->q_norm.g, f->n_row * s->n_head, s->d_k, a->q_norm.eps);
+        b->op->rms_norm(b, k, k, a->k_norm.g, f->n_row * s->n_head_kv, s->d_k, a->k_norm.eps);
+    }
+    b->op->kv_put(b, &m->kv.layer[a->il], k, fwd_at(f, a->at_v), f->on_device->slot, f->n_row);
+}
+
 /* Everything between the projections: the result is in the scratch `attn`. A layer without rope
  * (NoPE) only stores k and v. */
 void fwd_attend(struct fwd *f, const struct attn_block *a)
@@ -92,21 +113,24 @@ void fwd_attend(struct fwd *f, const struct attn_block *a)
     if (a->limit > 0) clamp_qkv(f, a);
     if (a->q_row.g) fwd_norm(f, q, q, &a->q_row);
     if (a->k_row.g) fwd_norm(f, k, k, &a->k_row);
-    backend_rope_put(b,
-                     &(struct rope_put){
-                         .q = q,
-                         .k = k,
-                         .v = fwd_at(f, a->at_v),
-                         .n_head = s->n_head,
-                         .q_norm = a->q_norm.g,
-                         .k_norm = a->k_norm.g,
-                         .eps = a->q_norm.eps,
-                         .rope = a->rope == ROPE_OFF ? NULL : &m->rope[a->rope],
-                         .kv = kv,
-                         .pos = f->on_device->pos,
-                         .slot = f->on_device->slot,
-                     },
-                     f->n_row);
+    if (a->norm_last || a->query_rope)
+        rope_then_norm(f, q, k, a);
+    else
+        backend_rope_put(b,
+                         &(struct rope_put){
+                             .q = q,
+                             .k = k,
+                             .v = fwd_at(f, a->at_v),
+                             .n_head = s->n_head,
+                             .q_norm = a->q_norm.g,
+                             .k_norm = a->k_norm.g,
+                             .eps = a->q_norm.eps,
+                             .rope = a->rope == ROPE_OFF ? NULL : &m->rope[a->rope],
+                             .kv = kv,
+                             .pos = f->on_device->pos,
+                             .slot = f->on_device->slot,
+                         },
+                         f->n_row);
     trace(f, "q", q, (int64_t)s->n_head * s->d_k);
     trace(f, "k", k, (int64_t)s->n_head_kv * s->d_k);
     b->op->attn(b, attn, q, kv, f->on_device, s);

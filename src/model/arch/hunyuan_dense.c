@@ -1,0 +1,45 @@
+/* hunyuan_dense.c - Hunyuan dense (Tencent), model_type hunyuan_v1_dense: a llama with norms of q
+ * and k heads after rope. Its rope type "dynamic" with alpha means a larger base. */
+#include "model/model_impl.h"
+
+#include <string.h>
+
+/* defaults of HunYuanDenseV1Config of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 290943),
+    KEY("embedding_length", 4096),
+    KEY("feed_forward_length", 11008),
+    KEY("block_count", 32),
+    KEY("attention.head_count", 32),
+    KEY_UNSET("attention.head_count_kv"),
+    KEY_UNSET("attention.key_length"),
+    KEY("context_length", 2048),
+    KEY("attention.layer_norm_rms_epsilon", 1e-5),
+    KEY("rope.freq_base", 10000),
+    KEY_UNSET("config.hidden_act"),
+    KEY("config.tie_word_embeddings", 0),
+    KEY("config.attention_bias", 0),
+    KEY_UNSET("config.rope_parameters.alpha"),
+    IDLE("config.attention_head_dim", "the class reads head_dim"),
+    IDLE("config.eod_token_id", "the tokenizer, whose own files count"),
+    IDLE("config.pretraining_tp", "how training split the matrices"),
+    IDLE("config.use_qk_norm", "the class always has these norms"),
+    KEYS_END,
+};
+
+static void config(struct config *c, struct binder *b)
+{
+    struct rope_config *r = &c->rope[ROPE_MAIN];
+    const double alpha = config_real(b, "config.rope_parameters.alpha", 0);
+    const char *type = meta_text(config_meta(b, "rope.scaling.type"), NULL);
+    if (type && strcmp(type, "dynamic") == 0 && c->d_head > 2)
+        r->base *= pow(alpha, (double)c->d_head / (c->d_head - 2));
+}
+
+const struct arch arch_hunyuan_dense = {
+    .name = "hunyuan-dense",
+    .hf_key = hf_key,
+    .gguf_neox = true,
+    .norm_last = true,
+    .config = config,
+};
