@@ -441,18 +441,20 @@ static void read_gguf_text(struct read *r, const struct arch *a, const struct pa
         {"context_length", 256},     {"attention.layer_norm_rms_epsilon", 1e-5}};
     enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
     struct made g = {0};
-    int n_more = (more[0].key != NULL) + (more[1].key != NULL), n_needed = 0;
+    int n_more = (more[0].key != NULL) + (more[1].key != NULL), n_needed = 0, n_size = 0;
+    for (int i = 0; i < N_SIZE; i++) n_size += !is_among(more, sizes[i].key);
     for (int i = 0; i < N_NEEDED; i++)
         n_needed += needed[i].arch == a && !is_among(more, needed[i].pair.key);
     *r = (struct read){.m = {.arch = a}};
     made_raw(&g, "GGUF\3\0\0\0", 8);
     made_uint(&g, 8, 0);
-    made_uint(&g, 8, (uint64_t)(2 + N_SIZE + n_more + n_needed));
+    made_uint(&g, 8, (uint64_t)(2 + n_size + n_more + n_needed));
     made_key(&g, "general.architecture", 8);
     made_text(&g, a->name, strlen(a->name));
     made_key(&g, "someone.note", 5);
     made_uint(&g, 4, 1);
-    for (int i = 0; i < N_SIZE; i++) add_key(&g, a, sizes[i].key, sizes[i].value);
+    for (int i = 0; i < N_SIZE; i++)
+        if (!is_among(more, sizes[i].key)) add_key(&g, a, sizes[i].key, sizes[i].value);
     if (text) add_text(&g, a, more[0].key, text);
     for (int i = text != NULL; i < n_more; i++) add_key(&g, a, more[i].key, more[i].value);
     for (int i = 0; i < N_NEEDED; i++)
@@ -575,5 +577,27 @@ TEST(gguf_rope_factors_mean_what_llama_cpp_takes_them_for)
     done(&r);
     read_gguf(&r, &arch_qwen2, (struct pair[2]){{"attention.sliding_window", 16}});
     EXPECT(r.rc != 0 && strstr(r.e.text, "sliding_window: must be 0, got 16"));
+    done(&r);
+}
+
+/* Goal: windows of exaone4 are those of llama.cpp, which computes them for 64 layers alone, and
+ * omits the rope of the other layers. */
+TEST(gguf_windows_of_exaone4_are_those_of_64_layers)
+{
+    struct read r;
+    read_gguf(&r, &arch_exaone4, (struct pair[2]){{"block_count", 64}});
+    NEED_OK(r.rc, &r.e);
+    EXPECT(r.m.config.layer[0].window == 4096 && r.m.config.layer[0].rope == ROPE_MAIN);
+    EXPECT(r.m.config.layer[3].window == 0 && r.m.config.layer[3].rope == ROPE_OFF);
+    done(&r);
+    read_gguf(&r, &arch_exaone4,
+              (struct pair[2]){{"block_count", 64}, {"attention.sliding_window", 16}});
+    EXPECT(r.rc == 0 && r.m.config.layer[62].window == 16 && r.m.config.layer[63].window == 0);
+    done(&r);
+    read_gguf(&r, &arch_exaone4, (struct pair[2]){{"attention.sliding_window", 16}});
+    EXPECT(r.rc != 0 && strstr(r.e.text, "sliding_window: must be 0"));
+    done(&r);
+    read_gguf(&r, &arch_exaone4, (struct pair[2]){{"attention.sliding_window", 0}});
+    EXPECT(r.rc == 0 && r.m.config.layer[1].window == 0 && r.m.config.layer[1].rope == ROPE_MAIN);
     done(&r);
 }

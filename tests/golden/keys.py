@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """keys.py - check that every metadata key of a GGUF changes quoth's logits as it changes llama.cpp's.
 
-    tests/golden/keys.py PROGRAM [ARCH...]      ARCH: llama, qwen2, qwen3, smollm3, olmo2, qwen3moe, gemma3
+    tests/golden/keys.py PROGRAM [ARCH...]      ARCH: a row of ARCHS
 
 PROGRAM is a program of the user with libllama. PROGRAM MODEL TOKENS.i32 OUT.f32 writes f32 logits
 [tokens, vocabulary], computed with an F32 cache. The keys are those that llama.cpp's converter
@@ -15,7 +15,7 @@ torch. QUOTH_LOGITS is another build of build/logits.
 All files are made in a temporary folder. The script prints a line per key with the verdicts of
 campaign.py, and then the keys that never changed llama.cpp's logits. The exit status is 1 if any
 difference is silent. If llama.cpp reads GELU from its table of 16-bit floats (GGML_GELU_FP16),
-gemma3 differs by up to 1e-3."""
+architectures with GELU differ by up to 1e-3."""
 import pathlib
 import sys
 import tempfile
@@ -31,20 +31,46 @@ BOTH = (True, False)
 BASE = {"context_length": 128, "embedding_length": 32, "block_count": 5, "feed_forward_length": 48, "attention.head_count": 2,
         "attention.head_count_kv": 1, "attention.key_length": 16, "attention.value_length": 16, "rope.freq_base": 10000.0,
         "attention.layer_norm_rms_epsilon": 1e-5, "rope.dimension_count": 16, "vocab_size": N_VOCAB}
+LAYER_NORM = {"attention.layer_norm_epsilon": 1e-5}
+EPSILON = ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon")
 # Keys of an architecture's files in addition to BASE. gemma3: every sixth layer has no window.
 BESIDE = {"qwen3moe": {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 24},
-          "gemma3": {"block_count": 7, "attention.sliding_window": 16, "rope.freq_base_swa": 1000.0}}
-ARCHS = ("llama", "qwen2", "qwen3", "smollm3", "olmo2", "qwen3moe", "gemma3")
-# quoth computes the window of a llama file, because mistral's files have the architecture llama
-# (README.md). llama.cpp ignores the window.
-ON_PURPOSE = {("llama", "attention.sliding_window")}
+          "gemma3": {"block_count": 7, "attention.sliding_window": 16, "rope.freq_base_swa": 1000.0},
+          "gemma2": {"attention.sliding_window": 16, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 10.0},
+          "cohere2": {**LAYER_NORM, "attention.sliding_window": 16, "logit_scale": 0.25},
+          "command-r": {**LAYER_NORM, "logit_scale": 0.25},
+          "granite": {"logit_scale": 4.0, "residual_scale": 0.7, "embedding_scale": 3.0, "attention.scale": 0.2},
+          **{a: LAYER_NORM for a in ("starcoder2", "phi2", "stablelm", "nemotron", "olmo")}}
+ARCHS = ("llama", "qwen2", "qwen3", "smollm3", "olmo2", "qwen3moe", "gemma3", "command-r", "cohere2", "starcoder2", "phi2", "phi3",
+         "stablelm", "nemotron", "arcee", "olmo", "gemma", "gemma2", "granite", "chatglm", "glm4", "ernie4_5", "exaone4", "seed_oss")
+# Parts of an architecture that its tensors show.
+TIED = ("gemma", "gemma2", "gemma3", "command-r", "cohere2")  # no separate head
+BIASED_NORMS = ("starcoder2", "phi2", "stablelm", "nemotron")
+QKV_BIAS = ("qwen2", "starcoder2", "phi2", "chatglm", "glm4", "seed_oss")
+BIASES = ("starcoder2", "phi2")  # of the output of attention and of the feed-forward block
+NO_PRE_NORMS = ("olmo2", "exaone4", "olmo")
+NO_FFN_NORM = ("command-r", "cohere2", "phi2", "seed_oss")  # parallel blocks, or another name
+POST_NORMS = ("olmo2", "gemma2", "gemma3", "glm4", "exaone4")
+HEAD_NORMS = ("qwen3", "qwen3moe", "gemma3", "exaone4")
+NO_GATE = ("starcoder2", "phi2", "nemotron", "arcee")
+GATE_IN_UP = ("phi3", "chatglm", "glm4")
+# llama.cpp requires hidden size = heads * head size. The head size is then omitted.
+SQUARE = ("command-r", "cohere2", "starcoder2", "phi2", "phi3", "stablelm", "nemotron", "olmo", "chatglm", "exaone4")
+SMALL_EMBEDDING = ("olmo2", "gemma", "gemma2", "gemma3")
+# quoth computes the window of files whose architecture has one in transformers (README.md).
+# llama.cpp ignores it.
+ON_PURPOSE = {("llama", "attention.sliding_window"), ("phi3", "attention.sliding_window"), ("starcoder2", "attention.sliding_window")}
+# Further settings of all keys of an architecture: models of a certain number of layers.
+SIZES = {"exaone4": {" (64 layers)": {"block_count": 64, "attention.sliding_window": 16}},
+         "gemma2": {" (46 layers)": {"block_count": 46}},
+         "command-r": {" (64 layers)": {"block_count": 64}}}
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32}
 LINEAR = {"rope.scaling.factor": 4.0}
 
 VALUES = {
     "context_length": (64, 4096), "embedding_length": (64,), "embedding_length_out": (32, 16), "block_count": (1, 4),
     "feed_forward_length": (32, 80), "vocab_size": (96, 64),
-    "attention.head_count": (4, 8), "attention.head_count_kv": (2,), "attention.key_length": (16, 32), "attention.value_length": (16, 32),
+    "attention.head_count": (4, 8, 1), "attention.head_count_kv": (2,), "attention.key_length": (16, 32), "attention.value_length": (16, 32),
     "attention.key_length_swa": (16, 8), "attention.value_length_swa": (16, 8), "attention.layer_norm_rms_epsilon": (1e-3, 1e-7),
     "attention.layer_norm_epsilon": (1e-5, 1e-2), "attention.causal": BOTH, "attention.scale": (0.0, 0.1),
     "attention.sliding_window": (0, 16, 40), "attention.sliding_window_pattern": (1, 2, 6, [True, False] * 3 + [True]),
@@ -74,39 +100,55 @@ def tensors(arch, k):
     head_kv = k.get("attention.head_count_kv", head)
     d_k, d_v = k.get("attention.key_length", d // head), k.get("attention.value_length", d // head)
     n, ff_expert = key("expert_count"), k.get("expert_feed_forward_length") or ff // max(key("expert_used_count"), 1)
+    def norm(name, n=d):
+        yield name + ".weight", (n,)
+        if arch in BIASED_NORMS:
+            yield name + ".bias", (n,)
+
+    def linear(name, rows, k, biased=False):
+        yield name + ".weight", (rows, k)
+        if biased:
+            yield name + ".bias", (rows,)
     yield "token_embd.weight", (N_VOCAB, d)
-    yield "output_norm.weight", (d,)
-    if arch != "gemma3":
-        yield "output.weight", (N_VOCAB, d)
+    if arch != "olmo":
+        yield from norm("output_norm")
+    if arch not in TIED:
+        yield from linear("output", N_VOCAB, d, arch == "phi2")
     for i in range(key("block_count")):
-        def name(what, i=i):
-            return f"blk.{i}.{what}"
-        for what, rows in (("attn_q", head * d_k), ("attn_k", head_kv * d_k), ("attn_v", head_kv * d_v)):
-            yield name(what + ".weight"), (rows, d)
-            if arch == "qwen2":
-                yield name(what + ".bias"), (rows,)
-        yield name("attn_output.weight"), (d, head * d_v)
-        if arch in ("qwen3", "qwen3moe", "gemma3"):
-            yield name("attn_q_norm.weight"), (d_k,)
-            yield name("attn_k_norm.weight"), (d_k,)
+        blk = f"blk.{i}."
+        if arch == "phi3":
+            yield from linear(blk + "attn_qkv", head * d_k + head_kv * (d_k + d_v), d)
+        else:
+            for what, rows in (("attn_q", head * d_k), ("attn_k", head_kv * d_k), ("attn_v", head_kv * d_v)):
+                yield from linear(blk + what, rows, d, arch in QKV_BIAS)
+        yield from linear(blk + "attn_output", d, head * d_v, arch in BIASES)
+        if arch in HEAD_NORMS:
+            yield blk + "attn_q_norm.weight", (d_k,)
+            yield blk + "attn_k_norm.weight", (d_k,)
         if arch == "olmo2":
-            yield name("attn_q_norm.weight"), (head * d_k,)
-            yield name("attn_k_norm.weight"), (head_kv * d_k,)
-        else:
-            yield name("attn_norm.weight"), (d,)
-            yield name("ffn_norm.weight"), (d,)
-        if arch in ("olmo2", "gemma3"):
-            yield name("post_attention_norm.weight"), (d,)
-            yield name("post_ffw_norm.weight"), (d,)
+            yield blk + "attn_q_norm.weight", (head * d_k,)
+            yield blk + "attn_k_norm.weight", (head_kv * d_k,)
+        if arch == "command-r" and key("block_count") >= 64:
+            yield blk + "attn_q_norm.weight", (head, d_k)
+            yield blk + "attn_k_norm.weight", (head_kv, d_k)
+        if arch not in NO_PRE_NORMS:
+            yield from norm(blk + "attn_norm")
+        if arch not in NO_PRE_NORMS + NO_FFN_NORM:
+            yield from norm(blk + "ffn_norm")
+        if arch in POST_NORMS or arch == "seed_oss":
+            yield blk + "post_attention_norm.weight", (d,)
+        if arch in POST_NORMS:
+            yield blk + "post_ffw_norm.weight", (d,)
         if arch == "qwen3moe":
-            yield name("ffn_gate_inp.weight"), (n, d)
-            yield name("ffn_gate_exps.weight"), (n, ff_expert, d)
-            yield name("ffn_up_exps.weight"), (n, ff_expert, d)
-            yield name("ffn_down_exps.weight"), (n, d, ff_expert)
-        else:
-            yield name("ffn_gate.weight"), (ff, d)
-            yield name("ffn_up.weight"), (ff, d)
-            yield name("ffn_down.weight"), (d, ff)
+            yield blk + "ffn_gate_inp.weight", (n, d)
+            yield blk + "ffn_gate_exps.weight", (n, ff_expert, d)
+            yield blk + "ffn_up_exps.weight", (n, ff_expert, d)
+            yield blk + "ffn_down_exps.weight", (n, d, ff_expert)
+            continue
+        if arch not in NO_GATE + GATE_IN_UP:
+            yield from linear(blk + "ffn_gate", ff, d)
+        yield from linear(blk + "ffn_up", ff * (2 if arch in GATE_IN_UP else 1), d, arch in BIASES)
+        yield from linear(blk + "ffn_down", d, ff, arch in BIASES)
 
 
 def values(arch, name, shape, small):
@@ -118,7 +160,7 @@ def values(arch, name, shape, small):
     elif name.endswith(".bias"):
         w = rng.normal(0, 0.5, shape)
     elif name == "token_embd.weight":
-        w = rng.normal(0, 0.05 if arch in ("olmo2", "gemma3") else 0.4, shape) * (1e-3 if small else 1)
+        w = rng.normal(0, 0.05 if arch in SMALL_EMBEDDING else 0.4, shape) * (1e-3 if small else 1)
     else:
         w = rng.normal(0, (1.6 if "attn_q" in name or "attn_k" in name else 1.2) / np.sqrt(shape[-1]), shape)
     return w.astype(np.float32)
@@ -153,7 +195,8 @@ class GgufCampaign(Campaign):
         w.add_token_merges(["h e"])
         w.add_bos_token_id(1)
         w.add_eos_token_id(2)
-        small = keys.get("attention.layer_norm_rms_epsilon") != BASE["attention.layer_norm_rms_epsilon"]
+        usual = {**BASE, **BESIDE.get(arch, {})}
+        small = any(keys.get(k) != usual.get(k) for k in EPSILON)
         for name, shape in tensors(arch, keys):
             w.add_tensor(name, values(arch, name, shape, small))
         w.write_header_to_file()
@@ -162,7 +205,10 @@ class GgufCampaign(Campaign):
         w.close()
 
     def run(self, arch, setting):
-        keys = {k: v for k, v in {**BASE, **BESIDE.get(arch, {}), **setting}.items() if v is not ABSENT}
+        keys = {**BASE, **BESIDE.get(arch, {})}
+        if arch in SQUARE:
+            del keys["attention.key_length"], keys["attention.value_length"]
+        keys = {k: v for k, v in {**keys, **setting}.items() if v is not ABSENT}
         path = self.folder / "model.gguf"
         self.write(path, arch, keys)
         want, self.why = self.program(self.llama, path, N_TOKEN)
@@ -174,8 +220,9 @@ class GgufCampaign(Campaign):
             if (arch, key) in ON_PURPOSE:
                 print(f"{arch:8s} {key:42s} differs on purpose")
                 continue
-            for label, beside in (("", {}), (" (yarn)", YARN), (" (linear)", LINEAR)):
-                if label and not key.startswith("rope.") and key != "context_length":
+            settings = {"": {}, " (yarn)": YARN, " (linear)": LINEAR, **SIZES.get(arch, {})}
+            for label, beside in settings.items():
+                if label in (" (yarn)", " (linear)") and not key.startswith("rope.") and key != "context_length":
                     continue
                 variants = [("absent", {**beside, key: ABSENT}, beside)]
                 variants += [(str(v), {**beside, key: v}, beside) for v in some]

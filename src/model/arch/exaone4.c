@@ -1,6 +1,6 @@
 /* exaone4.c - EXAONE 4.0 ("EXAONE 4.0: Unified Large Language Models", arXiv 2507.11407): norms
  * after the blocks, and of q and k heads. If layers have a window, all others have no rope. */
-#include "model/model_impl.h"
+#include "gemma_impl.h"
 
 #include <limits.h>
 
@@ -24,12 +24,54 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Set windows as in transformers: the listed layers, or all except the last of every interval. A
- * GGUF file has no interval here: llama.cpp computes windows of the 64-layer model alone. */
+static const struct config_key gguf_key[] = {
+    KEY("attention.sliding_window", 4096),
+    KEY("attention.sliding_window_pattern", 4),
+    IDLE("rope.freq_base_swa", "llama.cpp reads it, but rotates with the other base"),
+    KEYS_END,
+};
+
+/* Return the interval of full layers in a GGUF. The converter writes a list with a bool per layer.
+ * llama.cpp ignores lists, so only a list that equals its interval of 4 is accepted. */
+static int gguf_interval(struct binder *b, int n_layer)
+{
+    static const char key[] = "attention.sliding_window_pattern";
+    const struct meta *m = config_meta(b, key);
+    if (meta_kind(m) != META_LIST) return config_int(b, key, 1, INT_MAX, 4);
+    bool usual = meta_count(m) == (size_t)n_layer;
+    for (int i = 0; i < n_layer && usual; i++)
+        usual = meta_item_int(m, (size_t)i, -1) == ((i + 1) % 4 != 0);
+    if (!usual)
+        config_refuse(b, key, ERR_UNSUPPORTED,
+                      "must list every fourth layer as full: llama.cpp ignores other lists");
+    return 4;
+}
+
+/* Set windows as in llama.cpp, where only the model of 64 layers has them. Layers without a window
+ * have no rope there. */
+static void gguf_config(struct config *c, struct binder *b)
+{
+    static const char key[] = "attention.sliding_window";
+    const int interval = gguf_interval(b, c->n_layer);
+    if (c->n_layer != 64) {
+        if (meta_kind(config_meta(b, key)) != META_NONE && config_window(b) != 0)
+            config_refuse(b, key, ERR_UNSUPPORTED,
+                          "must be 0: llama.cpp ignores a window of fewer or more than 64 layers");
+        return;
+    }
+    gemma_gguf_windows(c, b, interval);
+    for (int i = 0; i < c->n_layer; i++)
+        c->layer[i].rope = c->layer[i].window ? ROPE_MAIN : ROPE_OFF;
+}
+
+/* Set windows as in transformers: the listed layers, or all except the last of every interval. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "config.sliding_window_pattern";
-    if (!config_is_hf(b)) return;
+    if (!config_is_hf(b)) {
+        gguf_config(c, b);
+        return;
+    }
     const int window = config_window(b);
     const bool listed = config_layer_types(b, c, window);
     /* a pattern such as LLLG is not used if there is a list */
@@ -44,6 +86,7 @@ static void config(struct config *c, struct binder *b)
 const struct arch arch_exaone4 = {
     .name = "exaone4",
     .hf_key = hf_key,
+    .gguf_key = gguf_key,
     .gguf_neox = true,
     .config = config,
 };
