@@ -1,8 +1,11 @@
-/* unit.h - the test harness: one binary, build/unit [filter...], runs every TEST of every *_test.c.
+/* unit.h - the test harness: one binary, build/unit [-jN] [filter...], runs every TEST of every
+ * *_test.c, in one process or in N processes.
  *
  * TEST(name) { ... } registers itself. EXPECT records a failure and continues. NEED ends the test.
- * A test that needs real data calls data_path(), and SKIPs if the data are missing.
- * One thread at a time. */
+ * A test that needs real data calls data_path(), and SKIPs if the data are missing. Tests are
+ * independent: each may run without the others. TEST_ALONE(name) is a TEST that measures time on the
+ * clock or needs all processors. It runs after the parallel tests. One
+ * thread at a time. */
 #ifndef QUOTH_TEST_UNIT_H
 #define QUOTH_TEST_UNIT_H
 
@@ -15,6 +18,8 @@
 struct test {
     const char *name, *file;
     void (*run)(void);
+    bool alone;  /* true: no other test runs at the same time */
+    bool chosen; /* true if a filter matches, or there is none */
     struct test *next;
 };
 
@@ -45,11 +50,13 @@ bool test_long(void);
  * whole process). */
 uint64_t test_n_malloc(void);
 
-#define TEST(id)                                                                                   \
+#define TEST(id)       TEST_OF(id, false)
+#define TEST_ALONE(id) TEST_OF(id, true)
+#define TEST_OF(id, is_alone)                                                                      \
     static void test_##id(void);                                                                   \
     __attribute__((constructor)) static void register_##id(void)                                   \
     {                                                                                              \
-        static struct test t = {#id, __FILE__, test_##id, NULL};                                   \
+        static struct test t = {#id, __FILE__, test_##id, .alone = is_alone};                      \
         test_register(&t);                                                                         \
     }                                                                                              \
     static void test_##id(void)

@@ -114,7 +114,7 @@ TEST(pool_takes_the_chunks_of_late_workers)
     pool_close(p);
 }
 
-TEST(pool_beside_a_busy_program)
+TEST_ALONE(pool_beside_a_busy_program)
 {
     /* Goal: lending a core to the holder of a chunk loses no chunk. The caller may still run on any
      * core. Method: use as many threads as CPUs, and a process that is busy on each CPU in turn. */
@@ -151,7 +151,7 @@ TEST(pool_beside_a_busy_program)
     pool_close(p);
 }
 
-TEST(pool_counts)
+TEST_ALONE(pool_counts)
 {
     struct err e;
     struct pool *p;

@@ -28,7 +28,7 @@ static void read_all(struct buf *b, int fd)
     }
 }
 
-TEST(writer_drops_what_is_not_read)
+TEST_ALONE(writer_drops_what_is_not_read)
 {
     int p[2], n = 0;
     struct writer *w;
@@ -89,7 +89,7 @@ TEST(writer_flush_waits_for_the_lines_but_not_for_ever)
     close(p[0]), close(p[1]);
 }
 
-TEST(writer_closes_before_a_reader_that_stopped)
+TEST_ALONE(writer_closes_before_a_reader_that_stopped)
 {
     int p[2];
     struct writer *w;

@@ -127,7 +127,7 @@ TEST(jinja_errors_name_line_and_column)
     expect_error("{% break %}", NULL, ERR_FORMAT, "outside of a loop");
 }
 
-TEST(jinja_limits_hold)
+TEST_ALONE(jinja_limits_hold)
 {
     static const struct template_limits small = {
         .step_max = 100000, .bytes_max = 4 << 20, .out_bytes_max = 1 << 20};
@@ -179,7 +179,7 @@ TEST(jinja_deep_sources)
 }
 
 /* Goal: the work of a rendering grows linearly with the conversation. */
-TEST(jinja_long_conversation)
+TEST_ALONE(jinja_long_conversation)
 {
     static const char source[] =
         "{% set ns = namespace(p='') %}{% for m in messages %}{% set ns.p = ns.p + '<|' + m.role + "

@@ -287,7 +287,7 @@ static void on_done(void *ctx, const struct fetch_result *r)
     EXPECT_INT(fetch_start(s->f, &again, NULL), 0);
 }
 
-TEST(fetch_waits_for_many_at_once)
+TEST_ALONE(fetch_waits_for_many_at_once)
 {
     if (!is_built()) SKIP("built without libcurl");
     enum { N = 24 };

@@ -302,7 +302,7 @@ TEST(net_moves_long_work_away_from_streams)
     rig_close();
 }
 
-TEST(net_waits_for_no_client)
+TEST_ALONE(net_waits_for_no_client)
 {
     /* Goal: an idle connection has a deadline. A partial request also has a deadline, even if its
      * bytes arrive steadily. */
@@ -327,7 +327,7 @@ TEST(net_waits_for_no_client)
     rig_close();
 }
 
-TEST(net_holds_no_body_that_stops)
+TEST_ALONE(net_holds_no_body_that_stops)
 {
     /* Goal: the deadline of a body is extended at most to a limit. Otherwise a few clients could
      * fill the shared memory of bodies and keep it. Method: write 40 KiB at once, the bytes of 10 s
@@ -346,7 +346,7 @@ TEST(net_holds_no_body_that_stops)
     rig_close();
 }
 
-TEST(net_has_room_for_so_many)
+TEST_ALONE(net_has_room_for_so_many)
 {
     struct net_options o = {.conn_max = 4};
     NEED(rig_open(&o));
@@ -513,7 +513,7 @@ static void *drain_soon(void *arg)
     return NULL;
 }
 
-TEST(net_drains)
+TEST_ALONE(net_drains)
 {
     /* Goal: a stopping server completes answers in progress and closes idle connections. It refuses
      * new connections and truncates answers that never end. */

@@ -314,7 +314,7 @@ TEST(normal_forms_are_unicodes)
 
 /* Goal: sorting marks takes linear time. A megabyte of marks in descending order is the worst case
  * of a sort by exchange. */
-TEST(marks_take_linear_time)
+TEST_ALONE(marks_take_linear_time)
 {
     struct buf text = {0}, got = {0};
     for (int i = 0; i < 300000; i++)

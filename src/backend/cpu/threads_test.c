@@ -23,7 +23,7 @@ TEST(threads_without_a_choice)
     EXPECT_INT(cpu_threads(1 << 20), cores_usable());
 }
 
-TEST(threads_are_tried)
+TEST_ALONE(threads_are_tried)
 {
     struct cores hyper = machine(2, 1, 2), eight = machine(8, 8, 8);
     int64_t start = time_us();
