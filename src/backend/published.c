@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+/* values converted at a time: the smallest block of the target formats */
 enum { CHUNK = 32 };
 
 /* ---- codes ---- */

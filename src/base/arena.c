@@ -15,6 +15,8 @@ struct arena_chunk {
     char data[];
 };
 
+/* minimum size of a chunk: half of malloc's threshold for mmap, so that most chunks need no system
+ * call */
 enum { CHUNK_MIN = 64 * 1024 };
 
 static struct arena_chunk *chunk_add(struct arena *a, size_t need)

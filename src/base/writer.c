@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* PIPE_BYTES: PIPE_BUF of Linux; a longer write to a pipe may be divided. POLL_MS: maximum delay of
+ * a stop while the file accepts nothing. */
 enum { PIECES_MAX = 4096, PIPE_BYTES = 4096, POLL_MS = 50 };
 
 struct written {

@@ -82,7 +82,7 @@ int kv_store_open(struct kv_store *s, const struct kv_store_options *o, struct e
     return 0;
 }
 
-enum { HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20 }; /* size of a huge page of x86-64 and of arm64 with pages of 4 kB */
 
 /* Return the number of pages of a group, by the first layer with K. Other layers may be
  * recurrent. */

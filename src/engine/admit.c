@@ -13,6 +13,10 @@
  *     continue. So the engine never waits for itself. */
 #include "engine_impl.h"
 
+/* RESIDE_US: minimum time between admission and displacement: about a step of 8 sequences of
+ * llama-1b (57 to 63 ms, docs/measurements.md). GROWTH_ROWS: free rows per running sequence, enough
+ * for 16 steps without a preemption.
+ * WATERMARK: at least 1 / 100 of the pages stays free, as in vLLM. */
 enum { RESIDE_US = 50 * 1000, GROWTH_ROWS = 16, WATERMARK = 100 };
 
 /* ---- room ---- */

@@ -44,16 +44,19 @@
 enum { DECODES, MIXED, PROMPTS };
 enum { ONE, MIX, FEW, SOME, MANY, READ, PAIR };
 /* Limits of a step of prompts only, while other requests arrive: its time in microseconds, and the
- * number of rows that keeps the arithmetic units busy. */
+ * number of rows that keeps the arithmetic units busy. 64 rows have 493 tokens/s, prompts of 512
+ * have 590 (Q4_0; docs/measurements.md). */
 enum { ALONE_US = 30 * 1000, ALONE_ROWS = 64 };
 enum {
+    /* The curve of time by rows bends where weights are no longer the bound (32 rows), and where
+     * attention over a prompt's own rows begins to count (256 rows). */
     KNOT_FEW = 32,
     KNOT_SOME = 256,
-    N_SWEEP = 4,
-    N_FIRST = 8,
-    ROWS_FIRST = 16,
-    IDLE_EVERY = 64,
-    IDLE_CHANGED = 16
+    N_SWEEP = 4,      /* Gauss-Seidel sweeps per step, warm-started: 4 x 49 multiply-adds */
+    N_FIRST = 8,      /* one more than the terms: fewer steps do not determine the estimate */
+    ROWS_FIRST = 16,  /* rows of a step before any estimate: half of the curve's first part */
+    IDLE_EVERY = 64,  /* a step without prompts costs prompts 1 / 64 = 1.6 % of their steps */
+    IDLE_CHANGED = 16 /* the same while the decodes change: 1 / 16 = 6 % */
 };
 
 static const double fade[BUDGET_N_KIND] = {7.0 / 8, 31.0 / 32, 31.0 / 32}, quick = 0.3, aim = 0.95,

@@ -26,6 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* factor of a call's work to that of the call before: the calls before the last one do together at
+ * most a third of its work */
 enum { GROWTH = 4 };
 
 struct mask_job {

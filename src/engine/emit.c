@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+/* events of a reply queue: the answers of CHOICES_MAX choices for 4 steps */
 enum { REPLY_EVENTS = 512 };
 
 struct queue *engine_reply_queue(void)

@@ -31,6 +31,8 @@
 
 #include <stdlib.h>
 
+/* N_PROBE: places in which a holder may be. If half of the table is taken,
+ * all 16 are taken with a probability of about 2^-16. */
 enum { N_HOLDER = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
 
 /* A holder as this policy sees it. */

@@ -15,7 +15,9 @@
  * recomputed after a preemption are not counted: they are no progress. */
 #include "policy_impl.h"
 
-enum { N_LEVEL = 12, QUANTUM_ROWS = 64 }; /* the last level: prompts of more than 64 k rows */
+/* QUANTUM_ROWS: rows of the first level, one pass of the kernels over the weights (LINEAR_ROWS).
+ * Levels double: the last of N_LEVEL is for prompts of more than 64 << 10 = 64 k rows. */
+enum { N_LEVEL = 12, QUANTUM_ROWS = 64 };
 
 static int quantum(int level)
 {

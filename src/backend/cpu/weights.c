@@ -19,8 +19,11 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 256 << 10, /* a piece and its source fit into the L2 cache */
-    SLICE_PIECES = 256,      /* pieces between two progress reports */
+    /* A piece and its source, at most as large, fit into an L2 cache of 512 kB. Claiming a piece
+     * takes about 1 us (docs/measurements.md, "The machine, the threads"); packing it takes 190 us
+     * at 1.34 GB/s. */
+    PIECE_BYTES = 256 << 10,
+    SLICE_PIECES = 256, /* pieces between two progress reports: 64 MB, 50 ms at 1.34 GB/s */
 };
 
 struct weights {

@@ -14,6 +14,8 @@
  * and AVX-512 took 749 (docs/measurements.md, "AMX"). */
 #include "tile.h"
 
+/* SLOTS: tiles in flight. A result is ready after 52 cycles and an instruction starts every 16, so
+ * 52 / 16 + 1 = 4 keep the tile unit busy. SPANS_MAX: 256 k in spans of 16. */
 enum { SLOTS = 4, SPANS_MAX = 16 };
 
 ALWAYS bool has_spans(const struct panel_format *f)
