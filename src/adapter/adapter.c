@@ -40,8 +40,8 @@ static int open_source(struct adapters *a, struct adapter_source *s, const char 
     if (!dir_exists(folder))
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: expected a folder with adapter_config.json and "
-                       "adapter_model.safetensors",
-                       folder);
+                       "adapter_model.safetensors, got %s",
+                       folder, file_exists(folder) ? "a file" : "nothing");
     int rc = peft_open(&s->peft, config, e);
     if (rc == 0 && !file_exists(tensors) && file_exists(pickle))
         rc = err_set(e, ERR_UNSUPPORTED,

@@ -96,8 +96,8 @@ static float *values(struct bind_state *b, const struct tensor_info *t)
     qtype_info[t->type].ops->decode(v, t->data, n);
     for (int64_t i = 0; i < n && b->rc == 0; i++)
         if (v[i] - v[i] != 0)
-            b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s: value %lld must be finite", b->path,
-                            t->name, (long long)i);
+            b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s[%lld]: must be finite, got %g",
+                            b->path, t->name, (long long)i, (double)v[i]);
     return v;
 }
 

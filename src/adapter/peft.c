@@ -275,7 +275,8 @@ static int of_pattern(const struct peft *p, const struct json *patterns, const c
         size_t n;
         const char *key = json_it_key(it, &n);
         if (strlen(key) != n)
-            return err_set(e, ERR_FORMAT, "%s: a pattern must not have a NUL", p->path);
+            return err_set(e, ERR_FORMAT, "%s: a pattern must not have a NUL, got one at byte %zu",
+                           p->path, strlen(key));
         if (is_plain(key))
             found = plain_matches(module, key);
         else

@@ -15,8 +15,8 @@
 int call_constrain(struct api_call *c, const struct constraint_spec *spec, struct err *e)
 {
     if (c->spec.field)
-        return err_field(e, ERR_ARG, spec->field, ": must not come with another constraint, %s",
-                         c->spec.field);
+        return err_field(e, ERR_ARG, spec->field,
+                         ": must not come with another constraint, got %s too", c->spec.field);
     c->spec = *spec;
     c->spec.text = arena_text(&c->arena, spec->n ? spec->text : "", spec->n);
     return c->spec.text ? 0 : err_memory(e, "a constraint", spec->n);

@@ -188,11 +188,11 @@ static int check_together(const struct api_call *c, const struct tools_spec *too
     if (!spec->field || !c->tool_parser) return 0;
     if (tools->must && strcmp(spec->field, "response_format") != 0)
         return err_field(e, ERR_ARG, spec->field,
-                         ": must not come with another constraint, tool_choice");
+                         ": must not come with another constraint, got tool_choice too");
     if (!is_json(spec))
         return err_field(e, ERR_UNSUPPORTED, spec->field,
-                         ": must be a constraint on JSON if there are tools; send tool_choice "
-                         "\"none\", or no tools");
+                         ": must be a constraint on JSON if there are tools, got another one; send "
+                         "tool_choice \"none\", or no tools");
     if (unmarked && !tools->must)
         return err_field(e, ERR_UNSUPPORTED, spec->field,
                          ": not supported with tools, whose calls this model writes as JSON "

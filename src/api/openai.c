@@ -32,7 +32,8 @@ static int read_id(struct api_call *c, const struct json *body, struct err *e)
     int rc = body_text(body, "request_id", ID_MAX, &id, e);
     if (rc != 0 || !id) return rc;
     if (!*id || id[strspn(id, letters)])
-        return err_field(e, ERR_ARG, "request_id", ": must have only letters, digits and -_.:");
+        return err_field(e, ERR_ARG, "request_id",
+                         ": must have only letters, digits and -_.:, got \"%.60s\"", id);
     snprintf(c->id, sizeof c->id, "%s%s", c->dialect->id_prefix, id);
     return 0;
 }
@@ -47,7 +48,8 @@ static int read_stream(struct api_call *c, const struct json *body, struct err *
     if (rc != 0 || !options) return rc;
     if (json_kind(options) != JK_OBJECT)
         return body_wrong("stream_options", "an object", options, e);
-    if (!c->stream) return err_field(e, ERR_ARG, "stream_options", ": must come with stream true");
+    if (!c->stream)
+        return err_field(e, ERR_ARG, "stream_options", ": must come with stream true, got false");
     rc = body_flag(options, "include_usage", &own->include_usage, e);
     if (rc == 0) rc = body_flag(options, "continuous_usage_stats", &own->usage_always, e);
     own->usage_always &= own->include_usage; /* no effect without include_usage, as in vLLM */

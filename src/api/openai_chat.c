@@ -33,7 +33,7 @@ static int read_reasoning(struct api_call *c, const struct json *body, struct er
     bool none = strcmp(format, "none") == 0;
     if (rc == 0 && !none && strcmp(format, "auto") != 0 && strcmp(format, "deepseek") != 0)
         rc = err_field(e, ERR_ARG, "reasoning_format",
-                       ": must be \"none\", \"auto\" or \"deepseek\"");
+                       ": must be \"none\", \"auto\" or \"deepseek\", got \"%.40s\"", format);
     c->reasoning_parser = none ? NULL : c->api->chat->reasoning_parser;
     c->no_reasoning = !include;
     c->requests_reasoning = requests_reasoning(c, body);
@@ -44,12 +44,14 @@ static int read_reasoning(struct api_call *c, const struct json *body, struct er
 /* Check that only text output is requested. */
 static int check_modalities(const struct json *body, struct err *e)
 {
+    char value[80];
     const struct json *list = body_field(body, "modalities");
     if (list && json_kind(list) != JK_LIST) return body_wrong("modalities", "a list", list, e);
     for (size_t i = 0; i < json_count(list); i++) {
         const char *word = json_text(json_item(list, i), NULL);
         if (!word || strcmp(word, "text") != 0)
-            return err_field(e, ERR_UNSUPPORTED, "modalities", "[%zu]: must be \"text\"", i);
+            return err_field(e, ERR_UNSUPPORTED, "modalities", "[%zu]: must be \"text\", got %s", i,
+                             json_value_text(json_item(list, i), value));
     }
     return 0;
 }
@@ -77,7 +79,8 @@ static int read_chat_logprobs(struct api_call *c, struct request *r, const struc
     if (rc == 0) rc = body_int(body, "top_logprobs", 0, TOP_LOGPROB_MAX, &top, e);
     if (rc == 0) rc = read_prompt_logprobs(c, r, body, e);
     if (rc == 0 && top > 0 && !c->logprobs)
-        rc = err_field(e, ERR_ARG, "top_logprobs", ": must come with logprobs true");
+        rc = err_field(e, ERR_ARG, "top_logprobs", ": must be 0 without logprobs true, got %lld",
+                       (long long)top);
     r->params.n_logprob = c->logprobs ? (int32_t)top : -1;
     return rc;
 }

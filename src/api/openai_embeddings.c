@@ -25,7 +25,8 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     int rc = openai_read(c, body, e);
     if (rc == 0) rc = body_text(body, "encoding_format", 16, &format, e);
     if (rc == 0 && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
-        rc = err_field(e, ERR_ARG, "encoding_format", ": must be \"float\" or \"base64\"");
+        rc = err_field(e, ERR_ARG, "encoding_format",
+                       ": must be \"float\" or \"base64\", got \"%.16s\"", format);
     if (rc == 0) rc = body_int(body, "dimensions", 1, d, &dimensions, e);
     if (rc != 0) return rc;
     struct openai *own = c->own;

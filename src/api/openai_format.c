@@ -140,7 +140,9 @@ static int read_white_space(struct api_call *c, struct grammar_options *o, const
     size_t n;
     const char *text = json_text(value, &n);
     if (!text) return wrong_type(field, place, "a string", value, e);
-    if (strlen(text) != n) return err_field(e, ERR_ARG, field, "%s: must not contain NUL", place);
+    if (strlen(text) != n)
+        return err_field(e, ERR_ARG, field, "%s: must not contain NUL, got one at byte %zu", place,
+                         strlen(text));
     o->white_space = arena_text(&c->arena, text, n);
     return o->white_space ? 0 : err_memory(e, "a constraint", n);
 }
@@ -201,11 +203,13 @@ static int read_structured(struct api_call *c, const struct json *body, struct e
                        n);
     if (rc == 0 && found.options.white_space && !is_json(found.kind))
         rc = err_field(e, ERR_ARG, field,
-                       ".whitespace_pattern: must come with a constraint on JSON");
+                       ".whitespace_pattern: must come with a constraint on JSON, got another one");
     if (rc == 0 && found.options.white_space &&
         (found.options.no_white_space || c->api->no_white_space))
-        rc = err_field(e, ERR_ARG, field,
-                       ".whitespace_pattern: must not come with disable_any_whitespace");
+        rc = err_field(
+            e, ERR_ARG, field,
+            ".whitespace_pattern: must not come with disable_any_whitespace, got \"%.60s\"",
+            found.options.white_space);
     if (rc != 0) return rc;
     return one ? constrain(c, &found, form, one, e) : call_constrain(c, &found, e);
 }
@@ -227,12 +231,16 @@ static int read_alone(struct api_call *c, const struct kind *k, const struct jso
 static int read_old_white_space(struct api_call *c, const struct json *body, struct err *e)
 {
     static const char field[] = "guided_whitespace_pattern";
+    char shown[80];
     const struct json *value = body_field(body, field);
     if (!value) return 0;
     if (!c->spec.field || !is_json(c->spec.kind))
-        return err_field(e, ERR_ARG, field, ": must come with a constraint on JSON");
+        return err_field(e, ERR_ARG, field, ": must come with a constraint on JSON, got %s",
+                         c->spec.field ? c->spec.field : "none");
     if (c->spec.options.white_space || c->spec.options.no_white_space || c->api->no_white_space)
-        return err_field(e, ERR_ARG, field, ": must not come with another setting of white space");
+        return err_field(e, ERR_ARG, field,
+                         ": must not come with another setting of white space, got %s",
+                         json_value_text(value, shown));
     return read_white_space(c, &c->spec.options, value, field, "", e);
 }
 

@@ -105,7 +105,8 @@ static int check(const struct json *functions, const struct json *choice, const 
 {
     if (body_field(body, "tools") || body_field(body, "tool_choice"))
         return err_field(e, ERR_ARG, functions ? "functions" : "function_call",
-                         ": must not come with tools or tool_choice");
+                         ": must not come with %s, its newer form",
+                         body_field(body, "tools") ? "tools" : "tool_choice");
     if (functions && json_kind(functions) != JK_LIST)
         return body_wrong("functions", "a list of functions", functions, e);
     const char *word = json_text(choice, NULL);

@@ -18,12 +18,14 @@ static int wrong_type(const char *field, size_t i, const char *place, const char
  * schemas. */
 static int check_tools(const struct json *tools, struct err *e)
 {
+    char value[80];
     for (size_t i = 0; i < json_count(tools); i++) {
         const struct json *tool = json_item(tools, i), *function = json_field(tool, "function");
         const char *type = json_text(json_field(tool, "type"), NULL);
         if (!type || strcmp(type, "function") != 0)
             return err_field(e, ERR_UNSUPPORTED, "tools",
-                             "[%zu].type: must be \"function\" or \"custom\"", i);
+                             "[%zu].type: must be \"function\" or \"custom\", got %s", i,
+                             json_value_text(json_field(tool, "type"), value));
         if (!json_text(json_field(function, "name"), NULL))
             return wrong_type("tools", i, ".function.name", "a string",
                               json_field(function, "name"), e);
@@ -63,18 +65,23 @@ struct choice_spec {
 };
 
 /* Set the error of tool_choice. place: path below it. */
-static int bad_choice(const char *place, const char *expected, struct err *e)
+static int bad_choice(const char *place, const char *expected, const struct json *found,
+                      struct err *e)
 {
-    return err_field(e, ERR_ARG, "tool_choice", "%s: expected %s", place, expected);
+    char value[80];
+    return err_field(e, ERR_ARG, "tool_choice", "%s: expected %s, got %s", place, expected,
+                     json_value_text(found, value));
 }
 
-/* Read "auto", "none" or "required". word is NULL for a value of another type. */
-static int read_word(struct choice_spec *out, const char *place, const char *word, struct err *e)
+/* Read "auto", "none" or "required". */
+static int read_word(struct choice_spec *out, const char *place, const struct json *value,
+                     struct err *e)
 {
+    const char *word = json_text(value, NULL);
     out->none = word && strcmp(word, "none") == 0;
     out->must = word && strcmp(word, "required") == 0;
     if (out->none || out->must || (word && strcmp(word, "auto") == 0)) return 0;
-    return bad_choice(place, "\"auto\", \"none\", \"required\" or an object", e);
+    return bad_choice(place, "\"auto\", \"none\", \"required\" or an object", value, e);
 }
 
 /* Read {"type":"allowed_tools","mode":"auto","tools":[...]}, or the same members inside
@@ -83,12 +90,13 @@ static int read_allowed(struct choice_spec *out, const struct json *choice, stru
 {
     const struct json *inner = body_field(choice, "allowed_tools");
     const struct json *from = inner ? inner : choice;
-    const char *mode = json_text(body_field(from, "mode"), NULL);
+    const struct json *mode = body_field(from, "mode");
+    const char *word = json_text(mode, NULL);
     out->allowed = body_field(from, "tools");
     if (json_kind(out->allowed) != JK_LIST || json_count(out->allowed) == 0)
-        return bad_choice(".allowed_tools.tools", "a list of functions", e);
-    if (!mode || strcmp(mode, "none") == 0)
-        return bad_choice(".allowed_tools.mode", "\"auto\" or \"required\"", e);
+        return bad_choice(".allowed_tools.tools", "a list of functions", out->allowed, e);
+    if (!word || strcmp(word, "none") == 0)
+        return bad_choice(".allowed_tools.mode", "\"auto\" or \"required\"", mode, e);
     return read_word(out, ".allowed_tools.mode", mode, e);
 }
 
@@ -102,16 +110,20 @@ static const struct json *name_of(const struct json *choice)
 /* An absent tool_choice is "auto". A named function must be called exactly once. */
 static int read_choice(struct choice_spec *out, const struct json *choice, struct err *e)
 {
+    char value[80];
     const char *type = json_text(json_field(choice, "type"), NULL);
     if (!choice) return 0;
-    if (json_kind(choice) != JK_OBJECT) return read_word(out, "", json_text(choice, NULL), e);
+    if (json_kind(choice) != JK_OBJECT) return read_word(out, "", choice, e);
     if (type && strcmp(type, "allowed_tools") == 0) return read_allowed(out, choice, e);
     if (!type || strcmp(type, "function") != 0)
         return err_field(e, ERR_UNSUPPORTED, "tool_choice",
-                         ".type: must be \"function\", \"custom\" or \"allowed_tools\"");
+                         ".type: must be \"function\", \"custom\" or \"allowed_tools\", got %s",
+                         json_value_text(json_field(choice, "type"), value));
     out->must = out->one = true;
     out->named = name_of(choice);
-    return json_kind(out->named) == JK_TEXT ? 0 : bad_choice(".function.name", "a string", e);
+    return json_kind(out->named) == JK_TEXT
+               ? 0
+               : bad_choice(".function.name", "a string", out->named, e);
 }
 
 /* Return true if both are equal texts. */
@@ -137,7 +149,8 @@ static int check_named(const struct choice_spec *spec, const struct json *tools,
     size_t n = spec->named ? 1 : json_count(spec->allowed);
     if (n > NAMED_MAX || (n > 0 && json_count(tools) > NAMED_MAX))
         return err_field(e, ERR_LIMIT, n > NAMED_MAX ? "tool_choice" : "tools",
-                         ": must have at most %d functions", NAMED_MAX);
+                         ": must have at most %d functions, got %zu", NAMED_MAX,
+                         n > NAMED_MAX ? n : json_count(tools));
     for (size_t i = 0; i < n; i++) {
         const struct json *name = spec->named ? spec->named : name_of(json_item(spec->allowed, i));
         bool found = false;
@@ -149,7 +162,7 @@ static int check_named(const struct choice_spec *spec, const struct json *tools,
                              json_text(name, NULL) ? json_text(name, NULL) : "");
     }
     if (spec->must && json_count(tools) == 0)
-        return err_field(e, ERR_ARG, "tool_choice", ": must come with tools");
+        return err_field(e, ERR_ARG, "tool_choice", ": must come with tools, got none");
     return 0;
 }
 

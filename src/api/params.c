@@ -163,8 +163,9 @@ static int read_biases(struct biases *b, const struct tokenizer *t, int n_vocab,
         if (rc == 0) rc = add_key_bias(b, t, key, n, bias, e);
     }
     if (rc == 0 && b->n > (size_t)n_vocab) /* more entries would be repetitions */
-        rc = err_field(e, ERR_LIMIT, "logit_bias",
-                       ": must have at most %d entries, one for each token", n_vocab);
+        rc =
+            err_field(e, ERR_LIMIT, "logit_bias",
+                      ": must have at most %d entries, one for each token, got %zu", n_vocab, b->n);
     return rc;
 }
 
@@ -228,7 +229,8 @@ static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
     struct ids *word = arena_push0(a, (size_t)n * 2, sizeof *word);
     if (!word) return err_memory(e, "bad_words", (size_t)n * 2 * sizeof *word);
     for (int i = 0; rc == 0 && i < n; i++) {
-        if (text[i].n == 0) return err_field(e, ERR_ARG, "bad_words", "[%d]: must not be empty", i);
+        if (text[i].n == 0)
+            return err_field(e, ERR_ARG, "bad_words", "[%d]: must have at least 1 byte, got 0", i);
         rc = api_bad_word(word + 2 * i, t, text[i].text, text[i].n, a, e);
     }
     p->bad_word = word;
@@ -248,7 +250,7 @@ static int read_lists(struct sample_params *p, const struct api *api, const stru
     if (rc == 0) rc = body_ids(body, "allowed_token_ids", a, &p->allowed, &p->n_allowed, e);
     /* reject an empty list, as vLLM does, because it would allow all tokens */
     if (rc == 0 && p->allowed && p->n_allowed == 0)
-        rc = err_field(e, ERR_ARG, "allowed_token_ids", ": must allow at least 1 token");
+        rc = err_field(e, ERR_ARG, "allowed_token_ids", ": must allow at least 1 token, got 0");
     if (rc == 0 && p->n_allowed > n_vocab) /* more entries would be repetitions */
         rc = err_field(e, ERR_LIMIT, "allowed_token_ids", ": must have at most %d entries, got %d",
                        n_vocab, p->n_allowed);
@@ -268,7 +270,8 @@ static int read_stop(struct reply_options *ro, const struct json *body, struct a
     bool skip = !ro->keep_special;
     int rc = body_texts(body, "stop", STOP_MAX, a, &ro->stop, &ro->n_stop, e);
     for (int i = 0; rc == 0 && i < ro->n_stop; i++)
-        if (ro->stop[i].n == 0) rc = err_field(e, ERR_ARG, "stop", "[%d]: must not be empty", i);
+        if (ro->stop[i].n == 0)
+            rc = err_field(e, ERR_ARG, "stop", "[%d]: must have at least 1 byte, got 0", i);
     if (rc == 0) rc = body_flag(body, "include_stop_str_in_output", &ro->include_stop, e);
     if (rc == 0) rc = body_flag(body, "skip_special_tokens", &skip, e);
     ro->keep_special = !skip;
@@ -386,7 +389,8 @@ int read_prompt_logprobs(struct api_call *c, struct request *r, const struct jso
     int64_t n = -1;
     int rc = body_int(body, "prompt_logprobs", 0, TOP_LOGPROB_MAX, &n, e);
     if (rc == 0 && n >= 0 && c->stream)
-        rc = err_field(e, ERR_ARG, "prompt_logprobs", ": must not come with stream");
+        rc = err_field(e, ERR_ARG, "prompt_logprobs", ": must not come with stream true, got %lld",
+                       (long long)n);
     c->prompt_logprobs = n >= 0;
     r->n_prompt_logprob = (int)n;
     return rc;

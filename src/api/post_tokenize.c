@@ -39,7 +39,9 @@ static int encode(const struct api *a, const struct json *body, struct ids *ids,
         n = rendered.n;
     }
     if (rc == 0 && !text)
-        rc = err_field(e, ERR_ARG, "prompt", ": expected a string, or messages or content instead");
+        rc = err_field(e, ERR_ARG, "prompt",
+                       ": expected a string, or messages or content instead, got %s",
+                       json_kind_name(json_kind(body_field(body, "prompt"))));
     if (rc == 0)
         rc = tokenizer_encode(a->session->tokenizer, text, n,
                               ENCODE_PARSE_SPECIAL | (special ? ENCODE_ADD_SPECIAL : 0), ids, e);
@@ -96,7 +98,9 @@ static int put_tokens(const struct api *a, const struct json *body, struct buf *
     bool texts = false;
     bool content = body_field(body, "content") != NULL;
     if (content + !!body_field(body, "prompt") + !!body_field(body, "messages") > 1)
-        return err_field(e, ERR_ARG, "prompt", ": must not come with messages or content");
+        return err_field(e, ERR_ARG, "prompt",
+                         ": must not come with messages or content, got %d of them",
+                         content + !!body_field(body, "prompt") + !!body_field(body, "messages"));
     if (content) return put_content_tokens(a, body, b, e);
     int rc = body_flag(body, "return_token_strs", &texts, e);
     if (rc == 0) rc = encode(a, body, &ids, e);

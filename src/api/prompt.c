@@ -205,14 +205,16 @@ static int read_item(struct ids *ids, const struct api *a, const char *name, siz
     int n_vocab = a->session->info->n_vocab;
     size_t n;
     const char *text = json_text(item, &n);
+    char value[80];
     int64_t id = json_int(item, -1);
     if (text) return tokenizer_encode(a->session->tokenizer, text, n, flags, ids, e);
     if (json_kind(item) != JK_INT && json_kind(item) != JK_REAL)
         return err_field(e, ERR_ARG, name, "[%zu]: expected a token id or a string, got %s", i,
                          json_kind_name(json_kind(item)));
     if (id < 0 || id >= n_vocab)
-        return err_field(e, ERR_ARG, name, "[%zu]: out of vocabulary: expected a token id below %d",
-                         i, n_vocab);
+        return err_field(e, ERR_ARG, name,
+                         "[%zu]: out of vocabulary: expected a token id below %d, got %s", i,
+                         n_vocab, json_value_text(item, value));
     return vec_push(ids, (int32_t)id) ? 0 : err_memory(e, name, (ids->n + 1) * sizeof *ids->v);
 }
 
@@ -349,10 +351,10 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
     int rc = body_int(body, "truncate_prompt_tokens", -1, context, &most, e);
     if (rc == 0) rc = body_text(body, "truncation_side", 8, &side, e);
     if (rc == 0 && strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
-        rc = err_field(e, ERR_ARG, "truncation_side", ": must be \"left\" or \"right\"");
+        rc = err_field(e, ERR_ARG, "truncation_side",
+                       ": must be \"left\" or \"right\", got \"%.8s\"", side);
     if (rc == 0 && most == 0)
-        rc = err_field(e, ERR_ARG, "truncate_prompt_tokens",
-                       ": must leave at least 1 token of the prompt");
+        rc = err_field(e, ERR_ARG, "truncate_prompt_tokens", ": must be -1 or at least 1, got 0");
     if (most < 0) most = context - (r->max_tokens > 0 ? 1 : 0);
     if (rc != 0 || r->prompt.n <= (size_t)most) return rc;
     if (a->session->info->encoder) { /* encoders were trained with the first tokens of long texts */

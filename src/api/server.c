@@ -39,7 +39,8 @@ static int check_names(const struct server_options *o, struct err *e)
     const struct session *s = o->api->session;
     if (o->any_name && s->additions.n_set > 1)
         return err_field(e, ERR_ARG, "served-model-name",
-                         ": must not be \"*\" if adapters have names");
+                         ": must not be \"*\" if adapters have names, got %d adapters",
+                         s->additions.n_set - 1);
     for (int i = 0; i < o->n_name; i++)
         if (session_adapter(s, o->name[i]))
             return err_field(e, ERR_ARG, "served-model-name",

@@ -10,6 +10,7 @@
 #include "os.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 int json_read_file(struct json **out, const char *path, size_t bytes_max, struct err *e)
@@ -94,6 +95,28 @@ const char *json_kind_name(enum json_kind kind)
         [JK_LIST] = "an array",  [JK_OBJECT] = "an object",
     };
     return name[kind];
+}
+
+const char *json_value_text(const struct json *j, char out[80])
+{
+    switch (json_kind(j)) {
+    case JK_BOOL:
+        return json_bool(j, false) ? "true" : "false";
+    case JK_INT:
+        snprintf(out, 80, "%lld", (long long)json_int(j, 0));
+        return out;
+    case JK_REAL:
+        snprintf(out, 80, "%.9g", json_real(j, 0));
+        return out;
+    case JK_TEXT:
+        snprintf(out, 80, "\"%.60s\"", json_text(j, &(size_t){0}));
+        return out;
+    case JK_LIST:
+        snprintf(out, 80, "a list of %zu", json_count(j));
+        return out;
+    default:
+        return json_kind_name(json_kind(j));
+    }
 }
 
 const struct json *json_field(const struct json *object, const char *key)

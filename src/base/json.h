@@ -70,6 +70,9 @@ unsigned json_type_bit(const struct json *j); /* return the bit of j's type; 0 f
 unsigned json_type_named(const char *name);
 /* Return "a string", "an object" ..., for errors. */
 const char *json_kind_name(enum json_kind kind);
+/* Return a value as text, for errors: a number, true, "a text of at most 60 bytes", "a list of 3",
+ * "an object" ... `out` is used for some results. */
+const char *json_value_text(const struct json *j, char out[80]);
 
 /* Return the member `key`; NULL if absent. */
 const struct json *json_field(const struct json *object, const char *key);

@@ -71,19 +71,18 @@ static int no_memory(const struct json_reader *r)
     return err_memory(r->e, "JSON", r->n);
 }
 
-/* Fail with "expected WHAT, got FOUND". Only printable ASCII is quoted; other bytes are shown in
- * hexadecimal, so that a log line stays one line. */
+/* Fail with "expected WHAT, got FOUND" for the character at `at`. */
+static int expected_at(const struct json_reader *r, size_t at, const char *what)
+{
+    char text[96], found[24];
+    snprintf(text, sizeof text, "expected %s, got %s", what,
+             utf8_first_text(r->text + at, r->n - at, found));
+    return fail_at(r, at, ERR_FORMAT, text);
+}
+
 static int expected(const struct json_reader *r, const char *what)
 {
-    char text[96];
-    unsigned char c = r->at < r->n ? (unsigned char)r->text[r->at] : 0;
-    if (r->at >= r->n)
-        snprintf(text, sizeof text, "expected %s, got the end", what);
-    else
-        snprintf(text, sizeof text,
-                 c > ' ' && c < 127 ? "expected %s, got '%c'" : "expected %s, got the byte 0x%02x",
-                 what, c);
-    return fail_at(r, r->at, ERR_FORMAT, text);
+    return expected_at(r, r->at, what);
 }
 
 static void skip_blanks(struct json_reader *r)
@@ -145,7 +144,7 @@ static int read_escape(struct json_reader *r)
         buf_add_char(&r->scratch, to[known - from]);
         r->at += 2;
     } else if (v < 0) {
-        return fail_at(r, r->at, ERR_FORMAT, "expected an escape after the backslash");
+        return expected_at(r, r->at + 1, "an escape after the backslash");
     } else if (is_high(v) && is_low(low)) {
         buf_add_utf8(&r->scratch,
                      0x10000u + ((unsigned)(v - 0xD800) << 10) + (unsigned)(low - 0xDC00));

@@ -394,3 +394,30 @@ TEST(json_test_suite)
     EXPECT_INT(n, 318);
     EXPECT_INT(run_folder("json/JSONTestSuite/test_transform"), 22);
 }
+
+/* Goal: an error shows each kind of value, and only the beginning of a long text. */
+TEST(json_values_as_text_of_errors)
+{
+    static const struct {
+        const char *json, *want;
+    } cases[] = {
+        {"null", "null"},
+        {"true", "true"},
+        {"-7", "-7"},
+        {"0.5", "0.5"},
+        {"\"a\"", "\"a\""},
+        {"[1,2,3]", "a list of 3"},
+        {"{}", "an object"},
+        {"\"0123456789012345678901234567890123456789012345678901234567890\"",
+         "\"012345678901234567890123456789012345678901234567890123456789\""},
+    };
+    char out[80];
+    EXPECT_TEXT(json_value_text(NULL, out), "nothing");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct json *j;
+        struct err e;
+        NEED_OK(json_parse(&j, cases[i].json, strlen(cases[i].json), NULL, &e), &e);
+        EXPECT_TEXT(json_value_text(j, out), cases[i].want);
+        json_drop(j);
+    }
+}

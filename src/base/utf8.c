@@ -1,6 +1,7 @@
 /* utf8.c - see utf8.h. Table 3-7 of the Unicode standard defines well-formed sequences. */
 #include "utf8.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Return the length of a sequence with first byte c; 0 if c cannot be the first byte. Set *lo and
@@ -104,4 +105,16 @@ void utf8_show(char *s, size_t n)
         if (control) memset(s + i, cp == '\n' || cp == '\t' ? ' ' : '?', (size_t)len);
         i += len > 0 ? (size_t)len : 1;
     }
+}
+
+const char *utf8_first_text(const char *s, size_t n, char out[24])
+{
+    uint32_t cp;
+    if (n == 0) return "the end";
+    int len = utf8_decode(s, n, &cp);
+    if (len > 0 && !utf8_is_control(cp))
+        snprintf(out, 24, "'%.*s'", len, s);
+    else
+        snprintf(out, 24, "the byte 0x%02x", (unsigned char)s[0]);
+    return out;
 }

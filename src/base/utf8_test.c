@@ -86,3 +86,15 @@ TEST(utf8_shows_one_line)
     utf8_show(turned, sizeof turned - 1);
     EXPECT_TEXT(turned, "???a????????\xE2\x80\x8B??\xE2\x80\xA7");
 }
+
+/* Goal: an error shows a character or a byte, but never a control character. */
+TEST(utf8_first_character_as_text)
+{
+    char out[24];
+    EXPECT_TEXT(utf8_first_text("", 0, out), "the end");
+    EXPECT_TEXT(utf8_first_text("ab", 2, out), "'a'");
+    EXPECT_TEXT(utf8_first_text("\xF0\x9F\x98\x80z", 5, out), "'\xF0\x9F\x98\x80'");
+    EXPECT_TEXT(utf8_first_text("\x1b[", 2, out), "the byte 0x1b");
+    EXPECT_TEXT(utf8_first_text("\xE2\x80\xAE", 3, out), "the byte 0xe2");
+    EXPECT_TEXT(utf8_first_text("\xC3", 1, out), "the byte 0xc3");
+}

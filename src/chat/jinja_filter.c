@@ -462,7 +462,8 @@ struct val filter_tojson(struct render *r, struct val self, const struct args *a
     if (separators && val_is_seq(*separators) && separators->list->n == 2) {
         const struct val *part = separators->list->v;
         if (part[0].kind != V_TEXT || part[1].kind != V_TEXT)
-            return jinja_fail(r, "separators must be strings");
+            return jinja_fail(r, "separators: expected strings, got %s and %s", val_type(part[0]),
+                              val_type(part[1]));
         style.item_sep = part[0].s;
         style.n_item_sep = part[0].n;
         style.key_sep = part[1].s;

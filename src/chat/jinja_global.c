@@ -20,7 +20,7 @@ static struct val global_range(struct render *r, struct val self, const struct a
     int64_t stop = arg_int(r, a, a->n > 1, "stop", 0), step = arg_int(r, a, 2, "step", 1);
     struct val out = val_list(r, V_LIST, 0);
     if (a->n == 0) return jinja_fail(r, "range needs an argument");
-    if (step == 0) return jinja_fail(r, "range: the step must not be 0");
+    if (step == 0) return jinja_fail(r, "range: the step must be an integer other than 0, got 0");
     for (int64_t i = start; (step > 0 ? i < stop : i > stop) && render_charge(r, 1);) {
         if (out.list->n >= RANGE_MAX)
             return jinja_fail(r, "range: more than %d numbers", RANGE_MAX);

@@ -233,6 +233,8 @@ struct node *parser_node(struct jinja_parser *p, enum node_kind kind, uint32_t a
 /* Fail the parser with the line and column of the current token. The first failure is kept. */
 void parser_fail(struct jinja_parser *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Fail the parser with "expected WHAT, got FOUND" for the current token. */
+void parser_expected(struct jinja_parser *p, const char *what);
 /* Record the current token as the name of an unknown filter or test. The name is an error if no
  * caller restores p->unknown. A caller restores it for an expression that may never run. */
 void parser_unknown(struct jinja_parser *p, const char *what);

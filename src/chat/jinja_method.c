@@ -182,7 +182,8 @@ static void update_from_pairs(struct render *r, struct dict *d, struct val pairs
         if (pair && pair->n == 2)
             dict_put(r, d, pair->v[0], pair->v[1]);
         else
-            jinja_fail(r, "expected pairs of key and value");
+            jinja_fail(r, "[%u]: expected a pair of key and value, got %s", i,
+                       val_type(items->v[i]));
     }
 }
 

@@ -376,7 +376,8 @@ struct val val_slice(struct render *r, struct val v, const struct val bound[3])
     int64_t n = v.kind == V_TEXT ? text_count(r, v) : v.list->n;
     int64_t step = bound[2].kind == V_NONE ? 1 : bound[2].kind == V_INT ? bound[2].i : 0;
     if (step == 0 || step == INT64_MIN)
-        return jinja_fail(r, "a slice's step must be an integer other than 0");
+        return jinja_fail(r, "a slice's step must be an integer other than 0, got %s",
+                          bound[2].kind == V_INT ? "0 or the lowest integer" : val_type(bound[2]));
     int64_t start = slice_bound(r, bound[0], n, step, step < 0 ? n - 1 : 0);
     int64_t stop = slice_bound(r, bound[1], n, step, step < 0 ? -1 : n);
     if (r->rc != 0) return VAL_UNDEFINED;

@@ -32,6 +32,7 @@
 #include "chat/jinja_impl.h"
 
 #include "base/check.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +51,13 @@ void parser_fail(struct jinja_parser *p, const char *fmt, ...)
     va_end(ap);
     p->rc = jinja_err(p->err, ERR_FORMAT, p->source, p->t->at, "%s", sentence.text);
     while (p->t->kind != T_END) p->t++;
+}
+
+void parser_expected(struct jinja_parser *p, const char *what)
+{
+    char found[24];
+    const char *at = p->source + p->t->at;
+    parser_fail(p, "expected %s, got %s", what, utf8_first_text(at, strnlen(at, 4), found));
 }
 
 void parser_unknown(struct jinja_parser *p, const char *what)
@@ -102,7 +110,10 @@ bool parser_take_name(struct jinja_parser *p, const char *name)
 
 void parser_need_op(struct jinja_parser *p, int op)
 {
-    if (!parser_take_op(p, op)) parser_fail(p, "expected \"%c\"", op);
+    if (!parser_take_op(p, op)) {
+        char what[] = {'"', (char)op, '"', 0};
+        parser_expected(p, what);
+    }
 }
 
 bool parser_enter(struct jinja_parser *p)
@@ -142,7 +153,7 @@ struct node *parser_name(struct jinja_parser *p)
 {
     const struct token *t = p->t;
     if (t->kind != T_NAME) {
-        parser_fail(p, "expected a name");
+        parser_expected(p, "a name");
         return parser_node(p, N_NAME, t->at);
     }
     p->t++;
@@ -305,7 +316,7 @@ static struct node *parse_primary(struct jinja_parser *p)
     default:
         break;
     }
-    parser_fail(p, "expected an expression");
+    parser_expected(p, "an expression");
     return parser_node(p, N_CONST, t->at);
 }
 
@@ -360,7 +371,7 @@ static struct node *parse_attr(struct jinja_parser *p, struct node *operand)
     if (t->kind == T_INT)
         n->b = node_const(p, t->at, val_int(t->i));
     else if (t->kind != T_NAME)
-        parser_fail(p, "expected a name after \".\"");
+        parser_expected(p, "a name after \".\"");
     if (p->rc == 0) p->t++;
     return n;
 }
@@ -404,7 +415,7 @@ static struct node *parse_filter(struct jinja_parser *p, struct node *operand)
     struct node *n = node_named(p, N_FILTER, t);
     n->a = operand;
     if (t->kind != T_NAME) {
-        parser_fail(p, "expected the name of a filter");
+        parser_expected(p, "the name of a filter");
         return n;
     }
     if (!filter_find(t->text, t->n)) parser_unknown(p, "filter");
@@ -441,7 +452,7 @@ static struct node *parse_test(struct jinja_parser *p, struct node *operand, uin
     struct node *n = node_named(p, N_TEST, t);
     n->a = operand;
     if (t->kind != T_NAME)
-        parser_fail(p, "expected the name of a test");
+        parser_expected(p, "the name of a test");
     else if (!is_find(t->text, t->n))
         parser_unknown(p, "test");
     if (p->rc == 0) p->t++;

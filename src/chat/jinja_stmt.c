@@ -25,7 +25,7 @@ static struct node *stmt_body(struct jinja_parser *p, const char *const *end, ui
 static void need_block_end(struct jinja_parser *p)
 {
     if (p->t->kind != T_BLOCK_END)
-        parser_fail(p, "expected the end of the tag, \"%%}\"");
+        parser_expected(p, "the end of the tag, \"%}\"");
     else
         p->t++;
 }
@@ -114,7 +114,7 @@ static struct node *stmt_for(struct jinja_parser *p, uint32_t at)
     static const char *const last[] = {"endfor", NULL};
     struct node *n = parser_node(p, N_FOR, at);
     n->a = parse_target(p, false);
-    if (!parser_take_name(p, "in")) parser_fail(p, "expected \"in\"");
+    if (!parser_take_name(p, "in")) parser_expected(p, "\"in\"");
     n->b = parse_expr_no_cond(p);
     if (parser_is_op(p, ',')) {
         struct node *tuple = parser_node(p, N_TUPLE, at), **tail = &n->b->next;
@@ -185,7 +185,8 @@ static struct node *stmt_call(struct jinja_parser *p, uint32_t at)
     n->n = 6;
     if (parser_is_op(p, '(')) n->b = parse_params(p);
     n->a = parse_postfix_expr(p);
-    if (p->rc == 0 && n->a->kind != N_CALL) parser_fail(p, "expected a call after \"call\"");
+    if (p->rc == 0 && n->a->kind != N_CALL)
+        parser_fail(p, "expected a call after \"call\", got another expression");
     n->d = stmt_function_body(p, "endcall", at);
     return n;
 }
@@ -311,7 +312,7 @@ static struct node *stmt_next(struct jinja_parser *p, const char *const *end, bo
         n = parser_node(p, N_PRINT, t->at);
         n->a = parse_tuple(p);
         if (p->t->kind != T_PRINT_END)
-            parser_fail(p, "expected the end of the expression, \"}}\"");
+            parser_expected(p, "the end of the expression, \"}}\"");
         else
             p->t++;
     } else if (is_one_of(p, end)) {

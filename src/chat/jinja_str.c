@@ -128,7 +128,7 @@ static struct val any_affix(struct render *r, struct val self, const struct args
     bool found = false;
     if (!affix) return jinja_fail(r, "this method needs an argument");
     if (affix->kind == V_TEXT) return val_bool(fits(self, *affix));
-    if (!val_is_seq(*affix)) return jinja_fail(r, "expected a string, not %s", val_type(*affix));
+    if (!val_is_seq(*affix)) return jinja_fail(r, "expected a string, got %s", val_type(*affix));
     for (uint32_t i = 0; i < affix->list->n && !found && render_charge(r, 1); i++)
         found = fits(self, affix->list->v[i]);
     return val_bool(found);

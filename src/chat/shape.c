@@ -188,7 +188,8 @@ static struct val shape_messages(struct render *r, const struct template *t,
         struct val message = messages.list->v[i];
         if (message.kind != V_DICT || message_field(r, message, "role").kind != V_TEXT) {
             r->rc = err_field(r->err, ERR_ARG, "messages",
-                              "[%u]: expected an object with a \"role\"", i);
+                              "[%u]: expected an object with a \"role\", got %s", i,
+                              message.kind == V_DICT ? "one without" : val_type(message));
             return VAL_UNDEFINED;
         }
         shape_role(r, t, message);

@@ -311,7 +311,8 @@ int template_render(const struct template *t, const struct conversation *c, stru
     if (c->continue_final == CHAT_CONTINUE_NO)
         rc = render_answered(t, c, out, turn, e);
     else if (json_count(c->messages) == 0)
-        rc = err_field(e, ERR_ARG, "messages", ": must end with the message to continue");
+        rc = err_field(e, ERR_ARG, "messages",
+                       ": must end with the message to continue, got 0 messages");
     else
         rc = render_continued(t, c, out, turn, e);
     if (rc == 0) rc = check_roles(t, c, e);

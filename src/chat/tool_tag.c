@@ -555,11 +555,12 @@ static int check_name(const struct tagger *g, const struct chat_tool *tool, stru
     if (!plain)
         return err_field(e, ERR_ARG, "tools",
                          "[%zu].function.name: must have only letters, digits, _, - and . if its "
-                         "calls are forced",
-                         tool->i);
+                         "calls are forced, got \"%.60s\"",
+                         tool->i, tool->name);
     if (tool->n_name > NAME_BYTE_MAX)
-        return err_field(e, ERR_ARG, "tools", "[%zu].function.name: must have at most %d bytes",
-                         tool->i, NAME_BYTE_MAX);
+        return err_field(e, ERR_ARG, "tools",
+                         "[%zu].function.name: must have at most %d bytes, got %zu", tool->i,
+                         NAME_BYTE_MAX, tool->n_name);
     return 0;
 }
 

@@ -128,7 +128,7 @@ static int fill_request(struct request *r, struct answer *a, struct session *s,
     r->max_tokens = max_tokens < 0 ? model_info(s->model)->context_max : (int)max_tokens;
     if (constraint_is_set() && r->params.ignore_eos)
         return err_field(e, ERR_ARG, "--ignore-eos",
-                         ": must not come with a constraint, which ends the answer");
+                         ": must not come with a constraint, which ends the answer, got one");
     r->constraint = a->constraint;
     a->constraint = NULL;
     return reply_open(&a->reply, s->engine, r->id, &o, e);

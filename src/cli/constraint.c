@@ -88,7 +88,8 @@ static int put_choices_of(struct buf *b, const char *value, struct err *e)
         if (text)
             put_choice_item(b, text, n);
         else
-            rc = err_set(e, ERR_ARG, "[%zu]: expected a text", i);
+            rc = err_set(e, ERR_ARG, "[%zu]: expected a string, got %s", i,
+                         json_kind_name(json_kind(json_item(list, i))));
     }
     json_drop(list);
     if (*value == '[') return rc;
@@ -154,7 +155,7 @@ static int check_flags(struct err *e)
                        "only one of --json-schema, --json-object, --regex, --grammar and --choice "
                        "may be given: an answer has at most one constraint");
     if ((regex && !*regex) || (grammar && !*grammar) || (schema && !*schema))
-        return err_set(e, ERR_ARG, "%s: must not be empty",
+        return err_set(e, ERR_ARG, "%s: must have at least 1 byte, got 0",
                        regex     ? "--regex"
                        : grammar ? "--grammar"
                                  : "--json-schema");

@@ -210,7 +210,8 @@ int dialog_load(struct dialog *d, const char *path, size_t *n_message, struct er
     int rc = json_read_file(&root, path, CONVERSATION_BYTE_MAX, e);
     const struct json *list = json_kind(root) == JK_LIST ? root : json_field(root, "messages");
     if (rc == 0 && json_kind(list) != JK_LIST)
-        rc = err_set(e, ERR_FORMAT, "%s: expected a list of messages", path);
+        rc = err_set(e, ERR_FORMAT, "%s: expected a list of messages, got %s", path,
+                     json_kind_name(json_kind(list ? list : root)));
     for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
         rc = load_message(&messages, &system, json_item(list, i), i, e);
         if (rc != 0) err_prefix(e, rc, "%s", path);

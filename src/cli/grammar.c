@@ -183,7 +183,9 @@ static const struct json *find_constraint(const struct json *line, int *i, struc
             return err_field(e, ERR_ARG, key, ": must not come with %s", kinds[*i].key), NULL;
         if (k < N_KIND) *i = k, found = json_it_value(it);
     }
-    if (!found) err_set(e, ERR_FORMAT, "expected schema, regex, gbnf, lark, tag or choice");
+    if (!found)
+        err_set(e, ERR_FORMAT,
+                "expected schema, regex, gbnf, lark, tag or choice, got none of them");
     return found;
 }
 
@@ -234,7 +236,8 @@ static int answer_line(const struct json *line, const struct mask_vocab *mv, str
         const char *text = json_text(json_item(texts, i), &n);
         struct text_verdict v = {0};
         rc = text ? match_text(g, mv, text, n, &v, e)
-                  : err_field(e, ERR_FORMAT, "texts", "[%zu]: expected a string", i);
+                  : err_field(e, ERR_FORMAT, "texts", "[%zu]: expected a string, got %s", i,
+                              json_kind_name(json_kind(json_item(texts, i))));
         if (i > 0) buf_add_char(out, ',');
         put_verdict(out, &v);
         vec_deinit(&v.mask_ns);

@@ -85,8 +85,9 @@ static int connect_url(int *fd, const char *url, struct err *e)
              sscanf(url, "http://%255[^][:/]:%7[0-9]", host, port) >= 1)
         *fd = connect_tcp(host, port, &why);
     else
-        return err_set(e, ERR_ARG, "%s: must be http://HOST:PORT, https://HOST:PORT or unix:PATH",
-                       url);
+        return err_set(
+            e, ERR_ARG,
+            "the server: must be http://HOST:PORT, https://HOST:PORT or unix:PATH, got %s", url);
     return *fd >= 0 ? 0 : err_set(e, ERR_IO, "%s: cannot connect: %s", url, why);
 }
 

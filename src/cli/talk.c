@@ -69,7 +69,7 @@ static int home_path(struct buf *b, const char *path, struct err *e)
 {
     const char *home = getenv("HOME");
     bool at_home = path[0] == '~' && path[1] == '/' && home;
-    if (!*path) return err_set(e, ERR_ARG, "expected a file's name");
+    if (!*path) return err_set(e, ERR_ARG, "expected a file's name, got none");
     if (at_home) buf_add_text(b, home);
     buf_add_text(b, path + at_home);
     return b->failed ? err_memory(e, "a path", strlen(path)) : 0;
@@ -135,7 +135,8 @@ static int do_set(struct talk *t, char *arg, struct err *e)
 static int do_think(struct talk *t, char *arg, struct err *e)
 {
     bool on = strcmp(arg, "on") == 0;
-    if (!on && strcmp(arg, "off") != 0) return err_set(e, ERR_ARG, "expected on or off");
+    if (!on && strcmp(arg, "off") != 0)
+        return err_set(e, ERR_ARG, "expected on or off, got \"%.60s\"", arg);
     int rc = dialog_think(t->dialog, on, e);
     if (rc == 0 && !template_caps(t->dialog->chat.t)->reasoning)
         view_note(0, "This model's template has no variable for thinking and ignores this.\n");

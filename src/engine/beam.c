@@ -75,8 +75,7 @@ int beam_check(const struct engine *en, const struct request *r, struct err *e)
         return err_field(e, ERR_ARG, "beam_width", ": must be in [%d, %d] (from n), got %d", r->n,
                          CHOICES_MAX, r->beam_width);
     if (r->best_of)
-        return err_field(e, ERR_ARG, "best_of",
-                         ": must not be set: beam search has beam_width instead");
+        return err_field(e, ERR_ARG, "best_of", ": must be 0 with beam_width, got %d", r->best_of);
     if (!isfinite(r->length_penalty))
         return err_field(e, ERR_ARG, "length_penalty", ": must be a number, got NaN");
     if (n_keep(en, r) > CONTINUATIONS_MAX || n_keep(en, r) > en->executor.n_vocab)

@@ -20,7 +20,9 @@ int pooling_check(const struct engine *en, const struct request *r, struct err *
                          en->executor.name ? en->executor.name : "");
     if (r->max_tokens || r->n > 1 || r->best_of > 1 || r->beam_width || r->n_prompt_logprob >= 0)
         return err_field(e, ERR_ARG, "pooling",
-                         ": must come without generated tokens and without logprobs");
+                         ": must come without generated tokens and without logprobs, got "
+                         "max_tokens %d, n %d, best_of %d, beam_width %d, prompt_logprobs %d",
+                         r->max_tokens, r->n, r->best_of, r->beam_width, r->n_prompt_logprob);
     return 0;
 }
 

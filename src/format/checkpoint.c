@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <stdio.h>
@@ -160,13 +161,17 @@ static int load_file(struct checkpoint *c, const char *path, struct err *e)
     bool is_safetensors =
         text_ends_with(path, ".safetensors") || safetensors_looks_like(m.data, m.n_byte);
     bool is_llama2c = llama2c_looks_like(m.data, m.n_byte);
+    char found[24];
+    const char *begins = utf8_first_text((const char *)m.data, m.n_byte, found);
     file_map_close(&m);
     c->kind = is_gguf ? CKPT_GGUF : is_safetensors ? CKPT_HF : CKPT_LLAMA2C;
     if (is_gguf) return gguf_load(c, path, e);
     if (is_safetensors) return safetensors_load(c, path, e);
     if (is_llama2c) return llama2c_load(c, path, e);
     return err_set(e, ERR_FORMAT,
-                   "%s: not a model file: expected GGUF, safetensors or a llama2.c .bin", path);
+                   "%s: not a model file: expected GGUF, safetensors or a llama2.c .bin, got %s at "
+                   "byte 0",
+                   path, begins);
 }
 
 /* Return OWNER/NAME of "hf:OWNER/NAME" and "hf.co/OWNER/NAME"; NULL for other texts. */

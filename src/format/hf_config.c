@@ -463,8 +463,8 @@ static int read_templates(struct config_reader *h, const struct json *root)
         text = json_text(json_field(json_item(v, i), "template"), &n);
         if (!name || !text)
             return err_set(h->e, ERR_FORMAT,
-                           "%s/%s: chat_template[%zu]: expected a name and a template", h->dir,
-                           h->file, i);
+                           "%s/%s: chat_template[%zu]: expected a name and a template, got %s",
+                           h->dir, h->file, i, !name ? "no name" : "no template");
         rc = add_template(h, name, text, n);
     }
     return rc;

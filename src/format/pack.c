@@ -120,8 +120,9 @@ int checkpoint_pack(const char *exe_path, const char *model_path, const char *ou
     /* reject a model that cannot be opened */
     int rc = checkpoint_open(&c, model_path, e);
     if (rc == 0 && (checkpoint_kind(c) != CKPT_GGUF || c->file.n != 1))
-        rc =
-            err_set(e, ERR_UNSUPPORTED, "%s: cannot pack: expected a GGUF of one file", model_path);
+        rc = err_set(e, ERR_UNSUPPORTED, "%s: cannot pack: expected a GGUF of one file, got %s",
+                     model_path,
+                     checkpoint_kind(c) == CKPT_GGUF ? "several files" : "another format");
     if (rc == 0) rc = file_map_open(&exe, exe_path, e);
     if (rc == 0) rc = file_map_open(&model, model_path, e);
     if (rc == 0 && pack_find(model.data, model.n_byte, &(size_t){0}, &(size_t){0}))

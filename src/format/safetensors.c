@@ -64,6 +64,7 @@ static int read_dtype(struct safetensors_reader *r, struct tensor_info *t, const
  * dimension. */
 static int read_shape(struct safetensors_reader *r, struct tensor_info *t, const struct json *shape)
 {
+    char value[80];
     size_t n = json_count(shape);
     if (json_kind(shape) != JK_LIST)
         return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": shape: expected an array, got %s",
@@ -71,8 +72,11 @@ static int read_shape(struct safetensors_reader *r, struct tensor_info *t, const
     for (size_t i = 0; i < n; i++) {
         int64_t d = json_int(json_item(shape, n - 1 - i), -1);
         if (d < 0 || __builtin_mul_overflow(t->dim[i < 4 ? i : 3], d, &t->dim[i < 4 ? i : 3]))
-            return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": shape[%zu]: expected a length",
-                           r->path, t->name_raw, n - 1 - i);
+            return err_set(r->e, ERR_FORMAT,
+                           "%s: tensor \"%s\": shape[%zu]: must be a length of at least 0, and all "
+                           "lengths below 2^63 together, got %s",
+                           r->path, t->name_raw, n - 1 - i,
+                           json_value_text(json_item(shape, n - 1 - i), value));
     }
     t->n_dim = n == 0 ? 1 : n < 4 ? (int)n : 4;
     return 0;

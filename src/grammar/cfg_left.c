@@ -237,8 +237,9 @@ int cfg_remove_left(struct cfg *g, struct err *e)
 {
     struct left l = {.g = g, .n = (uint32_t)g->rule.n, .n_word = (uint32_t)(g->rule.n + 63) / 64};
     if (l.n > N_RULE_MAX)
-        return err_set(e, ERR_LIMIT, "grammar: left recursion must be among at most %d rules",
-                       N_RULE_MAX);
+        return err_set(e, ERR_LIMIT,
+                       "grammar: left recursion must be among at most %d rules, got %u", N_RULE_MAX,
+                       l.n);
     l.reach = calloc((size_t)l.n * l.n_word + 1, sizeof *l.reach);
     l.full = calloc(l.n + 1, sizeof *l.full);
     bool ok = l.reach && l.full;

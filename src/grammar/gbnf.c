@@ -14,6 +14,8 @@
 #include "base/utf8.h"
 #include "charset.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,11 +32,26 @@ struct gbnf_parser {
     struct err *e;
 };
 
-static int fail(const struct gbnf_parser *p, int code, const char *why)
+static int fail(const struct gbnf_parser *p, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static int fail(const struct gbnf_parser *p, int code, const char *fmt, ...)
 {
+    char why[300];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
     int line = 1;
     for (size_t i = 0; i < p->at && i < p->n; i++) line += p->s[i] == '\n';
     return err_set(p->e, code, "grammar, line %d: %s", line, why);
+}
+
+/* Fail with "expected WHAT, got FOUND" for the next character. */
+static int expected(const struct gbnf_parser *p, const char *what)
+{
+    char found[24];
+    return fail(p, ERR_FORMAT, "expected %s, got %s", what,
+                utf8_first_text(p->s + p->at, p->n - p->at, found));
 }
 
 /* ---- characters ---- */
@@ -78,7 +95,7 @@ static int read_hex(struct gbnf_parser *p, int n, uint32_t *cp)
 {
     for (*cp = 0; n > 0; n--, p->at++) {
         int digit = hex_digit(peek(p));
-        if (digit < 0) return fail(p, ERR_FORMAT, "expected hexadecimal digits");
+        if (digit < 0) return expected(p, "hexadecimal digits");
         *cp = *cp << 4 | (uint32_t)digit;
     }
     return *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "code point out of range") : 0;
@@ -116,7 +133,7 @@ static int parse_text(struct gbnf_parser *p, struct cfg_item *out)
     uint32_t cp, e = EXPR_EPSILON;
     int rc = 0;
     while (rc == 0 && !accept_text(p, "\"")) {
-        rc = p->at < p->n ? read_char(p, &cp) : fail(p, ERR_FORMAT, "expected a closing quote");
+        rc = p->at < p->n ? read_char(p, &cp) : expected(p, "a closing quote");
         if (rc == 0 && !vec_push(&v, cp)) rc = err_memory(p->e, "a grammar", 0);
     }
     for (size_t i = v.n; rc == 0 && i > 0; i--)
@@ -134,7 +151,7 @@ static int parse_class(struct gbnf_parser *p, struct cfg_item *out)
     int rc = 0;
     while (rc == 0 && !accept_text(p, "]")) {
         uint32_t lo, hi;
-        rc = p->at < p->n ? read_char(p, &lo) : fail(p, ERR_FORMAT, "expected ]");
+        rc = p->at < p->n ? read_char(p, &lo) : expected(p, "]");
         hi = lo;
         if (rc == 0 && peek(p) == '-' && p->at + 1 < p->n && p->s[p->at + 1] != ']') {
             p->at++;
@@ -175,7 +192,7 @@ static int parse_token(struct gbnf_parser *p, bool negated, struct cfg_item *out
 {
     size_t from = p->at - 1;
     const char *end = memchr(p->s + from, '>', p->n - from);
-    if (!end) return fail(p, ERR_FORMAT, "expected >");
+    if (!end) return expected(p, ">");
     p->at = (size_t)(end - p->s) + 1;
     int64_t id = gbnf_token_id(p->s + from, p->at - from, p->token, p->arg);
     if (id < 0) return fail(p, ERR_FORMAT, "token not found in this tokenizer");
@@ -189,7 +206,7 @@ static int parse_group(struct gbnf_parser *p, struct cfg_item *out)
     skip_space(p, true);
     int rc = parse_either(p, out);
     skip_space(p, true);
-    if (rc == 0 && !accept_text(p, ")")) rc = fail(p, ERR_FORMAT, "expected )");
+    if (rc == 0 && !accept_text(p, ")")) rc = expected(p, ")");
     p->depth--;
     return rc;
 }
@@ -204,7 +221,7 @@ static int parse_atom(struct gbnf_parser *p, struct cfg_item *out)
     if (accept_text(p, "<")) return parse_token(p, false, out);
     size_t from = p->at;
     while (is_word(peek(p))) p->at++;
-    if (p->at == from) return fail(p, ERR_FORMAT, "expected a string, a class, a rule or a group");
+    if (p->at == from) return expected(p, "a string, a class, a rule or a group");
     *out = (struct cfg_item){true, cfg_rule_named(p->g, p->s + from, p->at - from)};
     return 0;
 }
@@ -225,7 +242,7 @@ static bool read_number(struct gbnf_parser *p, uint32_t *x)
 static int read_counts(struct gbnf_parser *p, uint32_t *min, uint32_t *max)
 {
     skip_space(p, false);
-    if (!read_number(p, min)) return fail(p, ERR_FORMAT, "expected a number");
+    if (!read_number(p, min)) return expected(p, "a number");
     *max = *min;
     skip_space(p, false);
     if (accept_text(p, ",")) {
@@ -233,10 +250,11 @@ static int read_counts(struct gbnf_parser *p, uint32_t *min, uint32_t *max)
         if (!read_number(p, max)) *max = EXPR_INF;
         skip_space(p, false);
     }
-    if (!accept_text(p, "}")) return fail(p, ERR_FORMAT, "expected }");
+    if (!accept_text(p, "}")) return expected(p, "}");
     if (*max < *min) return fail(p, ERR_FORMAT, "repetition in descending order");
     return *min > REPEAT_MAX || (*max != EXPR_INF && *max > REPEAT_MAX)
-               ? fail(p, ERR_LIMIT, "repetition: must be at most 10000")
+               ? fail(p, ERR_LIMIT, "repetition: must be at most %d, got at least %u", REPEAT_MAX,
+                      *min > REPEAT_MAX ? *min : *max)
                : 0;
 }
 
@@ -255,7 +273,8 @@ static int parse_repeated(struct gbnf_parser *p, struct cfg_item *out)
             break;
         if (rc == 0 && out->is_rule &&
             (min > RULE_REPEAT_MAX || (max != EXPR_INF && max > RULE_REPEAT_MAX)))
-            rc = fail(p, ERR_LIMIT, "repetition of a rule: must be at most 2000");
+            rc = fail(p, ERR_LIMIT, "repetition of a rule: must be at most %d, got %u",
+                      RULE_REPEAT_MAX, min > RULE_REPEAT_MAX ? min : max);
         if (rc == 0) *out = cfg_repeat(p->g, *out, min, max);
     }
     return rc;
@@ -318,7 +337,7 @@ static int check_limits(const struct gbnf_parser *p)
 {
     struct err why;
     int rc = exprs_error(&p->g->m.x, &why);
-    return rc ? fail(p, rc, why.text) : 0;
+    return rc ? fail(p, rc, "%s", why.text) : 0;
 }
 
 static int parse_rule(struct gbnf_parser *p)
@@ -327,9 +346,9 @@ static int parse_rule(struct gbnf_parser *p)
     while (is_word(peek(p))) p->at++;
     size_t n = p->at - from;
     struct cfg_item body;
-    if (n == 0) return fail(p, ERR_FORMAT, "expected the name of a rule");
+    if (n == 0) return expected(p, "the name of a rule");
     skip_space(p, false);
-    if (!accept_text(p, "::=")) return fail(p, ERR_FORMAT, "expected ::=");
+    if (!accept_text(p, "::=")) return expected(p, "::=");
     uint32_t rule = cfg_rule_named(p->g, p->s + from, n);
     int rc = check_limits(p);
     if (rc != 0) return rc;

@@ -14,6 +14,7 @@
 #include "charset.h"
 #include "regex.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,6 +131,15 @@ static int fail(struct lark_parser *p, int code, const char *why, const char *na
 static int bad(struct lark_parser *p, const char *why)
 {
     return fail(p, ERR_FORMAT, why, "", 0);
+}
+
+/* Fail with "expected WHAT, got FOUND" for the next character. */
+static int expected(struct lark_parser *p, const char *what)
+{
+    char text[120], found[24];
+    snprintf(text, sizeof text, "expected %s, got %s", what,
+             utf8_first_text(here(p)->s + p->in.at, p->in.end - p->in.at, found));
+    return bad(p, text);
 }
 
 static int no_memory(struct lark_parser *p)
@@ -266,7 +276,7 @@ static int open_module(struct lark_parser *p, const char *path, uint32_t *out)
     for (*out = 0; *out < p->n_module; ++*out)
         if (p->module[*out].path && strcmp(p->module[*out].path, path) == 0) return 0;
     if (p->n_module == N_MODULE_MAX)
-        return fail(p, ERR_LIMIT, "must import at most 32 modules", "", 0);
+        return fail(p, ERR_LIMIT, "must import at most 32 modules, got more", "", 0);
     if (strcmp(path, "common") == 0)
         m.s = COMMON, m.n = sizeof COMMON - 1;
     else if (strcmp(path, "unicode") == 0)
@@ -326,26 +336,26 @@ static int scan_import(struct lark_parser *p)
     size_t from = p->in.at, end = from;
     struct text_range name = take_word(p);
     while (name.n && accept_text(p, ".")) end = p->in.at - 1, name = take_word(p);
-    if (name.n == 0) return bad(p, "expected the name of a module");
+    if (name.n == 0) return expected(p, "the name of a module");
     bool list = (skip_space(p, false), accept_text(p, "("));
     char *path = module_path(p, from, list ? name.at + name.n : end, relative);
     if (!path) return no_memory(p);
-    if (!list && end == from) return bad(p, "expected a name after the module's");
+    if (!list && end == from) return expected(p, "a name after the module's");
     int rc = 0;
     while (rc == 0 && list) {
         skip_space(p, true);
         name = take_word(p);
-        if (name.n == 0) return bad(p, "expected a name");
+        if (name.n == 0) return expected(p, "a name");
         rc = import_name(p, path, name, name);
         skip_space(p, true);
         if (accept_text(p, ")")) return rc;
-        if (rc == 0 && !accept_text(p, ",")) rc = bad(p, "expected , or )");
+        if (rc == 0 && !accept_text(p, ",")) rc = expected(p, ", or )");
     }
     struct text_range as = name;
     if (accept_text(p, "->")) {
         skip_space(p, false);
         as = take_word(p);
-        if (as.n == 0) return bad(p, "expected a name");
+        if (as.n == 0) return expected(p, "a name");
     }
     return rc ? rc : import_name(p, path, name, as);
 }
@@ -388,7 +398,7 @@ static int scan_definition(struct lark_parser *p)
     while (peek(p) == '?' || peek(p) == '!') p->in.at++;
     d.name = take_word(p);
     const char *name = here(p)->s + d.name.at;
-    if (d.name.n == 0) return bad(p, "expected the name of a rule or terminal");
+    if (d.name.n == 0) return expected(p, "the name of a rule or terminal");
     d.terminal = is_terminal_name(name, d.name.n);
     if (accept_text(p, "{")) {
         d.params = p->in.at;
@@ -402,7 +412,7 @@ static int scan_definition(struct lark_parser *p)
             p->in.at++; /* priority: ignored */
     skip_space(p, false);
     if (peek(p) == '[') return fail(p, ERR_UNSUPPORTED, "attributes: not supported yet", "", 0);
-    if (!accept_text(p, ":")) return bad(p, "expected :");
+    if (!accept_text(p, ":")) return expected(p, ":");
     d.body = p->in.at;
     int rc = skip_body(p, &d.end);
     size_t at = p->in.at;
@@ -461,7 +471,7 @@ static int read_hex(struct lark_parser *p, int n, uint32_t *cp)
 {
     for (*cp = 0; n > 0; n--, p->in.at++) {
         int digit = hex_digit(peek(p));
-        if (digit < 0) return bad(p, "expected hexadecimal digits");
+        if (digit < 0) return expected(p, "hexadecimal digits");
         *cp = *cp << 4 | (uint32_t)digit;
     }
     return *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? bad(p, "character not found") : 0;
@@ -496,7 +506,7 @@ struct text {
  * An i with a word character after it begins a name and is not a flag. */
 static int read_text(struct lark_parser *p, struct text *t)
 {
-    int rc = accept_text(p, "\"") ? 0 : bad(p, "expected a literal");
+    int rc = accept_text(p, "\"") ? 0 : expected(p, "a literal");
     while (rc == 0 && !accept_text(p, "\"")) {
         uint32_t cp;
         rc = peek(p) && peek(p) != '\n' ? read_char(p, &cp)
@@ -591,7 +601,7 @@ static int parse_group(struct lark_parser *p, const char *close, struct cfg_item
     if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply", "", 0);
     int rc = parse_either(p, out);
     skip_space(p, true);
-    if (rc == 0 && !accept_text(p, close)) rc = fail(p, ERR_FORMAT, "expected", close, 1);
+    if (rc == 0 && !accept_text(p, close)) rc = expected(p, close);
     p->depth--;
     return rc;
 }
@@ -615,7 +625,7 @@ static int terminal_of(struct lark_parser *p, uint32_t module, uint32_t def)
     p->in = (struct lark_place){.module = module, .at = d->body, .end = d->end, .terminal = true};
     int rc = parse_either(p, &body);
     skip_space(p, true);
-    if (rc == 0 && p->in.at < p->in.end) rc = bad(p, "unexpected text");
+    if (rc == 0 && p->in.at < p->in.end) rc = expected(p, "the end");
     if (rc) return rc;
     d->state = DEF_DONE;
     d->expr = body.id, d->lazy = p->in.lazy, d->greedy = p->in.greedy;
@@ -638,7 +648,8 @@ static int rule_of(struct lark_parser *p, uint32_t module, uint32_t def, struct 
     *out = (struct cfg_item){true, cfg_rule_named(p->g, key.data, key.n)};
     buf_deinit(&key);
     if (p->g->rule.n == n_before) return 0;
-    if (n_before > N_RULE_MAX) return fail(p, ERR_LIMIT, "must have at most 100000 rules", "", 0);
+    if (n_before > N_RULE_MAX)
+        return fail(p, ERR_LIMIT, "must have at most 100000 rules, got more", "", 0);
     struct lark_job j = {out->id, module, def, n_bound, NULL};
     if (n_bound) j.bound = arena_push(&p->g->arena, n_bound * sizeof *bound, 8);
     if ((n_bound && !j.bound) || !vec_push(&p->job, j)) return no_memory(p);
@@ -662,7 +673,7 @@ static int parse_arguments(struct lark_parser *p, uint32_t module, const struct 
         bool last = !accept_text(p, ",");
         name = p->in;
         p->in = before;
-        if (w.n == 0 || *n_bound == N_PARAM_MAX) return bad(p, "expected a parameter's name");
+        if (w.n == 0 || *n_bound == N_PARAM_MAX) return expected(p, "a parameter's name");
         struct argument *b = &bound[*n_bound];
         *b = (struct argument){p->module[module].s + w.at, w.n, {0}};
         rc = parse_either(p, &b->part);
@@ -702,7 +713,7 @@ static int parse_name(struct lark_parser *p, struct cfg_item *out)
 {
     struct text_range w = take_word(p);
     const char *s = here(p)->s + w.at;
-    if (w.n == 0) return bad(p, "expected a literal, a regular expression, a name or a group");
+    if (w.n == 0) return expected(p, "a literal, a regular expression, a name or a group");
     for (uint32_t i = 0; i < p->in.n_bound; i++)
         if (p->in.bound[i].n == w.n && memcmp(p->in.bound[i].name, s, w.n) == 0)
             return *out = p->in.bound[i].part, 0;
@@ -734,8 +745,11 @@ static int read_count(struct lark_parser *p, uint32_t *n)
     skip_space(p, false);
     for (*n = 0; peek(p) >= '0' && peek(p) <= '9' && *n <= REPEAT_MAX; p->in.at++)
         *n = *n * 10 + (uint32_t)(peek(p) - '0');
-    if (p->in.at == from) return bad(p, "expected a number");
-    return *n > REPEAT_MAX ? fail(p, ERR_LIMIT, "repetition: must be at most 2000", "", 0) : 0;
+    if (p->in.at == from) return expected(p, "a number");
+    if (*n <= REPEAT_MAX) return 0;
+    char why[80];
+    snprintf(why, sizeof why, "repetition: must be at most %d, got at least %u", REPEAT_MAX, *n);
+    return fail(p, ERR_LIMIT, why, "", 0);
 }
 
 static int parse_repeated(struct lark_parser *p, struct cfg_item *out)
@@ -789,7 +803,7 @@ static int parse_sequence(struct lark_parser *p, struct cfg_item *out)
     vec_deinit(&v);
     if (rc == 0 && accept_text(p, "->")) { /* an alias changes no text */
         skip_space(p, false);
-        if (take_word(p).n == 0) rc = bad(p, "expected a name");
+        if (take_word(p).n == 0) rc = expected(p, "a name");
     }
     struct err why;
     if (rc == 0 && p->g->m.x.failed) rc = fail(p, exprs_error(&p->g->m.x, &why), why.text, "", 0);
@@ -828,7 +842,7 @@ static int build_ignored(struct lark_parser *p)
         p->ignore = EXPR_EPSILON;
         int rc = parse_either(p, &one);
         skip_space(p, true);
-        if (rc == 0 && p->in.at < p->in.end) rc = bad(p, "unexpected text");
+        if (rc == 0 && p->in.at < p->in.end) rc = expected(p, "the end");
         bool lazy = p->in.lazy, greedy = p->in.greedy;
         if (rc == 0) rc = finish_terminal(p, one.id, lazy, greedy, &one);
         if (rc) return rc;
@@ -852,7 +866,7 @@ static int build_rules(struct lark_parser *p)
                                     .n_bound = j.n_bound};
         int rc = parse_either(p, &body);
         if (rc == 0) skip_space(p, true);
-        if (rc == 0 && p->in.at < p->in.end) rc = bad(p, "unexpected text");
+        if (rc == 0 && p->in.at < p->in.end) rc = expected(p, "the end");
         if (rc) return rc;
         cfg_add(p->g, j.rule, &body, 1);
     }

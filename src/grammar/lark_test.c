@@ -106,7 +106,7 @@ TEST(lark_refuses_by_place)
              {"start: \"a\"\nstart: \"b\"", "line 2, column 1: defined twice: start", ERR_FORMAT},
              {"start: (\"a\"", "expected )", ERR_FORMAT},
              {"start: \"a", "closing quote", ERR_FORMAT},
-             {"start: \"a\")", "unexpected text", ERR_FORMAT},
+             {"start: \"a\")", "expected the end", ERR_FORMAT},
              {"start: t{\"a\"}\nt{x}: x t{x}", "no text matches", ERR_FORMAT},
              {"start: <nothere>", "token not found", ERR_FORMAT},
              {"", "rule not found: start", ERR_FORMAT}};

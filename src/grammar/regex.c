@@ -11,6 +11,8 @@
 #include "charset.h"
 #include "regex_piece.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,15 +48,30 @@ struct regex_parser {
     struct err *e;
 };
 
-static int fail(const struct regex_parser *p, int code, const char *why)
+static int fail(const struct regex_parser *p, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static int fail(const struct regex_parser *p, int code, const char *fmt, ...)
 {
+    char why[300];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
     return err_set(p->e, code, "regular expression, byte %zu: %s", p->at, why);
+}
+
+/* Fail with "expected WHAT, got FOUND" for the next character. */
+static int expected(const struct regex_parser *p, const char *what)
+{
+    char found[24];
+    return fail(p, ERR_FORMAT, "expected %s, got %s", what,
+                utf8_first_text(p->s + p->at, p->n - p->at, found));
 }
 
 static int too_large(const struct regex_parser *p)
 {
     struct err why;
-    return fail(p, exprs_error(p->x, &why), why.text);
+    return fail(p, exprs_error(p->x, &why), "%s", why.text);
 }
 
 /* ---- reading ---- */
@@ -103,7 +120,7 @@ static int read_hex(struct regex_parser *p, int n_min, int n_max, uint32_t *cp)
         if (digit < 0) break;
         *cp = *cp << 4 | (uint32_t)digit;
     }
-    return n < n_min ? fail(p, ERR_FORMAT, "expected hexadecimal digits") : 0;
+    return n < n_min ? expected(p, "hexadecimal digits") : 0;
 }
 
 /* Read the number after \x, \u or \U: n_digit digits, or 1 to 6 digits in braces. The two \u of a
@@ -123,7 +140,7 @@ static int read_code(struct regex_parser *p, int n_digit, uint32_t *cp)
         return 0;
     }
     int rc = read_hex(p, 1, 6, cp);
-    if (rc == 0 && !next_is(p, "}")) rc = fail(p, ERR_FORMAT, "expected }");
+    if (rc == 0 && !next_is(p, "}")) rc = expected(p, "}");
     return rc == 0 && *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "code point out of range") : rc;
 }
 
@@ -137,7 +154,7 @@ static int add_property(struct regex_parser *p, struct charset *s, bool negated)
     if (next_is(p, "{")) {
         name++;
         const char *end = memchr(name, '}', p->n - p->at);
-        if (!end) return fail(p, ERR_FORMAT, "expected }");
+        if (!end) return expected(p, "}");
         n = (size_t)(end - name);
         p->at += n + 1;
         if (n > 0 && *name == '^') negated = !negated, name++, n--;
@@ -149,7 +166,8 @@ static int add_property(struct regex_parser *p, struct charset *s, bool negated)
         p->at++;
     }
     if (!charset_add_category(&c, &p->categories, name, n))
-        return fail(p, ERR_UNSUPPORTED, "\\p: must be a general category");
+        return fail(p, ERR_UNSUPPORTED, "\\p: must be a general category, got \"%.*s\"",
+                    n > 60 ? 60 : (int)n, name);
     if (negated) charset_invert(&c);
     charset_add_set(s, &c);
     charset_deinit(&c);
@@ -340,7 +358,7 @@ static int parse_class(struct regex_parser *p, struct charset *s)
         }
     }
     if (rc == 0 && p->x->failed) rc = too_large(p);
-    if (rc == 0 && !next_is(p, "]")) rc = fail(p, ERR_FORMAT, "expected ]");
+    if (rc == 0 && !next_is(p, "]")) rc = expected(p, "]");
     if (any_and) charset_intersect(s, &both);
     charset_deinit(&both);
     if (p->flags.fold) fold(p, s);
@@ -524,8 +542,8 @@ static int parse_flags(struct regex_parser *p, struct flags *f)
         any = c != '-';
     }
     p->any_bytes |= f->bytes;
-    if (!more(p)) return fail(p, ERR_FORMAT, "expected )");
-    return any || p->s[p->at] == ':' ? 0 : fail(p, ERR_FORMAT, "expected flags");
+    if (!more(p)) return expected(p, ")");
+    return any || p->s[p->at] == ':' ? 0 : expected(p, "flags");
 }
 
 static int parse_group(struct regex_parser *p, struct regex_piece *out)
@@ -537,7 +555,7 @@ static int parse_group(struct regex_parser *p, struct regex_piece *out)
         return fail(p, ERR_UNSUPPORTED, "look-around: not supported yet");
     if (next_is(p, "?P<") || next_is(p, "?<")) {
         while (more(p) && p->s[p->at] != '>') p->at++;
-        if (!next_is(p, ">")) rc = fail(p, ERR_FORMAT, "expected >");
+        if (!next_is(p, ">")) rc = expected(p, ">");
     } else if (next_is(p, "?")) {
         rc = parse_flags(p, &inner);
         /* the flags are valid to the end of the enclosing group */
@@ -553,7 +571,7 @@ static int parse_group(struct regex_parser *p, struct regex_piece *out)
     p->flags = inner;
     if (rc == 0) rc = parse_either(p, out);
     p->flags = outer;
-    if (rc == 0 && !next_is(p, ")")) rc = fail(p, ERR_FORMAT, "expected )");
+    if (rc == 0 && !next_is(p, ")")) rc = expected(p, ")");
     p->depth--;
     return rc;
 }
@@ -616,7 +634,8 @@ static int parse_repeated(struct regex_parser *p, struct regex_piece *out)
     while (rc == 0 && read_quantifier(p, &min, &max)) {
         if (max < min) return fail(p, ERR_FORMAT, "repetition in descending order");
         if (min > REPEAT_MAX || (max != EXPR_INF && max > REPEAT_MAX))
-            return fail(p, ERR_LIMIT, "repetition: must be at most 100000");
+            return fail(p, ERR_LIMIT, "repetition: must be at most %d, got at least %u", REPEAT_MAX,
+                        min > REPEAT_MAX ? min : max);
         *out = piece_repeat(&p->pieces, out, min, max);
         /* lazy and greedy repetitions match the same texts */
         bool lazy = next_is(p, "?") != p->flags.swapped;

@@ -217,10 +217,13 @@ bool work_take_lit(struct schema_work *w, uint32_t lit)
 
 bool work_count(struct schema *s, uint32_t sub, const char *key, uint32_t *n)
 {
+    char value[80];
     const struct json *j = sub_field(s, sub, key);
     if (!j) return false;
     int64_t k = json_int(j, -1);
-    if (k < 0) return schema_fail(s, ERR_FORMAT, sub, key, "expected a number of at least 0");
+    if (k < 0)
+        return schema_fail(s, ERR_FORMAT, sub, key, "must be a number of at least 0, got %s",
+                           json_value_text(j, value));
     *n = k > INT32_MAX ? INT32_MAX : (uint32_t)k;
     return true;
 }

@@ -65,8 +65,8 @@ static bool any_of(struct schema_work *w)
     } else {
         if (json_count(list) > ANY_OF_EXACT_MAX)
             return schema_fail(s, ERR_UNSUPPORTED, w->sub, "anyOf",
-                               "must have at most %d schemas below an unevaluated keyword",
-                               ANY_OF_EXACT_MAX);
+                               "must have at most %d schemas below an unevaluated keyword, got %zu",
+                               ANY_OF_EXACT_MAX, json_count(list));
         for (uint32_t bits = 1; ok && bits < 1u << json_count(list); bits++)
             ok = add_subset(s, list, w->sub, "anyOf", bits, w->type, &f);
     }
@@ -84,7 +84,8 @@ static bool one_of(struct schema_work *w)
     bool ok = true;
     if (!list) return true;
     if (!w->negated && n > 32)
-        return schema_fail(s, ERR_UNSUPPORTED, w->sub, "oneOf", "must have at most 32 schemas");
+        return schema_fail(s, ERR_UNSUPPORTED, w->sub, "oneOf",
+                           "must have at most 32 schemas, got %zu", n);
     if (!w->negated) {
         for (size_t i = 0; ok && i < n; i++)
             ok = add_subset(s, list, w->sub, "oneOf", 1u << i, w->type, &f);

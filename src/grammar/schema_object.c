@@ -89,14 +89,18 @@ static bool required(struct schema_work *w)
     bool ok = true;
     if (list && json_kind(list) != JK_LIST)
         return w->s->draft == DRAFT_4 ||
-               schema_fail(w->s, ERR_FORMAT, w->sub, "required", "expected a list");
+               schema_fail(w->s, ERR_FORMAT, w->sub, "required", "expected a list, got %s",
+                           json_kind_name(json_kind(list)));
     if (json_count(list) > NAMES_MAX)
-        return schema_fail(w->s, ERR_LIMIT, w->sub, "required", "must have at most %d names",
-                           NAMES_MAX);
+        return schema_fail(w->s, ERR_LIMIT, w->sub, "required",
+                           "must have at most %d names, got %zu", NAMES_MAX, json_count(list));
     for (size_t i = 0; ok && i < json_count(list); i++) {
         const char *name = json_text(json_item(list, i), &n);
         struct forms f = {0};
-        if (!name) return schema_fail(w->s, ERR_FORMAT, w->sub, "required", "expected strings");
+        if (!name)
+            return schema_fail(w->s, ERR_FORMAT, w->sub, "required",
+                               "[%zu]: expected a string, got %s", i,
+                               json_kind_name(json_kind(json_item(list, i))));
         uint32_t k = name_number(w->s, name, n);
         /* skip it, because properties() adds this form */
         if (w->negated && is_due(w->s, w->sub, name, n)) continue;
@@ -116,8 +120,8 @@ static bool properties(struct schema_work *w)
     size_t n;
     struct schema_form all = form_any(JT_OBJECT);
     if (json_count(p) > NAMES_MAX)
-        return schema_fail(s, ERR_LIMIT, w->sub, "properties", "must have at most %d names",
-                           NAMES_MAX);
+        return schema_fail(s, ERR_LIMIT, w->sub, "properties",
+                           "must have at most %d names, got %zu", NAMES_MAX, json_count(p));
     for (void *it = json_first(p); ok && it; it = json_next(p, it)) {
         const char *key = json_it_key(it, &n);
         uint32_t name = name_number(s, key, n),
@@ -221,7 +225,7 @@ static bool dependencies(struct schema_work *w)
             /* draft 3 has a single name instead of a list */
             if (json_kind(on) == JK_TEXT)
                 return schema_fail(w->s, ERR_UNSUPPORTED, w->sub, key[i],
-                                   "expected lists or schemas");
+                                   "expected lists or schemas, got a string");
             ok = depends(w, key[i], name, n, on);
         }
     }

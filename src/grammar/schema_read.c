@@ -467,7 +467,10 @@ uint32_t sub_target(struct schema *s, uint32_t sub)
         const struct json *j = json_field(s->sub.v[sub].j, key[k]);
         if (!j || (k == 1 && s->draft < DRAFT_2020) || (k == 2 && s->draft != DRAFT_2019)) continue;
         const char *ref = json_text(j, NULL);
-        if (!ref) return schema_fail(s, ERR_FORMAT, sub, key[k], "expected a string"), NONE;
+        if (!ref)
+            return schema_fail(s, ERR_FORMAT, sub, key[k], "expected a string, got %s",
+                               json_kind_name(json_kind(j))),
+                   NONE;
         const char *fragment = strchr(ref, '#');
         bool dynamic = k == 1 && fragment && count_dynamic(s, fragment + 1) > 1;
         if (dynamic || (k == 2 && s->resource.n > 1))

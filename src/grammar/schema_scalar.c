@@ -79,6 +79,7 @@ static uint32_t lang_value(struct schema *s, uint32_t sub, const struct json *v,
 {
     struct exprs *x = &s->m.x;
     struct decimal d;
+    char value[80];
     size_t n;
     if (json_type_bit(v) != type) return EXPR_EMPTY;
     if (type == JT_NULL) return lang_universe(s, JT_NULL);
@@ -89,8 +90,8 @@ static uint32_t lang_value(struct schema *s, uint32_t sub, const struct json *v,
         return expr_bytes(x, t, n);
     }
     if (!schema_decimal(s, v, &d))
-        return schema_fail(s, ERR_LIMIT, sub, NULL, "numbers must have at most %d digits",
-                           DECIMAL_DIGITS_MAX),
+        return schema_fail(s, ERR_LIMIT, sub, NULL, "numbers must have at most %d digits, got %s",
+                           DECIMAL_DIGITS_MAX, json_value_text(v, value)),
                EXPR_EMPTY;
     return number_equal(x, &d, s->scientific);
 }
@@ -100,7 +101,9 @@ static uint32_t lang_enum(struct schema *s, uint32_t sub, const struct json *lis
 {
     VEC(uint32_t) v = {0};
     if (json_kind(list) != JK_LIST)
-        return schema_fail(s, ERR_FORMAT, sub, "enum", "expected a list"), EXPR_EMPTY;
+        return schema_fail(s, ERR_FORMAT, sub, "enum", "expected a list, got %s",
+                           json_kind_name(json_kind(list))),
+               EXPR_EMPTY;
     bool ok = true;
     for (size_t i = 0; ok && i < json_count(list); i++)
         ok = vec_push(&v, lang_value(s, sub, json_item(list, i), type));
@@ -114,13 +117,15 @@ static uint32_t lang_enum(struct schema *s, uint32_t sub, const struct json *lis
 /* Read a number keyword. Return false if the keyword is absent, or after a failure. */
 static bool number_field(struct schema *s, uint32_t sub, const char *key, struct decimal *d)
 {
+    char value[80];
     const struct json *j = sub_field(s, sub, key);
     if (!j) return false;
     if (json_kind(j) != JK_INT && json_kind(j) != JK_REAL)
         return schema_fail(s, ERR_FORMAT, sub, key, "expected a number, got %s",
                            json_kind_name(json_kind(j)));
     return schema_decimal(s, j, d) ||
-           schema_fail(s, ERR_LIMIT, sub, key, "must have at most %d digits", DECIMAL_DIGITS_MAX);
+           schema_fail(s, ERR_LIMIT, sub, key, "must have at most %d digits, got %s",
+                       DECIMAL_DIGITS_MAX, json_value_text(j, value));
 }
 
 /* Return true if multipleOf has no effect,
@@ -147,6 +152,7 @@ bool schema_needs_multiples(struct schema *s)
  * exclusiveMinimum and exclusiveMaximum are booleans. */
 static uint32_t lang_number(struct schema *s, uint32_t sub)
 {
+    char value[80];
     struct exprs *x = &s->m.x;
     struct decimal d;
     bool draft4_open = s->draft == DRAFT_4, too_fine = false;
@@ -169,7 +175,8 @@ static uint32_t lang_number(struct schema *s, uint32_t sub)
         e = both(s, JT_NUMBER, e, number_multiple(x, &d, &too_fine));
         if (too_fine)
             schema_fail(s, ERR_UNSUPPORTED, sub, "multipleOf",
-                        "must be above 0 and have at most 9 digits");
+                        "must be above 0 and have at most 9 digits, got %s",
+                        json_value_text(sub_field(s, sub, "multipleOf"), value));
     }
     return e;
 }
@@ -179,10 +186,13 @@ static uint32_t lang_number(struct schema *s, uint32_t sub)
 /* Read a count, clamped to EXPR_INF. Return false if the keyword is absent, or after a failure. */
 static bool count_field(struct schema *s, uint32_t sub, const char *key, uint32_t *n)
 {
+    char value[80];
     const struct json *j = sub_field(s, sub, key);
     if (!j) return false;
     int64_t k = json_int(j, -1);
-    if (k < 0) return schema_fail(s, ERR_FORMAT, sub, key, "expected a number of at least 0");
+    if (k < 0)
+        return schema_fail(s, ERR_FORMAT, sub, key, "must be a number of at least 0, got %s",
+                           json_value_text(j, value));
     *n = k >= EXPR_INF ? EXPR_INF : (uint32_t)k;
     return true;
 }
@@ -243,7 +253,9 @@ static uint32_t lang_string(struct schema *s, uint32_t sub)
                       *format = sub_field(s, sub, "format");
     const char *t = json_text(pattern, &n);
     if (pattern && !t)
-        return schema_fail(s, ERR_FORMAT, sub, "pattern", "expected a string"), EXPR_EMPTY;
+        return schema_fail(s, ERR_FORMAT, sub, "pattern", "expected a string, got %s",
+                           json_kind_name(json_kind(pattern))),
+               EXPR_EMPTY;
     if (t) e = both(s, JT_TEXT, e, lang_pattern(s, sub, "pattern", t, n));
     if (s->opt.check_format && json_text(format, NULL))
         e = both(s, JT_TEXT, e, lang_format(s, sub, json_text(format, NULL)));

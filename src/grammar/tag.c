@@ -65,7 +65,9 @@ static int need_text(struct tag_parser *p, const struct json *j, const char *key
                      size_t *n)
 {
     *text = json_text(json_field(j, key), n);
-    return *text ? 0 : tag_fail(p, ERR_FORMAT, "%s: expected a string", key);
+    return *text ? 0
+                 : tag_fail(p, ERR_FORMAT, "%s: expected a string, got %s", key,
+                            json_kind_name(json_kind(json_field(j, key))));
 }
 
 static struct cfg_item text_part(struct tag_parser *p, const char *text, size_t n)
@@ -82,10 +84,13 @@ static int read_strings(struct tag_parser *p, const struct json *list, const cha
     size_t count = one ? 1 : json_count(list), n;
     *out = EXPR_EMPTY;
     if (list && !one && json_kind(list) != JK_LIST)
-        return tag_fail(p, ERR_FORMAT, "%s: expected strings", key);
+        return tag_fail(p, ERR_FORMAT, "%s: expected strings, got %s", key,
+                        json_kind_name(json_kind(list)));
     for (size_t i = 0; i < count; i++) {
         const char *text = json_text(one ? list : json_item(list, i), &n);
-        if (!text) return tag_fail(p, ERR_FORMAT, "%s: expected a string", key);
+        if (!text)
+            return tag_fail(p, ERR_FORMAT, "%s: [%zu]: expected a string, got %s", key, i,
+                            json_kind_name(json_kind(json_item(list, i))));
         *n_empty += n == 0;
         if (n > 0) *out = expr_or(&p->g->m.x, *out, expr_bytes(&p->g->m.x, text, n));
     }
@@ -162,7 +167,9 @@ static int parse_any_text(struct tag_parser *p, const struct json *j, uint32_t e
     int64_t most = json_int(json_field(j, "max_chars"), -1);
     const char *first = json_text(json_field(j, "first_not"), NULL);
     if (first) e = expr_and(x, e, expr_not(x, text_from(x, first)));
-    if (most > 1000000) return tag_fail(p, ERR_LIMIT, "max_chars: must be at most 1000000");
+    if (most > 1000000)
+        return tag_fail(p, ERR_LIMIT, "max_chars: must be at most 1000000, got %lld",
+                        (long long)most);
     if (most >= 0) e = expr_and(x, e, expr_rep(x, expr_any_char(x), 0, (uint32_t)most));
     *out = (struct cfg_item){false, e};
     return 0;
@@ -203,12 +210,14 @@ static int parse_tag(struct tag_parser *p, const struct json *j, size_t n_skip,
     if (rc == 0 && text)
         v[0] = text_part(p, text + n_skip, n - n_skip);
     else if (rc == 0)
-        rc = json_kind(begin) == JK_OBJECT ? token_mark(p, begin, &v[0])
-                                           : tag_fail(p, ERR_FORMAT, "expected \"begin\"");
+        rc = json_kind(begin) == JK_OBJECT
+                 ? token_mark(p, begin, &v[0])
+                 : tag_fail(p, ERR_FORMAT, "begin: expected a string or a token, got %s",
+                            json_kind_name(json_kind(begin)));
     if (rc == 0 && json_kind(end) == JK_OBJECT)
         rc = token_mark(p, end, &v[2]);
     else if (rc == 0 && !end)
-        rc = tag_fail(p, ERR_FORMAT, "expected \"end\"");
+        rc = tag_fail(p, ERR_FORMAT, "end: expected a string, strings or a token, got nothing");
     else if (rc == 0)
         rc = read_strings(p, end, "end", &ends, &n_empty);
     if (rc == 0 && json_kind(end) != JK_OBJECT)
@@ -280,7 +289,8 @@ static int tags_after(struct tag_parser *p, const struct json *j, const char *tr
         if (rc == 0 && !vec_push(&v, one)) rc = err_memory(p->e, "a grammar", 0);
     }
     if (rc == 0 && v.n == 0)
-        rc = tag_fail(p, ERR_FORMAT, "trigger \"%.60s\": must begin a tag", trigger);
+        rc = tag_fail(p, ERR_FORMAT, "trigger \"%.60s\": must begin a tag, got %zu tags without it",
+                      trigger, json_count(tags));
     if (rc == 0) *out = cfg_either(p->g, v.v, v.n);
     vec_deinit(&v);
     return tag_up(p, at, rc);
@@ -323,7 +333,8 @@ static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t 
     d.loop = !once;
     for (size_t i = 0; rc == 0 && i < json_count(triggers); i++) {
         const char *t = json_text(json_item(triggers, i), &n);
-        if (n == 0) return tag_fail(p, ERR_FORMAT, "triggers: must not be empty");
+        if (n == 0)
+            return tag_fail(p, ERR_FORMAT, "triggers: [%zu]: must have at least 1 byte, got 0", i);
         rc = tags_after(p, j, t, n, &then);
         if (rc == 0) dispatch_add(p, &d, t, n, then);
     }
@@ -340,6 +351,7 @@ static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t 
 static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct cfg_item *out)
 {
+    char value[80];
     const struct json *rules = json_field(j, "rules");
     struct dispatch d;
     size_t n, at = 0;
@@ -350,7 +362,8 @@ static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t e
     for (size_t i = 0; i < json_count(rules); i++) {
         const char *t = json_text(json_item(json_item(rules, i), 0), &n);
         if (!t || n == 0 || json_count(json_item(rules, i)) != 2)
-            return tag_fail(p, ERR_FORMAT, "rules/%zu: expected a string and a format", i);
+            return tag_fail(p, ERR_FORMAT, "rules/%zu: expected a string and a format, got %s", i,
+                            json_value_text(json_item(rules, i), value));
         d.stops = expr_or(&p->g->m.x, d.stops, expr_bytes(&p->g->m.x, t, n));
     }
     at = tag_down(p, "rules", 0);
@@ -458,7 +471,10 @@ static int read_notation(struct tag_parser *p, const struct json *j, struct sche
     o->notation = NOTATION_BARE;
     o->quote = json_text(token ? token : quote, NULL);
     o->quote_is_token = token;
-    if (!o->quote || !*o->quote) return tag_fail(p, ERR_FORMAT, "quote: expected a string");
+    if (!o->quote || !*o->quote)
+        return tag_fail(p, ERR_FORMAT, "quote: expected a string, got %s",
+                        o->quote ? "an empty one"
+                                 : json_kind_name(json_kind(token ? token : quote)));
     return token ? read_token(p, token, &o->quote_token) : 0;
 }
 
@@ -471,7 +487,8 @@ static int parse_schema(struct tag_parser *p, const struct json *j, struct cfg_i
     bool is_notation = true;
     int rc = check_keys(
         p, j, "type json_schema style quote token input any_order max_whitespace_cnt excludes ");
-    if (rc == 0 && !schema) rc = tag_fail(p, ERR_FORMAT, "expected \"json_schema\"");
+    if (rc == 0 && !schema)
+        rc = tag_fail(p, ERR_FORMAT, "json_schema: expected a schema, got nothing");
     if (rc == 0 && json_count(excludes) > 0)
         rc = tag_fail(p, ERR_UNSUPPORTED, "excludes within JSON: not supported yet");
     if (rc == 0 && json_int(json_field(j, "max_whitespace_cnt"), -1) >= 0)
@@ -518,11 +535,14 @@ static int parse_exclude_token(struct tag_parser *p, const struct json *j, struc
 static int parse_list(struct tag_parser *p, const struct json *j, bool either, uint32_t ends,
                       struct cfg_item *out)
 {
+    char value[80];
     const struct json *list = json_field(j, "elements");
     VEC(struct cfg_item) v = {0};
     size_t at = tag_down(p, "elements", 0), n = json_count(list);
-    int rc = json_kind(list) == JK_LIST && n > 0 ? check_keys(p, j, "type elements ")
-                                                 : tag_fail(p, ERR_FORMAT, "expected formats");
+    int rc = json_kind(list) == JK_LIST && n > 0
+                 ? check_keys(p, j, "type elements ")
+                 : tag_fail(p, ERR_FORMAT, "expected a list of formats, got %s",
+                            json_value_text(list, value));
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct cfg_item one = {0};
         size_t at_item = tag_down(p, NULL, i);
@@ -539,12 +559,16 @@ static int parse_list(struct tag_parser *p, const struct json *j, bool either, u
 static int parse_repeat(struct tag_parser *p, const struct json *j, int64_t min, int64_t max,
                         uint32_t ends, struct cfg_item *out)
 {
+    char low[80], high[80];
     int rc = check_keys(p, j, min < 0 ? "type content min max " : "type content ");
     if (min < 0) min = json_int(json_field(j, "min"), -1), max = json_int(json_field(j, "max"), -2);
     if (rc == 0 && (min < 0 || max < -1 || (max >= 0 && max < min)))
-        rc = tag_fail(p, ERR_FORMAT, "expected min and max, or max -1");
+        rc = tag_fail(p, ERR_FORMAT, "expected min and max, or max -1, got %s and %s",
+                      json_value_text(json_field(j, "min"), low),
+                      json_value_text(json_field(j, "max"), high));
     if (rc == 0 && (min > REPEAT_MAX || max > REPEAT_MAX))
-        rc = tag_fail(p, ERR_LIMIT, "repetition: must be at most %d", REPEAT_MAX);
+        rc = tag_fail(p, ERR_LIMIT, "repetition: must be at most %d, got %lld", REPEAT_MAX,
+                      (long long)(max > min ? max : min));
     if (rc == 0) rc = parse_member(p, j, "content", ends, out);
     if (rc == 0) *out = cfg_repeat(p->g, *out, (uint32_t)min, max < 0 ? EXPR_INF : (uint32_t)max);
     return rc;
@@ -616,7 +640,9 @@ static int parse_format(struct tag_parser *p, const struct json *j, uint32_t end
 {
     const char *type = json_text(json_field(j, "type"), NULL);
     *out = (struct cfg_item){0};
-    if (!type) return tag_fail(p, ERR_FORMAT, "expected a format: an object with a \"type\"");
+    if (!type)
+        return tag_fail(p, ERR_FORMAT, "expected a format, an object with a \"type\", got %s",
+                        json_kind(j) == JK_OBJECT ? "one without" : json_kind_name(json_kind(j)));
     if (++p->depth > DEPTH_MAX) return tag_fail(p, ERR_LIMIT, "nested too deeply");
     int rc = parse_type(p, j, type, ends, out);
     p->depth--;
@@ -662,7 +688,8 @@ static int parse_old(struct tag_parser *p, const struct json *j, struct cfg_item
         rc = check_keys(p, one, "begin schema end ");
         for (int k = 0; rc == 0 && k < 3; k++)
             if (!json_field(one, key[k]))
-                rc = tag_fail(p, ERR_FORMAT, "structures/%zu: expected \"%s\"", i, key[k]);
+                rc = tag_fail(p, ERR_FORMAT, "structures/%zu: %s: expected a value, got nothing", i,
+                              key[k]);
         if (rc) break;
         buf_addf(&b, "%s{\"begin\":", i ? "," : "");
         json_put(&b, json_field(one, "begin"));
@@ -675,7 +702,8 @@ static int parse_old(struct tag_parser *p, const struct json *j, struct cfg_item
     buf_add_text(&b, "]}");
     if (rc == 0 && b.failed) rc = err_memory(p->e, "a grammar", 0);
     if (rc == 0 && json_parse(&made, b.data, b.n, NULL, p->e))
-        rc = tag_fail(p, ERR_FORMAT, "structures: expected schemas in JSON, and triggers");
+        rc = tag_fail(p, ERR_FORMAT,
+                      "structures: expected schemas in JSON, and triggers, got invalid JSON");
     if (rc == 0) rc = parse_format(p, made, EXPR_EMPTY, out);
     json_drop(made);
     buf_deinit(&b);

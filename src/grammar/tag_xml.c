@@ -196,7 +196,8 @@ static int string_value(struct xml *x, const struct json *sub, uint32_t *out)
     int64_t min = json_int(json_field(sub, "minLength"), 0),
             max = json_int(json_field(sub, "maxLength"), -1);
     if (min < 0 || min > 100000 || max > 100000)
-        return tag_fail(p, ERR_LIMIT, "length: must be at most 100000");
+        return tag_fail(p, ERR_LIMIT, "length: must be in [0, 100000], got %lld and %lld",
+                        (long long)min, (long long)max);
     if (min > 0 || max >= 0)
         *out = expr_and(
             e, *out,
@@ -246,17 +247,22 @@ static int member(struct xml *x, const char *key, size_t n_key, const struct jso
     struct cfg_item v[3] = {0};
     if (json_kind(what) != JK_OBJECT)
         return tag_fail(x->p, ERR_UNSUPPORTED,
-                        "parameter \"%.60s\": expected a schema that is an object", key);
+                        "parameter \"%.60s\": expected a schema that is an object, got %s", key,
+                        json_kind_name(json_kind(what)));
     int text = is_string(what), rc = 0;
     if (text < 0)
-        return tag_fail(
-            x->p, ERR_UNSUPPORTED,
-            "parameter \"%.60s\": expected a type, string or another; the style %s depends on it",
-            key, s->name);
+        return tag_fail(x->p, ERR_UNSUPPORTED,
+                        "parameter \"%.60s\": expected a type, string or another, got both or "
+                        "none; the style %s "
+                        "depends on it",
+                        key, s->name);
     if (++x->n_member > MEMBER_MAX)
-        return tag_fail(x->p, ERR_LIMIT, "parameters: must be at most %d", MEMBER_MAX);
+        return tag_fail(x->p, ERR_LIMIT, "parameters: must be at most %d, got %d", MEMBER_MAX,
+                        x->n_member);
     if (s->nested && memchr(key, '>', n_key))
-        return tag_fail(x->p, ERR_UNSUPPORTED, "parameter \"%.60s\": must not contain >", key);
+        return tag_fail(x->p, ERR_UNSUPPORTED,
+                        "parameter \"%.60s\": must not contain >, got one at byte %zu", key,
+                        (size_t)((const char *)memchr(key, '>', n_key) - key));
     x->name[x->depth++] = key;
     rc = value(x, sub, text, &v[1]);
     x->depth--;
@@ -326,8 +332,8 @@ static int check_object(struct xml *x)
                         "\"%.40s\" of an object: not supported yet in the style %s", key,
                         x->style->name);
     if (name)
-        return tag_fail(x->p, ERR_UNSUPPORTED, "required parameter \"%.60s\": expected a schema",
-                        name);
+        return tag_fail(x->p, ERR_UNSUPPORTED,
+                        "required parameter \"%.60s\": expected a schema, got nothing", name);
     return 0;
 }
 
@@ -395,7 +401,8 @@ static int nested_list(struct xml *x, const struct json *what, struct cfg_item *
             max = json_int(json_field(what, "maxItems"), -1);
     struct cfg_item one = {0}, v[2] = {{false, text_expr(x, "[]")}};
     if (min < 0 || min > ITEM_MAX || max > ITEM_MAX || (max >= 0 && max < min))
-        return tag_fail(x->p, ERR_LIMIT, "items: must be at most %d", ITEM_MAX);
+        return tag_fail(x->p, ERR_LIMIT, "items: must be in [0, %d] and ascend, got %lld and %lld",
+                        ITEM_MAX, (long long)min, (long long)max);
     int rc = member(x, "item", 4, json_field(what, "items"), &one);
     if (rc) return rc;
     if (max == 0) return *out = v[0], 0;
@@ -438,7 +445,8 @@ int tag_xml(struct tag_parser *p, const struct json *schema, const char *style, 
         if (strcmp(STYLES[i].name, style) == 0) x.style = &STYLES[i];
     if (!x.style) return tag_fail(p, ERR_UNSUPPORTED, "style \"%.40s\": not supported yet", style);
     if (json_kind(schema) != JK_OBJECT)
-        return tag_fail(p, ERR_UNSUPPORTED, "style %s: expected an object", style);
+        return tag_fail(p, ERR_UNSUPPORTED, "style %s: expected an object, got %s", style,
+                        json_kind_name(json_kind(schema)));
     struct byteset space = {{0}};
     for (const char *c = " \t\r\n"; *c; c++) byteset_add(&space, (uint8_t)*c);
     /* bounded, so that a model cannot repeat blanks without end */

@@ -168,7 +168,11 @@ static int read_pooling(const quoth_model *m, struct request *r, struct pending 
     if (!pooling) return 0;
     if (r->n != 1 || r->params.n_logprob >= 0 || r->n_prompt_logprob >= 0 || r->beam_width > 0 ||
         r->constraint)
-        return err_field(e, ERR_ARG, "pooling", ": must come without params");
+        return err_field(e, ERR_ARG, "pooling",
+                         ": must come without params, got n %d, logprobs %d, "
+                         "prompt_logprobs %d, beam_width %d and %s constraint",
+                         r->n, r->params.n_logprob, r->n_prompt_logprob, r->beam_width,
+                         r->constraint ? "a" : "no");
     int rc = session_pooling(&r->pooling, &m->session, pooling, e);
     if (rc != 0)
         return err_field(e, rc, "pooling", ": must be auto, mean, last or first, got \"%.40s\"",
@@ -229,7 +233,8 @@ static int known_part(quoth_request *out, const quoth_request *input, struct err
 {
     *out = (quoth_request){0};
     if (!input || input->size < offsetof(quoth_request, params) + sizeof input->params)
-        return err_field(e, ERR_ARG, "size", ": must be sizeof(quoth_request)");
+        return err_field(e, ERR_ARG, "size", ": must be sizeof(quoth_request), %zu, got %zu",
+                         sizeof *input, input ? input->size : 0);
     const unsigned char *rest = (const unsigned char *)input + sizeof *out;
     for (size_t i = 0; i + sizeof *out < input->size; i++)
         if (rest[i])

@@ -54,7 +54,8 @@ static int read_ramp(struct traffic_arrivals *a, struct err *e)
         return err_set(e, ERR_ARG,
                        "--ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps");
     if (f->rate > 0 && isfinite(f->rate))
-        return err_set(e, ERR_ARG, "--request-rate: must not come with --ramp-up-strategy");
+        return err_set(e, ERR_ARG, "--request-rate: must not come with --ramp-up-strategy, got %g",
+                       f->rate);
     a->rate = f->ramp_from;
     a->rate_end = f->ramp_to;
     return 0;

@@ -38,7 +38,7 @@ static int read_pools(struct ids *list, const char *text, struct err *e)
 {
     int rc = numbers_read(list, text, 1, 1 << 22, e);
     return rc == 0 && list->n > N_POOL_MAX
-               ? err_set(e, ERR_ARG, "must have at most %d numbers", N_POOL_MAX)
+               ? err_set(e, ERR_ARG, "must have at most %d numbers, got %zu", N_POOL_MAX, list->n)
                : rc;
 }
 
@@ -373,7 +373,8 @@ static int run(int n_arg, char **arg)
     struct err e = {0};
     struct traffic t = {.seed = 1};
     int rc = n_arg == 1 ? traffic_read(&t, arg[0], (size_t)n_request, &e)
-                        : err_set(&e, ERR_ARG, "expected one trace: quoth bench schedule FILE");
+                        : err_set(&e, ERR_ARG,
+                                  "expected one trace, got %d: quoth bench schedule FILE", n_arg);
     if (rc == 0) rc = pools ? hits(&t, &e) : flood ? floods(&t, &e) : latencies(&t, &e);
     traffic_close(&t);
     return rc ? fail("bench schedule", &e) : 0;

@@ -173,8 +173,11 @@ static int custom_line(struct prompts *p, const char *line, struct err *e)
     int64_t own = json_int(json_field(j, "output_tokens"), 256);
     int64_t n = output_or(custom_output ? custom_output : own);
     if (!text || n < 1 || n > 1 << 24)
-        rc = err_set(e, ERR_FORMAT,
-                     "expected {\"prompt\": TEXT}, with \"output_tokens\" of at least 1 if set");
+        rc =
+            err_set(e, ERR_FORMAT,
+                    "expected {\"prompt\": TEXT}, with \"output_tokens\" in [1, %d] if set, got %s "
+                    "and %lld",
+                    1 << 24, json_kind_name(json_kind(json_field(j, "prompt"))), (long long)n);
     if (rc == 0) rc = add_text(p, text, (int)n, e);
     json_drop(j);
     return rc;
@@ -221,8 +224,8 @@ static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
     /* a random first conversation varies the sample by the seed without shuffling the whole file */
     size_t n = json_count(list), from = n && !no_shuffle ? rng_below(&rng, n) : 0;
     if (rc == 0 && json_kind(list) != JK_LIST)
-        rc = err_set(e, ERR_FORMAT, "%s: expected a list of {\"conversations\": [...]}",
-                     dataset_flags.path);
+        rc = err_set(e, ERR_FORMAT, "%s: expected a list of {\"conversations\": [...]}, got %s",
+                     dataset_flags.path, json_kind_name(json_kind(list)));
     c->special = false;
     for (size_t i = 0; i < n && rc == 0 && p->t.n < (size_t)n_wanted(); i++)
         rc = add_conversation(p, json_item(list, (from + i) % n), c, e);

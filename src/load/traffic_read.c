@@ -72,9 +72,10 @@ struct trace_reader {
 /* Parse one line and append its job. `at` is the line's number, for errors. */
 typedef int read_line_fn(struct trace_reader *s, const char *line, int at, struct err *e);
 
-static int bad_line(const struct trace_reader *s, int at, const char *wanted, struct err *e)
+static int bad_line(const struct trace_reader *s, int at, const char *wanted, const char *found,
+                    struct err *e)
 {
-    return err_set(e, ERR_FORMAT, "%s:%d: expected %s", s->path, at, wanted);
+    return err_set(e, ERR_FORMAT, "%s:%d: expected %s, got %.80s", s->path, at, wanted, found);
 }
 
 /* Parse a line of Azure's trace: "2023-11-16 18:15:46.6805900,374,44". */
@@ -85,7 +86,7 @@ static int azure_line(struct trace_reader *s, const char *line, int at, struct e
     struct traffic_job j = {0};
     if (!comma || !read_time(line, &us) || !read_lengths(comma + 1, &j) ||
         !are_lengths(j.n_prompt, j.n_output))
-        return bad_line(s, at, "TIMESTAMP,ContextTokens,GeneratedTokens", e);
+        return bad_line(s, at, "TIMESTAMP,ContextTokens,GeneratedTokens", line, e);
     if (s->t->n == 0) s->begin_us = us;
     j.arrival_us = us - s->begin_us;
     return add(s->t, j, e);
@@ -96,7 +97,7 @@ static int lengths_line(struct trace_reader *s, const char *line, int at, struct
 {
     struct traffic_job j = {0};
     if (!read_lengths(line, &j) || !are_lengths(j.n_prompt, j.n_output))
-        return bad_line(s, at, "num_prefill_tokens,num_decode_tokens", e);
+        return bad_line(s, at, "num_prefill_tokens,num_decode_tokens", line, e);
     return add(s->t, j, e);
 }
 
@@ -110,15 +111,23 @@ static int mooncake_job(struct trace_reader *s, const struct json *j, int at, st
             n_output = json_int(json_field(j, "output_length"), -1),
             ms = json_int(json_field(j, "timestamp"), -1), n_block = (int64_t)json_count(ids);
     if (ms < 0 || ms > MS_MAX || !are_lengths(n_prompt, n_output) ||
-        n_block * BLOCK_TOKENS < n_prompt)
-        return bad_line(s, at, "{timestamp, input_length, output_length, hash_ids}", e);
+        n_block * BLOCK_TOKENS < n_prompt) {
+        char found[80];
+        snprintf(found, sizeof found, "{%lld, %lld, %lld, %lld blocks}", (long long)ms,
+                 (long long)n_prompt, (long long)n_output, (long long)n_block);
+        return bad_line(s, at, "{timestamp, input_length, output_length, hash_ids}", found, e);
+    }
     struct traffic_job job = {.n_prompt = (int)n_prompt,
                               .n_output = (int)n_output,
                               .block0 = s->t->block.n,
                               .n_block = (int)n_block};
     for (int i = 0; i < job.n_block; i++) {
         int64_t id = json_int(json_item(ids, (size_t)i), -1);
-        if (id < 0 || id > INT32_MAX) return bad_line(s, at, "hash_ids: integers in [0, 2^31)", e);
+        if (id < 0 || id > INT32_MAX) {
+            char found[80];
+            return bad_line(s, at, "hash_ids: integers in [0, 2^31)",
+                            json_value_text(json_item(ids, (size_t)i), found), e);
+        }
         if (!vec_push(&s->t->block, (int32_t)id))
             return err_memory(e, "a trace", s->t->block.n * sizeof(int32_t));
     }
@@ -163,8 +172,8 @@ int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *
         rc = err_set(
             e, ERR_FORMAT,
             "%s: unknown trace: its first line must be TIMESTAMP,ContextTokens,GeneratedTokens, or "
-            "num_prefill_tokens,num_decode_tokens, or a JSON object",
-            path);
+            "num_prefill_tokens,num_decode_tokens, or a JSON object, got \"%.60s\"",
+            path, text.n ? text.data : "");
     /* the last line may lack a newline; the first line of a csv is the heading */
     for (char *line = text.data, *end; rc == 0 && line && *line && t->n < n_max;
          line = end + 1, at++) {

@@ -46,7 +46,7 @@ static const struct tensor_info *need(struct binder *b, const char *name, int64_
     if (!t)
         b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing", path, name);
     else if (t->dim[2] != 1 || t->dim[3] != 1)
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s has %d dimensions, expected at most 2",
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s: must have at most 2 dimensions, got %d",
                         path, name, t->n_dim);
     else if (t->dim[0] != k || t->dim[1] != n_out)
         b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s is [%lld, %lld], expected [%lld, %lld]",

@@ -129,16 +129,19 @@ static double or_default(double v, double fallback)
 /* Return a list of divisors of LongRoPE, f32 [d_rot / 2]. NULL if the file has none. */
 static const float *long_factors(struct binder *b, const struct rope_config *r, const char *key)
 {
+    char text[80];
     const struct meta *m = config_meta(b, key);
     const size_t n = (size_t)r->d_rot / 2;
     if (meta_kind(m) == META_NONE && r->scaling != ROPE_LONG) return NULL;
     if (b->rc == 0 && meta_count(m) != n)
-        config_refuse(b, key, ERR_FORMAT, "must be a list of %zu numbers", n);
+        config_refuse(b, key, ERR_FORMAT, "must be a list of %zu numbers, got %s", n,
+                      config_value_text(m, text));
     float *v = b->rc == 0 ? arena_push(&b->m->arena, n * sizeof *v, 64) : NULL;
     if (b->rc == 0 && !v) b->rc = err_memory(b->e, key, n * sizeof *v);
     for (size_t i = 0; i < n && b->rc == 0; i++) {
         v[i] = (float)meta_item_real(m, i, 0);
-        if (!(v[i] > 0)) config_refuse(b, key, ERR_FORMAT, "number %zu must be above 0", i);
+        if (!(v[i] > 0))
+            config_refuse(b, key, ERR_FORMAT, "[%zu]: must be above 0, got %g", i, v[i]);
     }
     return v;
 }
@@ -268,16 +271,21 @@ int config_window(struct binder *b)
 bool config_layer_types(struct binder *b, struct config *c, int window)
 {
     static const char key[] = "config.layer_types";
+    char value[80];
     const struct meta *types = config_meta(b, key);
     if (meta_kind(types) == META_NONE || b->rc != 0) return false;
     if (meta_item_kind(types) != META_TEXT || meta_count(types) != (size_t)c->n_layer)
-        config_refuse(b, key, ERR_FORMAT, "must be a list of %d names", c->n_layer);
+        config_refuse(b, key, ERR_FORMAT, "must be a list of %d names, got %s", c->n_layer,
+                      config_value_text(types, value));
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
         bool full =
             item_is(types, (size_t)i, "full_attention") || item_is(types, (size_t)i, "attention");
+        size_t n = 0;
+        const char *text = meta_item_text(types, (size_t)i, &n);
         if (!full && !item_is(types, (size_t)i, "sliding_attention"))
             config_refuse(b, key, ERR_UNSUPPORTED,
-                          "layer %d must be full_attention or sliding_attention", i);
+                          "[%d]: must be full_attention or sliding_attention, got \"%.*s\"", i,
+                          n > 60 ? 60 : (int)n, text);
         else if (!full && window == 0)
             config_refuse(b, key, ERR_FORMAT,
                           "layer %d is sliding_attention, but sliding_window is missing", i);
@@ -358,7 +366,8 @@ static void config_epsilon(struct binder *b, struct config *c)
     double eps = config_real(b, key, NAN);
     c->rms_eps = (float)eps;
     if (!(eps >= 0))
-        config_refuse(b, key, ERR_MISSING, isnan(eps) ? "is missing" : "must not be negative");
+        config_refuse(b, key, ERR_MISSING, isnan(eps) ? "is missing" : "must be at least 0, got %g",
+                      eps);
 }
 
 /* Read the pooling of embeddings and the labels of a classifier. */

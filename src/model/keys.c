@@ -113,7 +113,8 @@ const char *config_value_text(const struct meta *m, char out[80])
         snprintf(out, 80, "\"%.60s\"", text);
         return out;
     case META_LIST:
-        return "a list";
+        snprintf(out, 80, "a list of %zu", meta_count(m));
+        return out;
     case META_OBJECT:
         return "an object";
     default:

@@ -169,8 +169,9 @@ static int parse_header(struct head *h, char *line, struct err *e)
     while (n > 0 && (c[n - 1] == ' ' || c[n - 1] == '\t')) c[--n] = 0;
     for (size_t i = 0; i < n; i++)
         if (((unsigned char)c[i] < ' ' && c[i] != '\t') || c[i] == 127)
-            return err_set(e, ERR_FORMAT, "header %.40s: must not contain control characters",
-                           line);
+            return err_set(e, ERR_FORMAT,
+                           "header %.40s: must not contain control characters, got the byte 0x%02x",
+                           line, (unsigned char)c[i]);
     if (h->n_header == HEADER_MAX) return err_set(e, ERR_LIMIT, "more than %d headers", HEADER_MAX);
     h->header[h->n_header++] = (struct header){line, c};
     return 0;
@@ -235,11 +236,14 @@ static int parse_framing(struct head *h, struct err *e)
                *coding = head_header(h, "transfer-encoding");
     if (coding && (length || h->minor == 0))
         return err_set(e, ERR_FORMAT,
-                       "Transfer-Encoding: must not come with Content-Length or HTTP/1.0");
+                       "Transfer-Encoding: must not come with Content-Length or HTTP/1.0, got %s",
+                       length ? "Content-Length" : "HTTP/1.0");
     if (count_header(h, "content-length") > 1 || count_header(h, "transfer-encoding") > 1)
-        return err_set(e, ERR_FORMAT, "Content-Length or Transfer-Encoding: must come once");
+        return err_set(e, ERR_FORMAT,
+                       "Content-Length, Transfer-Encoding: must come once, got %d and %d",
+                       count_header(h, "content-length"), count_header(h, "transfer-encoding"));
     if (coding && strcasecmp(coding, "chunked") != 0)
-        return err_set(e, ERR_FORMAT, "Transfer-Encoding: must be chunked");
+        return err_set(e, ERR_FORMAT, "Transfer-Encoding: must be chunked, got %.60s", coding);
     h->chunked = coding != NULL;
     return length ? parse_length(h, length, e) : 0;
 }
@@ -259,7 +263,8 @@ static int check_once(const struct head *h, struct err *e)
     static const char *const once[] = {"origin", "authorization", "x-api-key"};
     for (size_t i = 0; i < sizeof once / sizeof *once; i++)
         if (count_header(h, once[i]) > 1)
-            return err_set(e, ERR_FORMAT, "header %s: must come once", once[i]);
+            return err_set(e, ERR_FORMAT, "header %s: must come once, got %d", once[i],
+                           count_header(h, once[i]));
     return 0;
 }
 
@@ -269,7 +274,9 @@ static int parse_meaning(struct head *h, struct err *e)
     if (n_host > 1 || (n_host == 0 && h->minor == 1))
         return err_set(e, ERR_FORMAT, "Host: must come once in HTTP/1.1, got %d", n_host);
     if (!one_host(h))
-        return err_set(e, ERR_FORMAT, "Host: must equal the host in the request's target");
+        return err_set(e, ERR_FORMAT,
+                       "Host: must equal the host in the request's target %.100s, got %.100s",
+                       h->target, head_header(h, "host"));
     h->keep_alive = !header_has(h, "connection", "close") &&
                     (h->minor == 1 || header_has(h, "connection", "keep-alive"));
     h->expect_continue = h->minor == 1 && header_has(h, "expect", "100-continue");

@@ -55,7 +55,10 @@ int net_key_form(const char *secret, struct err *e)
         return err_set(e, ERR_ARG, "API key: must have 1 to %d bytes, got %zu", SECRET_MAX, n);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)secret[i] <= ' ' || secret[i] == 127)
-            return err_set(e, ERR_ARG, "API key: must not contain spaces or control characters");
+            return err_set(e, ERR_ARG,
+                           "API key: must not contain spaces or control characters, got the byte "
+                           "0x%02x at %zu",
+                           (unsigned char)secret[i], i);
     return 0;
 }
 

@@ -64,8 +64,10 @@ static void report_unknown(const struct command *const *list, const struct comma
     if (hint)
         fprintf(stderr, "%s\n", hint);
     else if (!of && word[0] == '-')
-        fprintf(stderr,
-                "the first argument must be a command; quoth run -- \"...\" takes any prompt\n");
+        fprintf(
+            stderr,
+            "the first argument must be a command, got an option; quoth run -- \"...\" takes any "
+            "prompt\n");
     else if (near)
         fprintf(stderr, "did you mean \"%s\"?\n", near);
     else

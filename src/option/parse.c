@@ -224,7 +224,8 @@ static int set_json_list(const struct option *o, const char *dashes, const char 
         const char *text = json_text(json_item(root, i), NULL);
         char *copy = text ? strdup(text) : NULL;
         if (!text)
-            rc = err_set(e, ERR_ARG, "expected a list of strings");
+            rc = err_set(e, ERR_ARG, "expected a list of strings, got %s as [%zu]",
+                         json_kind_name(json_kind(json_item(root, i))), i);
         else if (o->form && (rc = o->form(text, e)) != 0)
             free(copy);
         else if (!copy || !vec_push((struct text_list *)o->target, copy))

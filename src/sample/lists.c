@@ -141,7 +141,7 @@ static int check_some_left(const struct sample_lists *l, int n_vocab, struct err
     if (!left) return err_memory(e, "a set of tokens", n_word * sizeof *left);
     const char *field = field_of_last(l, left, set_allowed(left, l, n_vocab));
     free(left);
-    return field ? err_field(e, ERR_ARG, field, ": must allow at least 1 token") : 0;
+    return field ? err_field(e, ERR_ARG, field, ": must allow at least 1 token, got 0") : 0;
 }
 
 int sample_lists_open(struct sample_lists **out, const struct sample_params *p,

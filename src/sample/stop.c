@@ -27,8 +27,9 @@ static int stop_check(const struct text_span *stop, int n_stop, struct err *e)
         if (stop[i].n == 0)
             return err_field(e, ERR_ARG, "stop", "[%d]: must have at least 1 byte, got 0", i);
         if (stop[i].n > STOP_BYTES_MAX - n_byte)
-            return err_field(e, ERR_LIMIT, "stop", ": must have at most %d bytes in all",
-                             STOP_BYTES_MAX);
+            return err_field(e, ERR_LIMIT, "stop",
+                             ": must have at most %d bytes in all, got %zu in [%d]", STOP_BYTES_MAX,
+                             n_byte + stop[i].n, i);
         n_byte += stop[i].n;
     }
     return 0;

@@ -45,9 +45,10 @@ static int read_pieces(struct vocab_file *f)
                       *type = field(f, "token_type");
     size_t n = meta_count(tokens);
     if (n == 0 || meta_item_kind(tokens) != META_TEXT)
-        return err_set(f->e, ERR_FORMAT,
-                       "%s: tokenizer.ggml.tokens: expected a list of at least 1 string",
-                       checkpoint_path(f->c));
+        return err_set(
+            f->e, ERR_FORMAT,
+            "%s: tokenizer.ggml.tokens: expected a list of at least 1 string, got %s of %zu",
+            checkpoint_path(f->c), n == 0 ? "a list" : "other values", n);
     if ((score && meta_count(score) < n) || (type && meta_count(type) < n))
         return err_set(f->e, ERR_FORMAT, "%s: %zu tokens but %zu scores and %zu token types",
                        checkpoint_path(f->c), n, meta_count(score), meta_count(type));

@@ -20,12 +20,14 @@ static int read_vocab_object(struct tokenizer *t, const struct json *vocab, stru
         return err_set(e, ERR_FORMAT, "model.vocab: expected an object with pieces, got %s",
                        json_kind_name(json_kind(vocab)));
     for (void *it = json_first(vocab); it; it = json_next(vocab, it)) {
+        char value[80];
         size_t n;
         const char *text = json_it_key(it, &n);
         int64_t id = json_int(json_it_value(it), -1);
         if (id < 0)
-            return err_set(e, ERR_FORMAT, "model.vocab: the id of \"%.40s\": expected a number",
-                           text);
+            return err_set(e, ERR_FORMAT,
+                           "model.vocab: the id of \"%.40s\": must be at least 0, got %s", text,
+                           json_value_text(json_it_value(it), value));
         int rc = tokenizer_put(t, (size_t)id, text, n, PIECE_NORMAL, 0, e);
         if (rc != 0) return rc;
     }
@@ -39,10 +41,13 @@ static int read_vocab_list(struct tokenizer *t, const struct json *vocab, struct
         return err_set(e, ERR_FORMAT, "model.vocab: expected a list of pieces, got %s",
                        json_kind_name(json_kind(vocab)));
     for (size_t id = 0; id < json_count(vocab); id++) {
+        char value[80];
         const struct json *pair = json_item(vocab, id);
         size_t n;
         const char *text = json_text(json_item(pair, 0), &n);
-        if (!text) return err_set(e, ERR_FORMAT, "model.vocab[%zu]: expected [piece, score]", id);
+        if (!text)
+            return err_set(e, ERR_FORMAT, "model.vocab[%zu]: expected [piece, score], got %s", id,
+                           json_value_text(pair, value));
         int rc = tokenizer_put(t, id, text, n, PIECE_NORMAL, json_real(json_item(pair, 1), 0), e);
         if (rc != 0) return rc;
     }
@@ -53,13 +58,15 @@ static int read_vocab_list(struct tokenizer *t, const struct json *vocab, struct
 static int read_merges(struct tokenizer *t, const struct json *list, struct err *e)
 {
     for (size_t i = 0; i < json_count(list); i++) {
+        char value[80];
         const struct json *j = json_item(list, i);
         size_t n, n_right;
         const char *line = json_text(j, &n);
         const char *left = json_text(json_item(j, 0), &n),
                    *right = json_text(json_item(j, 1), &n_right);
         if (!line && !(left && right))
-            return err_set(e, ERR_FORMAT, "model.merges[%zu]: expected a pair of pieces", i);
+            return err_set(e, ERR_FORMAT, "model.merges[%zu]: expected a pair of pieces, got %s", i,
+                           json_value_text(j, value));
         if (line) json_text(j, &n);
         if (!(line ? tokenizer_put_merge_line(t, line, n)
                    : tokenizer_put_merge(t, left, n, right, n_right)))
@@ -143,7 +150,9 @@ static int add_token(struct tokenizer *t, int64_t id, const struct json *j, stru
     size_t n;
     const char *text = json_text(json_field(j, "content"), &n);
     if (!text || id < 0)
-        return err_field(e, ERR_FORMAT, "added_tokens", ": expected an id and content");
+        return err_field(e, ERR_FORMAT, "added_tokens",
+                         ": expected an id and content, got the id %lld and %s", (long long)id,
+                         json_kind_name(json_kind(json_field(j, "content"))));
     bool special = json_bool(json_field(j, "special"), false);
     bool raw = !json_bool(json_field(j, "normalized"), false) || t->norm.n == 0;
     const struct piece *was = (uint64_t)id < t->n_piece ? &t->piece[id] : NULL;

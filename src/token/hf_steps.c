@@ -75,7 +75,11 @@ static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct j
     struct buf text = {0};
     bool literal,
         ok = read_pattern(pattern, &text, &literal) && json_text(json_field(j, "content"), NULL);
-    int rc = ok ? 0 : err_set(e, ERR_FORMAT, "normalizer Replace: expected a pattern and content");
+    int rc = ok ? 0
+                : err_set(e, ERR_FORMAT,
+                          "normalizer Replace: expected a pattern and content, got %s and %s",
+                          json_kind_name(json_kind(pattern)),
+                          json_kind_name(json_kind(json_field(j, "content"))));
     if (rc == 0 && text.failed) rc = err_memory(e, "a pattern", text.n);
     if (rc == 0) rc = text_field(&s->b, &s->n_b, t, j, "content", e);
     if (rc == 0 && literal)
@@ -98,8 +102,11 @@ static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct 
         ok ? 0
         : blob.failed
             ? err_memory(e, "a charsmap", n)
-            : err_set(e, ERR_FORMAT,
-                      "normalizer Precompiled: precompiled_charsmap: expected a base64 string");
+            : err_set(
+                  e, ERR_FORMAT,
+                  "normalizer Precompiled: precompiled_charsmap: expected a base64 string, got %s",
+                  text ? "other text"
+                       : json_kind_name(json_kind(json_field(j, "precompiled_charsmap"))));
     if (rc == 0) rc = charsmap_open(&s->charsmap, &t->arena, blob.data, blob.n, e);
     buf_deinit(&blob);
     return rc;
@@ -115,7 +122,8 @@ static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struc
     if (strcmp(type, "Precompiled") == 0) return norm_charsmap(t, s, j, e);
     if (strcmp(type, "Prepend") == 0) {
         if (!json_text(json_field(j, "prepend"), NULL))
-            return err_set(e, ERR_FORMAT, "normalizer Prepend: prepend: expected a string");
+            return err_set(e, ERR_FORMAT, "normalizer Prepend: prepend: expected a string, got %s",
+                           json_kind_name(json_kind(json_field(j, "prepend"))));
         return text_field(&s->a, &s->n_a, t, j, "prepend", e);
     }
     if (strcmp(type, "Strip") == 0)
@@ -182,11 +190,14 @@ static int add_split_text(struct tokenizer *t, const char *pattern, enum split_h
 static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e)
 {
     struct buf pattern = {0};
+    char value[80];
     enum split_how how;
     bool literal;
     int rc = read_behaviour(json_field(j, "behavior"), &how, e);
     if (rc == 0 && !read_pattern(json_field(j, "pattern"), &pattern, &literal))
-        rc = err_set(e, ERR_FORMAT, "pre-tokenizer Split: expected a pattern");
+        rc = err_set(e, ERR_FORMAT,
+                     "pre-tokenizer Split: pattern: expected a String or a Regex, got %s",
+                     json_value_text(json_field(j, "pattern"), value));
     if (rc == 0 && pattern.failed) rc = err_memory(e, "a pattern", pattern.n);
     if (rc == 0) rc = tokenizer_add_split(t, pattern.n ? pattern.data : "", pattern.n, how, e);
     if (rc == 0) t->pretok.v[t->pretok.n - 1].invert = flag(j, "invert", false);

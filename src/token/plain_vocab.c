@@ -27,12 +27,13 @@ static int read_vocab(struct tokenizer *t, const char *path, struct err *e)
     int rc = json_read_file(&j, path, FILE_BYTES_MAX, e);
     if (rc != 0) return rc;
     for (void *it = json_first(j); it && rc == 0; it = json_next(j, it)) {
+        char value[80];
         size_t n;
         const char *text = json_it_key(it, &n);
         int64_t id = json_int(json_it_value(it), -1);
-        rc = id < 0
-                 ? err_set(e, ERR_FORMAT, "%s: the id of \"%.40s\": expected a number", path, text)
-                 : tokenizer_put(t, (size_t)id, text, n, PIECE_NORMAL, 0, e);
+        rc = id < 0 ? err_set(e, ERR_FORMAT, "%s: the id of \"%.40s\": must be at least 0, got %s",
+                              path, text, json_value_text(json_it_value(it), value))
+                    : tokenizer_put(t, (size_t)id, text, n, PIECE_NORMAL, 0, e);
     }
     json_drop(j);
     return rc;

@@ -54,7 +54,8 @@ static int rank_line(struct tokenizer *t, const char *p, size_t n, struct err *e
     int rc = ok ? tokenizer_put(t, rank, bytes.data, bytes.n, PIECE_NORMAL, 0, e)
              : bytes.failed
                  ? err_memory(e, "a token", n)
-                 : err_set(e, ERR_FORMAT, "line %zu: expected \"base64 rank\"", t->n_piece + 1);
+                 : err_set(e, ERR_FORMAT, "line %zu: expected \"base64 rank\", got \"%.*s\"",
+                           t->n_piece + 1, n > 60 ? 60 : (int)n, p);
     buf_deinit(&bytes);
     return rc;
 }

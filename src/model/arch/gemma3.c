@@ -62,10 +62,12 @@ void gemma_attn_scale(struct config *c, double divisor)
 /* Every interval-th layer attends to all positions, the others have the window. */
 void gemma_gguf_windows(struct config *c, struct binder *b, int interval)
 {
+    char text[80];
     const int window = config_window(b);
     if (window == 0)
         config_refuse(b, "attention.sliding_window", ERR_UNSUPPORTED,
-                      "must not be 0: files without a window hold another model");
+                      "must be at least 1, got %s: files without a window have another model",
+                      config_value_text(config_meta(b, "attention.sliding_window"), text));
     windows(c, window, interval);
 }
 
@@ -78,7 +80,8 @@ void gemma_hf_config(struct config *c, struct binder *b, int interval)
     c->logit_softcap = config_cap(b, "config.final_logit_softcapping");
     if (b->rc == 0 && !config_layer_types(b, c, window)) windows(c, window, interval);
     if (window == 0 && interval > 1 && meta_kind(config_meta(b, "config.layer_types")) == META_NONE)
-        config_refuse(b, "attention.sliding_window", ERR_FORMAT, "must not be null: layers slide");
+        config_refuse(b, "attention.sliding_window", ERR_FORMAT,
+                      "must be at least 1, because layers slide; got null");
     if (!(scalar > 0))
         config_refuse(b, "config.query_pre_attn_scalar", ERR_FORMAT, "must be above 0, got %g",
                       scalar);

@@ -43,14 +43,17 @@ static const struct config_key gguf_key[] = {
 /* Read the four factors. 0 means "absent" in a GGUF, where the factor is then 1. */
 static void config(struct config *c, struct binder *b)
 {
+    char text[80];
     const bool hf = config_is_hf(b);
     double embed = config_real(b, hf ? "config.embedding_multiplier" : "embedding_scale", 0),
            scores = config_real(b, hf ? "config.attention_multiplier" : "attention.scale", 0),
            residual = config_real(b, hf ? "config.residual_multiplier" : "residual_scale", 0),
            logits = config_real(b, hf ? "config.logits_scaling" : "logit_scale", 0);
     if (logits == 0)
-        config_refuse(b, hf ? "config.logits_scaling" : "logit_scale", ERR_FORMAT,
-                      "must be a number other than 0");
+        config_refuse(
+            b, hf ? "config.logits_scaling" : "logit_scale", ERR_FORMAT,
+            "must be a number other than 0, got %s",
+            config_value_text(config_meta(b, hf ? "config.logits_scaling" : "logit_scale"), text));
     c->embed_scale = (float)(hf || embed != 0 ? embed : 1);
     c->residual_scale = (float)(hf || residual != 0 ? residual : 1);
     c->logit_scale = (float)(1 / logits);

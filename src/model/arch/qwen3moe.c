@@ -59,10 +59,12 @@ static bool is_listed(const struct meta *list, int il)
 /* Check mlp_only_layers. mlp_only_layers is absent, or a list of integers. */
 static void check_list(struct binder *b, const struct meta *list)
 {
+    char text[80];
     const bool absent = meta_kind(list) == META_NONE;
     if (!absent && (meta_kind(list) != META_LIST ||
                     (meta_count(list) > 0 && meta_item_kind(list) != META_INT)))
-        config_refuse(b, "config.mlp_only_layers", ERR_FORMAT, "must be a list of layers");
+        config_refuse(b, "config.mlp_only_layers", ERR_FORMAT, "must be a list of layers, got %s",
+                      config_value_text(list, text));
 }
 
 /* Set the sizes of each layer's mixture. Every decoder_sparse_step-th layer is a mixture, except

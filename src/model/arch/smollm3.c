@@ -36,15 +36,18 @@ static const struct config_key hf_key[] = {
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "config.no_rope_layers";
+    char text[80];
     const struct meta *list = config_meta(b, key);
     int interval = config_int(b, "config.no_rope_layer_interval", INT_MIN, INT_MAX, 4),
         window = config_window(b);
     bool listed = meta_kind(list) != META_NONE,
          slides = config_bool(b, "config.use_sliding_window", false);
     if (listed && (meta_item_kind(list) != META_INT || meta_count(list) < (size_t)c->n_layer))
-        config_refuse(b, key, ERR_FORMAT, "must be a list of %d integers", c->n_layer);
+        config_refuse(b, key, ERR_FORMAT, "must be a list of at least %d integers, got %s",
+                      c->n_layer, config_value_text(list, text));
     if (!listed && interval == 0)
-        config_refuse(b, "config.no_rope_layer_interval", ERR_FORMAT, "must not be 0");
+        config_refuse(b, "config.no_rope_layer_interval", ERR_FORMAT,
+                      "must be an integer other than 0, got 0");
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
         bool rope = listed ? meta_item_int(list, (size_t)i, 1) != 0 : (i + 1) % interval != 0;
         c->layer[i].rope = rope ? ROPE_MAIN : ROPE_OFF;

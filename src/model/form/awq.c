@@ -28,7 +28,7 @@ static void read(struct binder *b)
     q->group_size[0] =
         form_int(b, "group_size", -1, 1 << 22, form_int(b, "q_group_size", -1, 1 << 22, -1));
     q->n_group_size = 1;
-    if (q->group_size[0] == 0) form_refuse(b, "group_size", "must not be 0");
+    if (q->group_size[0] == 0) form_refuse(b, "group_size", "must be -1 or at least 1, got 0");
     static const char *const field[] = {"version", "format", "checkpoint_format"};
     const char *first = NULL;
     for (int i = 0; i < 3; i++) {
@@ -55,8 +55,8 @@ static void bind_gemm(struct binder *b, const struct site *s, struct published *
     p->block_k = form_group_size(b, n_group, s->k, false);
     const struct tensor_info *zero = form_need(b, s, "qzeros", TYPE(i32), n_group, n_word);
     if (s->n_out % PER_WORD)
-        form_fault(b, t, "has %lld outputs: must be a multiple of %d", (long long)s->n_out,
-                   PER_WORD);
+        form_fault(b, t, "outputs: must be a multiple of %d, got %lld", PER_WORD,
+                   (long long)s->n_out);
     if (p->block_k == 0)
         form_fault(b, scale, "has %lld groups for %lld inputs: not of %d inputs each",
                    (long long)n_group, (long long)s->k, b->m->config.quant.group_size[0]);
@@ -79,7 +79,7 @@ static void bind_gemv(struct binder *b, const struct site *s, struct published *
     if (!t || !zero || !scale) return;
     const int64_t n_group = n > 0 ? (s->k + n - 1) / n : 1;
     if (s->k % PER_WORD)
-        form_fault(b, t, "has %lld inputs: must be a multiple of %d", (long long)s->k, PER_WORD);
+        form_fault(b, t, "inputs: must be a multiple of %d, got %lld", PER_WORD, (long long)s->k);
     if (scale->dim[0] < n_group || zero->dim[0] * PER_WORD < n_group)
         form_fault(b, scale, "has %lld groups for %lld inputs: not of %d inputs each",
                    (long long)scale->dim[0], (long long)s->k, n);

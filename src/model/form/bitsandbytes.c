@@ -31,7 +31,13 @@ static struct json *state_of(struct binder *b, const struct site *s)
     }
     const bool text = t->type == QT_u8 && t->data && t->n_byte <= 1 << 20;
     const int rc = text ? json_parse(&j, (const char *)t->data, t->n_byte, NULL, &e) : ERR_FORMAT;
-    if (rc != 0 || json_kind(j) != JK_OBJECT) form_fault(b, t, "must be a JSON object in bytes");
+    if (!text)
+        form_fault(b, t, "must have the type U8 and at most %d bytes, got %s and %zu", 1 << 20,
+                   qtype_info[t->type].name, t->n_byte);
+    else if (rc != 0)
+        form_fault(b, t, "%.200s", e.text);
+    else if (json_kind(j) != JK_OBJECT)
+        form_fault(b, t, "expected an object, got %s", json_kind_name(json_kind(j)));
     return j;
 }
 
@@ -98,7 +104,7 @@ static const struct tensor_info *bind_4bit(struct binder *b, const struct site *
     form_need(b, s, "weight.absmax", TYPE(f32) | TYPE(u8), 1, n_block);
     if (!t && b->rc == 0) form_need(b, s, "weight", TYPE(u8), -1, -1);
     if (t && (s->k % 2 || (int64_t)t->n_byte != n / 2 || !t->data))
-        form_fault(b, t, "has %zu bytes, expected %lld", t->n_byte, (long long)n / 2);
+        form_fault(b, t, "must have %lld bytes, got %zu", (long long)n / 2, t->n_byte);
     if (b->rc == 0) {
         p->code = (struct codes){.data = t->data,
                                  .bits = 4,

@@ -145,9 +145,12 @@ static const struct tensor_info *bind_bytes(struct binder *b, const struct site 
     bool all_zero = true;
     for (size_t i = 0; i < zero->n_byte && zero->data; i++) all_zero &= zero->data[i] == 0;
     if (zero->type != QT_i8 || (int64_t)zero->n_byte != n_row * p->scale.row_step || !zero->data)
-        form_fault(b, zero, "must have the type I8 and the shape of the scale");
+        form_fault(b, zero, "must have the type I8 and %lld bytes, as the scale, got %s and %zu",
+                   (long long)(n_row * p->scale.row_step), qtype_info[zero->type].name,
+                   zero->n_byte);
     else if (p->block_out != 1 && !all_zero)
-        form_fault(b, zero, "must be 0 if outputs share a scale");
+        form_fault(b, zero, "must be 0 if %lld outputs share a scale, got other values",
+                   (long long)p->block_out);
     if (!all_zero) check_zeros(b, zero);
     if (b->rc != 0 || all_zero) return t;
     p->zero = form_bytes(zero, p->scale.row_step);
@@ -172,8 +175,8 @@ static void check_shape(struct binder *b, const struct site *s)
         }
     }
     if (t && (size[0] != s->n_out || size[1] != s->k))
-        form_fault(b, t, "is (%lld, %lld), expected (%lld, %lld)", (long long)size[0],
-                   (long long)size[1], (long long)s->n_out, (long long)s->k);
+        form_fault(b, t, "must be (%lld, %lld), got (%lld, %lld)", (long long)s->n_out,
+                   (long long)s->k, (long long)size[0], (long long)size[1]);
 }
 
 /* Return NULL for a plain matrix, which the caller binds. */

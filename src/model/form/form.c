@@ -38,9 +38,11 @@ int form_int(struct binder *b, const char *field, int lo, int hi, int fallback)
 {
     const struct meta *m = form_meta(b, field);
     if (meta_kind(m) == META_NONE) return fallback;
+    char text[80];
     const int64_t v = meta_kind(m) == META_BOOL ? INT64_MIN : meta_int(m, INT64_MIN);
     if (v >= lo && v <= hi) return (int)v;
-    form_refuse(b, field, "must be an integer in [%d, %d]", lo, hi);
+    form_refuse(b, field, "must be an integer in [%d, %d], got %s", lo, hi,
+                config_value_text(m, text));
     return fallback;
 }
 
@@ -201,11 +203,19 @@ static bool size_is(int64_t n, int64_t want)
     return want < 0 ? n >= 1 : n == want;
 }
 
+/* Return a required size as text, for an error. */
+static const char *size_text(int64_t want, char out[24])
+{
+    if (want < 0) return "any";
+    snprintf(out, 24, "%lld", (long long)want);
+    return out;
+}
+
 /* types is a set of bits TYPE(t). ERR_MISSING, or ERR_FORMAT for another type or shape. */
 const struct tensor_info *form_need(struct binder *b, const struct site *s, const char *suffix,
                                     uint64_t types, int64_t n_row, int64_t n_col)
 {
-    char name[160];
+    char name[160], row[24], col[24];
     if (b->rc != 0) return NULL;
     const struct tensor_info *t = form_find(b, s, suffix);
     name_of(name, s, suffix);
@@ -216,8 +226,8 @@ const struct tensor_info *form_need(struct binder *b, const struct site *s, cons
         form_fault(b, t, "has type %s: not supported yet in this form", qtype_info[t->type].name);
     else if (t->dim[2] != 1 || t->dim[3] != 1 || !size_is(t->dim[1], n_row) ||
              !size_is(t->dim[0], n_col) || !t->data)
-        form_fault(b, t, "is [%lld, %lld], expected [%lld, %lld]", (long long)t->dim[1],
-                   (long long)t->dim[0], (long long)n_row, (long long)n_col);
+        form_fault(b, t, "is [%lld, %lld], expected [%s, %s]", (long long)t->dim[1],
+                   (long long)t->dim[0], size_text(n_row, row), size_text(n_col, col));
     return b->rc == 0 ? t : NULL;
 }
 

@@ -12,12 +12,14 @@
 
 static void read(struct binder *b)
 {
+    char text[80];
     const struct meta *block = form_meta(b, "weight_block_size");
     const int64_t out = meta_item_int(block, 0, 0), k = meta_item_int(block, 1, 0);
     if (meta_kind(block) == META_NONE) return;
     if (meta_kind(block) != META_LIST || meta_count(block) != 2 || out < 1 || k < 1 ||
         out > 1 << 22 || k > 1 << 22)
-        form_refuse(b, "weight_block_size", "must be a list of two sizes");
+        form_refuse(b, "weight_block_size", "must be a list of 2 sizes in [1, %d], got %s", 1 << 22,
+                    config_value_text(block, text));
     b->m->config.quant.block_out = (int)out;
     b->m->config.quant.block_k = (int)k;
 }

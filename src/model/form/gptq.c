@@ -24,9 +24,10 @@ static void read(struct binder *b)
     q->bits = form_int(b, "bits", 2, 8, 4);
     q->group_size[0] = form_int(b, "group_size", -1, 1 << 22, -1);
     q->n_group_size = 1;
-    if (q->bits > 4 && q->bits != 8) form_refuse(b, "bits", "must be 2, 3, 4 or 8");
+    if (q->bits > 4 && q->bits != 8)
+        form_refuse(b, "bits", "must be 2, 3, 4 or 8, got %d", q->bits);
     q->any_shape = meta_kind(form_meta(b, "dynamic")) != META_NONE;
-    if (q->group_size[0] == 0) form_refuse(b, "group_size", "must not be 0");
+    if (q->group_size[0] == 0) form_refuse(b, "group_size", "must be -1 or at least 1, got 0");
     const char *first = meta_text(form_meta(b, "checkpoint_format"), NULL),
                *format = meta_text(form_meta(b, "format"), NULL);
     if (!format) format = first;
