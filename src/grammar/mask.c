@@ -12,15 +12,17 @@
 #include <string.h>
 
 enum {
-    DEPTH_MAX = 1024,
-    CHAIN_MAX = 64,
-    NO_LIMIT = 254, /* cached value of struct room's n_char that represents no limit */
-    OPEN_STATES_MAX = 4096,
+    DEPTH_MAX = 1024, /* maximum bytes of a token, as ADDED_BYTES_MAX; longer ones never match */
+    CHAIN_MAX = 64,   /* characters in a row; the longest class of vocab.h begins at 17 */
+    NO_LIMIT = 254,   /* cached value of struct room's n_char that represents no limit */
+    OPEN_STATES_MAX = 4096, /* at least a step of work each: 7 % of CONSTRAINT_STEP_WORK */
     OPEN_TAGS_MAX = 4,
     ROOM_STATES_MAX = 256,
     NEED_MAX = 8,
     LOOP_STEPS_MAX = 100,
-    WALK_NODES = 128, /* this number of look-ups counts as WALK_STEPS steps of work */
+    /* WALK_NODES look-ups count as WALK_STEPS steps of work: at 17 ns per step
+     * (CONSTRAINT_STEP_WORK), 2 ns per look-up, an access to the L2 cache. */
+    WALK_NODES = 128,
     WALK_STEPS = 16
 };
 static const uint32_t NO_TAG = UINT32_MAX;
