@@ -271,8 +271,9 @@ static void run_parallel(int n, bool alone, int *n_verdict)
 static int jobs(const char *arg)
 {
     if (strncmp(arg, "-j", 2) != 0) return 0;
-    int n = atoi(arg + 2);
-    return n < 1 ? 0 : n > WORKER_MAX ? WORKER_MAX : n;
+    char *end;
+    long n = strtol(arg + 2, &end, 10);
+    return n < 1 || *end ? 0 : n > WORKER_MAX ? WORKER_MAX : (int)n;
 }
 
 int main(int argc, char **argv)

@@ -26,9 +26,9 @@
 #include <limits.h>
 #include <math.h>
 
-/* SHORTER: a longer prompt waits for shorter ones at most as long as its own rows take, because each
- * has at most a quarter of its rows. CONTENDED_US: time after a second request during which steps
- * of prompts are short. */
+/* SHORTER: a longer prompt waits for shorter ones at most as long as its own rows take, because
+ * each has at most a quarter of its rows. CONTENDED_US: time after a second request during which
+ * steps of prompts are short. */
 enum { SHORTER = 4, CONTENDED_US = 2 * 1000 * 1000 };
 
 void plan_clear(struct seq *s)

@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 
-/* LATE: late extra sequences take at most 1 / 16 = 6 % of the places from others. EXTRA_US: the same
- * time as COMPANY_US, after which a holder counts as absent. */
+/* LATE: late extra sequences take at most 1 / 16 = 6 % of the places from others. EXTRA_US: the
+ * same time as COMPANY_US, after which a holder counts as absent. */
 enum { LATE = 16, EXTRA_US = 10 * 1000 * 1000 };
 
 /* Set s's rank for this step. A choice or a prompt of a call beyond ORDINARY_MAX is extra. After a

@@ -20,8 +20,8 @@
 
 #include <string.h>
 
-/* Minimum number of prompt rows of a step that counts for the rate of prefill. Rates
- * of fewer rows are lower: 8, 16 and 64 rows have 216, 339 and 493 tokens/s (docs/measurements.md). */
+/* Minimum number of prompt rows of a step that counts for the rate of prefill. Rates of fewer rows
+ * are lower: 8, 16 and 64 rows have 216, 339 and 493 tokens/s (docs/measurements.md). */
 enum { PREFILL_ROWS = 16 };
 
 /* ---- the batch ---- */

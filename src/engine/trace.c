@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /* RING_EVENTS and PAUSE_US: up to 8192 events per 50 ms, 164,000 per second, are recorded without
- * loss. END_BYTES: room that every write leaves for the end of the array, so that a full file is valid
- * JSON too. */
+ * loss. END_BYTES: room that every write leaves for the end of the array, so that a full file is
+ * valid JSON too. */
 enum { RING_EVENTS = 8192, PAUSE_US = 50 * 1000, END_BYTES = 256 };
 
 struct trace {

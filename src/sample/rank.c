@@ -13,8 +13,8 @@
 #include "sample_impl.h"
 
 /* FEW: number of candidates to sort, which saves passes over the row (docs/measurements.md,
- * "Constants"). BY_VALUE_STEPS: halvings by value before the middle of representable floats; 24 suffice
- * for the significand's bits in one binade. */
+ * "Constants"). BY_VALUE_STEPS: halvings by value before the middle of representable floats; 24
+ * suffice for the significand's bits in one binade. */
 enum { FEW = 32, BY_VALUE_STEPS = 48 };
 
 /* State of rank_cut. key and weight are borrowed for the call. */

@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum { CANCEL_EACH = 4096 }; /* merges between two checks: about 0.6 ms at 0.15 s per MB */
-/* Maximum length at which the scan is faster than the heap. The scan takes 0.72 of the heap's time for
- * words of 8 letters, 0.84 of 24, 0.99 of 48, 1.16 of 64 and 2.2 of 192 (docs/measurements.md,
+/* Maximum length at which the scan is faster than the heap. The scan takes 0.72 of the heap's time
+ * for words of 8 letters, 0.84 of 24, 0.99 of 48, 1.16 of 64 and 2.2 of 192 (docs/measurements.md,
  * "Constants"). */
 enum { SCAN_MAX = 48 };
 #define RANK_NONE UINT32_MAX
@@ -120,9 +120,9 @@ static size_t merge_by_scan(const struct merges *m, uint32_t *sym, size_t n)
     return n;
 }
 
-/* Arity of the heap. The children of a node fill one cache line.
- * A heap of a million keys has 7 levels. Arities of 2 to 8 take equal time within 5 %, 16 takes 1.2 to
- * 1.4 times as long (docs/measurements.md, "Constants"). */
+/* Arity of the heap. The children of a node fill one cache line. A heap of a million keys has 7
+ * levels. Arities of 2 to 8 take equal time within 5 %, 16 takes 1.2 to 1.4 times as long
+ * (docs/measurements.md, "Constants"). */
 enum { HEAP_ARY = 8 };
 
 /* Return the index of the least of the children, whose first is `first`. */
