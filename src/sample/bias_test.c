@@ -15,8 +15,32 @@ static bool edits_to(const float *got, const float *want, int n)
     return true;
 }
 
+/* Apply the biases and the allowed tokens of p to logits x [n]. */
+static void edit(float *x, int n, const struct sample_params *p)
+{
+    for (int i = 0; i < p->n_bias; i++)
+        x[p->bias[i].id] += p->bias[i].bias == -100 ? -INFINITY : p->bias[i].bias;
+    for (int i = 0; i < n && p->n_allowed > 0; i++) {
+        bool in = false;
+        for (int j = 0; j < p->n_allowed; j++) in |= p->allowed[j] == i;
+        if (!in) x[i] = -INFINITY;
+    }
+}
+
+/* Return true if p forbids all n tokens. */
+static bool forbids_all(int n, const struct sample_params *p)
+{
+    float x[200] = {0};
+    bool all = true;
+    edit(x, n, p);
+    for (int i = 0; i < n; i++) all &= forbidden(x[i]);
+    return all;
+}
+
 TEST(sample_bias_and_allowed_match_reference)
 {
+    /* Goal: biases and allowed tokens change logits as the reference does. Parameters that forbid
+     * every token are rejected. */
     enum { N = 200 };
     float logits[N], want[N];
     uint64_t rng = 1;
@@ -34,15 +58,16 @@ TEST(sample_bias_and_allowed_match_reference)
         for (int i = 0; i < p.n_bias; i++) {
             bias[i].id = (int32_t)rng_below(&rng, (uint64_t)n);
             bias[i].bias = (float)rng_below(&rng, 201) - 100;
-            want[bias[i].id] += bias[i].bias == -100 ? -INFINITY : bias[i].bias;
         }
         for (int i = 0; i < p.n_allowed; i++) allowed[i] = (int32_t)rng_below(&rng, (uint64_t)n);
-        for (int i = 0; i < n && p.n_allowed > 0; i++) {
-            bool in = false;
-            for (int j = 0; j < p.n_allowed; j++) in |= allowed[j] == i;
-            if (!in) want[i] = -INFINITY;
-        }
+        edit(want, n, &p);
         struct rig r = {0};
+        if (forbids_all(n, &p)) {
+            struct err e = {0};
+            r.v.n_vocab = n;
+            EXPECT_INT(sampler_open(&r.s, &p, &r.v, 0, 4096, &e), ERR_ARG);
+            continue;
+        }
         if (!rig_open(&r, &p, n)) return;
         EXPECT(edits_to(chain_edit(r.s, r.w, logits, NULL), want, n));
         rig_close(&r);

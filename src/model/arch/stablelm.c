@@ -36,7 +36,7 @@ static void config(struct config *c, struct binder *b)
 {
     if (c->d_head != c->d / c->n_head) /* transformers rotates other lanes, or fails */
         config_refuse(b, "attention.key_length", ERR_UNSUPPORTED,
-                      "must be %d, the hidden size / the heads, got %d", c->d / c->n_head,
+                      "must be hidden_size / num_attention_heads, %d, got %d", c->d / c->n_head,
                       c->d_head);
     const bool hf = config_is_hf(b),
                parallel = hf ? config_bool(b, "config.use_parallel_residual", false)
