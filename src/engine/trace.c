@@ -68,7 +68,13 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-/* Write whole events or nothing, so that the file stays well-formed. */
+/* Remove the bytes of a failed write after the last whole event. A pipe keeps them. */
+static void cut_to_whole_events(const struct trace *t)
+{
+    if (ftruncate(t->fd, (off_t)t->n_byte) == 0) lseek(t->fd, (off_t)t->n_byte, SEEK_SET);
+}
+
+/* Write whole events or nothing, so that the file stays well-formed, on a full disk too. */
 static bool put_bytes(struct trace *t)
 {
     bool fits = t->bytes_max == 0 || t->n_byte + (int64_t)t->out.n + END_BYTES <= t->bytes_max;
@@ -79,6 +85,7 @@ static bool put_bytes(struct trace *t)
         log_warn("the trace ends here: %s", !fits ? "its file has reached its maximum size"
                                             : t->out.failed ? "out of memory"
                                                             : strerror(errno));
+    if (!ok && fits && !t->failed) cut_to_whole_events(t);
     t->failed |= !ok;
     buf_clear(&t->out);
     return ok;

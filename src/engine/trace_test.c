@@ -8,7 +8,9 @@
 #include "base/os.h"
 #include "rig_test.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 static const struct json *arg(const struct json *event, const char *name)
 {
@@ -136,6 +138,32 @@ TEST(trace_drops_what_does_not_fit_and_allocates_nothing)
     NEED_OK(json_read_file(&j, path, 1 << 20, &e), &e);
     EXPECT_TEXT(json_text(arg(find(j, RUNNING, "request", 3), "id"), NULL), ev.name);
     EXPECT_INT(json_int(arg(find(j, ENGINE, "end", 0), "events_dropped"), -1), 2);
+    json_drop(j);
+}
+
+TEST(trace_ends_well_formed_on_a_full_disk)
+{
+    /* Method: the limit of file sizes truncates a write, as a full disk does. */
+    struct trace *t;
+    struct err e;
+    struct json *j = NULL;
+    const char *path = temp_path("disk.json");
+    struct trace_options o = {.path = path, .n_event = 1024, .paused = true};
+    NEED_OK(trace_open(&t, &o, &e), &e);
+    struct trace_event ev = {.kind = TRACE_STEP};
+    for (int i = 0; i < 1000; i++) EXPECT(trace_put(t, &ev));
+    enum log_level level = log_level_max;
+    struct rlimit old;
+    NEED(getrlimit(RLIMIT_FSIZE, &old) == 0);
+    void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
+    log_level_max = LOG_ERROR;
+    NEED(setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, old.rlim_max}) == 0);
+    trace_close(t);
+    NEED(setrlimit(RLIMIT_FSIZE, &old) == 0);
+    log_level_max = level;
+    signal(SIGXFSZ, before);
+    NEED_OK(json_read_file(&j, path, 1 << 20, &e), &e);
+    EXPECT_INT(json_int(arg(find(j, ENGINE, "end", 0), "events_dropped"), -1), 1000);
     json_drop(j);
 }
 
