@@ -334,6 +334,16 @@ static int class_member(struct regex_parser *p, struct charset *s)
     return 0;
 }
 
+/* Reject the operators of sets in Rust's syntax that are not supported. They are characters at the
+ * beginning of a class and in ECMA's syntax. */
+static int check_set_operator(const struct regex_parser *p)
+{
+    const char *at = p->s + p->at;
+    bool twice = p->n - p->at >= 2 && at[0] == at[1] && (at[0] == '-' || at[0] == '~');
+    if (!twice || p->dialect != REGEX_RUST) return 0;
+    return fail(p, ERR_UNSUPPORTED, "set operation %.2s: not supported yet", at);
+}
+
 /* Read a class after its [, through its ]. In Rust's syntax classes nest, and && intersects the
  * sets on its two sides. */
 static int parse_class(struct regex_parser *p, struct charset *s)
@@ -353,7 +363,11 @@ static int parse_class(struct regex_parser *p, struct charset *s)
                 charset_add_set(&both, s);
             any_and = true;
             charset_deinit(s);
-        } else {
+        } else if (first && p->dialect == REGEX_RUST && next_is(p, "-")) {
+            charset_add(s, '-', '-');
+            while (next_is(p, "-")) {
+            }
+        } else if ((rc = check_set_operator(p)) == 0) {
             rc = class_member(p, s);
         }
     }
@@ -576,11 +590,31 @@ static int parse_group(struct regex_parser *p, struct regex_piece *out)
     return rc;
 }
 
+static bool read_counts(struct regex_parser *p, uint32_t *min, uint32_t *max);
+
+/* Reject counts without an atom. {,n} is text in ECMA 262 (B.1.2) and a count in Python, so it is
+ * text only in ECMA's syntax. */
+static int check_brace(struct regex_parser *p)
+{
+    const size_t from = p->at;
+    uint32_t min, max;
+    bool counts = read_counts(p, &min, &max);
+    p->at = from;
+    if (counts) return fail(p, ERR_FORMAT, "nothing to repeat");
+    if (p->dialect != REGEX_RUST || !next_is(p, "{,")) return 0;
+    while (more(p) && p->s[p->at] >= '0' && p->s[p->at] <= '9') p->at++;
+    counts = next_is(p, "}");
+    p->at = from;
+    return counts ? fail(p, ERR_UNSUPPORTED, "{,n}: not supported; use {0,n}, or \\{ for text") : 0;
+}
+
 static int parse_atom(struct regex_parser *p, struct regex_piece *out)
 {
     struct charset s = {0};
     uint32_t cp;
+    int rc = check_brace(p);
     *out = (struct regex_piece){0};
+    if (rc != 0) return rc;
     if (next_is(p, "(")) return parse_group(p, out);
     if (next_is(p, "[")) return set_piece(p, &s, parse_class(p, &s), out);
     if (next_is(p, ".")) return parse_dot(p, out);
@@ -588,7 +622,7 @@ static int parse_atom(struct regex_parser *p, struct regex_piece *out)
     if (next_is(p, "^")) return parse_line_anchor(p, true, out);
     if (next_is(p, "$")) return parse_line_anchor(p, false, out);
     if (p->s[p->at] && strchr("*+?", p->s[p->at])) return fail(p, ERR_FORMAT, "nothing to repeat");
-    int rc = read_char(p, &cp);
+    rc = read_char(p, &cp);
     return rc ? rc : written(p, cp, out);
 }
 

@@ -95,12 +95,12 @@ TEST(regex_refuses_by_name)
     static const struct {
         const char *pattern;
         int code;
-    } c[] = {{"a(?=b)", ERR_UNSUPPORTED}, {"(a)\\1", ERR_UNSUPPORTED},
-             {"(", ERR_FORMAT},           {"a)", ERR_FORMAT},
-             {"[a", ERR_FORMAT},          {"*a", ERR_FORMAT},
-             {"a{3,2}", ERR_FORMAT},      {"[z-a]", ERR_FORMAT},
-             {"a{1,1000000}", ERR_LIMIT}, {"\\p{Greek}", ERR_UNSUPPORTED},
-             {"\xff", ERR_FORMAT}};
+    } c[] = {
+        {"{3}", ERR_FORMAT},         {"a{2}{3}", ERR_FORMAT},     {"a(?=b)", ERR_UNSUPPORTED},
+        {"(a)\\1", ERR_UNSUPPORTED}, {"(", ERR_FORMAT},           {"a)", ERR_FORMAT},
+        {"[a", ERR_FORMAT},          {"*a", ERR_FORMAT},          {"a{3,2}", ERR_FORMAT},
+        {"[z-a]", ERR_FORMAT},       {"a{1,1000000}", ERR_LIMIT}, {"\\p{Greek}", ERR_UNSUPPORTED},
+        {"\xff", ERR_FORMAT}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         struct exprs x;
         struct err e = {0};
@@ -109,6 +109,38 @@ TEST(regex_refuses_by_name)
         EXPECT_INT(regex_parse(&x, c[i].pattern, strlen(c[i].pattern), REGEX_ECMA, &l, &e),
                    c[i].code);
         EXPECT(e.text[0]);
+        exprs_close(&x);
+    }
+}
+
+/* Goal: a pattern with different meanings in the common syntaxes is rejected with its place. In a
+ * past bug the operators of sets were read as characters. */
+TEST(regex_refuses_unsupported_set_operators_and_counts)
+{
+    static const struct {
+        const char *pattern, *why; /* why NULL: the pattern matches "-" */
+    } c[] = {{"[a--b]", "byte 2: set operation --"},
+             {"[a-c~~b]", "byte 4: set operation ~~"},
+             {"x[[a]--[b]]", "byte 5: set operation --"},
+             {"a{,3}", "byte 1: {,n}"},
+             {"{3}", "byte 0: nothing to repeat"},
+             {"x|{3,}", "byte 2: nothing to repeat"},
+             {"[--b]", NULL},
+             {"[^~]", NULL},
+             {"[-a]", NULL},
+             {"[a-]", NULL},
+             {"[-a&&-]", NULL},
+             {"{a}|{}|-", NULL}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        struct exprs x;
+        struct err e = {0};
+        struct regex_langs l;
+        NEED(exprs_open(&x, LIMIT));
+        int rc = regex_parse(&x, c[i].pattern, strlen(c[i].pattern), REGEX_RUST, &l, &e);
+        if (c[i].why)
+            EXPECT(rc != 0 && strstr(e.text, c[i].why));
+        else
+            EXPECT(rc == 0 && expr_matches(&x, l.whole, "-", 1));
         exprs_close(&x);
     }
 }
