@@ -60,9 +60,6 @@ void api_call_salt(struct api_call *c, uint64_t salt);
 /* Set the holder. holder: number of the key or client (0: none). cache_salt: salt of the cached
  * prefixes that the call may share (see struct request). Call before api_call_submit. */
 void api_call_set_holder(struct api_call *c, uint64_t holder, double weight, uint64_t cache_salt);
-/* Set the time (time_us) at which the body was complete. Latencies and `timeout` begin at this
- * time. The default is the time of api_call_submit. Call before api_call_submit. */
-void api_call_arrived(struct api_call *c, int64_t arrival_us);
 /* Set the name of the call's requests in a trace. Call before api_call_submit. */
 void api_call_name(struct api_call *c, const char *name);
 /* Submit the requests. It submits only the first of many prompts. api_call_poll submits the

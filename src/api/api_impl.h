@@ -156,7 +156,9 @@ struct api_call {
     bool without_reasoning; /* true: the constraint permits no reasoning */
     struct queue *bell;     /* queue that receives a byte for each event, borrowed; NULL: no bell */
     int64_t n_byte;         /* bytes reserved with the engine */
-    uint64_t holder;        /* holder of the constraint and of n_byte; 0: none */
+    int64_t arrival_us;     /* time (time_us) at which the body was complete; 0: unknown */
+    bool late;       /* true: the timeout passed while the constraint was compiled (end_late) */
+    uint64_t holder; /* holder of the constraint and of n_byte; 0: none */
     char id[256];
     const char *model; /* name of the model, in the arena or borrowed from api */
     int64_t created;
@@ -227,8 +229,9 @@ int call_constrain(struct api_call *c, const struct constraint_spec *spec, struc
 int call_constrain_json(struct api_call *c, const struct constraint_spec *spec,
                         const struct json *value, struct err *e);
 /* Compile a constraint into c->constraint, once per call and within the limits. The calling thread
- * compiles it. The error contains neither field nor place. ERR_UNSUPPORTED if the endpoint has no
- * model; otherwise the errors of grammar_constraint_open. */
+ * compiles it. If the request times out first, set c->late and return 0 without a constraint. The
+ * error contains neither field nor place. ERR_UNSUPPORTED if the endpoint has no model; otherwise
+ * the errors of grammar_constraint_open. */
 int call_compile(struct api_call *c, const struct constraint_spec *spec, struct err *why);
 /* Compile c->spec as the constraint of the whole text of each answer. Do nothing without a spec.
  * Errors: those of call_compile, with field and place. */

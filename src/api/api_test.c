@@ -5,6 +5,8 @@
 
 #include "api_impl.h"
 
+#include "base/os.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -1081,6 +1083,31 @@ TEST(api_empty_constraints_are_refused)
     EXPECT_TEXT(text_at(got, "choices.0.text"), "");
     EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "stop");
     json_drop(got);
+    rig_close(&rig);
+}
+
+/* Goal: a timeout ends the compilation of a constraint. The answer is the usual one of a request
+ * whose timeout has passed, also in pieces and in a chat. Method: a schema of a million states,
+ * which fails after more than a second without a timeout. */
+TEST(api_timeout_ends_compilation)
+{
+    static const char *const list[][2] = {{TEXT, "'prompt':'x'"}, {CHAT, USER}};
+    char body[512];
+    NEED(rig_open(&rig));
+    for (int i = 0; i < 2; i++) {
+        snprintf(body, sizeof body,
+                 "{%s,'max_tokens':2,'n':2,'min_tokens':1,'timeout':0.02,'structured_outputs':"
+                 "{'json':{'type':'integer','multipleOf':999983}}}",
+                 list[i][1]);
+        int64_t began_us = time_us();
+        struct json *got = post(&rig, list[i][0], body);
+        EXPECT(time_us() - began_us < 500000);
+        EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "length");
+        EXPECT_TEXT(text_at(got, "choices.1.finish_reason"), "length");
+        EXPECT_TEXT(text_at(got, i ? "choices.1.message.content" : "choices.1.text"), "");
+        EXPECT_INT(json_int(json_field(json_field(got, "usage"), "completion_tokens"), -1), 0);
+        json_drop(got);
+    }
     rig_close(&rig);
 }
 

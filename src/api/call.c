@@ -142,21 +142,33 @@ int api_call_open(struct api_call **out, const struct api *a, const char *url,
 {
     const struct dialect *d = dialect_find(url);
     *out = NULL;
-    return d ? call_open(out, a, d, body, 0, bell, e)
+    return d ? call_open(out, a, d, body, (struct call_origin){0}, bell, e)
              : err_field(e, ERR_MISSING, "url", ": endpoint \"%.100s\" not found", url);
+}
+
+/* Make the requests end without a token, because they have no constraint. max_tokens 0 ensures this
+ * if a step has begun before the request's arrival: the deadline is checked against that time. */
+static void end_late(struct api_call *c)
+{
+    for (int i = 0; i < c->n_part; i++) {
+        struct request *r = c->part[i].request;
+        r->deadline_us = 1;
+        r->max_tokens = r->params.min_tokens = 0;
+    }
 }
 
 /* Order: the body, then one constraint for all prompts, then the check of each request by the
  * engine. The lists of the parameters are shared after the first request was validated. */
 int call_open(struct api_call **out, const struct api *a, const struct dialect *dialect,
-              const struct json *body, uint64_t holder, struct queue *bell, struct err *e)
+              const struct json *body, struct call_origin from, struct queue *bell, struct err *e)
 {
     *out = NULL;
     struct api_call *c = calloc(1, sizeof *c);
     if (!c) return err_memory(e, "a call", sizeof *c);
     c->api = a;
     c->dialect = dialect;
-    c->holder = holder;
+    c->holder = from.holder;
+    c->arrival_us = from.arrival_us;
     c->unique = os_random();
     c->budget = -1;
     name_call(c);
@@ -166,9 +178,11 @@ int call_open(struct api_call **out, const struct api *a, const struct dialect *
     const int adapter = rc == 0 ? session_adapter(a->session, c->model) : 0;
     for (int i = 0; rc == 0 && i < c->n_part; i++) {
         c->part[i].request->adapter = adapter;
+        c->part[i].request->arrival_us = c->arrival_us;
         rc = validate_part(c, &c->part[i], e);
         if (rc == 0 && i == 0) rc = share_lists(c, e);
     }
+    if (rc == 0 && c->late) end_late(c);
     if (rc == 0)
         *out = c;
     else
@@ -201,12 +215,6 @@ void api_call_set_holder(struct api_call *c, uint64_t holder, double weight, uin
         /* the client's own cache_salt keeps its effect */
         r->cache_salt ^= cache_salt;
     }
-}
-
-void api_call_arrived(struct api_call *c, int64_t arrival_us)
-{
-    for (int i = 0; i < c->n_part; i++)
-        if (c->part[i].request) c->part[i].request->arrival_us = arrival_us;
 }
 
 void api_call_name(struct api_call *c, const char *name)

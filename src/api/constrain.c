@@ -7,6 +7,8 @@
  * and the parsers (constrain_message.c). Errors contain the field of the body. */
 #include "openai.h"
 
+#include "base/cancel.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +25,8 @@ int call_constrain(struct api_call *c, const struct constraint_spec *spec, struc
 }
 
 /* Compile a constraint into c->constraint. The server's settings can only make its JSON stricter.
- * ERR_UNSUPPORTED if there is no model. */
+ * Stop at the request's deadline: set c->late and return 0 without a constraint. ERR_UNSUPPORTED if
+ * there is no model. */
 int call_compile(struct api_call *c, const struct constraint_spec *spec, struct err *why)
 {
     struct constraint_vocab *vocab = c->api->session->vocab;
@@ -31,9 +34,14 @@ int call_compile(struct api_call *c, const struct constraint_spec *spec, struct 
     o.no_white_space |= c->api->no_white_space;
     o.no_additional |= c->api->no_additional;
     c->constraint_field = spec->field;
-    return vocab ? grammar_constraint_open(&c->constraint, vocab, c->holder, spec->kind, spec->text,
-                                           spec->n, &o, why)
-                 : err_set(why, ERR_UNSUPPORTED, "this endpoint has no model");
+    if (!vocab) return err_set(why, ERR_UNSUPPORTED, "this endpoint has no model");
+    const int64_t limit_us = c->n_part ? c->part->request->deadline_us : 0;
+    if (limit_us > 0) cancel_at_us = limit_us + (c->arrival_us ? c->arrival_us : time_us());
+    int rc = grammar_constraint_open(&c->constraint, vocab, c->holder, spec->kind, spec->text,
+                                     spec->n, &o, why);
+    c->late |= rc == ERR_BUSY && cancelled_late();
+    cancel_at_us = 0;
+    return c->late ? 0 : rc;
 }
 
 /* Compile the constraint of a completion, whose whole text it applies to. */

@@ -62,10 +62,17 @@ const struct dialect *dialect_find(const char *path);
 /* Return the dialect of a body for a path of several dialects. */
 const struct dialect *dialect_of(const char *path, const struct json *body);
 
-/* Open a call of a known dialect, otherwise like api_call_open. holder: holder that the
- * constraint is charged to; 0: none. Errors: those of api_call_open, except ERR_MISSING. */
+/* Where a call comes from. */
+struct call_origin {
+    uint64_t holder; /* holder that the constraint is charged to; 0: none */
+    /* time (time_us) at which the body was complete: latencies and `timeout` begin at this time; 0:
+     * they begin at api_call_submit */
+    int64_t arrival_us;
+};
+/* Open a call of a known dialect, otherwise like api_call_open. Errors: those of api_call_open,
+ * except ERR_MISSING. */
 int call_open(struct api_call **out, const struct api *a, const struct dialect *dialect,
-              const struct json *body, uint64_t holder, struct queue *bell, struct err *e);
+              const struct json *body, struct call_origin from, struct queue *bell, struct err *e);
 
 /* ---- call.c: for `read` of dialects ---- */
 

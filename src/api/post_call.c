@@ -158,10 +158,10 @@ static int open_call(struct posted *p, const struct server *s, const struct json
     if (!p->bell) return err_memory(e, "a queue", 1);
     queue_listen(p->bell, wake, p->x);
     const struct dialect *dialect = dialect_of(exchange_path(p->x), body);
-    int rc = call_open(&p->call, s->api, dialect, body, exchange_holder(p->x), p->bell, e);
+    const struct call_origin from = {exchange_holder(p->x), exchange_arrival_us(p->x)};
+    int rc = call_open(&p->call, s->api, dialect, body, from, p->bell, e);
     if (rc == 0) set_holder(s, p->call, p->x);
     if (rc == 0) api_call_name(p->call, exchange_id(p->x));
-    if (rc == 0) api_call_arrived(p->call, exchange_arrival_us(p->x));
     return rc;
 }
 

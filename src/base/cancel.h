@@ -1,25 +1,34 @@
-/* cancel.h - cancel the work of a thread whose client has disconnected. The thread points its
- * cancel_flag at a flag. Another thread sets the flag. A long loop checks cancelled() and fails
- * with an error that no client receives. */
+/* cancel.h - cancel the work of a thread whose client has disconnected, or whose request has timed
+ * out. The thread points its cancel_flag at a flag, which another thread sets, or sets a deadline.
+ * A long loop checks cancelled() and fails with an error that no client receives. */
 #ifndef QUOTH_BASE_CANCEL_H
 #define QUOTH_BASE_CANCEL_H
 
 #include "err.h"
+#include "os.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
 /* flag of this thread's client, borrowed; NULL: the thread's work cannot be cancelled */
 extern _Thread_local const atomic_bool *cancel_flag;
+/* time (time_us) at which this thread's work ends; 0: no deadline */
+extern _Thread_local int64_t cancel_at_us;
+
+static inline bool cancelled_late(void) /* return true after the deadline */
+{
+    return cancel_at_us && time_us() >= cancel_at_us;
+}
 
 static inline bool cancelled(void)
 {
-    return cancel_flag && atomic_load_explicit(cancel_flag, memory_order_relaxed);
+    bool flag = cancel_flag && atomic_load_explicit(cancel_flag, memory_order_relaxed);
+    return flag || cancelled_late();
 }
 
 static inline int err_cancelled(struct err *e)
 {
-    return err_set(e, ERR_BUSY, "cancelled: the client disconnected");
+    return err_set(e, ERR_BUSY, "cancelled: the client disconnected, or its timeout passed");
 }
 
 #endif

@@ -1,7 +1,12 @@
 /* compiled.c - the cache of compiled grammars; see compiled.h.
  *
  *   PENDING --compiled--> READY, in the cache until it is the least recently used
+ *      |----too large---> FAILED, in the cache for REFUSED_US; further requests get the same error
  *      '----rejected----> FAILED, not in the cache; waiting requests get the same error
+ *
+ * A grammar that is too large may take all its processor time to fail, so repeated requests must
+ * not compile it again. The error is kept for a limited time only, because the processor may have
+ * been slow.
  *
  * The cache counts the memory of a grammar while it is compiled and while it runs. It evicts
  * grammars without a user if all grammars together exceed bytes_max. The largest grammar of the
@@ -25,6 +30,7 @@
 #include <time.h>
 
 enum { WAIT_NS = 20 * 1000 * 1000 };
+static const int64_t REFUSED_US = 60ll * 1000 * 1000;
 static const int64_t BYTES_LEAST = 256ll << 20, BYTES_MOST = 2048ll << 20, SHARE = 8;
 
 struct compiled_cache {
@@ -198,10 +204,11 @@ static bool same_key(const struct compiled_key *a, const struct compiled_key *b)
            (a->n == 0 || memcmp(a->text, b->text, a->n) == 0);
 }
 
-/* Return true if g is the grammar of k and is not worn. */
+/* Return true if g is the grammar of k, is not worn, and did not fail too long ago. */
 static bool is_for(const struct compiled *g, const struct compiled_key *k)
 {
-    return !atomic_load(&g->worn) && same_key(&g->key, k);
+    bool old = g->stage == COMPILED_FAILED && time_us() >= g->until_us;
+    return !old && !atomic_load(&g->worn) && same_key(&g->key, k);
 }
 
 /* ---- entries ---- */
@@ -416,18 +423,28 @@ static int compile(struct compiled *g, struct err *e)
     return rc;
 }
 
+/* Release the memory of a grammar that is too large, except its key. */
+static void keep_refusal(struct compiled *g)
+{
+    grammar_close(g->g);
+    g->g = NULL;
+    g->until_us = time_us() + REFUSED_US;
+    grown_to(g, (long long)(sizeof *g + g->key.n + g->n_mask / 8));
+}
+
 /* Compile the new entry g. The caller holds the lock, which is released during the compilation.
- * Remove a failed entry from the cache. */
+ * Remove a failed entry from the cache unless the grammar is too large. */
 static int compile_unlocked(struct compiled_cache *c, struct compiled *g, struct err *e)
 {
     struct err why = {0};
     pthread_mutex_unlock(&c->lock);
     int rc = compile(g, &why);
+    if (rc == ERR_LIMIT) keep_refusal(g);
     pthread_mutex_lock(&c->lock);
     g->stage = rc ? COMPILED_FAILED : COMPILED_READY;
     g->rc = rc;
     g->why = why;
-    for (int i = 0; rc && i < c->n; i++)
+    for (int i = 0; rc && rc != ERR_LIMIT && i < c->n; i++)
         if (c->entry[i] == g) drop_use(c, take_out(c, i));
     pthread_cond_broadcast(&c->changed);
     return rc ? err_set(e, rc, "%s", why.text) : 0;

@@ -44,6 +44,7 @@ struct compiled {
     /* error code, valid in stage FAILED */
     int rc;
     struct err why;
+    int64_t until_us;  /* end of the time (time_us) in which further requests get the error */
     atomic_int n_user; /* number of users: constraints, waiting requests and the cache */
     atomic_llong n_byte;
     atomic_bool worn; /* true: not used for further requests (grammar_worn) */

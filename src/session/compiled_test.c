@@ -108,6 +108,34 @@ TEST(compiled_refusals_are_not_kept)
     compiled_cache_close(c);
 }
 
+/* Goal: a grammar that is too large is compiled once for equal requests, and its memory is
+ * released. */
+TEST(compiled_refusals_of_large_grammars_are_kept)
+{
+    static const char large[] = "(\\w{1,40},){9}\\w+";
+    struct compiled_cache *c = compiled_cache_open(2, 0);
+    const struct grammar_options small = {.limits.bytes_max = 100000};
+    struct compiled *g;
+    struct err e[3] = {{{0}, {0}, 0, 0, 0, 0}};
+    NEED(c);
+    for (int i = 0; i < 3; i++)
+        EXPECT_INT(compiled_get(
+                       &g, c,
+                       &(struct compiled_want){GRAMMAR_REGEX, large, strlen(large), &small, 64, 0},
+                       &e[i]),
+                   ERR_LIMIT);
+    EXPECT(e[0].text[0] && strcmp(e[0].text, e[2].text) == 0);
+    EXPECT_INT(compiled_counts(c).n_miss, 1);
+    EXPECT_INT(compiled_counts(c).n_kept, 1);
+    EXPECT(compiled_counts(c).n_byte < 4096);
+    struct grammar_options o = {0};
+    compiled_drop(get(c, large, o)); /* other limits are another key */
+    compiled_drop(get(c, "a", o));   /* evicts the refusal */
+    EXPECT_INT(compiled_counts(c).n_kept, 2);
+    EXPECT_INT(compiled_counts(c).n_miss, 3);
+    compiled_cache_close(c);
+}
+
 enum { N_THREAD = 6 };
 struct client {
     struct compiled_cache *c;
