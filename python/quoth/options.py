@@ -43,6 +43,7 @@ class Options(TypedDict, total=False):
     default_chat_template_kwargs: Optional[Dict[str, Any]]
     now: Optional[str]
     load_format: Optional[str]
+    hf_overrides: Union[None, str, Dict[str, Any]]
     shape: Optional[str]
     quant: Optional[str]
     pure: Optional[bool]
@@ -85,7 +86,6 @@ class Options(TypedDict, total=False):
     code_revision: Optional[str]
     tokenizer_revision: Optional[str]
     hf_token: Union[None, bool, str]
-    hf_overrides: Any
     download_dir: Optional[str]
     allowed_local_media_path: Optional[str]
     speculative_config: Optional[Dict[str, Any]]
@@ -152,7 +152,6 @@ _VLLM: Dict[str, _Rule] = {
     "code_revision": _only("main", reason=_NO_HUB),
     "tokenizer_revision": _only("main", reason=_NO_HUB),
     "hf_token": _anything(),
-    "hf_overrides": _only({}, reason=_NOT_YET),
     "download_dir": _anything(),
     "allowed_local_media_path": _only("", reason="only text is supported yet"),
     "speculative_config": _only({}, reason=_NOT_YET),

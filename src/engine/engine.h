@@ -166,6 +166,7 @@ struct executor {
     /* true: rows attend to later rows. All rows of a sequence are then computed in one step, pages
      * are not shared, and there are no logits */
     bool whole;
+    bool headless;   /* true: there are no logits */
     int n_host_page; /* number of pages that fit into host memory (COPY_OUT, COPY_IN) */
     /* number of recurrent states that fit into host memory (COPY_STATE_OUT, COPY_STATE_IN) */
     int n_host_state;

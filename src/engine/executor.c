@@ -33,6 +33,7 @@ struct executor executor_of_model(struct model *m)
         .n_vocab = info->n_vocab,
         .d_hidden = info->d_model,
         .whole = info->encoder,
+        .headless = info->headless,
         .n_page = info->n_page,
         .page_rows = info->page_rows,
         .context_max = info->context_max,

@@ -26,8 +26,9 @@ int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_
 {
     const struct model_info *info = model_info(m);
     const struct batch_limits *l = model_batch_limits(m);
-    if (info->encoder)
-        return err_set(e, ERR_UNSUPPORTED, "%s is an encoder: it has no logits", info->name);
+    if (info->headless)
+        return err_set(e, ERR_UNSUPPORTED, "%s has no language model head: it has no logits",
+                       info->name);
     if (n > info->context_max || n > info->n_page * info->page_rows)
         return err_set(e, ERR_LIMIT, "%d tokens do not fit into the context of %d", n,
                        info->context_max);

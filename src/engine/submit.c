@@ -21,6 +21,10 @@ static int check_request(const struct engine *en, const struct request *r, struc
         return err_field(e, ERR_UNSUPPORTED, "model",
                          ": \"%.80s\" is an encoder: it makes embeddings, but generates no tokens",
                          en->executor.name ? en->executor.name : "");
+    if (en->executor.headless && !r->pooling)
+        return err_field(e, ERR_UNSUPPORTED, "model",
+                         ": \"%.80s\" has no language model head, so it generates no tokens",
+                         en->executor.name ? en->executor.name : "");
     const int n_vocab = en->executor.n_vocab, n_adapter = en->executor.limits->n_adapter;
     if (r->prompt.n == 0)
         return err_field(e, ERR_ARG, "prompt", ": must have at least 1 token, got 0");

@@ -252,11 +252,16 @@ int checkpoint_begin(struct checkpoint **out, const char *path, struct err *e)
 }
 
 /* Close a checkpoint that is opened only in part. *out is NULL after an error. */
-static int open_as(struct checkpoint **out, const char *path, bool header_only, struct err *e)
+static int open_as(struct checkpoint **out, const char *path, bool header_only,
+                   const struct json *overrides, struct err *e)
 {
     int rc = checkpoint_begin(out, path, e);
-    if (*out) (*out)->header_only = header_only;
+    if (*out) (*out)->header_only = header_only, (*out)->overrides = overrides;
     if (rc == 0) rc = load(*out, e);
+    if (rc == 0 && overrides && (*out)->kind != CKPT_HF)
+        rc = err_field(e, ERR_UNSUPPORTED, "--hf-overrides",
+                       ": requires a model with a config.json, got %s", path);
+    if (*out) (*out)->overrides = NULL;
     if (rc == 0) return 0;
     checkpoint_close(*out);
     *out = NULL;
@@ -265,12 +270,29 @@ static int open_as(struct checkpoint **out, const char *path, bool header_only, 
 
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e)
 {
-    return open_as(out, path, false, e);
+    return open_as(out, path, false, NULL, e);
+}
+
+int checkpoint_open_with(struct checkpoint **out, const char *path, const char *overrides,
+                         struct err *e)
+{
+    struct json *fields = NULL;
+    *out = NULL;
+    int rc = overrides ? json_parse(&fields, overrides, strlen(overrides), NULL, e) : 0;
+    if (rc == 0 && overrides && json_kind(fields) != JK_OBJECT)
+        rc =
+            err_set(e, ERR_FORMAT, "expected an object, got %s", json_kind_name(json_kind(fields)));
+    if (rc == 0 && json_field(fields, "text_config"))
+        rc = err_set(e, ERR_FORMAT, "text_config: cannot be replaced; its fields can");
+    if (rc != 0) err_prefix(e, rc, "--hf-overrides");
+    if (rc == 0) rc = open_as(out, path, false, json_count(fields) ? fields : NULL, e);
+    json_drop(fields);
+    return rc;
 }
 
 int checkpoint_open_header(struct checkpoint **out, const char *path, struct err *e)
 {
-    return open_as(out, path, true, e);
+    return open_as(out, path, true, NULL, e);
 }
 
 void checkpoint_close(struct checkpoint *c)

@@ -68,6 +68,12 @@ struct meta;
  * ERR_UNSUPPORTED for a version or dtype that is not supported, ERR_LIMIT, ERR_IO, ERR_ARG for
  * another kind of file, ERR_MEMORY. */
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e);
+/* Open a checkpoint whose config.json has other values. overrides: JSON object of fields of
+ * config.json; NULL or "{}": none. ERR_FORMAT with "--hf-overrides" if it is no object, or if a
+ * field cannot be replaced; ERR_UNSUPPORTED if the checkpoint is not a Hugging Face directory;
+ * otherwise as checkpoint_open. */
+int checkpoint_open_with(struct checkpoint **out, const char *path, const char *overrides,
+                         struct err *e);
 void checkpoint_close(struct checkpoint *c); /* close c; c may be NULL */
 
 /* Open a checkpoint for inspection. A GGUF may end before its data section. The tensors' data is

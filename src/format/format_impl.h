@@ -82,6 +82,8 @@ struct checkpoint {
     VEC(struct meta_entry) meta;
     struct strmap tensor_by_name, meta_by_key; /* indexes of tensors and metadata by name */
     struct dummy *dummy; /* random weights, owned; NULL if the weights come from files */
+    /* fields that replace those of config.json, borrowed while loading; NULL: none */
+    const struct json *overrides;
 };
 
 /* Create an empty checkpoint with its paths. The caller closes the checkpoint, even after a

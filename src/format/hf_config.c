@@ -32,10 +32,12 @@ struct config_reader {
     const char *arch;        /* name of the architecture, borrowed */
 };
 
-/* Return a field of text_config, otherwise of the top level. NULL if both lack it. */
+/* Return a field of the overrides, otherwise of text_config, otherwise of the top level. NULL if
+ * all lack it. */
 static const struct json *field(const struct config_reader *h, const char *name)
 {
-    const struct json *v = json_field(h->text, name);
+    const struct json *v = json_field(h->c->overrides, name);
+    if (!v) v = json_field(h->text, name);
     return v ? v : json_field(h->root, name);
 }
 
@@ -512,18 +514,20 @@ static int with_file(struct config_reader *h, const char *file, bool optional,
     return rc;
 }
 
-/* Read config.json. text_config is read before the top level, so its fields have priority. */
+/* Read config.json. Overrides are read first, then text_config, so their fields have priority. */
 static int read_config(struct config_reader *h, const struct json *root)
 {
     h->root = root;
     h->text = json_field(root, "text_config");
     int rc = read_arch(h);
+    if (rc == 0) rc = read_fields(h, h->c->overrides);
     if (rc == 0) rc = read_fields(h, h->text);
     if (rc == 0) rc = read_fields(h, root);
     if (rc == 0) rc = read_rope(h);
     if (rc == 0) rc = read_quantization(h);
     if (rc == 0) rc = read_labels(h);
     if (rc == 0) rc = read_class_activation(h);
+    if (rc == 0) rc = read_token_ids(h, h->c->overrides);
     if (rc == 0) rc = read_token_ids(h, h->text);
     if (rc == 0) rc = read_token_ids(h, root);
     return rc;

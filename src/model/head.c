@@ -130,6 +130,70 @@ void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias)
     if (l) bind_linear(b, &l->l, "cls.output", -1, curve ? BIAS_NEEDED : BIAS_HELD);
 }
 
+/* Decode rows of the head's matrix to f32 [n, k]. A checkpoint without data gives zeros. */
+static float *token_rows(struct binder *b, const struct tensor_info *t, const int32_t *id, int n)
+{
+    const int64_t k = b->m->config.d;
+    float *row = arena_push(&b->m->arena, (size_t)(n * k) * sizeof *row, 64);
+    if (!row) {
+        b->rc = err_memory(b->e, t->name, (size_t)(n * k) * sizeof *row);
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) {
+        CHECK(id[i] >= 0 && id[i] < t->dim[1], "token %d", id[i]);
+        float *to = row + i * k;
+        if (t->data)
+            qtype_info[t->type].ops->decode(to, t->data + (size_t)id[i] * qtype_bytes(t->type, k),
+                                            k);
+        else
+            memset(to, 0, (size_t)k * sizeof *to);
+    }
+    return row;
+}
+
+/* Return a name with the ids: kept packed weights depend on it. NULL after a failure. */
+static const char *token_rows_name(struct binder *b, const struct model_options *o)
+{
+    char name[32 + CLASS_TOKENS_MAX * 12];
+    int n = snprintf(name, sizeof name, "cls.%s", o->class_difference ? "difference" : "tokens");
+    for (int i = 0; i < o->n_class_token; i++)
+        n += snprintf(name + n, sizeof name - (size_t)n, ".%d", o->class_token[i]);
+    const char *own = arena_text(&b->m->arena, name, (size_t)n);
+    if (!own) b->rc = err_memory(b->e, name, (size_t)n);
+    return own;
+}
+
+/* The head's rows of the tokens become a matrix of its own, f32. */
+void bind_class_tokens(struct binder *b)
+{
+    const struct model_options *o = b->options;
+    struct config *c = &b->m->config;
+    if (b->rc != 0 || !o || o->n_class_token == 0) return;
+    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, "output.weight");
+    if (!t) t = checkpoint_tensor(b->checkpoint, "token_embd.weight");
+    const bool other = b->m->head[HEAD_CLASS].n > 0 || b->m->headless || !t;
+    if (other || !qtype_info[t->type].ops || t->dim[0] != c->d) {
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s: classifier_from_token: requires a language model head of plain or "
+                        "GGUF weights, and no other classifier",
+                        checkpoint_path(b->checkpoint));
+        return;
+    }
+    c->n_label = o->class_difference ? 1 : o->n_class_token;
+    c->labels = NULL; /* the labels of config.json belong to another classifier */
+    float *row = token_rows(b, t, o->class_token, o->n_class_token);
+    for (int i = 0; i < c->d && row && o->class_difference; i++) row[i] = row[c->d + i] - row[i];
+    const char *name = row ? token_rows_name(b, o) : NULL;
+    struct head_layer *l = add_layer(b, HEAD_CLASS, c->n_label);
+    if (!l || !name) return;
+    bind_tied(b, &l->l,
+              &(struct tensor){.type = QT_f32,
+                               .n_out = c->n_label,
+                               .k = c->d,
+                               .data = (const uint8_t *)row,
+                               .name = name});
+}
+
 /* ---- computing ---- */
 
 /* Compute y = the layer of x, f32 on the device. */

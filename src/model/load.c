@@ -108,6 +108,7 @@ static void describe(struct model *m)
     i->permuted =
         checkpoint_kind(m->checkpoint) != CKPT_HF && !m->arch->gguf_neox && !m->arch->hf_adjacent;
     i->encoder = m->arch->encoder;
+    i->headless = m->headless || m->arch->encoder;
     for (int h = 0; h < N_HEAD; h++) i->head_out[h] = m->head[h].n_out;
     i->class_pooling = c->class_pooling;
     i->pooling_type = c->pooling_type, i->class_act = c->class_act;
@@ -149,10 +150,10 @@ static int choose_arch(struct model *m, const char **prefix, struct err *e)
 }
 
 /* Run all steps of opening a model before the packing of weights. */
-static int bind_model(struct model *m, struct err *e)
+static int bind_model(struct model *m, const struct model_options *o, struct err *e)
 {
     const struct checkpoint *c = m->checkpoint;
-    struct binder b = {.m = m, .checkpoint = c, .e = e};
+    struct binder b = {.m = m, .checkpoint = c, .options = o, .e = e};
     b.rc = choose_arch(m, &b.prefix, e);
     b.bound = b.rc == 0 ? calloc((size_t)checkpoint_n_tensor(c) + 1, 1) : NULL;
     b.read = b.rc == 0 ? calloc((size_t)checkpoint_n_meta(c) + 1, 1) : NULL;
@@ -187,14 +188,15 @@ static int pack_weights(struct model *m, const struct model_options *o, struct e
     return rc;
 }
 
+/* o: NULL if the model is not computed. */
 static int new_model(struct model **out, const struct checkpoint *c, struct backend *b,
-                     struct err *e)
+                     const struct model_options *o, struct err *e)
 {
     struct model *m = *out = calloc(1, sizeof *m);
     if (!m) return err_memory(e, "the model", sizeof *m);
     m->checkpoint = c;
     m->backend = b;
-    return bind_model(m, e);
+    return bind_model(m, o, e);
 }
 
 /* On failure model_close frees each part that exists.
@@ -202,7 +204,7 @@ static int new_model(struct model **out, const struct checkpoint *c, struct back
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e)
 {
-    int rc = new_model(out, c, o->backend, e);
+    int rc = new_model(out, c, o->backend, o, e);
     if (rc == 0) rc = pack_weights(*out, o, e);
     if (rc == 0) rc = plan_memory(*out, o, e);
     if (rc == 0) {
@@ -221,7 +223,7 @@ int model_matrices(const struct checkpoint *c, struct backend *b, model_matrix_f
                    void *ctx, struct err *e)
 {
     struct model *m;
-    const int rc = new_model(&m, c, b, e);
+    const int rc = new_model(&m, c, b, NULL, e);
     for (size_t i = 0; rc == 0 && i < m->tensor.n; i++) {
         const struct tensor *t = m->tensor.v[i];
         if (!is_repeated(m, i)) report(ctx, t->name, t->type, value_count(t), is_converted(t));
@@ -235,7 +237,7 @@ int model_verify(const struct checkpoint *c, const struct model_options *o,
                  model_verdict_fn *report, void *ctx, struct err *e)
 {
     struct model *m;
-    int rc = new_model(&m, c, o->backend, e), n = rc == 0 ? (int)m->tensor.n : 0;
+    int rc = new_model(&m, c, o->backend, o, e), n = rc == 0 ? (int)m->tensor.n : 0;
     enum weights_verdict *verdict = calloc((size_t)n + 1, sizeof *verdict);
     if (rc == 0 && !verdict) rc = err_memory(e, "verdicts", (size_t)n * sizeof *verdict);
     if (rc == 0) {

@@ -44,6 +44,7 @@ enum head { HEAD_EMBED, HEAD_CLASS, N_HEAD };
 /* Function of a classifier's logits. AUTO: sigmoid of one label, softmax of several. */
 enum class_act { CLASS_AUTO, CLASS_IDENTITY, CLASS_SIGMOID, CLASS_SOFTMAX };
 
+enum { CLASS_TOKENS_MAX = 16 };
 struct model_options {
     struct backend *backend; /* device, borrowed as long as the model is open */
     enum kv_type kv_type;
@@ -64,6 +65,10 @@ struct model_options {
      * n_out and n_adapter, the model all other fields */
     struct batch_limits batch;
     const struct additions *additions; /* borrowed as long as the model is open; NULL: none */
+    /* ids of tokens whose rows of the head are a classifier [n_class_token]; 0: none */
+    int32_t class_token[CLASS_TOKENS_MAX];
+    int n_class_token;
+    bool class_difference; /* true: one label, the second token's row minus the first one's */
 };
 
 /* Read-only facts about a model, for the engine, the CLI and reports. Pointers are borrowed from
@@ -81,6 +86,7 @@ struct model_info {
     bool normalize;           /* true: embeddings have the length 1 */
     enum class_act class_act; /* function of a classifier's logits */
     bool encoder;             /* true: a sequence is computed in one step, without logits */
+    bool headless;            /* true: a model without logits */
     int window_all;           /* largest sliding window if every layer has a window, else 0 */
     int64_t n_param;
     int64_t weight_bytes; /* bytes in the checkpoint             */

@@ -252,6 +252,7 @@ struct model {
     struct batch_limits limits;
     VEC(struct scratch) scratch;
     struct head_layers head[N_HEAD]; /* heads by HEAD_EMBED, HEAD_CLASS */
+    bool headless;                   /* true: a decoder without logits */
     int at_head[2];                  /* numbers of the scratch of heads */
     int at_x, at_h, at_y;            /* numbers of forward.c's scratch buffers */
     float *memory;                   /* all scratch on the device, owned [n_scratch] */
@@ -359,6 +360,7 @@ struct binder {
     struct err *e;     /* borrowed: receives the first failure */
     const float *e4m3; /* values of E4M3 codes, f32 [256] in the arena; NULL: not made yet */
     int rc;
+    const struct model_options *options; /* borrowed; NULL: the model is not computed */
 };
 
 /* Return the value of a key that the architecture declares (KEY_READ), and mark the key as read.
@@ -587,6 +589,9 @@ void bind_embedding(struct binder *b);
 /* Bind a classifier if the file has one: cls (its function is *curve) and its norm, then
  * cls.output. curve NULL: only cls.output. bias: bias of cls. */
 void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias);
+/* Bind the classifier of the options' tokens, if there are any. ERR_UNSUPPORTED if the model has no
+ * head, or another classifier. */
+void bind_class_tokens(struct binder *b);
 
 /* Report an intermediate in scratch to the trace callback.
  * Ops are not fused if a callback is set. */

@@ -172,6 +172,7 @@ static int open_model(struct session *s, const struct session_options *o,
                   .n_adapter = s->additions.n_set - 1},
         .additions = &s->additions,
     };
+    if (rc == 0) rc = session_class_tokens(&mo, s->checkpoint, s->tokenizer, e);
     if (rc == 0) rc = model_open(&s->model, s->checkpoint, &mo, e);
     if (rc == 0) s->info = model_info(s->model);
     return rc ? rc : end_limit(limit, own, s, e);

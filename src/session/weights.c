@@ -24,6 +24,8 @@ static int check(const struct session_options *o, const char *path, bool *dummy,
                        o->quant ? "quant" : "pure");
     if (o->shape && strcmp(path, o->shape) != 0)
         return err_set(e, ERR_ARG, "--shape %s: must not come with the model %s", o->shape, path);
+    if (*dummy && strcmp(o->hf_overrides, "{}") != 0)
+        return err_set(e, ERR_ARG, "--hf-overrides: must not come with random weights");
     if (o->pure && !o->quant) return err_set(e, ERR_ARG, "--pure needs --quant");
     return 0;
 }
@@ -46,7 +48,7 @@ int session_checkpoint(struct checkpoint **out, const char *path, const struct s
     *out = NULL;
     if (rc != 0) return rc;
     if (!dummy) {
-        rc = checkpoint_open(out, path, e);
+        rc = checkpoint_open_with(out, path, o->hf_overrides, e);
         if (rc == 0) rc = check_kind(*out, o->load_format, e);
         if (rc != 0) checkpoint_close(*out), *out = NULL;
         return rc;

@@ -19,8 +19,8 @@ F32 = ["--activation-dtype", "f32", "--kv-cache-dtype", "float32"]
 
 
 @contextlib.contextmanager
-def serving(name):
-    s = Server(*F32, model=os.path.join(GOLDEN, name))
+def serving(name, *more):
+    s = Server(*F32, *more, model=os.path.join(GOLDEN, name))
     try:
         yield s
     finally:
@@ -51,7 +51,7 @@ def vectors(s, texts, **more):
 
 def embeddings():
     """vectors equal those of sentence-transformers"""
-    for name in ("bert", "bert-dense", "roberta", "distilbert", "modernbert", "nomic-bert", "qwen3-embedding", "bert/model.gguf"):
+    for name in ("bert", "bert-dense", "roberta", "distilbert", "modernbert", "nomic-bert", "qwen3-embedding", "qwen3-untied", "bert/model.gguf"):
         want = golden(name.split("/")[0])
         with serving(name) as s:
             near(vectors(s, want["texts"]), want["vectors"], name)
@@ -94,6 +94,15 @@ def rejections(s):
         check(status in (400, 501) and "classifier" in answer["error"]["message"], str(answer))
 
 
+def headless():
+    """a decoder without a head generates nothing"""
+    for name in ("qwen3-untied", "qwen3-rerank"):
+        with serving(name) as s:
+            for more in ({}, {"max_tokens": 0, "echo": True, "logprobs": 1}):
+                status, _, answer = s.ask("POST", "/v1/completions", {"prompt": "a", **more})
+                check(status in (400, 501) and "no language model head" in answer["error"]["message"], str(answer))
+
+
 def scores_of_vectors(s, want):
     """Scores of a model of embeddings are cosines."""
     texts, v = want["texts"], want["vectors"]
@@ -118,7 +127,7 @@ def pooling(s, want):
 
 def rerankers():
     """scores equal those of CrossEncoder"""
-    for name in ("bert-rerank", "xlm-roberta-rerank", "modernbert-rerank"):
+    for name in ("bert-rerank", "xlm-roberta-rerank", "modernbert-rerank", "qwen3-rerank", "qwen2-rerank"):
         want = golden(name)
         with serving(name) as s:
             body = {"text_1": [p[0] for p in want["pairs"]], "text_2": [p[1] for p in want["pairs"]]}
@@ -145,10 +154,49 @@ def rerankers():
             check(s.ask("POST", "/score", {"text_1": "x", "text_2": long, "truncate_prompt_tokens": -1})[0] == 200)
 
 
+def yes_and_no():
+    """a Qwen3-Reranker's scores are those of its own program"""
+    want = golden("qwen3-yes-no")
+    overrides = {"architectures": ["Qwen3ForSequenceClassification"], "classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": True}
+    with serving("qwen3-yes-no", "--hf-overrides", json.dumps(overrides)) as s:
+        first, second = [p[0] for p in want["pairs"]], [p[1] for p in want["pairs"]]
+        for expected, texts, more in (
+                ("scores", first, {}), ("scores_1", [f"<Instruct>: {want['instruction']}\n<Query>: {q}" for q in first], {}),
+                ("scores_2", first, {"truncate_prompt_tokens": want["n_max"]})):
+            _, _, answer = s.ask("POST", "/v1/score", {"text_1": texts, "text_2": second, **more})
+            near([d["score"] for d in answer["data"]], want[expected], expected)
+        status, _, answer = s.ask("POST", "/v1/rerank", {"query": first[0], "documents": second[:2]})
+        check(status == 200 and sorted(r["relevance_score"] for r in answer["results"]) == [r["relevance_score"] for r in answer["results"]][::-1])
+        near([{r["index"]: r["relevance_score"] for r in answer["results"]}[i] for i in (0, 1)], want["scores"][:2], "/v1/rerank")
+        _, _, answer = s.ask("POST", "/tokenize", {"prompt": "yes"})
+        check(answer["count"] == 1)
+        written = ('<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. Note that '
+                   'the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Find cats\n<Query>: ' + first[0] + "\n")
+        tail = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+        body = {"text_1": written, "text_2": f"<Document>: {second[0]}{tail}"}
+        _, _, answer = s.ask("POST", "/score", body)
+        near([answer["data"][0]["score"]], want["scores_1"][:1], "a whole prompt")
+        for wrong in ({"truncate_prompt_tokens": 20, "text_1": "a", "text_2": "b"}, {**body, "truncate_prompt_tokens": 20}):
+            check(s.ask("POST", "/score", wrong)[0] == 400)
+        check(s.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1})[0] == 200)
+    for wrong, word in (({"classifier_from_token": ["no"], "method": "from_2_way_softmax"}, "2 tokens"), ({"classifier_from_token": ["no", "maybe"]}, "maybe"),
+                        ({"classifier_from_token": ["no", "yes"]}, "method"), ({"is_original_qwen3_reranker": True}, "list of 1 to"),
+                        ({"text_config": {}}, "text_config"), ({"vocab_size": 3}, "vocab_size")):
+        failed = subprocess.run([QUOTH, "run", os.path.join(GOLDEN, "qwen3-yes-no"), "a", "--hf-overrides", json.dumps(wrong)], capture_output=True, text=True)
+        check(failed.returncode == 1 and word in failed.stderr, f"{wrong}: {failed.stderr}")
+    failed = subprocess.run([QUOTH, "run", os.path.join(GOLDEN, "bert", "model.gguf"), "a", "--hf-overrides", '{"a": 1}'], capture_output=True, text=True)
+    check(failed.returncode == 1 and "config.json" in failed.stderr, failed.stderr)
+
+
 def classes():
     """probabilities of labels equal the reference's"""
-    want = golden("distilbert-class")
-    with serving("distilbert-class") as s:
+    for name in ("distilbert-class", "llama-class"):
+        labels_of(name)
+
+
+def labels_of(name):
+    want = golden(name)
+    with serving(name) as s:
         _, _, answer = s.ask("POST", "/classify", {"input": want["texts"]})
         near([d["probs"] for d in answer["data"]], want["probs"], "/classify")
         labels = [want["labels"][p.index(max(p))] for p in want["probs"]]
@@ -175,4 +223,4 @@ def batch():
     near([scores[0], scores[1]], want["scores"][:2], "a batch's ranking")
 
 
-run([embeddings, without_modules, rerankers, classes, batch])
+run([embeddings, without_modules, headless, rerankers, yes_and_no, classes, batch])

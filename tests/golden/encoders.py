@@ -85,6 +85,20 @@ def unigram_tokenizer(out, cls=None):
     return len(pieces)
 
 
+def reranker_tokenizer(out, cls=None):
+    """Write a byte-level BPE tokenizer with Qwen3's special tokens, and "yes" and "no"."""
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocab = {t: i for i, t in enumerate(alphabet + ["es", "yes", "no", "th", "the", "\u0120the"])}
+    t = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocab, merges=[("e", "s"), ("y", "es"), ("n", "o"), ("t", "h"), ("th", "e"), ("\u0120", "the")]))
+    t.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = tokenizers.decoders.ByteLevel()
+    t.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    t.add_tokens(["<think>", "</think>"])
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|im_end|>", pad_token="<|endoftext|>", model_max_length=1024)
+    fast.save_pretrained(out)
+    return len(fast)
+
+
 # cls: class of transformers; config: its configuration; pooling: of sentence-transformers;
 # dense: a further layer; normalize: a last module; score: a classifier, whose number of labels is
 # num_labels in config
@@ -93,6 +107,8 @@ ROBERTA = dict(SMALL, max_position_embeddings=66, type_vocab_size=1, layer_norm_
 DISTIL = dict(dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=64, pad_token_id=0)
 MODERN = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=2, max_position_embeddings=64, local_attention=12,
               norm_eps=1e-5, pad_token_id=0, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, global_attn_every_n_layers=3)
+DECODER = dict(SMALL, num_key_value_heads=2, head_dim=8, max_position_embeddings=64, rms_norm_eps=1e-6, bos_token_id=0, eos_token_id=2,
+               pad_token_id=1)
 MODELS = {
     "bert": dict(cls=transformers.BertModel, seed=1, tokenizer=bert_tokenizer, arch="bert", pooling="mean", normalize=True,
                  prompts={"query": "what is ", "passage": ""}, config=BERT),
@@ -112,8 +128,17 @@ MODELS = {
     "nomic-bert": dict(cls=transformers.NomicBertModel, seed=10, tokenizer=bert_tokenizer, pooling="mean", normalize=True,
                        config=dict(SMALL, max_position_embeddings=64, type_vocab_size=2, pad_token_id=0)),
     "qwen3-embedding": dict(cls=transformers.Qwen3Model, seed=11, tokenizer=byte_level_tokenizer, pooling="last", normalize=True, decoder=True,
-                            config=dict(SMALL, num_key_value_heads=2, head_dim=8, max_position_embeddings=64, rms_norm_eps=1e-6,
-                                        tie_word_embeddings=True, bos_token_id=0, eos_token_id=2, pad_token_id=1)),
+                            config=dict(DECODER, tie_word_embeddings=True)),
+    "qwen3-untied": dict(cls=transformers.Qwen3Model, seed=12, tokenizer=byte_level_tokenizer, pooling="last", normalize=True, decoder=True,
+                         config=dict(DECODER, tie_word_embeddings=False)),
+    "qwen3-rerank": dict(cls=transformers.Qwen3ForSequenceClassification, seed=13, tokenizer=byte_level_tokenizer, score=True,
+                         config=dict(DECODER, num_labels=1, tie_word_embeddings=True)),
+    "qwen3-yes-no": dict(cls=transformers.Qwen3ForCausalLM, seed=16, tokenizer=reranker_tokenizer, score=True, yes_no=True,
+                         config=dict(DECODER, max_position_embeddings=1024, tie_word_embeddings=True)),
+    "llama-class": dict(cls=transformers.LlamaForSequenceClassification, seed=14, tokenizer=byte_level_tokenizer, score=True,
+                        config=dict(DECODER, id2label={0: "no", 1: "maybe", 2: "yes"}, label2id={"no": 0, "maybe": 1, "yes": 2})),
+    "qwen2-rerank": dict(cls=transformers.Qwen2ForSequenceClassification, seed=15, tokenizer=byte_level_tokenizer, score=True,
+                         config=dict(DECODER, num_labels=1)),
 }
 
 
@@ -124,7 +149,7 @@ def fill(model, seed):
         for name, p in sorted(model.named_parameters()):
             x = rng.standard_normal(tuple(p.shape))
             if p.ndim == 2:
-                x = x * (0.7 if "embed" in name or "classifier" in name else 1.5 / np.sqrt(p.shape[1]))
+                x = x * (0.7 if "embed" in name or "classifier" in name or name.startswith("score") else 1.5 / np.sqrt(p.shape[1]))
             elif name.endswith("bias"):
                 x = x * 0.2
             else:
@@ -195,6 +220,31 @@ def expected_scores(out):
     return {"pairs": PAIRS, "scores": np.asarray(model.predict(PAIRS), np.float64).tolist(), "logits": np.asarray(logits, np.float64).tolist()}
 
 
+INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
+FRAME = ('<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the '
+         'answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n', "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
+
+
+def expected_yes_no(model, out):
+    """Return the scores by the program in Qwen3-Reranker's description: the probability of "yes"
+    among "yes" and "no" at the last token. 1: with another instruction; 2: with 40 tokens of each pair."""
+    t = transformers.AutoTokenizer.from_pretrained(out)
+    yes, no = t.convert_tokens_to_ids("yes"), t.convert_tokens_to_ids("no")
+    head, tail = (t.encode(x, add_special_tokens=False) for x in FRAME)
+
+    def scores(pairs, instruction=INSTRUCTION, n_max=1 << 20):
+        found = []
+        for query, document in pairs:
+            text = f"<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}"
+            ids = head + t.encode(text, add_special_tokens=False)[:n_max] + tail
+            with torch.no_grad():
+                logits = model(torch.tensor([ids])).logits[0, -1]
+            found.append(float(torch.softmax(logits[[no, yes]], -1)[1]))
+        return found
+    return {"pairs": PAIRS, "scores": scores(PAIRS), "instruction": "Find cats", "scores_1": scores(PAIRS, "Find cats"),
+            "n_max": len(head) + 40 + len(tail), "scores_2": scores(PAIRS, n_max=40)}
+
+
 def gguf_vocab_bert(w):
     tokens, types = [], []
     for t in word_pieces():
@@ -251,7 +301,9 @@ def make(name):
     ids.tofile(out / "tokens.i32")
     hidden_of(model.double(), spec, ids).astype("<f4").tofile(out / "hidden.f32")
     model = model.float()
-    if "score" in spec:
+    if "yes_no" in spec:
+        expected = expected_yes_no(model.double(), out)
+    elif "score" in spec:
         expected = expected_scores(out)
     else:
         write_modules(out, spec, config.hidden_size)

@@ -39,6 +39,18 @@ static bool head_is_tied(struct binder *b)
     return same;
 }
 
+/* Return true if the file has no head. These are classifiers, and models of embeddings: their
+ * tensors lack the prefix of a model with a head, or a pooling is given. Others miss the head. */
+static bool is_headless(const struct binder *b)
+{
+    const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight");
+    const char *base = arch_base(b->m->arch->name);
+    if (bind_has(b, "output", -1)) return false;
+    if (bind_has(b, "cls.output", -1)) return true;
+    if (b->m->config.tied) return false;
+    return b->m->config.pooling_type != 0 || strncmp(embd->name_raw, base, strlen(base)) != 0;
+}
+
 /* Bind the divisors of the rope in a GGUF file: one list, or two for LongRoPE. */
 static void bind_factors(struct binder *b, struct rope_config *r)
 {
@@ -61,11 +73,15 @@ void decoder_bind(struct binder *b, void *ends)
     if (b->rc != 0) return;
     bind_table(b, &e->embd, "token_embd", 0);
     bind_norm(b, &e->norm, "output_norm", -1);
-    if (b->rc == 0 && head_is_tied(b))
+    if (b->rc == 0 && is_headless(b))
+        b->m->headless = true;
+    else if (b->rc == 0 && head_is_tied(b))
         bind_tied(b, &e->head, &e->embd);
     else
         bind_linear(b, &e->head, "output", -1, c->head_bias);
-    e->at_logits = bind_outputs(b, "logits", c->n_vocab);
+    if (!b->m->headless) e->at_logits = bind_outputs(b, "logits", c->n_vocab);
+    if (bind_has(b, "cls.output", -1)) bind_classifier(b, NULL, BIAS_HELD);
+    bind_class_tokens(b);
     if (b->rc == 0) bind_factors(b, &c->rope[ROPE_MAIN]);
 }
 
@@ -101,6 +117,7 @@ struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_en
     for (int i = 0, n; i < b->n_out; i += n) {
         for (n = 1; i + n < b->n_out && b->out_kind[i + n] == b->out_kind[i];) n++;
         if (b->out_kind[i] & OUT_LOGITS) {
+            CHECK(n_vocab > 0, "%s has no head", f->m->info.name);
             fwd_linear(f, logits + n_logits * n_vocab, &e->head, h + i * d, n);
             n_logits += n;
         }

@@ -1,0 +1,87 @@
+/* reranker.c - the prompt of Qwen3-Reranker, as its authors publish it:
+ *
+ *   head  <|im_start|>system ... <|im_start|>user
+ *   pair  <Instruct>: INSTRUCTION
+ *         <Query>: QUERY
+ *         <Document>: DOCUMENT
+ *   tail  <|im_end|> <|im_start|>assistant <think> </think>
+ *
+ * The three parts become tokens separately. Truncation removes the last tokens of the pair. A query
+ * that begins with "<Instruct>:" has its own instruction. A query that begins with "<|im_start|>"
+ * and its document are the whole prompt, as in vLLM's examples, so nothing is added. */
+#include "pooled.h"
+
+#include "base/buf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char head[] =
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
+    "<|im_start|>user\n";
+static const char tail[] = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+static const char instruction[] =
+    "Given a web search query, retrieve relevant passages that answer the query";
+
+static bool begins(const struct text_span *x, const char *with)
+{
+    const size_t n = strlen(with);
+    return x->n >= n && memcmp(x->text, with, n) == 0;
+}
+
+/* Append the ids of a text. */
+static int encode(const struct tokenizer *t, const char *text, size_t n, struct ids *out,
+                  struct err *e)
+{
+    return tokenizer_encode(t, text, n, ENCODE_PARSE_SPECIAL, out, e);
+}
+
+/* Append the ids of a pair between head and tail, at most n_max. */
+static int framed(const struct tokenizer *t, const struct buf *pair, int64_t n_max, struct ids *out,
+                  struct err *e)
+{
+    struct ids end = {0};
+    int rc = encode(t, head, sizeof head - 1, out, e);
+    const size_t n_head = out->n;
+    if (rc == 0) rc = encode(t, pair->data, pair->n, out, e);
+    if (rc == 0) rc = encode(t, tail, sizeof tail - 1, &end, e);
+    const int64_t n_frame = (int64_t)(n_head + end.n);
+    if (rc == 0 && n_max >= 0 && n_max < n_frame)
+        rc = err_field(e, ERR_ARG, "truncate_prompt_tokens",
+                       ": must be at least the %lld tokens of the model's prompt, got %lld",
+                       (long long)n_frame, (long long)n_max);
+    if (rc == 0 && n_max >= 0 && (int64_t)(out->n + end.n) > n_max) out->n = (size_t)n_max - end.n;
+    if (rc == 0 && !vec_reserve(out, out->n + end.n)) rc = err_memory(e, "a prompt", end.n);
+    for (size_t i = 0; i < end.n && rc == 0; i++) out->v[out->n++] = end.v[i];
+    vec_deinit(&end);
+    return rc;
+}
+
+/* Append the ids of a prompt that the client wrote. */
+static int whole(const struct tokenizer *t, const struct buf *text, int64_t n_max, struct ids *out,
+                 struct err *e)
+{
+    int rc = encode(t, text->data, text->n, out, e);
+    if (rc == 0 && n_max >= 0 && (int64_t)out->n > n_max)
+        rc = err_field(e, ERR_ARG, "truncate_prompt_tokens",
+                       ": the prompt's end must stay: it has %zu tokens, the limit is %lld", out->n,
+                       (long long)n_max);
+    return rc;
+}
+
+int reranker_prompt(const struct tokenizer *t, const struct text_span *query,
+                    const struct text_span *document, int64_t n_max, struct ids *out, struct err *e)
+{
+    struct buf b = {0};
+    const bool written = begins(query, "<|im_start|>");
+    if (!written && !begins(query, "<Instruct>:"))
+        buf_addf(&b, "<Instruct>: %s\n<Query>: ", instruction);
+    buf_add(&b, query->text, query->n);
+    if (!written) buf_addf(&b, "\n<Document>: ");
+    buf_add(&b, document->text, document->n);
+    int rc = b.failed ? err_memory(e, "a prompt", b.n) : 0;
+    if (rc == 0) rc = (written ? whole : framed)(t, &b, n_max, out, e);
+    buf_deinit(&b);
+    return rc;
+}
