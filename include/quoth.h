@@ -133,6 +133,17 @@ QUOTH_API int quoth_detokenize(const quoth_model *m, const int32_t *ids, size_t 
 QUOTH_API int quoth_apply_chat_template(const quoth_model *m, const char *chat, char **text,
                                         size_t *n_text, char *error, size_t n_error);
 
+/* ---- bodies of the HTTP API ---- */
+
+/* Compute a body of an endpoint that generates no text, and wait for the answer.
+ *   url     "/v1/score", "/v1/rerank", "/classify", "/pooling", "/v1/embeddings"
+ *   body    JSON, as a client sends it to `quoth serve`
+ *   *text   the answer's JSON, for quoth_free; NULL after a failure
+ * Any thread. QUOTH_ERR_MISSING for another url, QUOTH_ERR_BUSY if too many requests wait;
+ * otherwise the errors of the endpoint. */
+QUOTH_API int quoth_pool(const quoth_model *m, const char *url, const char *body, char **text,
+                         size_t *n_text, char *error, size_t n_error);
+
 /* ---- requests ---- */
 
 /* A request. Exactly one of prompt, prompt_ids and chat is set. All other fields may be zero. */

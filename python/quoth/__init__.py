@@ -12,14 +12,17 @@ from ._lib import ParameterError, QuothError, version
 from .async_llm import AsyncLLM
 from .llm import LLM
 from .model import Tokenizer
-from .outputs import (BeamSearchOutput, BeamSearchSequence, CompletionOutput, Counter, EmbeddingOutput,
-                      EmbeddingRequestOutput, Gauge, Histogram, Logprob, Metric, RequestMetrics, RequestOutput,
-                      StreamOutput)
+from .outputs import (BeamSearchOutput, BeamSearchSequence, ClassificationOutput, ClassificationRequestOutput,
+                      CompletionOutput, Counter, EmbeddingOutput, EmbeddingRequestOutput, Gauge, Histogram, Logprob,
+                      Metric, PoolingOutput, PoolingRequestOutput, RequestMetrics, RequestOutput, ScoringOutput,
+                      ScoringRequestOutput, StreamOutput)
 from .params import (BeamSearchParams, GuidedDecodingParams, PoolingParams, RequestOutputKind, SamplingParams,
                      StructuredOutputsParams)
 
 __version__ = version()
-__all__ = ["AsyncLLM", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "CompletionOutput", "Counter",
-           "EmbeddingOutput", "EmbeddingRequestOutput", "Gauge", "GuidedDecodingParams", "Histogram", "LLM", "Logprob",
-           "Metric", "ParameterError", "PoolingParams", "QuothError", "RequestMetrics", "RequestOutput",
-           "RequestOutputKind", "SamplingParams", "StreamOutput", "StructuredOutputsParams", "Tokenizer"]
+__all__ = ["AsyncLLM", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "ClassificationOutput",
+           "ClassificationRequestOutput", "CompletionOutput", "Counter", "EmbeddingOutput", "EmbeddingRequestOutput",
+           "Gauge", "GuidedDecodingParams", "Histogram", "LLM", "Logprob", "Metric", "ParameterError", "PoolingOutput",
+           "PoolingParams", "PoolingRequestOutput", "QuothError", "RequestMetrics", "RequestOutput",
+           "RequestOutputKind", "SamplingParams", "ScoringOutput", "ScoringRequestOutput", "StreamOutput",
+           "StructuredOutputsParams", "Tokenizer"]

@@ -96,6 +96,7 @@ def _load() -> ctypes.CDLL:
                              POINTER(c_size_t)] + error),
         ("detokenize", c_int, [c_void_p, POINTER(c_int32), c_size_t, c_int] + text_out + error),
         ("apply_chat_template", c_int, [c_void_p, c_char_p] + text_out + error),
+        ("pool", c_int, [c_void_p, c_char_p, c_char_p] + text_out + error),
         ("queue_open", c_void_p, [c_void_p]),
         ("queue_close", None, [c_void_p]),
         ("submit", c_int, [c_void_p, POINTER(Request), POINTER(c_uint64)] + error),
@@ -210,6 +211,17 @@ def apply_chat_template(model: c_void_p, chat: str) -> str:
     text, n, why = c_void_p(), c_size_t(), Error()
     why.check(lib.quoth_apply_chat_template(model, chat.encode(), byref(text), byref(n), *why.room))
     return owned_text(text, n.value)
+
+
+def pool(model: c_void_p, url: str, body: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
+    """Return the answer to a body of the HTTP API, or None if too many requests wait."""
+    text, n, why = c_void_p(), c_size_t(), Error()
+    status = lib.quoth_pool(model, url.encode(), json.dumps(body).encode(), byref(text), byref(n), *why.room)
+    if status == ERR_BUSY:
+        return None
+    why.check(status)
+    answer: Dict[str, Any] = json.loads(owned_text(text, n.value))
+    return answer
 
 
 class Queue:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, 
 from . import _lib
 from ._progress import UseTqdm, progress
 from .model import Answer, Job, Message, Model, Prompt, refuse_lora
-from .outputs import (BeamSearchOutput, BeamSearchSequence, EmbeddingRequestOutput, RequestOutput, StreamOutput)
+from .outputs import (BeamSearchOutput, BeamSearchSequence, ClassificationOutput, ClassificationRequestOutput,
+                      EmbeddingRequestOutput, PoolingOutput, PoolingRequestOutput, RequestOutput, ScoringOutput,
+                      ScoringRequestOutput, StreamOutput)
 from .params import BeamSearchParams, PoolingParams, SamplingParams
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ Conversations = Union[Sequence[Message], Sequence[Sequence[Message]]]
 
 _IN_FLIGHT = 512
 _POLL_MS = 100  # interval of checks for signals if no event arrives
+_PORTION = 32  # texts of one call of the library, which signals do not interrupt
 _FULL_S = 0.01  # delay of the next attempt if the engine is full
 
 
@@ -166,4 +169,79 @@ class LLM(Model):
         prompts' order."""
         every = PoolingParams() if pooling_params is None else pooling_params
         jobs = self._jobs(prompts, every, PoolingParams, "pooling_params")
+        if any(job.pooling and job.pooling.use_activation is not None for job in jobs):
+            raise ValueError("use_activation: only for classifiers and scores")
         return [answer.vector() for answer in self._answers(jobs, use_tqdm)]
+
+    # ---- classifiers and scores ----
+
+    def _pool(self, url: str, body: Mapping[str, Any], lists: Mapping[str, Sequence[Any]],
+              use_tqdm: UseTqdm) -> List[Dict[str, Any]]:
+        """Return the items of the answer to a body, whose lists are computed in portions."""
+        n, found = len(next(iter(lists.values()))), []  # type: int, List[Dict[str, Any]]
+        with progress(n, use_tqdm) as advance:
+            for at in range(0, n, _PORTION):
+                part = {key: value[at:at + _PORTION] for key, value in lists.items()}
+                answer = _lib.pool(self._handle(), url, {**body, **part})
+                while answer is None:
+                    time.sleep(_FULL_S)
+                    answer = _lib.pool(self._handle(), url, {**body, **part})
+                found += answer["data"]
+                for _ in answer["data"]:
+                    advance(answer["usage"]["prompt_tokens"] // len(answer["data"]), 0)
+        return found
+
+    @staticmethod
+    def _pool_body(params: Optional[PoolingParams], truncate: Optional[int] = None) -> Dict[str, Any]:
+        params = params or PoolingParams()
+        if not isinstance(params, PoolingParams):
+            raise ValueError(f"pooling_params: expected PoolingParams, found {type(params).__name__}")
+        if params.pooling != "auto" or params.dimensions is not None:
+            raise ValueError("pooling_params: pooling and dimensions are only for embed")
+        body: Dict[str, Any] = {"truncate_prompt_tokens": truncate or params.truncate_prompt_tokens,
+                                "use_activation": params.use_activation}
+        return {key: value for key, value in body.items() if value is not None}
+
+    def _pool_prompts(self, url: str, body: Mapping[str, Any], prompts: Prompts,
+                      use_tqdm: UseTqdm) -> List[Tuple[List[int], Dict[str, Any]]]:
+        ids = [job.ids for job in self._jobs(prompts, PoolingParams(), PoolingParams, "pooling_params")]
+        items = self._pool(url, body, {"input": ids}, use_tqdm) if ids else []
+        return list(zip(ids, items))
+
+    def classify(self, prompts: Prompts, *, use_tqdm: UseTqdm = True, pooling_params: Optional[PoolingParams] = None,
+                 lora_request: None = None) -> List[ClassificationRequestOutput]:
+        """Return the probabilities of a classifier's labels for each prompt, in the prompts' order.
+        ValueError: the model is no classifier."""
+        refuse_lora(lora_request)
+        found = self._pool_prompts("/classify", self._pool_body(pooling_params), prompts, use_tqdm)
+        return [ClassificationRequestOutput(str(i), ClassificationOutput(item["probs"]), ids)
+                for i, (ids, item) in enumerate(found)]
+
+    def encode(self, prompts: Prompts, pooling_params: Optional[PoolingParams] = None, *, use_tqdm: UseTqdm = True,
+               lora_request: None = None, pooling_task: Optional[str] = None) -> List[PoolingRequestOutput]:
+        """Return the result of a pooling task for each prompt, in the prompts' order. pooling_task:
+        "embed", "classify", "score" or "token_embed" (a vector per token); None: "classify" if the
+        model is a classifier, else "embed"."""
+        refuse_lora(lora_request)
+        body = self._pool_body(pooling_params)
+        if pooling_task is not None:
+            body["task"] = pooling_task
+        found = self._pool_prompts("/pooling", body, prompts, use_tqdm)
+        return [PoolingRequestOutput(str(i), PoolingOutput(item["data"]), ids) for i, (ids, item) in enumerate(found)]
+
+    def score(self, data_1: Union[str, Sequence[str]], data_2: Union[str, Sequence[str]], /, *,
+              truncate_prompt_tokens: Optional[int] = None, use_tqdm: UseTqdm = True,
+              pooling_params: Optional[PoolingParams] = None,
+              lora_request: None = None) -> List[ScoringRequestOutput]:
+        """Return the scores of pairs of texts: one to one, or one data_1 to all of data_2. A
+        classifier of one label reads each pair as one text. A model of embeddings gives the cosine
+        of two vectors. ValueError: the model has no scores."""
+        refuse_lora(lora_request)
+        first, second = ([x] if isinstance(x, str) else list(x) for x in (data_1, data_2))
+        if len(first) == 1:
+            first = first * len(second)
+        if len(first) != len(second) or not second:
+            raise ValueError(f"data_1: expected 1 text, or as many as data_2 ({len(second)}), found {len(first)}")
+        items = self._pool("/v1/score", self._pool_body(pooling_params, truncate_prompt_tokens),
+                           {"text_1": first, "text_2": second}, use_tqdm)
+        return [ScoringRequestOutput(str(i), ScoringOutput(item["score"])) for i, item in enumerate(items)]

@@ -111,6 +111,59 @@ class EmbeddingRequestOutput:
 
 
 @dataclass
+class ClassificationOutput:
+    """Probabilities of a classifier's labels."""
+    probs: List[float]  #: one per label; logits with PoolingParams(use_activation=False)
+
+    @property
+    def num_classes(self) -> int:
+        """Return the number of labels."""
+        return len(self.probs)
+
+
+@dataclass
+class ClassificationRequestOutput:
+    """A prompt and the probabilities of its labels."""
+    request_id: str
+    outputs: ClassificationOutput
+    prompt_token_ids: List[int]
+    num_cached_tokens: int = 0
+    finished: bool = True
+
+
+@dataclass
+class ScoringOutput:
+    """The relevance of a text to another text."""
+    score: float
+
+
+@dataclass
+class ScoringRequestOutput:
+    """The score of a pair of texts."""
+    request_id: str
+    outputs: ScoringOutput
+    prompt_token_ids: List[int] = field(default_factory=list)  #: always empty: the library forms the pair
+    num_cached_tokens: int = 0
+    finished: bool = True
+
+
+@dataclass
+class PoolingOutput:
+    """The result of a pooling task."""
+    data: Union[List[float], List[List[float]]]  #: a vector, probabilities, or a vector per token
+
+
+@dataclass
+class PoolingRequestOutput:
+    """A prompt and the result of a pooling task."""
+    request_id: str
+    outputs: PoolingOutput
+    prompt_token_ids: List[int]
+    num_cached_tokens: int = 0
+    finished: bool = True
+
+
+@dataclass
 class BeamSearchSequence:
     """One of the best continuations of a prompt."""
     tokens: List[int]  #: tokens of the prompt and of the continuation

@@ -323,8 +323,12 @@ class PoolingParams:
     pooling: str = "auto"
     normalize: Optional[bool] = None  #: vLLM's field; vectors always have length 1
     truncate_prompt_tokens: Optional[int] = None
+    #: False: logits of a classifier instead of probabilities; None: probabilities
+    use_activation: Optional[bool] = None
 
     def __post_init__(self) -> None:
+        if self.use_activation not in (None, True, False):
+            raise ValueError(f"use_activation: expected True, False or None, got {self.use_activation!r}")
         for name in ("dimensions", "truncate_prompt_tokens"):
             value = getattr(self, name)
             if value is not None and (not _is_int(value) or value < 1):

@@ -160,6 +160,39 @@ TEST(lib_bad_requests_name_the_field)
     quoth_close(m);
 }
 
+/* Goal: bodies of the HTTP API are answered, and wrong ones rejected with the field. */
+TEST(lib_pools_bodies)
+{
+    static const struct {
+        const char *url, *body, *word;
+        int rc;
+    } cases[] = {
+        {"/v1/embeddings", "{\"input\":[\"Once\",\"upon\"]}", "\"embedding\":[", 0},
+        {"/pooling", "{\"input\":\"Once\",\"task\":\"token_embed\"}", "\"data\":[[", 0},
+        {"/v1/completions", "{\"prompt\":\"a\"}", "url", QUOTH_ERR_MISSING},
+        {NULL, "{}", "url", QUOTH_ERR_MISSING},
+        {"/pooling", NULL, "body", QUOTH_ERR_ARG},
+        {"/pooling", "[]", "expected an object", QUOTH_ERR_ARG},
+        {"/pooling", "{\"input\":", "line 1", QUOTH_ERR_FORMAT},
+        {"/pooling", "{\"input\":\"a\",\"input\":\"b\"}", "input", QUOTH_ERR_ARG},
+        {"/classify", "{\"input\":\"a\"}", "classifier", QUOTH_ERR_UNSUPPORTED},
+        {"/v1/score", "{\"text_1\":\"a\",\"text_2\":\"b\"}", "reranker", QUOTH_ERR_UNSUPPORTED}};
+    quoth_model *m = open_tiny();
+    NEED(m);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char why[512] = "", *text;
+        size_t n;
+        EXPECT_INT(quoth_pool(m, cases[i].url, cases[i].body, &text, &n, why, sizeof why),
+                   cases[i].rc);
+        EXPECT(!text == (cases[i].rc != 0));
+        if (text) EXPECT_INT(strlen(text), n);
+        if (!strstr(text ? text : why, cases[i].word))
+            test_fail(__FILE__, __LINE__, "%zu: %s", i, text ? text : why);
+        quoth_free(text);
+    }
+    quoth_close(m);
+}
+
 /* Goal: answers satisfy the constraint of params, under the server's names. */
 TEST(lib_answers_follow_a_constraint)
 {

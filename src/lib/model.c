@@ -71,7 +71,7 @@ static int open_all(quoth_model *m, const char *path, const struct session_optio
                           .chat = &m->chat,
                           .name = m->session.info->name,
                           .defaults = session_sample_defaults(m->session.checkpoint, 1)};
-    return 0;
+    return session_pooling(&m->api.pooling, &m->session, "auto", e);
 }
 
 /* Open the model independently of the host program. Its threads block the host's signals. Results

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-/* Transfer the buffer to the caller, even if it is empty. */
-static int hand_over(struct buf *b, char **text, size_t *n_text, struct err *e)
+/* An empty buffer becomes an allocated text, so that callers can distinguish it from a failure. */
+int lib_hand_over(struct buf *b, char **text, size_t *n_text, struct err *e)
 {
     *n_text = b->n;
     buf_add(b, "", 0);
@@ -47,7 +47,7 @@ int quoth_detokenize(const quoth_model *m, const int32_t *ids, size_t n, int ski
     *text = NULL;
     *n_text = 0;
     int rc = tokenizer_decode(m->session.tokenizer, ids, n, flags, &b)
-                 ? hand_over(&b, text, n_text, &e)
+                 ? lib_hand_over(&b, text, n_text, &e)
                  : err_memory(&e, "a text", n);
     buf_deinit(&b);
     return report_error(rc, &e, error, n_error);
@@ -61,7 +61,7 @@ int quoth_apply_chat_template(const quoth_model *m, const char *chat, char **tex
     *text = NULL;
     *n_text = 0;
     int rc = lib_render(m, chat, &b, &e);
-    if (rc == 0) rc = hand_over(&b, text, n_text, &e);
+    if (rc == 0) rc = lib_hand_over(&b, text, n_text, &e);
     buf_deinit(&b);
     return report_error(rc, &e, error, n_error);
 }

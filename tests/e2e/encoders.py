@@ -11,8 +11,9 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 
-from server import QUOTH, ROOT, TMP, Server, check, run
+from server import QUOTH, ROOT, SLOW, TMP, Server, check, run
 
 GOLDEN = os.path.join(ROOT, "tests", "golden", "encoders")
 F32 = ["--activation-dtype", "f32", "--kv-cache-dtype", "float32"]
@@ -223,4 +224,61 @@ def batch():
     near([scores[0], scores[1]], want["scores"][:2], "a batch's ranking")
 
 
-run([embeddings, without_modules, headless, rerankers, yes_and_no, classes, batch])
+PYTHON = """
+import json, sys
+from quoth import LLM, PoolingParams
+def options(name):
+    return {"model": sys.argv[1] + "/" + name, "activation_dtype": "f32", "kv_cache_dtype": "float32"}
+def refused(call):
+    try:
+        call()
+    except ValueError as e:
+        return str(e)
+    raise AssertionError("accepted")
+want = json.load(sys.stdin)
+logits = PoolingParams(use_activation=False)
+with LLM(**options("bert-rerank")) as llm:
+    pairs = want["bert-rerank"]["pairs"]
+    first, second = [p[0] for p in pairs], [p[1] for p in pairs]
+    found = {"scores": [o.outputs.score for o in llm.score(first, second, use_tqdm=False)],
+             "many": [o.outputs.score for o in llm.score(first * 20, second * 20, use_tqdm=False)],
+             "one": [o.outputs.score for o in llm.score(first[0], second[:2], use_tqdm=False)],
+             "logits": [o.outputs.score for o in llm.score(first, second, use_tqdm=False, pooling_params=logits)]}
+    assert "data_1" in refused(lambda: llm.score(first[:2], second[:3]))
+with LLM(**options("distilbert-class")) as llm:
+    outputs = llm.classify(want["distilbert-class"]["texts"], use_tqdm=False)
+    found["probs"] = [o.outputs.probs for o in outputs]
+    assert outputs[0].outputs.num_classes == 3 and outputs[0].prompt_token_ids[0] == 2
+    found["encoded"] = [o.outputs.data for o in llm.encode(want["distilbert-class"]["texts"], use_tqdm=False, pooling_task="classify")]
+with LLM(**options("bert")) as llm:
+    texts = want["bert"]["texts"]
+    found["vectors"] = [o.outputs.data for o in llm.encode(texts, use_tqdm=False)]
+    rows = llm.encode(texts[0], use_tqdm=False, pooling_task="token_embed")[0]
+    assert len(rows.outputs.data) == len(rows.prompt_token_ids)
+    assert "classifier" in refused(lambda: llm.classify(texts, use_tqdm=False))
+    assert "task" in refused(lambda: llm.encode(texts, use_tqdm=False, pooling_task="none"))
+with LLM(**options("qwen3-yes-no"), hf_overrides={"classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": True}) as llm:
+    pairs = want["qwen3-yes-no"]["pairs"]
+    found["yes"] = [o.outputs.score for o in llm.score([p[0] for p in pairs], [p[1] for p in pairs], use_tqdm=False)]
+print(json.dumps(found))
+"""
+
+
+def python():
+    """LLM.score, classify and encode give the server's numbers"""
+    want = {name: golden(name) for name in ("bert-rerank", "distilbert-class", "bert", "qwen3-yes-no")}
+    env = {**os.environ, "QUOTH_LIBRARY": os.path.join(os.path.dirname(QUOTH), "libquoth.so"), "PYTHONPATH": os.path.join(ROOT, "python"),
+           "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run([sys.executable, "-c", PYTHON, GOLDEN], input=json.dumps(want), env=env, capture_output=True, text=True, timeout=120)
+    check(ran.returncode == 0, ran.stderr)
+    found, scores = json.loads(ran.stdout), want["bert-rerank"]["scores"]
+    near(found["scores"], scores, "LLM.score")
+    check(found["many"] == found["scores"] * 20 and found["one"] == found["scores"][:2], "scores depend on their neighbours")
+    near(found["logits"], want["bert-rerank"]["logits"], "LLM.score without activation")
+    near(found["probs"], want["distilbert-class"]["probs"], "LLM.classify")
+    check(found["encoded"] == found["probs"])
+    near(found["vectors"], want["bert"]["vectors"], "LLM.encode")
+    near(found["yes"], want["qwen3-yes-no"]["scores"], "hf_overrides")
+
+
+run([embeddings, without_modules, headless, rerankers, yes_and_no, classes, batch, *([] if SLOW else [python])])
