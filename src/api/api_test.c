@@ -1111,6 +1111,63 @@ TEST(api_timeout_ends_compilation)
     rig_close(&rig);
 }
 
+/* Goal: a malformed call of a message is rejected with its place, and the forms of real clients are
+ * accepted. */
+TEST(api_calls_of_messages_are_checked)
+{
+    static const char *const bad[][2] = {
+        {"[{'id':1}]", "messages[1].tool_calls[0].function.name: expected a string, got nothing"},
+        {"[{'function':{'name':'f'},'id':1}]", "[0].id: expected a string, got an integer"},
+        {"[{'function':{'name':'f','arguments':3}}]", "[0].function.arguments: expected"},
+        {"[{'name':'f'},7]", "[1].function.name: expected"},
+        {"[{'type':'custom','custom':{'input':'x'}}]", "[0].custom.name: expected"},
+        {"[{'type':'custom','custom':{'name':'f','input':{}}}]", "[0].custom.input: expected"},
+        {"{'id':'x'}", "messages[1].tool_calls: expected a list of calls, got an object"}};
+    static const char *const good[] = {
+        "null", "[]", "[{'id':'c','type':'function','function':{'name':'f','arguments':'{}'}}]",
+        "[{'id':null,'index':0,'function':{'name':'f','arguments':{'a':1}}}]",
+        "[{'type':'custom','id':'c','custom':{'name':'f','input':'x'}}]"};
+    char body[512];
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad + sizeof good / sizeof *good; i++) {
+        bool wrong = i < sizeof bad / sizeof *bad;
+        snprintf(body, sizeof body,
+                 "{'messages':[{'role':'user','content':'Hi'},{'role':'assistant','content':'x',"
+                 "'tool_calls':%s}],'max_tokens':1}",
+                 wrong ? bad[i][0] : good[i - sizeof bad / sizeof *bad]);
+        if (wrong)
+            refused_at(&rig, CHAT, body, "messages", bad[i][1]);
+        else
+            accepted(&rig, CHAT, body);
+    }
+    rig_close(&rig);
+}
+
+/* Goal: a field of chats is not dropped silently by completions. */
+TEST(api_completions_refuse_fields_of_chats)
+{
+    NEED(rig_open(&rig));
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1,'tool_choice':'required'}", "tool_choice");
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1," TOOL("") "}", "tools");
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1," USER "}", "messages");
+    accepted(&rig, TEXT,
+             "{" ONCE ",'max_tokens':1,'tool_choice':'auto','tools':[],'messages':null}");
+    rig_close(&rig);
+}
+
+/* Goal: errors of beam search and of names with NUL give the client's field and the fault. */
+TEST(api_errors_give_the_field_of_the_client)
+{
+    NEED(rig_open(&rig));
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1,'use_beam_search':true,'n':100}", "n");
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1,'use_beam_search':true,'best_of':100}",
+            "best_of");
+    refused_at(&rig, CHAT,
+               "{" USER ",'tools':[{'type':'function','function':{'name':'f\\u0000g'}}]}", "tools",
+               "[0].function.name: must not have a NUL, got one at byte 1");
+    rig_close(&rig);
+}
+
 /* Goal: a repeated member of a schema in a string is an error, under the field's name. */
 TEST(api_repeated_members_of_a_schema_are_refused)
 {

@@ -124,6 +124,9 @@ static int validate_part(const struct api_call *c, struct part *p, struct err *e
     int rc = en ? engine_validate(en, p->request, e) : 0;
     if (rc == ERR_LIMIT) engine_refused(en);
     p->n_prompt = (int)p->request->prompt.n;
+    /* the number of beams is n or best_of (read_beams) */
+    if (rc != 0)
+        err_rename(e, rc, "beam_width", p->request->beam_width > p->request->n ? "best_of" : "n");
     return rc ? err_rename(e, rc, "prompt", c->dialect->prompt) : 0;
 }
 

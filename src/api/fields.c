@@ -18,8 +18,9 @@ enum {
 };
 
 /* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "off". IF_UNLIMITED:
- * accepted only with a value that means "no limit". */
-enum support { SUPPORTED, IF_UNSET, IF_UNLIMITED };
+ * accepted only with a value that means "no limit". IF_IDLE: a field of another endpoint, accepted
+ * only with a value without effect there. */
+enum support { SUPPORTED, IF_UNSET, IF_UNLIMITED, IF_IDLE };
 
 static const struct field {
     const char *name; /* static; a NULL is the alias of a parameter without one */
@@ -34,13 +35,15 @@ static const struct field {
 #define ONE_FLAG(name, ...) {#name, C | T | L, SUPPORTED},
 #define OTHER(name, ...)    {#name, C | T | L, SUPPORTED},
 #include "sample/params.def"
-#define READ(name, where)      {#name, where, SUPPORTED},
-#define IDLE(name, where, why) {#name, where, SUPPORTED},
-#define LATER(name, where)     {#name, where, IF_UNSET},
-#define LIMIT(name, where)     {#name, where, IF_UNLIMITED},
+#define READ(name, where)       {#name, where, SUPPORTED},
+#define IDLE(name, where, why)  {#name, where, SUPPORTED},
+#define OTHER_PATH(name, where) {#name, where, IF_IDLE},
+#define LATER(name, where)      {#name, where, IF_UNSET},
+#define LIMIT(name, where)      {#name, where, IF_UNLIMITED},
 #include "fields.def"
 #undef READ
 #undef IDLE
+#undef OTHER_PATH
 #undef LATER
 #undef LIMIT
 };
@@ -80,7 +83,10 @@ bool body_is_set(const struct json *j)
 static bool is_supported(const struct field *f, const struct json *value)
 {
     const bool negative = json_real(value, 0) < 0;
-    if (f->support == IF_UNSET) return !body_is_set(value);
+    const char *word = json_text(value, NULL);
+    bool no_call = word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0);
+    if (f->support == IF_IDLE && no_call) return true;
+    if (f->support == IF_UNSET || f->support == IF_IDLE) return !body_is_set(value);
     return f->support == SUPPORTED || negative || json_kind(value) == JK_NULL;
 }
 
@@ -93,7 +99,9 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
         const struct field *f = find(name, where);
         const struct json *value = json_it_value(it);
         if (f && !is_supported(f, value))
-            return err_field(e, ERR_UNSUPPORTED, name, ": not supported yet");
+            return err_field(e, ERR_UNSUPPORTED, name,
+                             f->support == IF_IDLE ? ": not supported by this endpoint"
+                                                   : ": not supported yet");
         if (!f) log_debug("ignored the unknown field \"%.60s\" of a request", name);
     }
     return 0;

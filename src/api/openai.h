@@ -51,6 +51,9 @@ int openai_read_format(struct api_call *c, const struct json *body, struct err *
  * *out, which is NULL if the body has neither, and after an error. ERR_ARG if the body also has the
  * new fields or a wrong type, ERR_MEMORY. */
 int openai_read_functions(struct json **out, const struct json *body, struct err *e);
+/* Check the calls of all messages (prompt.c). Call before openai_read_custom, so that errors
+ * contain the client's members. ERR_ARG. */
+int openai_check_calls(const struct json *body, struct err *e);
 /* Append a value as member `key`; nothing if it is NULL. */
 void openai_put_json(struct json_out *o, const char *key, const struct json *value);
 /* Append the members of an object, except the members in `without`, a list that ends with NULL. */

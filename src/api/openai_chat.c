@@ -129,6 +129,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     if (rc == 0) rc = openai_read_functions(&modern, body, e);
     c->function_call = modern != NULL;
     const struct json *now = modern ? modern : body;
+    if (rc == 0) rc = openai_check_calls(now, e);
     if (rc == 0) rc = openai_read_custom(&plain, now, e);
     if (rc == 0) rc = read_chat(c, plain ? plain : now, body_field(now, "tools"), e);
     json_drop(plain);

@@ -19,6 +19,7 @@ static int wrong_type(const char *field, size_t i, const char *place, const char
 static int check_tools(const struct json *tools, struct err *e)
 {
     char value[80];
+    size_t n;
     for (size_t i = 0; i < json_count(tools); i++) {
         const struct json *tool = json_item(tools, i), *function = json_field(tool, "function");
         const char *type = json_text(json_field(tool, "type"), NULL);
@@ -26,9 +27,13 @@ static int check_tools(const struct json *tools, struct err *e)
             return err_field(e, ERR_UNSUPPORTED, "tools",
                              "[%zu].type: must be \"function\" or \"custom\", got %s", i,
                              json_value_text(json_field(tool, "type"), value));
-        if (!json_text(json_field(function, "name"), NULL))
-            return wrong_type("tools", i, ".function.name", "a string",
-                              json_field(function, "name"), e);
+        const struct json *name = json_field(function, "name");
+        if (json_kind(name) == JK_TEXT && !json_text(name, NULL))
+            return err_field(e, ERR_ARG, "tools",
+                             "[%zu].function.name: must not have a NUL, got one at byte %zu", i,
+                             strlen(json_text(name, &n)));
+        if (!name || json_kind(name) != JK_TEXT)
+            return wrong_type("tools", i, ".function.name", "a string", name, e);
         const struct json *strict = body_field(function, "strict");
         if (strict && json_kind(strict) != JK_BOOL)
             return wrong_type("tools", i, ".function.strict", "true or false", strict, e);

@@ -110,6 +110,55 @@ static int check_content(const struct json *message, size_t i, struct err *e)
                      json_kind_name(json_kind(content)));
 }
 
+/* Check a call of a message. Some clients write the members of "function" into the call itself. The
+ * arguments are JSON text or an object; null and none are allowed. */
+static int check_call(const struct json *call, size_t i, size_t k, struct err *e)
+{
+    const char *type = json_text(json_field(call, "type"), NULL);
+    const bool custom = type && strcmp(type, "custom") == 0;
+    const struct json *inner = body_field(call, custom ? "custom" : "function");
+    const bool flat = !inner && !custom && body_field(call, "name");
+    if (flat) inner = call;
+    const char *in = flat     ? ""
+                     : custom ? ".custom"
+                              : ".function",
+               *text = custom ? "input" : "arguments";
+    const struct json *name = json_field(inner, "name"), *given = body_field(inner, text),
+                      *id = body_field(call, "id");
+    if (!json_text(name, NULL))
+        return err_field(e, ERR_ARG, "messages",
+                         "[%zu].tool_calls[%zu]%s.name: expected a string%s, got %s", i, k, in,
+                         json_kind(name) == JK_TEXT ? " without NUL" : "",
+                         json_kind(name) == JK_TEXT ? "one" : json_kind_name(json_kind(name)));
+    if (given && json_kind(given) != JK_TEXT && (custom || json_kind(given) != JK_OBJECT))
+        return err_field(e, ERR_ARG, "messages", "[%zu].tool_calls[%zu]%s.%s: expected %s, got %s",
+                         i, k, in, text, custom ? "a string" : "a string or an object",
+                         json_kind_name(json_kind(given)));
+    if (id && json_kind(id) != JK_TEXT)
+        return err_field(e, ERR_ARG, "messages",
+                         "[%zu].tool_calls[%zu].id: expected a string, got %s", i, k,
+                         json_kind_name(json_kind(id)));
+    return 0;
+}
+
+int openai_check_calls(const struct json *body, struct err *e)
+{
+    const struct json *messages = body_field(body, "messages");
+    int rc = 0;
+    if (json_kind(messages) != JK_LIST) return 0;
+    for (size_t i = 0; i < json_count(messages); i++) {
+        const struct json *calls = body_field(json_item(messages, i), "tool_calls");
+        if (calls && json_kind(calls) != JK_LIST)
+            return err_field(e, ERR_ARG, "messages",
+                             "[%zu].tool_calls: expected a list of calls, got %s", i,
+                             json_kind_name(json_kind(calls)));
+        for (size_t k = 0; rc == 0 && k < json_count(calls); k++)
+            rc = check_call(json_item(calls, k), i, k, e);
+        if (rc != 0) return rc;
+    }
+    return 0;
+}
+
 /* Reject messages of OpenAI's roles without "content", as OpenAI does. A null is allowed. The
  * assistant's messages may have another member instead. Messages of other roles depend on the
  * template only. */
@@ -170,7 +219,9 @@ int api_render(const struct api *a, const struct json *body, struct buf *prompt,
 {
     int64_t begin_us = time_us();
     struct json *plain;
-    int rc = openai_read_custom(&plain, body, e);
+    int rc = openai_check_calls(body, e);
+    plain = NULL;
+    if (rc == 0) rc = openai_read_custom(&plain, body, e);
     if (rc == 0) rc = render(a, plain ? plain : body, prompt, turn, e);
     json_drop(plain);
     count_time(a, TIMES_render, begin_us);
