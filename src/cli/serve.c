@@ -4,7 +4,7 @@
  *     ... until SIGTERM or SIGINT ... server_drain -> all closed
  *
  * After the first signal (also SIGHUP) the server rejects requests and completes responses in
- * flight (--shutdown-timeout). A second signal ends the program immediately. */
+ * flight (--shutdown-timeout). A second signal ends the program immediately, except SIGHUP. */
 #include "answer.h"
 
 #include "api/api.h"
@@ -223,9 +223,10 @@ static void announce_stop(const struct net *n)
 {
     char line[160];
     int n_flight = net_stats(n).n_answer;
-    snprintf(line, sizeof line,
-             "stopping: finishing %d response%s, at most %d s; a second signal stops now", n_flight,
-             n_flight == 1 ? "" : "s", (int)drain_s);
+    snprintf(
+        line, sizeof line,
+        "stopping: finishing %d response%s, at most %d s; SIGINT or a second SIGTERM stops now",
+        n_flight, n_flight == 1 ? "" : "s", (int)drain_s);
     announce(n_flight ? line : "stopping");
 }
 
@@ -323,7 +324,7 @@ static void prepare(void)
     log_as_json = strcmp(log_format, "json") == 0;
 }
 
-/* Check files that are read only after the model is loaded. */
+/* Check the files and the host that are used only after the model is loaded. */
 static int check_files(struct err *e)
 {
     const struct {
@@ -335,7 +336,9 @@ static int check_files(struct err *e)
                            strerror(errno));
     if (!cert != !cert_key)
         return err_set(e, ERR_ARG, "--%s needs --%s too", file[!cert].flag, file[!!cert].flag);
-    return 0;
+    const struct net_options o = {
+        .host = host, .port = (int)port, .uds = uds, .tls_cert = cert, .tls_key = cert_key};
+    return net_check(&o, e);
 }
 
 /* The model's file defines the scaling of positions. A flag of llama.cpp with the same value is

@@ -197,12 +197,18 @@ static void name_client(const struct conn *c, struct exchange *x)
     address_put(x->peer, sizeof x->peer, &a);
 }
 
-/* Reject forms and plain texts. They are not JSON, and a page of another origin may send them
- * without a preflight. The type application/x-www-form-urlencoded is accepted because `curl -d`
- * sends it with any JSON. */
+/* Reject compressed bodies, forms and plain texts. Forms and texts are not JSON, and a page of
+ * another origin may send them without a preflight. The type application/x-www-form-urlencoded is
+ * accepted because `curl -d` sends it with any JSON. */
 static bool refuse_type(struct exchange *x, bool has_body)
 {
-    const char *type = head_header(&x->head, "content-type");
+    const char *type = head_header(&x->head, "content-type"),
+               *coding = head_header(&x->head, "content-encoding");
+    if (has_body && coding && *coding && strcasecmp(coding, "identity") != 0) {
+        exchange_error(x, &(struct net_error){.status = 415},
+                       "Content-Encoding: not supported; expected none, got %.100s", coding);
+        return true;
+    }
     if (!has_body || !type) return false;
     if (strncasecmp(type, "multipart/", 10) != 0 && strncasecmp(type, "text/", 5) != 0)
         return false;

@@ -123,6 +123,11 @@ static int read_field(struct net_key *key, const char *word, struct err *e)
     if (strncmp(word, "name=", 5) != 0 || !word[5])
         return err_set(e, ERR_FORMAT, "must be name=, rate=, share= or role=admin, got \"%.40s\"",
                        word);
+    for (const char *c = word + 5; *c; c++) /* names are written to logs and metrics */
+        if ((unsigned char)*c < ' ' || *c == 127)
+            return err_set(e, ERR_FORMAT,
+                           "name: must not contain control characters, got the byte 0x%02x at %td",
+                           (unsigned char)*c, c - (word + 5));
     char *name = strdup(word + 5);
     if (!name) return err_memory(e, "a key's name", strlen(word));
     free((char *)key->name);

@@ -25,10 +25,11 @@ TEST(net_keys_from_a_file)
 
 TEST(net_keys_refused)
 {
-    static const char *const bad[] = {"a\na\n",     "a rate=x\n", "a rate=-1",   "a share=nan",
-                                      "a share=0",  "a name=",    "a b",         "a rate=inf",
-                                      "\x7f\n",     "a role=",    "a role=root", "a share=1e-300",
-                                      "a share=1e7"};
+    static const char *const bad[] = {
+        "a\na\n",          "a rate=x\n", "a rate=-1",   "a share=nan",
+        "a share=0",       "a name=",    "a b",         "a rate=inf",
+        "\x7f\n",          "a role=",    "a role=root", "a share=1e-300",
+        "a name=x\x1b[2J", "a share=1e7"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct net_keys k = {0};
         struct err e = {0};

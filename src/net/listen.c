@@ -80,20 +80,35 @@ static int try_address(struct listener *l, const struct addrinfo *a)
     return why;
 }
 
+/* Set *out to the addresses of a host, which the caller frees. */
+static int resolve(struct addrinfo **out, const char *host, int port, struct err *e)
+{
+    struct addrinfo want = {.ai_family = AF_UNSPEC,
+                            .ai_socktype = SOCK_STREAM,
+                            .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    char service[16];
+    snprintf(service, sizeof service, "%d", port);
+    int why = getaddrinfo(host, service, &want, out);
+    if (why == EAI_MEMORY) return err_memory(e, "the address of --host", 0);
+    return why ? err_set(e, ERR_ARG, "--host %.300s: cannot resolve: %s", host, gai_strerror(why))
+               : 0;
+}
+
+int listen_check(const char *host, int port, struct err *e)
+{
+    struct addrinfo *list = NULL;
+    int rc = resolve(&list, host, port, e);
+    if (rc == 0) freeaddrinfo(list);
+    return rc;
+}
+
 /* Bind the first address that works, in the order of the resolver. The error is that of the last
  * address. */
 static int open_tcp(struct listener *l, const char *host, int port, struct err *e)
 {
-    struct addrinfo want = {.ai_family = AF_UNSPEC,
-                            .ai_socktype = SOCK_STREAM,
-                            .ai_flags = AI_PASSIVE | AI_NUMERICSERV},
-                    *list;
-    char service[16];
-    snprintf(service, sizeof service, "%d", port);
-    int why = getaddrinfo(host, service, &want, &list);
-    if (why == EAI_MEMORY) return err_memory(e, "the address of --host", 0);
-    if (why != 0)
-        return err_set(e, ERR_ARG, "--host %s: cannot resolve: %s", host, gai_strerror(why));
+    struct addrinfo *list = NULL;
+    int why = 0, rc = resolve(&list, host, port, e);
+    if (rc != 0) return rc;
     for (const struct addrinfo *a = list; a; a = a->ai_next)
         if ((why = try_address(l, a)) == 0) break;
     freeaddrinfo(list);

@@ -182,6 +182,15 @@ static int open_tls(struct net *n, struct err *e)
     return tls_server_open(&n->tls, cert, key, e);
 }
 
+int net_check(const struct net_options *o, struct err *e)
+{
+    struct tls_server *tls = NULL;
+    int rc = o->uds || !o->host ? 0 : listen_check(o->host, o->port, e);
+    if (rc == 0 && o->tls_cert) rc = tls_server_open(&tls, o->tls_cert, o->tls_key, e);
+    tls_server_close(tls);
+    return rc;
+}
+
 int net_open(struct net **out, const struct net_options *o, struct err *e)
 {
     struct net *n = calloc(1, sizeof *n);

@@ -145,6 +145,9 @@ struct net_options {
  *   ERR_IO      the socket, the access log or epoll cannot be opened
  *   ERR_MEMORY  also if a thread cannot start */
 int net_open(struct net **out, const struct net_options *o, struct err *e);
+/* Check that the host can be resolved (unless uds replaces it), and that certificate and key can be
+ * used. Errors: ERR_ARG, ERR_MEMORY. */
+int net_check(const struct net_options *o, struct err *e);
 int net_port(const struct net *n); /* return the port; 0 for a unix socket */
 /* Return "http://127.0.0.1:8000", "https://..." or "unix:/path"; borrowed until net_close. */
 const char *net_url(const struct net *n);

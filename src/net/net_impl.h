@@ -346,6 +346,7 @@ struct listener {
  * ERR_ARG for an unknown host or a too long path, ERR_IO if the address is in use or forbidden,
  * ERR_MEMORY. */
 int listen_open(struct listener *l, const struct net_options *o, struct err *e);
+int listen_check(const char *host, int port, struct err *e); /* ERR_ARG if it has no address */
 int listen_passed(void); /* return the first socket from systemd, or -1 */
 /* Close the socket and remove the path of its UNIX socket. */
 void listen_close(struct listener *l);

@@ -122,6 +122,12 @@ TEST(net_refuses)
     check_rejected("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
                    "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
                    "415", "null");
+    check_rejected("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
+                   "Content-Length: 4\r\n\r\nbody",
+                   "415", "null");
+    check_answer("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: identity\r\n"
+                 "Content-Length: 4\r\n\r\nbody",
+                 "\r\n\r\nbody");
     check_answer("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                  "application/x-www-form-urlencoded\r\n"
                  "Content-Length: 4\r\n\r\nbody",

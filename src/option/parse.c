@@ -498,11 +498,14 @@ static int config_line(struct cursor *at, char *line, const char *path, int numb
 static struct text_list config_texts;
 
 /* Apply all lines in their order.
- * A flag after --config overrides the file, because the last value counts. */
+ * A flag after --config, or a later line, overrides a line, because the last value counts. */
 static int config_file(struct cursor *at, const char *path, struct err *e)
 {
     struct buf b = {0};
     int rc = file_read(&b, path, 1 << 20, e);
+    /* a NUL would hide the rest of its line */
+    if (rc == 0 && b.n && memchr(b.data, 0, b.n))
+        rc = err_set(e, ERR_FORMAT, "%s: cannot read: it contains NUL", path);
     char *text = rc == 0 ? buf_detach(&b) : NULL;
     buf_deinit(&b);
     if (text && !vec_push(&config_texts, text)) {

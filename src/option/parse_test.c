@@ -153,6 +153,26 @@ TEST(config_files_set_options_line_by_line)
     }
 }
 
+/* Goal: a NUL in a config file is an error, because it would hide the rest of its line. The last of
+ * two lines of one name counts, as on the command line. */
+TEST(config_files_have_no_nul)
+{
+    static const char nul[] = "the_number: 4\0 2\n";
+    struct err e = {0};
+    char line[300], *arg[8];
+    int n;
+    NEED(temp_put("conf", ""));
+    snprintf(line, sizeof line, "--config %s", temp_path("conf"));
+    FILE *f = fopen(temp_path("conf"), "wb");
+    NEED(f && fwrite(nul, 1, sizeof nul - 1, f) == sizeof nul - 1 && fclose(f) == 0);
+    EXPECT_INT(parse(line, arg, &n, &e), ERR_FORMAT);
+    EXPECT(strstr(e.text, "conf: cannot read: it contains NUL"));
+    NEED(temp_put("conf", "the_number: 4\nthe_number: 5\n"));
+    snprintf(line, sizeof line, "--config %s", temp_path("conf"));
+    EXPECT_INT(parse(line, arg, &n, &e), 0);
+    EXPECT_INT(whole, 5);
+}
+
 /* Goal: a check leaves the target alone, and both accept the same values. */
 TEST(options_are_set_and_judged_by_name)
 {

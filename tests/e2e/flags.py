@@ -118,6 +118,8 @@ def test_configuration_in_force_is_a_config_file():
 
 def test_check_finds_what_would_stop_the_server():
     for flags, text in [(["--ssl-certfile", "no.pem", "--ssl-keyfile", "no.pem"], b"no.pem: cannot open"),
+                        (["--ssl-certfile", __file__, "--ssl-keyfile", __file__], b"flags.py: cannot use as certificate"),
+                        (["--host", "x" * 100000], b"cannot resolve"),
                         (["--api-key-file", "no.keys"], b"no.keys"), (["--chat-template", "no.jinja"], b"no.jinja")]:
         out = quoth("serve", MODEL, *flags, "--check")
         assert out.returncode == 1 and text in out.stderr, "%s: %r" % (flags, out.stderr)

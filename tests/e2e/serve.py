@@ -382,7 +382,7 @@ def drain_that_takes_too_long():
     check(got[True][0] == 200 and len(events) > 2 and "[DONE]" not in got[True][2].decode(), events[-3:])
     check(json.loads(events[-2].removeprefix("data: "))["error"]["code"] == "overloaded", events[-2:])
     log = s.text()
-    check("stopping: finishing 2 responses, at most 1 s; a second signal stops now" in log, log)  # without /load's
+    check("stopping: finishing 2 responses, at most 1 s; SIGINT or a second SIGTERM stops now" in log, log)  # without /load's
     check(len(re.findall(r'"POST /v1/completions" 503 ', log)) == 2 and '" 499 ' not in log, log)
 
 
