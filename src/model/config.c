@@ -62,7 +62,8 @@ static enum rope_scaling rope_kind(struct binder *b)
                  {"yarn", ROPE_YARN}};
     const struct meta *type = config_meta(b, "rope.scaling.type");
     if (meta_kind(type) == META_NONE) return config_is_hf(b) ? ROPE_NONE : ROPE_LINEAR;
-    if (config_real(b, "config.rope_parameters.alpha", 0) > 0 && text_is(type, "dynamic"))
+    if (b->m->arch->rope_alpha && text_is(type, "dynamic") &&
+        config_real(b, "config.rope_parameters.alpha", 0) > 0)
         return ROPE_NONE; /* the architecture changes the base */
     if (is_long(b) && (text_is(type, "longrope") || text_is(type, "su") || text_is(type, "yarn")))
         return ROPE_LONG;

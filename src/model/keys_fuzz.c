@@ -7,6 +7,7 @@
 #include "model_impl.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +52,12 @@ static void check_config(const struct config *c)
 {
     assert(c->n_layer >= 1 && c->n_layer <= 4096 && c->d >= 1 && c->d_ff >= 1);
     assert(c->n_head_kv >= 1 && c->n_head % c->n_head_kv == 0 && c->d_head >= 1);
-    assert(c->rope[ROPE_MAIN].d_rot >= 2 && c->rope[ROPE_MAIN].d_rot <= c->d_head &&
-           c->rope[ROPE_MAIN].base > 0);
     assert(c->rms_eps >= 0 && c->context_train >= 1);
-    assert(c->rope[ROPE_MAIN].scaling == ROPE_NONE ||
-           (c->rope[ROPE_MAIN].factor > 0 && c->rope[ROPE_MAIN].magnitude > 0));
+    for (int i = 0; i < c->n_rope; i++) { /* 0 for learned positions */
+        const struct rope_config *r = &c->rope[i];
+        assert(r->d_rot >= 2 && r->d_rot <= c->d_head && r->base > 0 && isfinite(r->base));
+        assert(r->scaling == ROPE_NONE || (r->factor > 0 && r->magnitude > 0));
+    }
     for (int i = 0; i < c->n_layer; i++) {
         const struct layer_config *l = &c->layer[i];
         assert(l->window >= 0 && l->rope < c->n_rope && l->attn_scale > 0);

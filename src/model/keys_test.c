@@ -203,6 +203,10 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect(&arch_olmo3, "'rope_parameters':{'sliding_attention':{'rope_type':'yarn'}}",
            "sliding_attention.rope_type: must be default");
     expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':1,'alpha':50}", NULL);
+    expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':1,'alpha':1e300}",
+           "alpha: must give a finite base");
+    expect_others("config.rope_parameters.alpha",
+                  "'rope_scaling':{'type':'dynamic','factor':1,'alpha':50}", "rope.scaling.type");
     expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':1,'alpha':0}",
            "rope.scaling.type: must be");
     expect(&arch_internlm3, "'qkv_bias':true", "qkv_bias: must equal the field bias");

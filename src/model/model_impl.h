@@ -318,6 +318,7 @@ struct arch {
      * returns hidden states, but no logits. */
     bool encoder;
     bool partial_rope; /* true: rope may rotate only the first lanes of a head */
+    bool rope_alpha;   /* true: rope type "dynamic" with a factor alpha is a larger base */
     /* field of config.json with the epsilon of LayerNorm; NULL: the architecture has RMSNorm */
     const char *layer_norm_eps;
     bool norm_bias;   /* true: each LayerNorm has a bias; false: none has one */

@@ -32,8 +32,11 @@ static void config(struct config *c, struct binder *b)
     struct rope_config *r = &c->rope[ROPE_MAIN];
     const double alpha = config_real(b, "config.rope_parameters.alpha", 0);
     const char *type = meta_text(config_meta(b, "rope.scaling.type"), NULL);
-    if (type && strcmp(type, "dynamic") == 0 && c->d_head > 2)
-        r->base *= pow(alpha, (double)c->d_head / (c->d_head - 2));
+    if (!type || strcmp(type, "dynamic") != 0) return;
+    if (c->d_head > 2) r->base *= pow(alpha, (double)c->d_head / (c->d_head - 2));
+    if (c->d_head <= 2 || !isfinite(r->base))
+        config_refuse(b, "config.rope_parameters.alpha", ERR_FORMAT,
+                      "must give a finite base with %d lanes, got %g", c->d_head, alpha);
 }
 
 const struct arch arch_hunyuan_dense = {
@@ -41,5 +44,6 @@ const struct arch arch_hunyuan_dense = {
     .hf_key = hf_key,
     .gguf_neox = true,
     .norm_last = true,
+    .rope_alpha = true,
     .config = config,
 };
