@@ -63,8 +63,8 @@ static void put(struct draw *d, wchar_t c, int column)
 /* ---- rows ---- */
 
 /* End the last row at character `end` and begin the next one. Blanks and the newline at the end are
- * not drawn, see the head. */
-static void end_row(struct draw *d, size_t end)
+ * not drawn, see the head. Return false if memory is exhausted. */
+static bool end_row(struct draw *d, size_t end)
 {
     struct draw_row *row = &d->rows.v[d->rows.n - 1], next = {end, end};
     for (row->end = end; row->end > row->begin;) {
@@ -72,11 +72,12 @@ static void end_row(struct draw *d, size_t end)
         if (!is_blank(last) && last != L'\n') break;
         row->end--;
     }
-    (void)vec_push(&d->rows, next);
+    return vec_push(&d->rows, next);
 }
 
 /* Divide the text into rows for the current width. A row that is exactly full ends at once, so the
- * cursor moves to the next row (invariant 1). */
+ * cursor moves to the next row (invariant 1). Without memory for a row, the text after the last row
+ * is not drawn. */
 static void lay_out(struct draw *d)
 {
     struct draw_row first = {0};
@@ -85,9 +86,15 @@ static void lay_out(struct draw *d)
     if (!vec_push(&d->rows, first)) return;
     for (size_t i = 0; i < d->text.n; i++) {
         wchar_t c = d->text.v[i];
-        if (column + width_of(d, c, column) > d->size.n_column) end_row(d, i), column = 0;
+        if (column + width_of(d, c, column) > d->size.n_column) {
+            if (!end_row(d, i)) return;
+            column = 0;
+        }
         column += width_of(d, c, column);
-        if (c == L'\n' || column >= d->size.n_column) end_row(d, i + 1), column = 0;
+        if (c == L'\n' || column >= d->size.n_column) {
+            if (!end_row(d, i + 1)) return;
+            column = 0;
+        }
     }
     d->rows.v[d->rows.n - 1].end = d->text.n;
 }

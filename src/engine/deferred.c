@@ -281,10 +281,12 @@ bool deferred_put(struct engine *en, struct seq *s)
     j->next = w->all;
     w->all = j;
     w->n++;
-    if (w->started)
-        queue_push(w->todo, &j);
-    else
+    if (w->started) {
+        bool fits = queue_push(w->todo, &j);
+        CHECK(fits, "no room for %d jobs", w->n);
+    } else {
         add(w, j);
+    }
     return true;
 }
 

@@ -401,7 +401,8 @@ static void enqueue(struct exchange *x)
         atomic_store(&x->needs_lane, true);
         ring_loop(x);
     } else {
-        queue_push(x->net->woken, &x); /* the queue has room for every exchange */
+        bool fits = queue_push(x->net->woken, &x);
+        CHECK(fits, "no room for %d exchanges", atomic_load(&x->net->n_exchange));
     }
 }
 

@@ -109,7 +109,8 @@ static void start_exchanges(struct net *n, struct lane *lane)
         if (l->first) turn_drop(lane, l), turn_add(lane, l, x->holder->weight);
         l->n_busy++;
         lane->n_busy++;
-        queue_push(lane->queue, &x); /* the queue has room for all threads */
+        bool fits = queue_push(lane->queue, &x);
+        CHECK(fits, "no room for %d threads", lane->n_thread);
     }
 }
 

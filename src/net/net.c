@@ -8,6 +8,7 @@
  * accepts a zeroed state. */
 #include "net_impl.h"
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/writer.h"
@@ -107,9 +108,12 @@ static int start_threads(struct net *n)
 static void stop_threads(struct net *n)
 {
     struct exchange *none = NULL;
-    if (n->stream_open) queue_push(n->woken, &none), pthread_join(n->stream_thread, NULL);
+    bool fits = !n->stream_open || queue_push(n->woken, &none);
+    CHECK(fits, "no room for the end of %zu exchanges", n->exchange_max);
+    if (n->stream_open) pthread_join(n->stream_thread, NULL);
     for (int i = 0; i < n->n_handler_open; i++)
-        queue_push(n->lane[n->handler[i].lane].queue, &none);
+        fits &= queue_push(n->lane[n->handler[i].lane].queue, &none);
+    CHECK(fits, "no room for the ends of %d threads", n->n_handler_open);
     for (int i = 0; i < n->n_handler_open; i++) pthread_join(n->handler[i].thread, NULL);
     n->stream_open = false;
     n->n_handler_open = 0;
