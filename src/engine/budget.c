@@ -59,8 +59,21 @@ enum {
     IDLE_CHANGED = 16 /* the same while the decodes change: 1 / 16 = 6 % */
 };
 
+/* The constants of learning. docs/measurements.md, "Constants", has the figures of smaller and
+ * larger values on the machines of budget_test.c. Each value is between one that exceeds the target
+ * and one that learns more slowly or gives prompts less.
+ *   fade         factor on the past of a kind of steps: the last 8 decodes, the last 32 other steps
+ *   quick        share of a deviation that moves `speed`: 5 late steps after a sudden slowdown
+ *   aim          share of the target that is planned: 5 % in reserve
+ *   floor_share  prompts have at least this share of an idle step, even with a stricter target
+ *   off_scale    deviation that halves a step's weight in the fit: three times the noise of 5 %
+ *   tie_share    weight of "neighbouring slopes are equal", as a share of the observations
+ *   to_one       factor on the logarithm of `speed` at each step: it halves in 693 steps
+ *   margin_step  step of `margin`; up in 1 step of 100, down by 1/99 of it, so it stays at p99
+ *   margin_max   maximum of `margin`: larger deviations are attributed to `speed` */
 static const double fade[BUDGET_N_KIND] = {7.0 / 8, 31.0 / 32, 31.0 / 32}, quick = 0.3, aim = 0.95,
-                    floor_share = 0.125;
+                    floor_share = 0.125, off_scale = 0.15, tie_share = 1e-3, to_one = 0.999,
+                    margin_step = 0.02, margin_max = 1.5;
 
 void step_load_add(struct step_load *l, int pos, int n_row, bool prompt)
 {
@@ -231,14 +244,14 @@ static void accumulate(struct budget *b, int kind, const double x[BUDGET_N_TERM]
  * `speed`. */
 static double trust_of(double ratio)
 {
-    double off = log(ratio) / 0.15;
+    double off = log(ratio) / off_scale;
     return 1 / (1 + off * off);
 }
 
 /* Couple neighbouring slopes of rows weakly. */
 static void tie(double xx[BUDGET_N_TERM][BUDGET_N_TERM], int i, int j)
 {
-    double k = 1e-3 * xx[FEW][FEW];
+    double k = tie_share * xx[FEW][FEW];
     xx[i][i] += k, xx[j][j] += k;
     xx[i][j] -= k, xx[j][i] -= k;
 }
@@ -268,9 +281,10 @@ static void update_speed(struct budget *b, int kind, double ratio)
 {
     b->speed *= pow(clip(ratio, 0.5, 2), quick);
     /* in the long run the weights absorb the slowdown */
-    b->speed = clip(pow(b->speed, 0.999), 1e-3, 1e3);
+    b->speed = clip(pow(b->speed, to_one), 1e-3, 1e3);
     if (kind == MIXED)
-        b->margin = clip(b->margin + (ratio > b->margin ? 0.99 : -0.01) * 0.02, 1, 1.5);
+        b->margin =
+            clip(b->margin + (ratio > b->margin ? 0.99 : -0.01) * margin_step, 1, margin_max);
 }
 
 void budget_observe(struct budget *b, const struct step_load *l, int64_t us)

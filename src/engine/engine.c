@@ -8,6 +8,9 @@
 
 /* default number of waiting requests */
 enum { QUEUE_MAX = 1024 };
+/* Rows per microsecond of prompts until the first measurement: a sixth of llama-1b's 590 tokens/s
+ * (docs/measurements.md). It only determines how a sequence is preempted. */
+static const double PREFILL_RATE = 1e-4;
 
 int64_t engine_now(const struct engine *en)
 {
@@ -164,7 +167,8 @@ static int open_states(struct engine *en, const struct engine_options *o, struct
 {
     const struct executor *x = &o->executor;
     if (x->limits->n_state < states_least(1))
-        return err_set(e, ERR_LIMIT, "a sequence needs %d recurrent states, but %d exist",
+        return err_set(e, ERR_LIMIT,
+                       "n_state: must be at least %d, the states of a sequence, got %d",
                        states_least(1), x->limits->n_state);
     int rc = pages_open(&en->states, x->limits->n_state, x->page_rows, !o->no_prefix_cache, e);
     return rc ? rc : spill_open(&en->state_spill, x->n_host_state, e);
@@ -250,7 +254,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
                           .drafter = o->drafter,
                           .no_jump_forward = o->no_jump_forward,
                           .check_period = step_check_period(o)};
-    en->prefill_rate = o->executor.prefill_rate > 0 ? o->executor.prefill_rate : 1e-4;
+    en->prefill_rate = o->executor.prefill_rate > 0 ? o->executor.prefill_rate : PREFILL_RATE;
     int rc = open_vocab(en, e);
     if (rc == 0) rc = open_pages(en, o, e);
     if (rc == 0) rc = open_step(en, o, e);

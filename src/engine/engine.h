@@ -173,7 +173,7 @@ struct executor {
     int64_t state_bytes; /* number of bytes of one state, all layers */
     int64_t page_bytes;  /* number of bytes of one page, all layers */
     double copy_rate;    /* bytes per microsecond between pages and host memory; 0: no swapping */
-    double prefill_rate; /* rows per microsecond, initial value; the engine measures it */
+    double prefill_rate; /* rows per microsecond at first; 0: PREFILL_RATE (engine.c) */
     /* number of positions visible to a row in every layer,
      * the row's position included; 0: no limit */
     int window;

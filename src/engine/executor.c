@@ -20,10 +20,9 @@ static void head(void *ctx, enum head h, const float *x, float *y)
     model_head(ctx, h, x, y);
 }
 
-/* prefill_rate: rows per microsecond until the engine has measured them. copy_rate: between pages
- * and host memory, 4 GB/s, one thread's memcpy while others compute. Both rates only determine how
- * a sequence is preempted. */
-static const double prefill_rate = 1e-4, copy_rate = 4000;
+/* Bytes per microsecond between pages and host memory: 4 GB/s, one thread's memcpy while others
+ * compute. It only determines how a sequence is preempted. */
+static const double copy_rate = 4000;
 
 struct executor executor_of_model(struct model *m)
 {
@@ -41,7 +40,6 @@ struct executor executor_of_model(struct model *m)
         .n_host_page = info->n_host_page,
         .page_bytes = info->page_bytes,
         .copy_rate = copy_rate,
-        .prefill_rate = prefill_rate,
         .window = info->window_all,
         .limits = model_batch_limits(m),
         .name = info->name,

@@ -34,6 +34,9 @@
 /* N_PROBE: places in which a holder may be. If half of the table is taken,
  * all 16 are taken with a probability of about 2^-16. */
 enum { N_HOLDER = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
+/* Share of a step's price in the running mean: the mean of about 20 steps. 0.01 and 0.25 give the
+ * same times on Azure's trace (docs/measurements.md, "Constants"). */
+static const double price_share = 0.05;
 
 /* A holder as this policy sees it. */
 struct fair_holder {
@@ -159,7 +162,7 @@ static void served(struct policy *p, struct sched_entity *se, int n_row, int n_s
         prepay(se, 0);
         return;
     }
-    s->us_per_row += (per_row - s->us_per_row) * (s->us_per_row > 0 ? 0.05 : 1);
+    s->us_per_row += (per_row - s->us_per_row) * (s->us_per_row > 0 ? price_share : 1);
     /* less than the charge if other sequences computed a part of the prompt */
     double most = se->n_left * s->us_per_row;
     if (left > most) left = most;

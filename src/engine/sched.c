@@ -23,6 +23,9 @@
 /* Minimum number of prompt rows of a step that counts for the rate of prefill. Rates of fewer rows
  * are lower: 8, 16 and 64 rows have 216, 339 and 493 tokens/s (docs/measurements.md). */
 enum { PREFILL_ROWS = 16 };
+/* Share of a new rate in the running mean: the mean of about 10 steps. 0.02 and 0.5 give the
+ * same times on Azure's trace (docs/measurements.md, "Constants"). */
+static const double rate_share = 0.1;
 
 /* ---- the batch ---- */
 
@@ -89,7 +92,7 @@ bool sched_next(struct engine *en)
 static void learn_prefill_rate(struct engine *en, int64_t us)
 {
     if (us <= 0 || en->batch.n_row - en->plan.n_draft - en->batch.n_seq < PREFILL_ROWS) return;
-    en->prefill_rate += 0.1 * ((double)en->batch.n_row / (double)us - en->prefill_rate);
+    en->prefill_rate += rate_share * ((double)en->batch.n_row / (double)us - en->prefill_rate);
 }
 
 static void commit_seq(struct engine *en, struct seq *s, int64_t us)

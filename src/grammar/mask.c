@@ -4,6 +4,13 @@
  * automaton of the expression with one table look-up per byte. It makes a config only if the
  * expression accepts. Configs with several threads are walked as configs.
  *
+ * The bound is the look-ups of a walk over the trie: 2 ns each from the L2 cache, and the o200k
+ * vocabulary has up to 200,000 tokens. Most masks do not walk: a mask of a state that has been
+ * visited is copied. Measured with 866 JSON schemas (docs/measurements.md, "Schemas and masks"):
+ * the median is 1.9 us, the mean 22.9 us and the 99th percentile 248 us. That is 0.17, 0.64 and
+ * 0.53 times llguidance 1.9.1. In the earlier version strings with a limited length or a pattern
+ * walked all tokens at every character, and the mean was 53 us.
+ *
  * A plain character is one that a JSON string contains unescaped. The tokens of vocab.h's classes
  * are set together if a state allows any plain characters. */
 #include "mask.h"

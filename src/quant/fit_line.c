@@ -91,7 +91,7 @@ static struct line line_solve(const int8_t *q, const float *x, const float *w, i
 static float line_improve(struct line *l, const float *x, const float *w, int n, int hi,
                           bool low_positive)
 {
-    enum { N_ROUND = 2 };
+    enum { N_ROUND = 2 }; /* RMSE of Q4_1: 1 round 1.001 times this, 4 rounds 0.999 */
     int8_t q[BLOCK_MAX];
     for (int round = 0; round < N_ROUND; round++) {
         line_nearest(q, x, n, *l, hi);
@@ -105,6 +105,8 @@ static float line_improve(struct line *l, const float *x, const float *w, int n,
  * error has many local minima; each is improved by least squares. */
 static struct line line_search(const float *x, const float *w, int n, int hi, bool low_positive)
 {
+    /* RMSE relative to these: 3 spans 1.009 (Q5_1), 1.010 (Q5_K), 12 spans 1.000. 1 place 1.19
+     * (Q4_1), 1.18 (Q4_K), 5 places 0.999, but 1.08 for Q2_K (measurements.md, "Constants"). */
     enum { N_SPAN = 6, N_PLACE = 3 };
     struct line best = {0};
     float least = INFINITY, min = x[0], max = x[0];
@@ -156,7 +158,8 @@ static int near_multiple(float x, float unit, int max)
 }
 
 /* Choose scale, minimum and integers of sub-block j. Candidates are the values nearest to its
- * target, and their neighbours. Returns the error. */
+ * target, and their neighbours. Without the neighbours the RMSE is 1.03 (Q2_K) and 1.01 (Q5_K)
+ * times this one. Returns the error. */
 static float sub_choose(struct block *b, const struct lines *s, int j)
 {
     const float *x = s->v->x + j * s->sub, *w = s->v->w + j * s->sub;
@@ -206,7 +209,7 @@ static void unit_solve(struct lines *s, const struct block *b)
 
 void fit_lines(struct block *b, const struct values *v, const struct format *f)
 {
-    enum { N_ROUND = 3 };
+    enum { N_ROUND = 3 }; /* RMSE of Q2_K: 1 round 1.008 times this, 6 rounds 1.000 */
     int sub = f->sub, hi = f->coder->hi, scale_max = f->coder->scale.hi;
     struct lines s = {.v = v, .n_sub = f->n / sub, .sub = sub, .hi = hi, .scale_max = scale_max};
     struct block now = {0};

@@ -4,11 +4,16 @@
  * counting of row_mass. row_exp is limited by 19 operations per vector on two ports. 15 of them
  * belong to exp. row_find reads only the blocks that reach the floor. With a floor they are a few
  * percent of all blocks. Measured at 151,936 logits, us, a Sapphire Rapids core at 2.6 GHz, ref /
- * AVX2 / AVX-512 (row_exp: an earlier version):
- *   row_max 74 / 6.4 / 7.9    row_exp 2330 / 73 / 37    row_find, some hundreds 2 / 2 / 2
- *   row_mask 710 / 21 / 18    row_mass 580 / 21 / 14    row_find, all of them 100 / 32 / 40
- * row_exp, AVX2, a core of an AMD EPYC, by the share of forbidden logits: first the earlier
- * version, with bounds of t per vector and exp(-105) for a forbidden logit:
+ * AVX2 / AVX-512:
+ *   row_max 74 / 6.4 / 7.9    row_find, some hundreds 2 / 2 / 2
+ *   row_mask 710 / 21 / 18    row_find, all of them 100 / 32 / 40    row_mass 580 / 21 / 14
+ * A core of an AMD EPYC of family 25, 2.86 GHz, ref / AVX2, and the share of the bound of AVX2:
+ *   row_max 68 / 7.5     0.89 of the L2 cache's read (91 GB/s)
+ *   row_mask 837 / 21    0.64 of it, counting the written bytes
+ *   row_mass 827 / 18    0.38 of it: the bound is arithmetic
+ *   row_exp 4342 / 86    0.74 of two operations per cycle
+ * row_exp on that core by the share of forbidden logits: first the former version, with bounds of t
+ * per vector and exp(-105) for a forbidden logit, then this one:
  *   none 104, 87   1 % 132, 99   10 % 239, 112   50 % 282, 112   99 % 271, 66   99.9 % 271, 28
  * Any thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_ROWS_H
