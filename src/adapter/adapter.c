@@ -107,7 +107,8 @@ static int name_set(struct adapters *a, int i, const char *text, struct err *e)
                        : set_texts(a, set, text, (size_t)(equal - text), equal + 1, e);
     for (int k = 1; k < i && rc == 0; k++)
         if (strcmp(a->set[k].name, set->name) == 0)
-            rc = err_field(e, ERR_ARG, "lora-modules", ": \"%.60s\" has two paths", set->name);
+            rc = err_field(e, ERR_ARG, "lora-modules",
+                           ": must have one path for each name, got two for \"%.60s\"", set->name);
     return rc;
 }
 

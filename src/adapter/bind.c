@@ -74,9 +74,9 @@ static void check_tensor(struct bind_state *b, const struct tensor_info *t, int6
     const bool is_float = t->type == QT_f32 || t->type == QT_f16 || t->type == QT_bf16;
     if (b->rc != 0) return;
     if (t->n_dim != 2 || t->dim[0] != k || t->dim[1] != n_out)
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s is [%lld, %lld], expected [%lld, %lld]",
-                        b->path, t->name, (long long)t->dim[1], (long long)t->dim[0],
-                        (long long)n_out, (long long)k);
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s: expected [%lld, %lld], got [%lld, %lld]",
+                        b->path, t->name, (long long)n_out, (long long)k, (long long)t->dim[1],
+                        (long long)t->dim[0]);
     else if (!is_float)
         b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s: not supported yet",
                         b->path, t->name, qtype_info[t->type].name);
@@ -205,13 +205,13 @@ static void check_all(struct bind_state *b)
     for (int i = 0; i < n && b->rc == 0; i++)
         if (!b->used[i])
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                            "%s: tensor %.200s: no matrix of the model's layers has this name",
+                            "%s: tensor %.200s: matrix of this name not found in the model",
                             b->path, checkpoint_tensor_at(b->s->file, i)->name);
     if (b->rc == 0 && n == 0)
         b->rc = err_set(b->e, ERR_FORMAT, "%s: must have at least 1 tensor, got 0", b->path);
     for (size_t i = 0; i < peft_n_target(&b->s->peft) && b->rc == 0; i++)
         if (!b->target[i])
-            b->rc = err_set(b->e, ERR_FORMAT, "%s: target_modules: \"%.60s\" has no tensor",
+            b->rc = err_set(b->e, ERR_FORMAT, "%s: target_modules: tensor of \"%.60s\" is missing",
                             b->s->peft.path, json_text(json_item(b->s->peft.targets, i), NULL));
 }
 

@@ -161,8 +161,8 @@ static int read_layers(struct peft *p, struct err *e)
         if (json_kind(json_item(j, i)) != JK_INT)
             return wrong_type(p, key, "a list of integers", json_item(j, i), e);
     if (json_text(p->targets, NULL))
-        return err_set(e, ERR_FORMAT, "%s: %s: needs a list target_modules, got a string", p->path,
-                       key);
+        return err_set(e, ERR_FORMAT, "%s: target_modules: expected a list with %s, got a string",
+                       p->path, key);
     p->layers = j;
     return 0;
 }
@@ -238,8 +238,9 @@ static int matches(const struct peft *p, const char *before, const char *pattern
     *found = got >= 0;
     if (got >= 0 || got == PCRE2_ERROR_NOMATCH) return 0;
     if (is_pattern && got == PCRE2_ERROR_NOMEMORY) return err_memory(e, "a pattern", 0);
-    return err_set(e, ERR_FORMAT, "%s: \"%.60s\": must be a regular expression%s", p->path, pattern,
-                   is_pattern ? " that is quick to match" : "");
+    return err_set(e, ERR_FORMAT,
+                   "%s: target_modules: must be a regular expression%s, got \"%.60s\"", p->path,
+                   is_pattern ? " that is quick to match" : "", pattern);
 }
 
 /* Return true if the module's name is `name`, or ends with .name. A . in `name` is any character if
@@ -356,13 +357,18 @@ int peft_is_target(const struct peft *p, const char *module, int *target, struct
     bool found, excluded, whole, ignored;
     int rc = is_among_names(p, p->excluded, module, &excluded, &ignored, NULL, e);
     if (rc == 0 && excluded)
-        return err_set(e, ERR_FORMAT, "%s: exclude_modules: must not have %s, which has tensors",
-                       p->path, module);
+        return err_set(
+            e, ERR_FORMAT,
+            "%s: exclude_modules: must not match a module with tensors, got a match of %s", p->path,
+            module);
     if (rc == 0) rc = is_among_names(p, all ? NULL : p->targets, module, &found, &whole, target, e);
     if (rc == 0 && !all && !found)
-        rc = err_set(e, ERR_FORMAT, "%s: target_modules: must have %s, which has tensors", p->path,
-                     module);
+        rc = err_set(e, ERR_FORMAT,
+                     "%s: target_modules: must match all modules with tensors, got no match of %s",
+                     p->path, module);
     if (rc != 0 || whole || !p->layers || has_layer(p, layer_of(module))) return rc;
-    return err_set(e, ERR_FORMAT, "%s: layers_to_transform: must have %lld: %s has tensors",
+    return err_set(e, ERR_FORMAT,
+                   "%s: layers_to_transform: must have all layers with tensors, got none with %lld "
+                   "of %s",
                    p->path, (long long)layer_of(module), module);
 }

@@ -34,7 +34,7 @@ int call_compile(struct api_call *c, const struct constraint_spec *spec, struct 
     o.no_white_space |= c->api->no_white_space;
     o.no_additional |= c->api->no_additional;
     c->constraint_field = spec->field;
-    if (!vocab) return err_set(why, ERR_UNSUPPORTED, "this endpoint has no model");
+    if (!vocab) return err_set(why, ERR_UNSUPPORTED, "model not found at this endpoint");
     const int64_t limit_us = c->n_part ? c->part->request->deadline_us : 0;
     if (limit_us > 0) cancel_at_us = limit_us + (c->arrival_us ? c->arrival_us : time_us());
     int rc = grammar_constraint_open(&c->constraint, vocab, c->holder, spec->kind, spec->text,

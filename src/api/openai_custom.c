@@ -61,16 +61,20 @@ static int read_format(const struct json *custom, size_t i, const char **syntax,
     const struct json *format = body_field(custom, "format"),
                       *grammar = body_field(format, "grammar");
     const char *type = json_text(json_field(format, "type"), NULL);
+    char text[80];
     *syntax = NULL, *definition = NULL;
     if (!format || (type && strcmp(type, "text") == 0)) return 0;
     if (!type || strcmp(type, "grammar") != 0)
         return err_field(e, ERR_ARG, "tools",
-                         "[%zu].custom.format.type: must be \"text\" or \"grammar\"", i);
+                         "[%zu].custom.format.type: must be \"text\" or \"grammar\", got %s", i,
+                         json_value_text(json_field(format, "type"), text));
     *syntax = json_text(json_field(grammar, "syntax"), NULL);
     *definition = json_field(grammar, "definition");
     if (!*syntax || (strcmp(*syntax, "lark") != 0 && strcmp(*syntax, "regex") != 0))
-        return err_field(e, ERR_ARG, "tools",
-                         "[%zu].custom.format.grammar.syntax: must be \"lark\" or \"regex\"", i);
+        return err_field(
+            e, ERR_ARG, "tools",
+            "[%zu].custom.format.grammar.syntax: must be \"lark\" or \"regex\", got %s", i,
+            json_value_text(json_field(grammar, "syntax"), text));
     if (json_kind(*definition) != JK_TEXT)
         return err_field(e, ERR_ARG, "tools",
                          "[%zu].custom.format.grammar.definition: expected a string, got %s", i,

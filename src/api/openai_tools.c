@@ -187,7 +187,8 @@ static int put_schema(struct buf *b, const struct json *schema, size_t i, struct
     if (json_kind(schema) != JK_OBJECT)
         return wrong_type("tools", i, place, "an object", schema, e);
     if (!object)
-        return err_field(e, ERR_ARG, "tools", "[%zu]%s: #/type: arguments are an object", i, place);
+        return err_field(e, ERR_ARG, "tools", "[%zu]%s: #/type: must be object, got another type",
+                         i, place);
     buf_add_text(b, "{\"type\":\"object\"");
     json_put_members(b, schema, "type");
     buf_add_char(b, '}');
@@ -258,8 +259,8 @@ static int check_custom_names(const struct json *tools, const struct json *given
     size_t n = json_count(tools);
     if (tools == given) return 0; /* the client sent functions only */
     if (n > NAMED_MAX)
-        return err_field(e, ERR_LIMIT, "tools", ": must have at most %d tools if some are custom",
-                         NAMED_MAX);
+        return err_field(e, ERR_LIMIT, "tools",
+                         ": must have at most %d tools if some are custom, got %zu", NAMED_MAX, n);
     for (size_t i = 0; i < n; i++) {
         const struct json *name = json_field(json_field(json_item(given, i), "custom"), "name");
         for (size_t k = 0; name && k < n; k++)

@@ -50,7 +50,7 @@ int pooled_read_prompt_name(struct api_call *c, const struct json *body, struct 
     if (rc != 0 || (name ? !*name : !session_has_default_prompt(s))) return rc;
     c->before.text = session_prompt(s, name, &c->before.n);
     if (c->before.text) return 0;
-    return err_field(e, ERR_ARG, "prompt_name", ": \"%.64s\" is no prompt of the model",
+    return err_field(e, ERR_ARG, "prompt_name", ": prompt \"%.64s\" not found in the model",
                      name ? name : "default_prompt_name");
 }
 

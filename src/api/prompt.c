@@ -190,8 +190,9 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
 {
     const struct chat *chat = a->chat;
     if (!chat->t)
-        return err_field(e, ERR_UNSUPPORTED, "messages",
-                         ": the model has no chat template; give one with --chat-template FILE");
+        return err_field(
+            e, ERR_UNSUPPORTED, "messages",
+            ": chat template not found in the model; give one with --chat-template FILE");
     struct conversation c = {.bos_token = chat->special.bos,
                              .eos_token = chat->special.eos,
                              .add_generation_prompt = true,

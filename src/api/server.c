@@ -44,7 +44,7 @@ static int check_names(const struct server_options *o, struct err *e)
     for (int i = 0; i < o->n_name; i++)
         if (session_adapter(s, o->name[i]))
             return err_field(e, ERR_ARG, "served-model-name",
-                             ": \"%.100s\" is the name of an adapter too", o->name[i]);
+                             ": must not be the name of an adapter, got \"%.100s\"", o->name[i]);
     return 0;
 }
 

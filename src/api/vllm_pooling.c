@@ -67,7 +67,8 @@ static int read_pooling(struct api_call *c, const struct json *body, struct err 
     if (rc == 0) rc = pooled_read_activation(body, &own->activate, e);
     if (rc == 0) rc = body_text(body, "encoding_format", 16, &format, e);
     if (rc == 0 && strcmp(format, "float") != 0)
-        rc = err_field(e, ERR_UNSUPPORTED, "encoding_format", ": must be \"float\"");
+        rc = err_field(e, ERR_UNSUPPORTED, "encoding_format", ": must be \"float\", got \"%s\"",
+                       format);
     if (rc == 0) own->normalize = info->normalize;
     if (rc == 0) rc = body_flag(body, "normalize", &own->normalize, e);
     if (rc == 0) rc = body_text(body, "task", 32, &task, e);

@@ -85,7 +85,7 @@ static int read_part(struct api_call *c, struct part *p, int64_t n_max, struct e
     int rc = tokenizer_encode_pair(t, text, n, n_max, &r->prompt, &r->segment1, e);
     if (rc == ERR_ARG)
         return err_field(e, rc, "truncate_prompt_tokens",
-                         ": %lld tokens have no room for those that the tokenizer adds",
+                         ": must have room for the tokens that the tokenizer adds, got %lld",
                          (long long)n_max);
     return rc;
 }
@@ -102,7 +102,7 @@ static int choose_kind(const struct api_call *c, struct scoring *s, struct err *
                          info->name, n_label);
     if (n_label == 1 || info->encoder || info->pooling_type != 0) return 0;
     return err_field(e, ERR_UNSUPPORTED, "model",
-                     ": \"%.80s\" is neither a reranker nor a model of embeddings", info->name);
+                     ": must be a reranker or a model of embeddings, got \"%.80s\"", info->name);
 }
 
 static int read_scoring(struct api_call *c, const struct json *body, const char *const *first,

@@ -54,7 +54,7 @@ int template_open(struct template **out, const char *source, size_t n, struct er
     if (n > SOURCE_BYTE_MAX)
         return err_set(e, ERR_LIMIT, "the chat template has %zu bytes, more than 1 MiB", n);
     if (!utf8_valid(source, n))
-        return err_set(e, ERR_FORMAT, "the chat template is not valid UTF-8");
+        return err_set(e, ERR_FORMAT, "the chat template: must be UTF-8, got other bytes");
     struct template *t = calloc(1, sizeof *t);
     if (!t) return err_memory(e, "a template", sizeof *t);
     int rc = compile(t, source, n, e);

@@ -204,7 +204,8 @@ static int take_line(struct batch_run *b, struct err *e)
     int refused = batch_line_read(&l, text->data, text->n, &why), rc = 0;
     if (text->failed) refused = err_memory(&why, "a line", text->n);
     if (text->limited)
-        refused = err_set(&why, ERR_LIMIT, "the line is longer than %zu bytes", text->max);
+        refused =
+            err_set(&why, ERR_LIMIT, "the line: must have at most %zu bytes, got more", text->max);
     int twice = identify(b, &l, &key, &known, &other);
     /* an earlier line with the same custom_id is the more useful reason */
     if (twice) refused = twice, why = other;

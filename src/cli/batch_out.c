@@ -101,17 +101,17 @@ static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t
     const char *id = json_text(json_field(root, "custom_id"), &n_id);
     int64_t line = json_int(json_field(json_field(root, "error"), "line"), 0);
     if (rc == 0 && !json_field(root, "response")) /* a request has a custom_id, too */
-        rc = err_set(e, ERR_FORMAT, "not an answer");
+        rc = err_set(e, ERR_FORMAT, "expected an answer, got another object");
     if (rc == 0 && !id && line < 1) rc = err_set(e, ERR_FORMAT, "custom_id is missing");
     struct batch_key k = id ? batch_key_id(id, n_id) : batch_key_line((uint64_t)line);
     bool no_memory = rc == 0 && !batch_keys_add(&o->found, k);
     json_drop(root);
     if (no_memory) return err_memory(e, "answers found", o->found.n_slot * sizeof k);
     if (rc == ERR_MEMORY) return rc;
-    return rc ? err_set(
-                    e, ERR_FORMAT,
-                    "%s:%llu: not a line of quoth batch; give another file with -o, or remove it",
-                    o->path, (unsigned long long)number)
+    return rc ? err_set(e, ERR_FORMAT,
+                        "%s:%llu: expected a line of quoth batch, got another; give another file "
+                        "with -o, or remove it",
+                        o->path, (unsigned long long)number)
               : 0;
 }
 
@@ -122,7 +122,7 @@ static int drop_tail(struct batch_out *o, const char *tail, size_t n, off_t at, 
     size_t n_same = n < sizeof line_start - 1 ? n : sizeof line_start - 1;
     if (n == 0) return 0;
     if (memcmp(tail, line_start, n_same) != 0)
-        return err_set(e, ERR_FORMAT, "%s: not a file of quoth batch", o->path);
+        return err_set(e, ERR_FORMAT, "%s: expected a file of quoth batch, got another", o->path);
     if (ftruncate(o->fd, at) != 0)
         return err_set(e, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
     return 0;

@@ -110,7 +110,7 @@ static int put_choices(struct buf *b, struct err *e)
     for (size_t i = 0; rc == 0 && !b->failed && i < choice.n; i++)
         rc = put_choices_of(b, choice.v[i], e);
     if (rc == 0 && !b->failed && b->data[b->n - 1] == '[')
-        rc = err_set(e, ERR_ARG, "the list is empty");
+        rc = err_set(e, ERR_ARG, "the list: must not be empty");
     buf_add_char(b, ']');
     return rc;
 }

@@ -128,7 +128,9 @@ static int health_tls(const char *url, struct err *e)
     snprintf(whole, sizeof whole, "%.*s/health", (int)n, url);
     int rc = fetch_get(whole, NULL, 0, &o, &body, &status, e);
     buf_deinit(&body);
-    return rc == 0 && status != 200 ? err_set(e, ERR_IO, "%s: status %d", url, status) : rc;
+    return rc == 0 && status != 200
+               ? err_set(e, ERR_IO, "%s: expected status 200, got %d", url, status)
+               : rc;
 }
 
 /* Return 0 if /health has status 200. ERR_ARG if the URL is malformed. */
@@ -140,7 +142,7 @@ static int health(const char *url, struct err *e)
     int rc = connect_url(&fd, url, e);
     if (rc == 0) rc = send_request(fd, url, line, sizeof line, e);
     if (rc == 0 && sscanf(line, "HTTP/1.%*[01] %d", &status) != 1)
-        rc = err_set(e, ERR_IO, "%s: not HTTP (https://?): \"%.40s\"", url, line);
+        rc = err_set(e, ERR_IO, "%s: expected HTTP (https://?), got \"%.40s\"", url, line);
     if (rc == 0 && status != 200) rc = err_set(e, ERR_IO, "%s: %s", url, line);
     if (fd >= 0) close(fd);
     return rc;

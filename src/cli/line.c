@@ -293,7 +293,7 @@ int line_open(struct line **out, struct err *e)
     if (!setlocale(LC_CTYPE, "C.UTF-8")) setlocale(LC_CTYPE, "");
     if (!tty_begin() || start_editor(l) != 0) {
         line_close(l);
-        return err_set(e, ERR_IO, "the input is not a terminal");
+        return err_set(e, ERR_IO, "the input: expected a terminal, got another file");
     }
     *out = l;
     return 0;

@@ -123,14 +123,13 @@ static int measure(struct session *s, const char *path, struct err *e)
     struct window_tally t = {
         .n = window, .first = window / 2, .n_vocab = model_info(s->model)->n_vocab};
     int rc = file_read(&text, path, 1u << 30, e);
-    if (rc == 0 && text.n == 0) rc = err_set(e, ERR_ARG, "%s: the file is empty", path);
+    if (rc == 0 && text.n == 0) rc = err_set(e, ERR_ARG, "%s: must not be empty", path);
     if (rc == 0)
         rc = tokenizer_encode(s->tokenizer, text.data, text.n, ENCODE_ADD_SPECIAL, &ids, e);
     if (rc == 0 && ids.n < (size_t)window)
-        rc = err_set(
-            e, ERR_ARG,
-            "%s: %zu tokens are fewer than one window of %d; give a smaller --max-model-len", path,
-            ids.n, window);
+        rc = err_set(e, ERR_ARG,
+                     "%s: must have a window of %d tokens, got %zu; give a smaller --max-model-len",
+                     path, window, ids.n);
     if (rc == 0 && logits_path && !(t.logits = fopen(logits_path, "wbe")))
         rc = err_set(e, ERR_IO, "%s: cannot create", logits_path);
     if (rc == 0) rc = score_windows(s, &ids, window, &t, e);

@@ -164,7 +164,7 @@ static int read_keys(struct net_keys *k, struct err *e)
     for (size_t i = 0; rc == 0 && i < keys.n; i++) rc = net_keys_add(k, keys.v[i], NULL, e);
     if (rc == 0 && key_file) rc = net_keys_read(k, key_file, e);
     if (rc == 0 && key_file && k->n == 0)
-        rc = err_set(e, ERR_ARG, "--api-key-file %s: contains no key", key_file);
+        rc = err_set(e, ERR_ARG, "--api-key-file %s: key not found", key_file);
     return rc;
 }
 

@@ -61,8 +61,8 @@ static int config_member(const char *name, const struct json *value, struct err 
     const char *own = session_flags.reasoning_parser;
     if (backend || !*text) return 0;
     if (own && strcmp(own, text) != 0)
-        return err_set(e, ERR_ARG, ".%s: --reasoning-parser is \"%.60s\", got \"%.60s\"", name, own,
-                       text);
+        return err_set(e, ERR_ARG, ".%s: must be \"%.60s\" as --reasoning-parser, got \"%.60s\"",
+                       name, own, text);
     session_flags.reasoning_parser = text;
     return 0;
 }

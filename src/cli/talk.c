@@ -245,7 +245,7 @@ static void command(struct talk *t, char *text)
     int rc = find_verb(&v, name, &e);
     if (rc == 0 && v->needs_template && !t->dialog->chat.t)
         rc = err_set(&e, ERR_ARG,
-                     "the model has no chat template; give one with --chat-template FILE");
+                     "chat template not found in the model; give one with --chat-template FILE");
     if (rc == 0) rc = v->run(t, text, &e);
     if (rc != 0) view_note(0, "/%s: %s\n", name, e.text);
 }

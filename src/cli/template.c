@@ -29,8 +29,8 @@ int chat_template_of(struct template **t, struct checkpoint **c, const char *pat
     int rc = checkpoint_open_header(c, path, e);
     if (rc == 0) rc = chat_template(t, *c, session_flags.chat_template, e);
     if (rc == 0 && !*t)
-        rc = err_set(e, ERR_MISSING, "%s has no chat template; give one with --chat-template FILE",
-                     path);
+        rc = err_set(e, ERR_MISSING,
+                     "chat template not found in %s; give one with --chat-template FILE", path);
     return rc;
 }
 

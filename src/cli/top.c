@@ -84,7 +84,7 @@ static int read_sample(const struct top_target *t, struct top_sample *s, struct 
     if (rc == 0 && status == 401)
         rc = err_set(e, ERR_ARG, "%s requires an API key; give --api-key", t->url);
     else if (rc == 0 && status != 200)
-        rc = err_set(e, ERR_IO, "%s: the server answered status %d", t->url, status);
+        rc = err_set(e, ERR_IO, "%s: expected status 200, got %d", t->url, status);
     else if (rc == 0 && top_sample_read(s, page.data ? page.data : "", page.n, e) != 0)
         rc = err_prefix(e, ERR_FORMAT, "%s", t->url);
     buf_deinit(&page);

@@ -44,7 +44,8 @@ int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err
     scrape_deinit(&p);
     if (!ok) return err_memory(e, "a page of metrics", n);
     if (isnan(s->v[TOP_running]))
-        return err_set(e, ERR_FORMAT, "not a metrics page of a model server");
+        return err_set(e, ERR_FORMAT,
+                       "expected a metrics page of a model server, got another text");
     return 0;
 }
 

@@ -77,25 +77,30 @@ int beam_check(const struct engine *en, const struct request *r, struct err *e)
     if (r->best_of)
         return err_field(e, ERR_ARG, "best_of", ": must be 0 with beam_width, got %d", r->best_of);
     if (!isfinite(r->length_penalty))
-        return err_field(e, ERR_ARG, "length_penalty", ": must be a number, got NaN");
-    if (n_keep(en, r) > CONTINUATIONS_MAX || n_keep(en, r) > en->executor.n_vocab)
+        return err_field(e, ERR_ARG, "length_penalty", ": must be a number, got %g",
+                         r->length_penalty);
+    const int most =
+        en->executor.n_vocab < CONTINUATIONS_MAX ? en->executor.n_vocab : CONTINUATIONS_MAX;
+    if (n_keep(en, r) > most)
         return err_field(
             e, ERR_LIMIT, "beam_width",
-            ": %d beams with %d stop tokens need more than the maximum of %d continuations",
-            r->beam_width, n_stop(en, r), CONTINUATIONS_MAX);
+            ": must need at most %d continuations, got %d for %d beams with %d stop tokens", most,
+            n_keep(en, r), r->beam_width, n_stop(en, r));
     if (r->beam_width > en->batch.limits.n_seq)
         return err_field(e, ERR_LIMIT, "beam_width",
                          ": must be at most %d (--max-num-seqs), got %d", en->batch.limits.n_seq,
                          r->beam_width);
     if (en->states && states_least(r->beam_width) > pages_n_total(en->states))
         return err_field(e, ERR_LIMIT, "beam_width",
-                         ": %d beams need %d recurrent states, but %d exist", r->beam_width,
-                         states_least(r->beam_width), pages_n_total(en->states));
+                         ": must need at most %d recurrent states, got %d for %d beams",
+                         pages_n_total(en->states), states_least(r->beam_width), r->beam_width);
     if (shared + (each - shared + 1) * r->beam_width > pages_n_total(en->pages))
         return err_field(e, ERR_LIMIT, "beam_width",
-                         ": %d beams of %d tokens do not fit into the KV cache "
-                         "(raise --kv-cache-memory)",
-                         r->beam_width, n_token);
+                         ": must need at most %d pages of the KV cache (--kv-cache-memory), got "
+                         "%lld for %d beams of %d tokens",
+                         pages_n_total(en->pages),
+                         (long long)(shared + (each - shared + 1) * r->beam_width), r->beam_width,
+                         n_token);
     return 0;
 }
 

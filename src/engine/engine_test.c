@@ -376,7 +376,7 @@ TEST(requests_hold_so_much_memory_at_most)
     struct request *rq = make(ids, 5, 200, q);
     rq->n = 128;
     EXPECT_INT(engine_submit(r.en, rq, &e), ERR_LIMIT);
-    EXPECT(strstr(e.text, "n: 128 sequences"));
+    EXPECT(strstr(e.text, "got 128 sequences"));
     rq->n = 1;
     rq->best_of = 2; /* answers emitted at the end are kept until then */
     rq->params.n_logprob = 20;

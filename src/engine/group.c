@@ -21,7 +21,8 @@
 static int fail_limit(const struct group *g, struct err *e)
 {
     return err_field(e, ERR_LIMIT, "n",
-                     ": %d sequences of up to %d tokens need more memory than a request may have",
+                     ": must need less memory than a request may have, got %d sequences of up to "
+                     "%d tokens",
                      g->n_seq, (int)g->request->prompt.n + g->request->max_tokens);
 }
 

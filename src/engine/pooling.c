@@ -16,7 +16,7 @@ int pooling_check(const struct engine *en, const struct request *r, struct err *
         return err_field(e, ERR_UNSUPPORTED, "pooling",
                          ": not supported yet by this model: it returns no hidden states");
     if (r->head != HEAD_EMBED && en->executor.head_out[r->head] == 0)
-        return err_field(e, ERR_UNSUPPORTED, "model", ": \"%.80s\" has no classifier",
+        return err_field(e, ERR_UNSUPPORTED, "model", ": classifier not found in \"%.80s\"",
                          en->executor.name ? en->executor.name : "");
     if (r->max_tokens || r->n > 1 || r->best_of > 1 || r->beam_width || r->n_prompt_logprob >= 0)
         return err_field(e, ERR_ARG, "pooling",

@@ -27,14 +27,15 @@ int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_
     const struct model_info *info = model_info(m);
     const struct batch_limits *l = model_batch_limits(m);
     if (info->headless)
-        return err_set(e, ERR_UNSUPPORTED, "%s has no language model head: it has no logits",
-                       info->name);
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: logits without a language model head: not supported yet", info->name);
     if (n > info->context_max || n > info->n_page * info->page_rows)
-        return err_set(e, ERR_LIMIT, "%d tokens do not fit into the context of %d", n,
-                       info->context_max);
+        return err_set(e, ERR_LIMIT, "the text: must have at most %d tokens, got %d",
+                       info->context_max, n);
     for (int i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= info->n_vocab)
-            return err_set(e, ERR_ARG, "token id %d is outside the vocabulary", ids[i]);
+            return err_set(e, ERR_ARG, "token id: must be in [0, %d), got %d", info->n_vocab,
+                           ids[i]);
     int most = l->n_row < l->n_out ? l->n_row : l->n_out;
     int chunk = o->chunk > 0 && o->chunk < most ? o->chunk : most;
     struct batch b;

@@ -19,7 +19,7 @@ static int check_request(const struct engine *en, const struct request *r, struc
 {
     if (en->executor.whole && !r->pooling)
         return err_field(e, ERR_UNSUPPORTED, "model",
-                         ": \"%.80s\" is an encoder: it makes embeddings, but generates no tokens",
+                         ": \"%.80s\" is an encoder: generated tokens: not supported yet",
                          en->executor.name ? en->executor.name : "");
     if (en->executor.headless && !r->pooling)
         return err_field(e, ERR_UNSUPPORTED, "model",

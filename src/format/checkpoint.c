@@ -48,7 +48,8 @@ int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, str
     struct tensor_info own = *t;
     const char *path = (size_t)t->file < c->file.n ? c->file.v[t->file].path : c->path;
     if (checkpoint_tensor(c, t->name))
-        return err_set(e, ERR_FORMAT, "%s: two tensors are named \"%s\"", path, t->name);
+        return err_set(e, ERR_FORMAT, "%s: must have one tensor of each name, got two \"%s\"", path,
+                       t->name);
     if (c->tensor.n >= INT32_MAX) return err_set(e, ERR_LIMIT, "%s: more than 2^31 tensors", path);
     own.name = arena_text(&c->arena, t->name, strlen(t->name));
     own.name_raw = own.name;

@@ -198,7 +198,7 @@ TEST(gguf_tensor_refusals)
                   "tensor \"w\": 32 bytes at offset 18446744073709551584");
     struct made g = made_begin(3, 2, 0);
     made_tensor(&g, "w", 1, (int64_t[]){1}, 0, 0), made_tensor(&g, "w", 1, (int64_t[]){1}, 0, 0);
-    expect_refused(&g, "two tensors are named \"w\"");
+    expect_refused(&g, "must have one tensor of each name, got two \"w\"");
     g = one_tensor(), g.head.n--;
     expect_refused(&g, "the file is cut short: tensor");
     char name[66];

@@ -82,8 +82,8 @@ static int check_tensor(const struct checkpoint *c, const struct tensor_info *t,
 {
     const struct qtype_info *q = &qtype_info[t->type];
     if (q->gguf_id < 0)
-        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s has type %s, which GGUF does not have",
-                       c->path, t->name, q->name);
+        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s: type %s: not supported by GGUF", c->path,
+                       t->name, q->name);
     if (strlen(t->name) > NAME_BYTES_MAX)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: tensor %s: the name must have at most %d bytes in a GGUF, got %zu",

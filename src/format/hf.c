@@ -59,7 +59,7 @@ static int check_shards(const struct checkpoint *c, const struct json *weight_ma
         hf_tensor_name(name, sizeof name, json_it_key(it, NULL), checkpoint_arch(c));
         const struct tensor_info *t = checkpoint_tensor(c, name);
         if (!t || (uint32_t)t->file != *strmap_get(files, file, n))
-            return err_set(e, ERR_MISSING, "tensor \"%s\" is not in %s", json_it_key(it, NULL),
+            return err_set(e, ERR_MISSING, "tensor \"%s\" not found in %s", json_it_key(it, NULL),
                            file);
     }
     return 0;

@@ -347,7 +347,8 @@ static int read_labels(struct config_reader *h)
         const char *label = json_text(json_field(labels, id), &text[i].n);
         if (!label)
             return err_set(h->e, ERR_FORMAT,
-                           "%s/config.json: id2label: expected a string under \"%s\"", h->dir, id);
+                           "%s/config.json: id2label: expected a string under \"%s\", got %s",
+                           h->dir, id, json_kind_name(json_kind(json_field(labels, id))));
         text[i].text = arena_text(&h->c->arena, label, text[i].n);
         if (!text[i].text) return err_memory(h->e, "id2label", text[i].n);
     }

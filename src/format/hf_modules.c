@@ -80,6 +80,7 @@ static int pooling_type(const struct modules *m, const char *folder, const struc
         {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", -1},
         {"pooling_mode_weightedmean_tokens", "weightedmean", -1},
     };
+    char why[160];
     const char *name = json_text(json_field(config, "pooling_mode"), NULL);
     int n = 0;
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
@@ -90,7 +91,11 @@ static int pooling_type(const struct modules *m, const char *folder, const struc
         if (on) *type = modes[i].type, n++;
     }
     if (n == 1) return 0;
-    return refuse(m, folder, "pooling_mode", "must be one of mean, cls and lasttoken");
+    if (name)
+        snprintf(why, sizeof why, "must be mean, cls or lasttoken, got \"%.60s\"", name);
+    else
+        snprintf(why, sizeof why, "must be one of mean, cls and lasttoken, got %d", n);
+    return refuse(m, folder, "pooling_mode", why);
 }
 
 static int add_pooling(struct modules *m, const char *folder)
@@ -102,7 +107,7 @@ static int add_pooling(struct modules *m, const char *folder)
     snprintf(key, sizeof key, "%s.pooling_type", checkpoint_arch(m->c));
     if (rc == 0) rc = checkpoint_add_u32(m->c, key, (uint32_t)type, m->e);
     if (rc == 0 && !json_bool(json_field(config, "include_prompt"), true))
-        rc = refuse(m, folder, "include_prompt", "must be true");
+        rc = refuse(m, folder, "include_prompt", "must be true, got false");
     json_drop(config);
     m->n_pooling++;
     return rc;
@@ -131,7 +136,10 @@ static int add_dense(struct modules *m, const char *folder)
     const int64_t n_out = json_int(json_field(config, "out_features"), 0),
                   n_in = json_int(json_field(config, "in_features"), 0);
     if (rc == 0 && (n_out < 1 || n_out > n_max || n_in < 1 || n_in > n_max))
-        rc = refuse(m, folder, "out_features", "must be in [1, 1048576], as in_features");
+        rc = err_set(m->e, ERR_UNSUPPORTED,
+                     "%s/%s/config.json: out_features and in_features: must be in [1, %lld], got "
+                     "%lld and %lld",
+                     m->dir, folder, (long long)n_max, (long long)n_out, (long long)n_in);
     snprintf(key, sizeof key, "sentence_transformers.dense.%d.out", m->n_dense);
     if (rc == 0) rc = checkpoint_add_int(m->c, key, n_out, m->e);
     snprintf(key, sizeof key, "sentence_transformers.dense.%d.in", m->n_dense);
@@ -157,8 +165,9 @@ static int add_module(struct modules *m, size_t i, const struct json *module)
     const char *dot = type ? strrchr(type, '.') : NULL, *name = dot ? dot + 1 : type;
     if (!name || !folder || strlen(folder) > 200 || strchr(folder, '/'))
         return err_set(m->e, ERR_FORMAT,
-                       "%s/modules.json: module %zu: expected a type and a folder's name", m->dir,
-                       i);
+                       "%s/modules.json: module %zu: expected the names of a type and of a folder, "
+                       "got \"%.60s\" and \"%.60s\"",
+                       m->dir, i, name ? name : "", folder ? folder : "");
     if (i == 0 && strcmp(name, "Transformer") == 0 && (!*folder || strcmp(folder, ".") == 0))
         return 0;
     if (i > 0 && folder[0] != '.') {
@@ -176,8 +185,8 @@ static int add_modules(struct modules *m, const struct json *list)
 {
     int rc = 0;
     if (json_count(list) > MODULES_MAX)
-        return err_set(m->e, ERR_LIMIT, "%s/modules.json: must have at most %d modules", m->dir,
-                       MODULES_MAX);
+        return err_set(m->e, ERR_LIMIT, "%s/modules.json: must have at most %d modules, got %zu",
+                       m->dir, MODULES_MAX, json_count(list));
     for (size_t i = 0; i < json_count(list) && rc == 0; i++)
         rc = add_module(m, i, json_item(list, i));
     if (rc == 0) rc = checkpoint_add_int(m->c, "sentence_transformers.n_dense", m->n_dense, m->e);
@@ -194,8 +203,9 @@ static int add_length(struct modules *m)
     int rc = read_file(m, "sentence_bert_config.json", JK_OBJECT, &config);
     const int64_t n = json_int(json_field(config, "max_seq_length"), 0);
     if (rc == 0 && json_bool(json_field(config, "do_lower_case"), false))
-        rc = err_set(m->e, ERR_UNSUPPORTED,
-                     "%s/sentence_bert_config.json: do_lower_case: must be false", m->dir);
+        rc =
+            err_set(m->e, ERR_UNSUPPORTED,
+                    "%s/sentence_bert_config.json: do_lower_case: must be false, got true", m->dir);
     if (rc == 0 && n > 0)
         rc = checkpoint_add_int(m->c, "sentence_transformers.max_seq_length", n, m->e);
     json_drop(config);
@@ -213,9 +223,9 @@ static int add_prompts(struct modules *m)
         const char *text = json_text(json_it_value(it), &n), *name = json_it_key(it, NULL);
         if (!text || strlen(name) > 64)
             rc = err_set(m->e, ERR_FORMAT,
-                         "%s/config_sentence_transformers.json: prompts: expected short names and "
-                         "strings",
-                         m->dir);
+                         "%s/config_sentence_transformers.json: prompts: expected a string with a "
+                         "name of at most 64 bytes, got %s with \"%.80s\"",
+                         m->dir, json_kind_name(json_kind(json_it_value(it))), name);
         snprintf(key, sizeof key, "sentence_transformers.prompts.%.64s", name);
         if (rc == 0) rc = checkpoint_add_text(m->c, key, text, n, m->e);
     }

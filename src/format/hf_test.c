@@ -354,10 +354,10 @@ TEST(hf_shards)
     expect_index_refused("{'weight_map':{'a':'gone.safetensors'}}",
                          "gone.safetensors: cannot open");
     expect_index_refused("{'weight_map':{'a':'model-00001-of-00002.safetensors'}}",
-                         "tensor \"a\" is not in model-00001-of-00002.safetensors");
+                         "tensor \"a\" not found in model-00001-of-00002.safetensors");
     expect_index_refused("{'weight_map':{'lm_head.weight':'model-00001-of-00002.safetensors',"
                          "'model.norm.weight':'model-00002-of-00002.safetensors'}}",
-                         "tensor \"lm_head.weight\" is not in model-00001-of-00002.safetensors");
+                         "tensor \"lm_head.weight\" not found in model-00001-of-00002.safetensors");
     begin(MINIMAL);
 }
 

@@ -167,7 +167,7 @@ static int add_part(struct tensor_walk *w, const struct file_part *p, int layer)
     else if (p->name)
         snprintf(name, sizeof name, "%s", p->name);
     if (!tensor_set_bytes(&t))
-        return err_set(w->e, ERR_FORMAT, "%s: the size of %s overflows", w->path, name);
+        return err_set(w->e, ERR_FORMAT, "%s: %s is too large", w->path, name);
     int64_t n_byte = (int64_t)t.n_byte;
     t.data = p->quantized ? take_quantized(w, name, n_byte / 4) : next_bytes(w, name, n_byte);
     if (!t.data) return ERR_FORMAT;
@@ -183,8 +183,8 @@ static int add_parts(struct tensor_walk *w, const struct file_part *part, size_t
         for (int layer = 0; layer < n_layer && rc == 0; layer++) rc = add_part(w, &part[i], layer);
     }
     if (rc == 0 && w->at != w->n)
-        rc = err_set(w->e, ERR_FORMAT, "%s: the header describes %zu bytes, the file has %zu",
-                     w->path, w->at, w->n);
+        rc = err_set(w->e, ERR_FORMAT, "%s: must have %zu bytes as in its header, got %zu", w->path,
+                     w->at, w->n);
     return rc;
 }
 
@@ -249,7 +249,7 @@ int llama2c_load(struct checkpoint *c, const char *path, struct err *e)
     struct llama2c_header h;
     const struct file_map *m = &c->file.v[file].map;
     if (!read_header(&h, m->data, m->n_byte))
-        return err_set(e, ERR_FORMAT, "%s: these %zu bytes do not begin like a llama2.c checkpoint",
+        return err_set(e, ERR_FORMAT, "%s: expected a llama2.c checkpoint, got %zu other bytes",
                        path, m->n_byte);
     int rc = check_header(&h, path, e);
     if (rc == 0) rc = add_metadata(c, &h, e);

@@ -165,7 +165,7 @@ TEST(llama2c_refusals)
     g.head.n--;
     expect_refused(&g, "ends inside the rope tables: 24 bytes at");
     g = make_v0(true), made_uint(&g, 1, 0);
-    expect_refused(&g, "the header describes");
+    expect_refused(&g, "bytes as in its header, got");
     g = make_v1(true), g.head.data[4] = 3;
     expect_refused(&g, "got 3");
     g = make_v1(true), g.head.data[20] = 3;

@@ -96,11 +96,15 @@ static int read_offsets(struct safetensors_reader *r, struct tensor_info *t,
                        "%zu%s",
                        r->path, cut ? "the file is cut short: " : "", t->name_raw, (long long)begin,
                        (long long)end, r->n, cut ? "; download it again" : "");
-    if (!tensor_set_bytes(t) || t->n_byte != (size_t)(end - begin))
-        return err_set(r->e, ERR_FORMAT,
-                       "%s: tensor \"%s\": data_offsets span %lld bytes, but shape and dtype give "
-                       "another size",
-                       r->path, t->name_raw, (long long)(end - begin));
+    char size[32] = "fewer than 2^63";
+    const bool sized = tensor_set_bytes(t);
+    if (sized) snprintf(size, sizeof size, "%zu", t->n_byte);
+    if (!sized || t->n_byte != (size_t)(end - begin))
+        return err_set(
+            r->e, ERR_FORMAT,
+            "%s: tensor \"%s\": data_offsets: must span %s bytes as shape and dtype, got "
+            "%lld",
+            r->path, t->name_raw, size, (long long)(end - begin));
     struct extent x = {(uint64_t)begin, (uint64_t)end, t->name_raw};
     if (!vec_push(&r->extent, x)) return err_memory(r->e, "the tensor list", sizeof x);
     t->data = r->data + begin;
@@ -115,8 +119,8 @@ static int read_tensor(struct safetensors_reader *r, const char *raw, size_t n_r
     char name[NAME_BYTES_MAX + 64], whole[NAME_BYTES_MAX + 64];
     if (n_raw == 0 || n_raw > NAME_BYTES_MAX || strlen(raw) != n_raw)
         return err_set(r->e, ERR_FORMAT,
-                       "%s: a tensor's name has %zu bytes, expected 1 to %d without NUL", r->path,
-                       n_raw, NAME_BYTES_MAX);
+                       "%s: tensor's name: must have 1 to %d bytes without NUL, got %zu", r->path,
+                       NAME_BYTES_MAX, n_raw);
     snprintf(whole, sizeof whole, "%s%s", r->c->prefix ? r->c->prefix : "", raw);
     raw = whole;
     hf_tensor_name(name, sizeof name, raw, checkpoint_arch(r->c));
@@ -182,9 +186,9 @@ int safetensors_load(struct checkpoint *c, const char *path, struct err *e)
                        "download it again",
                        path, (unsigned long long)n_header, (unsigned long long)n_left);
     if (n_header < 2 || n_header > n_left || n_header > HEADER_BYTES_MAX)
-        return err_set(e, ERR_FORMAT, "%s: header length %llu, expected 2 to %llu", path,
-                       (unsigned long long)n_header,
-                       (unsigned long long)(n_left < HEADER_BYTES_MAX ? n_left : HEADER_BYTES_MAX));
+        return err_set(e, ERR_FORMAT, "%s: header length: must be in [2, %llu], got %llu", path,
+                       (unsigned long long)(n_left < HEADER_BYTES_MAX ? n_left : HEADER_BYTES_MAX),
+                       (unsigned long long)n_header);
     r.path = f->path;
     r.data = f->data + 8 + n_header;
     r.n = (size_t)(n_left - n_header);

@@ -87,9 +87,10 @@ TEST(safetensors_refusals)
     expect_refused(ONE("'F32'", "7", "[0,4]"), 4, "shape");
     expect_refused(ONE("'F32'", "[-1]", "[0,4]"), 4, "shape[0]");
     expect_refused(ONE("'F32'", "[1,1.5]", "[0,4]"), 4, "shape[1]");
-    expect_refused(ONE("'F32'", "[2]", "[0,4]"), 4, "data_offsets span 4 bytes, but");
+    expect_refused(ONE("'F32'", "[2]", "[0,4]"), 4,
+                   "data_offsets: must span 8 bytes as shape and dtype, got 4");
     expect_refused(ONE("'F32'", "[4611686018427387904,4]", "[0,0]"), 0,
-                   "data_offsets span 0 bytes, but");
+                   "data_offsets: must span fewer than 2^63 bytes as shape and dtype, got 0");
     expect_refused(ONE("'F32'", "[1]", "[0,8]"), 4,
                    "data_offsets [0, 8], expected a range in 0 .. 4");
     expect_refused(ONE("'F32'", "[1]", "[4,0]"), 4, "data_offsets [4, 0]");
@@ -101,12 +102,12 @@ TEST(safetensors_refusals)
                    3, "tensor \"y\" begins at 1, expected 2 (overlap)");
     expect_refused("{'lm_head.weight':{'dtype':'I8','shape':[1],'data_offsets':[0,1]},"
                    "'output.weight':{'dtype':'I8','shape':[1],'data_offsets':[1,2]}}",
-                   2, "two tensors are named \"output.weight\"");
-    expect_refused("{'':{}}", 0, "name has 0 bytes");
+                   2, "must have one tensor of each name, got two \"output.weight\"");
+    expect_refused("{'':{}}", 0, "name: must have 1 to 1024 bytes without NUL, got 0");
     expect_refused("{'x':[]}", 0, "dtype: expected a string");
     expect_refused("[]", 0, "header: expected an object");
     expect_refused("{'x':", 0, "header: line 1");
-    expect_refused("", 0, "header length 0, expected 2 to 0");
+    expect_refused("", 0, "header length: must be in [2, 0], got 0");
 }
 
 TEST(safetensors_cut_anywhere)

@@ -247,7 +247,7 @@ int cfg_finish(struct cfg *g, struct err *e)
     int rc = 0;
     for (uint32_t i = 0; i < g->rule.n && !g->m.x.failed; i++)
         if (!g->rule.v[i].defined)
-            return err_set(e, ERR_FORMAT, "grammar: rule %s is not defined", name_of(g, i));
+            return err_set(e, ERR_FORMAT, "grammar: rule %s not found", name_of(g, i));
     /* prepare the symbols, because alt_has only compares with EXPR_EMPTY */
     for (size_t i = 0; i < g->sym.n; i++)
         if (g->sym.v[i].kind == SYM_EXPR && !expr_alive(&g->m.x, g->sym.v[i].id))

@@ -373,7 +373,7 @@ int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, con
     g->name_of = outer;
     for (size_t i = first; rc == 0 && i < g->rule.n; i++)
         if (!g->rule.v[i].defined)
-            rc = err_set(e, ERR_FORMAT, "grammar: rule %s is not defined", g->rule.v[i].name);
+            rc = err_set(e, ERR_FORMAT, "grammar: rule %s not found", g->rule.v[i].name);
     return rc;
 }
 

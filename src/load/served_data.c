@@ -253,7 +253,7 @@ static int make_read(struct prompts *p, read_fn *read, struct counter *c, struct
     int rc = read(p, c, e);
     p->ignore_eos = ignore_eos;
     if (rc == 0 && p->t.n == 0)
-        rc = err_set(e, ERR_FORMAT, "%s: contains no prompts", dataset_flags.path);
+        rc = err_set(e, ERR_FORMAT, "%s: prompts not found", dataset_flags.path);
     if (rc == 0) shuffle(p);
     return rc ? rc : take_wanted(p, e);
 }

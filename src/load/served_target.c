@@ -169,7 +169,7 @@ static int send(struct served_target *t, const char *path, const struct buf *bod
     if (body) r.body = body->data, r.n_body = body->n;
     int rc = fetch_perform(t->fetch, &r, answer, &status, e);
     if (rc == 0 && status != 200)
-        rc = err_set(e, ERR_UNSUPPORTED, "%s: the server answered status %d: %.200s", url, status,
+        rc = err_set(e, ERR_UNSUPPORTED, "%s: expected status 200, got %d: %.200s", url, status,
                      answer->data ? answer->data : "");
     free(url);
     return rc;
@@ -213,7 +213,7 @@ static int take_model(struct served_target *t, const struct json *m, struct err 
     const char *id = json_text(json_field(m, "id"), NULL),
                *root = json_text(json_field(m, "root"), NULL);
     if (!t->model && !id)
-        return err_set(e, ERR_MISSING, "%s/v1/models lists no model; give --model NAME", t->base);
+        return err_set(e, ERR_MISSING, "%s/v1/models: model not found; give --model NAME", t->base);
     if (!t->model) t->model = strdup(id);
     t->root = strdup(root ? root : t->model ? t->model : "");
     const struct json *meta = json_field(m, "meta");

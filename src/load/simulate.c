@@ -320,7 +320,8 @@ static int part_of(struct traffic *out, const struct traffic *t, bool other, dou
     *out = (struct traffic){.seed = t->seed + (uint64_t)other};
     for (size_t i = 0; i < t->n; i++)
         if (is_other(i) == other && !vec_push(out, t->v[i])) return err_memory(e, "a trace", t->n);
-    if (out->n == 0) return err_set(e, ERR_ARG, "a trace of %zu requests is too short", t->n);
+    if (out->n == 0)
+        return err_set(e, ERR_ARG, "the trace: must have requests of both keys, got %zu", t->n);
     int rc = sim_capacity(&us, out, o, e);
     int64_t first = out->v[0].arrival_us, last = out->v[out->n - 1].arrival_us - first;
     for (size_t i = 0; i < out->n; i++) out->v[i].arrival_us -= first;

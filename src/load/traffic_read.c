@@ -184,7 +184,7 @@ int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *
         if (last) break;
     }
     buf_deinit(&text);
-    if (rc == 0 && t->n == 0) rc = err_set(e, ERR_FORMAT, "%s: contains no requests", path);
+    if (rc == 0 && t->n == 0) rc = err_set(e, ERR_FORMAT, "%s: requests not found", path);
     /* a trace is nearly in order, but the clients require the exact order, and times from 0 on */
     if (rc == 0) {
         qsort(t->v, t->n, sizeof *t->v, by_arrival);

@@ -49,9 +49,9 @@ static const struct tensor_info *need(struct binder *b, const char *name, int64_
         b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s: must have at most 2 dimensions, got %d",
                         path, name, t->n_dim);
     else if (t->dim[0] != k || t->dim[1] != n_out)
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s is [%lld, %lld], expected [%lld, %lld]",
-                        path, name, (long long)t->dim[1], (long long)t->dim[0], (long long)n_out,
-                        (long long)k);
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s: expected [%lld, %lld], got [%lld, %lld]",
+                        path, name, (long long)n_out, (long long)k, (long long)t->dim[1],
+                        (long long)t->dim[0]);
     else if (!qtype_info[t->type].ops)
         b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s: not supported yet", path,
                         name, qtype_info[t->type].name);
@@ -127,7 +127,7 @@ static const struct tensor_row *row_of(struct binder *b, const char *stem)
 {
     const struct tensor_row *row = bind_row(b, stem);
     if (!row && b->rc == 0)
-        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: the table of %s has no tensor %s",
+        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: table of %s: tensor %s is missing",
                         checkpoint_path(b->checkpoint), b->m->arch->name, stem);
     return row;
 }
@@ -280,9 +280,9 @@ static void stacked(struct binder *b, struct tensor *w, const struct tensor_info
     const char *path = checkpoint_path(b->checkpoint);
     if (t->dim[0] != k || t->dim[1] != n_out || t->dim[2] != n_expert || t->dim[3] != 1)
         b->rc = err_set(b->e, ERR_FORMAT,
-                        "%s: tensor %s is [%lld, %lld, %lld], expected [%lld, %lld, %lld]", path,
-                        t->name, (long long)t->dim[2], (long long)t->dim[1], (long long)t->dim[0],
-                        (long long)n_expert, (long long)n_out, (long long)k);
+                        "%s: tensor %s: expected [%lld, %lld, %lld], got [%lld, %lld, %lld]", path,
+                        t->name, (long long)n_expert, (long long)n_out, (long long)k,
+                        (long long)t->dim[2], (long long)t->dim[1], (long long)t->dim[0]);
     else if (!qtype_info[t->type].ops)
         b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s: not supported yet", path,
                         t->name, qtype_info[t->type].name);
@@ -307,9 +307,9 @@ static void listed(struct binder *b, struct tensor *w, const char *stem, int il,
         else if (own.type != w->type && from[e].form != FORM_ROWS && from[0].form != FORM_ROWS)
             w->type = published_wider(w->type, own.type);
         else if (own.type != w->type || from[e].form != from[0].form)
-            b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s, expected %s as %s",
-                            checkpoint_path(b->checkpoint), own.name, qtype_info[own.type].name,
-                            qtype_info[w->type].name, w->name);
+            b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s: expected type %s as %s, got %s",
+                            checkpoint_path(b->checkpoint), own.name, qtype_info[w->type].name,
+                            w->name, qtype_info[own.type].name);
     }
     w->from = from;
 }
@@ -325,7 +325,8 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
     bind_name(name, stem, il, "weight");
     if (n_expert * n_out > INT32_MAX) {
         b->rc =
-            err_set(b->e, ERR_LIMIT, "%s: tensor %s: %lld experts of %lld rows are too many",
+            err_set(b->e, ERR_LIMIT,
+                    "%s: tensor %s: must have fewer than 2^31 rows, got %lld experts of %lld",
                     checkpoint_path(b->checkpoint), name, (long long)n_expert, (long long)n_out);
         return;
     }

@@ -147,6 +147,29 @@ static const float *long_factors(struct binder *b, const struct rope_config *r, 
     return v;
 }
 
+/* Check a parameter that must be in (least, most). Infinity as `most` is no limit, but NaN and
+ * infinite values are refused. */
+static void check_between(struct binder *b, const char *key, double v, double least, double most)
+{
+    if (v > least && v < most) return;
+    if (isinf(most))
+        config_refuse(b, key, ERR_FORMAT, "must be above %g, got %g", least, v);
+    else
+        config_refuse(b, key, ERR_FORMAT, "must be in (%g, %g), got %g", least, most, v);
+}
+
+static void check_rope_scaling(struct binder *b, const struct rope_config *r, bool llama3)
+{
+    enum { RATIO_MAX = 1000000 }; /* of contexts, beyond any useful one */
+    check_between(b, "rope.scaling.factor", r->factor, 0, RATIO_MAX);
+    check_between(b, "rope.scaling.yarn_beta_fast", r->beta_fast, 0, INFINITY);
+    check_between(b, "rope.scaling.yarn_beta_slow", r->beta_slow, 0, INFINITY);
+    check_between(b, "rope.scaling.yarn_attn_factor", r->magnitude, 0, RATIO_MAX);
+    if (!llama3) return;
+    check_between(b, "rope.scaling.low_freq_factor", r->low_freq, 0, INFINITY);
+    check_between(b, "rope.scaling.high_freq_factor", r->high_freq, r->low_freq, INFINITY);
+}
+
 /* Read the parameters of the scaling. All keys are read before the checks, also those of other
  * scalings, so that they count as read. */
 static void config_rope_scaling(struct binder *b, struct rope_config *r)
@@ -169,12 +192,7 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
     r->long_factor = long_factors(b, r, "config.rope_parameters.long_factor");
     if (r->scaling != ROPE_LONG) r->short_factor = r->long_factor = NULL;
     r->magnitude = config_is_hf(b) ? hf_magnitude(b, r) : gguf_magnitude(b, r);
-    bool sane = r->factor > 0 && r->factor < 1e6 && r->beta_fast > 0 && r->beta_slow > 0 &&
-                r->magnitude > 0 && r->magnitude < 1e6;
-    if (llama3 && !(r->low_freq > 0 && r->high_freq > r->low_freq)) sane = false;
-    if (r->scaling != ROPE_NONE && !sane)
-        config_refuse(b, "rope.scaling.type", ERR_FORMAT,
-                      "the parameters of the rope scaling are out of range");
+    if (r->scaling != ROPE_NONE) check_rope_scaling(b, r, llama3);
 }
 
 /* Return the number of rotated lanes of a head: all, unless the architecture has a partial rope. */
@@ -383,6 +401,7 @@ static void config_results(struct binder *b, struct config *c)
       problems[] = {{"regression", CLASS_IDENTITY},
                     {"multi_label_classification", CLASS_SIGMOID},
                     {"single_label_classification", CLASS_SOFTMAX}};
+    char text[80];
     const struct meta *own = checkpoint_meta(b->checkpoint, "sentence_transformers.activation_fn"),
                       *problem = config_meta(b, "config.problem_type");
     c->pooling_type = config_int(b, "pooling_type", 0, 4, 0);
@@ -398,8 +417,9 @@ static void config_results(struct binder *b, struct config *c)
         if (text_is(own, acts[i].name)) c->class_act = acts[i].act, known = true;
     if (!known && b->rc == 0)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s: config.json: activation_fn: must be Sigmoid, Identity or Softmax",
-                        checkpoint_path(b->checkpoint));
+                        "%s: config.json: activation_fn: must be Sigmoid, Identity or Softmax, "
+                        "got %s",
+                        checkpoint_path(b->checkpoint), config_value_text(own, text));
 }
 
 /* Read the sizes. n_vocab is optional, because most GGUF files have only the rows of the embedding

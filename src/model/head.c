@@ -17,8 +17,8 @@ static struct head_layer *add_layer(struct binder *b, enum head h, int64_t n_out
 {
     struct head_layers *to = &b->m->head[h];
     if (b->rc == 0 && to->n == HEAD_LAYERS_MAX)
-        b->rc = err_set(b->e, ERR_LIMIT, "%s: must have at most %d layers after pooling",
-                        checkpoint_path(b->checkpoint), HEAD_LAYERS_MAX);
+        b->rc = err_set(b->e, ERR_LIMIT, "%s: must have at most %d layers after pooling, got %d",
+                        checkpoint_path(b->checkpoint), HEAD_LAYERS_MAX, to->n + 1);
     if (b->rc != 0) return NULL;
     b->m->at_head[0] = bind_fixed(b, "head a", n_out);
     b->m->at_head[1] = bind_fixed(b, "head b", n_out);
@@ -93,8 +93,8 @@ static int label_count(struct binder *b)
     const struct meta *list = b->m->config.labels;
     const int n = t && t->dim[1] <= LABELS_MAX ? (int)t->dim[1] : 0;
     if (n == 0)
-        b->rc = err_set(b->e, ERR_LIMIT, "%s: a classifier must have 1 to %d labels",
-                        checkpoint_path(b->checkpoint), LABELS_MAX);
+        b->rc = err_set(b->e, ERR_LIMIT, "%s: a classifier must have 1 to %d labels, got %lld",
+                        checkpoint_path(b->checkpoint), LABELS_MAX, t ? (long long)t->dim[1] : 0);
     else if (meta_count(list) > 0 && meta_count(list) != (size_t)n)
         config_refuse(b, "classifier.output_labels", ERR_FORMAT, "must have %d labels, got %zu", n,
                       meta_count(list));

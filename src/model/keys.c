@@ -245,7 +245,7 @@ static bool check_left(struct binder *b, const char *key, const struct meta *m)
         config_refuse(b, key, ERR_UNSUPPORTED, "not supported yet in architecture %s, got %s",
                       b->m->arch->name, config_value_text(m, text));
     else if (begins(key, "config.rope_parameters."))
-        config_refuse(b, key, ERR_UNSUPPORTED, "not a supported rope parameter, got %s",
+        config_refuse(b, key, ERR_UNSUPPORTED, "rope parameter not supported yet, got %s",
                       config_value_text(m, text));
     else
         return meta_kind(m) != META_NONE;

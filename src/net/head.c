@@ -91,6 +91,16 @@ static char *next_line(char **at)
     return line;
 }
 
+/* Set the error of a line at `at` that next_line does not return. `text` is the head. */
+static int no_line(const char *at, const char *text, struct err *e)
+{
+    const char *end = at + strcspn(at, "\r\n");
+    return err_set(e, ERR_FORMAT,
+                   "the request's head: must have lines that end with CRLF, got the byte 0x%02x "
+                   "without it at %td",
+                   (unsigned char)*end, end - text);
+}
+
 /* Cut the word before the next single space off *at. NULL if there is no space or the word is
  * empty. Only one space is a separator (RFC 9112, 3). */
 static char *cut_word(char **at)
@@ -126,9 +136,15 @@ static int parse_target(struct head *h, struct err *e)
 {
     for (const char *c = h->target; *c; c++)
         if ((unsigned char)*c <= ' ' || *c == 127 || *c == '#')
-            return err_set(e, ERR_FORMAT, "the request's target contains a forbidden character");
+            return err_set(e, ERR_FORMAT,
+                           "the request's target: must have neither blanks, control characters nor "
+                           "#, got the byte 0x%02x at %td",
+                           (unsigned char)*c, c - h->target);
     const char *path = path_of(h->target, h->method), *mark = path ? strchr(path, '?') : NULL;
-    if (!path) return err_set(e, ERR_FORMAT, "the request's target is not a path");
+    if (!path)
+        return err_set(e, ERR_FORMAT,
+                       "the request's target: must be a path or http://HOST/PATH, got \"%.40s\"",
+                       h->target);
     size_t n = mark ? (size_t)(mark - path) : strlen(path);
     if (n == 0) path = "/", n = 1; /* the target is http://host?query */
     h->query = mark ? mark + 1 : "";
@@ -137,7 +153,8 @@ static int parse_target(struct head *h, struct err *e)
     if (percent_decode(h->path, path, n, false) >= 0) return 0;
     free(h->path);
     h->path = NULL; /* NULL instead of an empty path, so the access log prints "-" */
-    return err_set(e, ERR_FORMAT, "the request's path is not percent-encoded UTF-8");
+    return err_set(e, ERR_FORMAT, "the request's path: must be percent-encoded UTF-8, got \"%.*s\"",
+                   (int)(n < 40 ? n : 40), path);
 }
 
 /* Parse "GET /v1/models?x=1 HTTP/1.1". method and target point into text. */
@@ -145,12 +162,17 @@ static int parse_request_line(struct head *h, char *line, struct err *e)
 {
     const char *method = cut_word(&line);
     for (const char *c = method; c && *c; c++)
-        if (!is_token((unsigned char)*c)) return err_set(e, ERR_FORMAT, "not an HTTP method");
+        if (!is_token((unsigned char)*c))
+            return err_set(e, ERR_FORMAT, "the method: must be a token, got \"%.20s\"", method);
     h->method = method; /* the method is a token, so the access log may print it unchanged */
     h->target = method ? cut_word(&line) : NULL;
-    if (!h->target) return err_set(e, ERR_FORMAT, "not an HTTP request line");
+    if (!h->target)
+        return err_set(e, ERR_FORMAT,
+                       "the request line: must be METHOD TARGET HTTP/1.1, got \"%.20s\" before %s",
+                       method ? method : line, method ? "a target" : "a blank");
     if (strcmp(line, "HTTP/1.1") != 0 && strcmp(line, "HTTP/1.0") != 0)
-        return err_set(e, ERR_FORMAT, "not HTTP/1.1 or HTTP/1.0");
+        return err_set(e, ERR_FORMAT, "the version: must be HTTP/1.1 or HTTP/1.0, got \"%.20s\"",
+                       line);
     h->minor = line[7] - '0';
     return parse_target(h, e);
 }
@@ -162,7 +184,10 @@ static int parse_header(struct head *h, char *line, struct err *e)
     char *c = line;
     for (; is_token((unsigned char)*c); c++)
         if (*c >= 'A' && *c <= 'Z') *c |= 32;
-    if (c == line || *c != ':') return err_set(e, ERR_FORMAT, "not a header line");
+    if (c == line || *c != ':') /* a value may be a key, so only the name is printed */
+        return err_set(
+            e, ERR_FORMAT, "header %d: must be NAME: VALUE, got the byte 0x%02x after \"%.*s\"",
+            h->n_header + 1, (unsigned char)*c, (int)(c - line < 40 ? c - line : 40), line);
     *c++ = 0;
     c += strspn(c, " \t");
     size_t n = strlen(c);
@@ -172,7 +197,9 @@ static int parse_header(struct head *h, char *line, struct err *e)
             return err_set(e, ERR_FORMAT,
                            "header %.40s: must not contain control characters, got the byte 0x%02x",
                            line, (unsigned char)c[i]);
-    if (h->n_header == HEADER_MAX) return err_set(e, ERR_LIMIT, "more than %d headers", HEADER_MAX);
+    if (h->n_header == HEADER_MAX)
+        return err_set(e, ERR_LIMIT, "the request: must have at most %d headers, got one more",
+                       HEADER_MAX);
     h->header[h->n_header++] = (struct header){line, c};
     return 0;
 }
@@ -293,13 +320,15 @@ int head_parse(struct head *h, const char *s, size_t n, struct err *e)
     if (!h->text) return err_memory(e, "a request's head", n);
     memcpy(h->text, s, n);
     h->text[n] = 0;
-    if (memchr(s, 0, n)) return err_set(e, ERR_FORMAT, "the request's head contains NUL");
+    const char *nul = memchr(s, 0, n);
+    if (nul)
+        return err_set(e, ERR_FORMAT, "the request's head: must not have NUL, got one at byte %td",
+                       nul - s);
     char *at = h->text, *line = next_line(&at);
-    int rc = line ? parse_request_line(h, line, e)
-                  : err_set(e, ERR_FORMAT, "a line does not end with CRLF");
+    int rc = line ? parse_request_line(h, line, e) : no_line(at, h->text, e);
     /* the loop ends at the empty line, which is the last line of a complete head */
     while (rc == 0 && (line = next_line(&at)) && *line) rc = parse_header(h, line, e);
-    if (rc == 0 && !line) rc = err_set(e, ERR_FORMAT, "a line does not end with CRLF");
+    if (rc == 0 && !line) rc = no_line(at, h->text, e);
     return rc ? rc : parse_meaning(h, e);
 }
 

@@ -65,7 +65,8 @@ TEST(alias_flags_on_a_command_line)
         {"-ctv f16", "-ctv: --ctk has set --kv-cache-dtype to \"int8\" already"},
         {"-npq 1", "unknown flag -npq; quoth try --help lists them"},
         {"-nx", "unknown flag -nx; quoth try --help lists them"},
-        {"-np 3", "-np: quoth try has no --max-num-seqs; quoth try --help lists its flags"},
+        {"-np 3",
+         "-np: flag not found: quoth try has no --max-num-seqs; quoth try --help lists its flags"},
         {"--pp", "--pp needs a value"},
         {"a -p b -m c", "unexpected argument \"c\"; usage: quoth try [MODEL] [PROMPT]"},
     };

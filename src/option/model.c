@@ -75,7 +75,7 @@ const char *session_bundled(const char *typed, struct err *e)
                 typed);
     else
         err_set(e, ERR_MISSING,
-                "model not given: this program contains none. Give one: quoth run MODEL.gguf");
+                "MODEL not found: this program contains none. Give one: quoth run MODEL.gguf");
     return NULL;
 }
 

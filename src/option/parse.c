@@ -393,7 +393,8 @@ static int use_alias(struct cursor *at, const struct alias *a, const char *typed
     if (!o && a->note) return alias_note(a, typed, value, e);
     if (!o && a->reason) return err_set(e, ERR_ARG, "%s: %s", typed, a->reason);
     if (!o)
-        return err_set(e, ERR_ARG, "%s: quoth %s has no --%s; quoth %s --help lists its flags",
+        return err_set(e, ERR_ARG,
+                       "%s: flag not found: quoth %s has no --%s; quoth %s --help lists its flags",
                        typed, at->c->name, a->option, at->c->name);
     rc = alias_agree(a, typed, own, e);
     return rc ? rc : set_value(o, "--", own, e);

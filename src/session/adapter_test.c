@@ -466,14 +466,15 @@ TEST(adapters_with_other_fields_are_refused_by_name)
         {"{\"peft_type\":\"LORA\",\"r\":0}", "r: must be in [1, 65536], got 0"},
         {"{\"peft_type\":\"LORA\",\"r\":4.5}", "r: expected an integer"},
         {"{\"peft_type\":\"LORA\",\"r\":99}", "r: must be at most 64, got 99"},
-        {"{\"peft_type\":\"LORA\",\"r\":3}", "is [4, 64], expected [3, 64]"},
+        {"{\"peft_type\":\"LORA\",\"r\":3}", "expected [3, 64], got [4, 64]"},
         {"{\"peft_type\":\"LORA\",\"lora_alpha\":\"4\"}", "lora_alpha: expected a number"},
         {"{\"peft_type\":\"LORA\",\"use_rslora\":1}", "use_rslora: expected true or false"},
         {"{\"peft_type\":\"LORA\",\"rank_pattern\":[1]}", "rank_pattern: expected an object"},
         {"{\"peft_type\":\"LORA\",\"rank_pattern\":{\"(\":1}}", "must be a regular expression"},
         {"{\"peft_type\":\"LORA\",\"alpha_pattern\":{\"q_proj\":\"a\"}}", "alpha_pattern"},
         {"{\"peft_type\":\"LORA\",\"r\":4,\"target_modules\":[\"q_proj\"]}",
-         "target_modules: must have model.layers.0.self_attn.k_proj"},
+         "target_modules: must match all modules with tensors, got no match of "
+         "model.layers.0.self_attn.k_proj"},
         {"{\"peft_type\":\"LORA\",\"r\":4,\"target_modules\":\"(a+)+b\"}", "target_modules"},
         {"{\"peft_type\":\"LORA\",\"target_modules\":[1]}", "target_modules: expected a list"},
         {"{\"peft_type\":\"LORA\"", "adapter_config.json"},
@@ -486,7 +487,7 @@ TEST(adapters_with_other_fields_are_refused_by_name)
     }
     temp_put("bad/adapter_config.json", "{\"peft_type\":\"LORA\",\"r\":4,\"target_modules\":"
                                         "[\"proj\",\"q_proj\"]}");
-    expect_refusal("target_modules: must have");
+    expect_refusal("target_modules: must match all modules with tensors");
 }
 
 /* Replace each `from` by `to`, of equal length, in bad/adapter_model.safetensors. */
@@ -509,8 +510,8 @@ TEST(adapters_with_other_tensors_are_refused_by_name)
         {"layers.0.mlp.up_proj.lora_A", "layers.0.mlp.up_proj.lora_X", "lora_A.weight is missing"},
         {"layers.0.mlp.up_proj.lora_B", "layers.0.mlp.up_proj.lora_X", "lora_B.weight is missing"},
         {"model.layers.2.mlp.down_proj.", "model.layers.2.mlp.experts_0.", "experts_0"},
-        {"base_model.model.", "base_model.modex.", "no matrix of the model's layers"},
-        {"[4,96]", "[96,4]", "is [96, 4], expected [4, 96]"},
+        {"base_model.model.", "base_model.modex.", "matrix of this name not found in the model"},
+        {"[4,96]", "[96,4]", "expected [4, 96], got [96, 4]"},
         {"\"F32\"", "\"I32\"", "type I32: not supported yet"},
     };
     if (!dir_exists(repo_path("tests/golden/llama3"))) SKIP("tests/golden is not here");
@@ -521,7 +522,7 @@ TEST(adapters_with_other_tensors_are_refused_by_name)
     struct kind some = plain;
     some.parts = 1;
     make_adapter("bad", NULL, "llama3", &some, 1);
-    expect_refusal("target_modules: \"k_proj\" has no tensor");
+    expect_refusal("target_modules: tensor of \"k_proj\" is missing");
 }
 
 TEST(adapter_values_must_be_finite)
@@ -551,8 +552,9 @@ TEST(adapters_are_named_once_each_and_are_folders)
         {{"=path", NULL}, "lora-modules: must be NAME=PATH"},
         {{"name=", NULL}, "lora-modules: must be NAME=PATH"},
         {{"a=nowhere", NULL}, "nowhere: expected a folder"},
-        {{"a=x", "a=y"}, "lora-modules: \"a\" has two paths"},
-        {{"{\"name\":\"a\",\"path\":\"x\"}", "a=y"}, "lora-modules: \"a\" has two paths"},
+        {{"a=x", "a=y"}, "lora-modules: must have one path for each name, got two for \"a\""},
+        {{"{\"name\":\"a\",\"path\":\"x\"}", "a=y"},
+         "lora-modules: must have one path for each name, got two for \"a\""},
         {{"{\"name\":\"a\",\"path\":\"nowhere\",\"base_model_name\":\"b\"}", NULL},
          "nowhere: expected a folder"},
         {{"{\"name\":\"a\",\"path\":\"x\",\"rank\":3}", NULL}, "lora-modules: must have"},

@@ -50,7 +50,7 @@ static int read_pieces(struct vocab_file *f)
             "%s: tokenizer.ggml.tokens: expected a list of at least 1 string, got %s of %zu",
             checkpoint_path(f->c), n == 0 ? "a list" : "other values", n);
     if ((score && meta_count(score) < n) || (type && meta_count(type) < n))
-        return err_set(f->e, ERR_FORMAT, "%s: %zu tokens but %zu scores and %zu token types",
+        return err_set(f->e, ERR_FORMAT, "%s: expected %zu scores and token types, got %zu and %zu",
                        checkpoint_path(f->c), n, meta_count(score), meta_count(type));
     for (size_t id = 0; id < n; id++) {
         size_t len;
@@ -247,6 +247,7 @@ int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err 
         if (rc == 0) read_affixes(&f);
         return rc;
     }
-    return err_set(e, model ? ERR_UNSUPPORTED : ERR_MISSING, "%s: tokenizer.ggml.model is %s%.60s",
-                   checkpoint_path(c), model ? "unknown: " : "missing", model ? model : "");
+    return err_set(e, model ? ERR_UNSUPPORTED : ERR_MISSING,
+                   "%s: tokenizer.ggml.model not found%s%.60s", checkpoint_path(c),
+                   model ? ": " : "", model ? model : "");
 }

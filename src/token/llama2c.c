@@ -69,7 +69,8 @@ static int read_pieces(struct tokenizer *t, const struct buf *file, struct err *
     }
     buf_deinit(&text);
     if (rc == 0 && (at != file->n || t->n_piece < FIRST_BYTE))
-        rc = err_set(e, ERR_FORMAT, "%zu pieces end at byte %zu of %zu", t->n_piece, at, file->n);
+        rc = err_set(e, ERR_FORMAT, "expected the end after %zu pieces, got byte %zu of %zu",
+                     t->n_piece, at, file->n);
     return rc;
 }
 

@@ -68,8 +68,8 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
     if (text_ends_with(path, ".bin")) return read_bin_file(t, path, e);
     if (checkpoint_packed(path)) return read_model_of(t, path, e);
     return err_set(e, ERR_UNSUPPORTED,
-                   "%s: not the name of a tokenizer file (tokenizer.json, .model, .tiktoken, "
-                   ".gguf, .bin, vocab.txt)",
+                   "%s: expected the name of a tokenizer file (tokenizer.json, .model, .tiktoken, "
+                   ".gguf, .bin, vocab.txt), got another",
                    path);
 }
 

@@ -44,8 +44,9 @@ int tokenizer_encode_pair(const struct tokenizer *t, const char *const text[2],
     for (int i = 0; i < 2 && rc == 0; i++)
         rc = tokenizer_encode(t, text[i], n_text[i], ENCODE_PARSE_SPECIAL, &of[i], e);
     if (rc == 0 && n_max >= 0 && n_max < n_added)
-        rc = err_set(e, ERR_ARG, "%lld tokens have no room for the %d that the tokenizer adds",
-                     (long long)n_max, n_added);
+        rc = err_set(e, ERR_ARG,
+                     "tokens: must have room for the %d that the tokenizer adds, got %lld", n_added,
+                     (long long)n_max);
     size_t n[2] = {of[0].n, of[1].n};
     if (rc == 0 && n_max >= 0) longest_first(n, (size_t)(n_max - n_added));
     bool ok = rc == 0 && append(out, t->prefix, (size_t)t->n_prefix) &&

@@ -88,11 +88,21 @@ struct sentencepiece_reader {
     struct wire charsmap; /* empty if the file has none */
 };
 
+/* Set the error of a message of n bytes whose last n_left bytes do not begin with a field. */
+static int malformed(struct err *e, const char *what, size_t n, size_t n_left)
+{
+    return err_set(e, ERR_FORMAT,
+                   "%s is damaged or cut short: expected a protobuf field, got other data before "
+                   "byte %zu of %zu",
+                   what, n - n_left, n);
+}
+
 /* Read a SentencePiece message. Unknown fields are skipped. Control pieces match raw text only. */
 static int read_piece(struct sentencepiece_reader *m, struct wire w, struct err *e)
 {
     struct wire_field f;
     struct wire text = {(const uint8_t *)"", 0};
+    const size_t n_all = w.n;
     uint64_t kind = PIECE_NORMAL;
     float score = 0;
     int more;
@@ -102,17 +112,19 @@ static int read_piece(struct sentencepiece_reader *m, struct wire w, struct err 
         if (f.number == 2 && f.type == 5) memcpy(&score, &bits, sizeof score);
         if (f.number == 3 && f.type == 0) kind = f.value;
     }
-    if (more < 0 || kind < PIECE_NORMAL || kind > PIECE_BYTE)
-        return err_set(e, ERR_FORMAT, "piece %zu is malformed", m->t->n_piece);
+    if (more < 0) return err_prefix(e, malformed(e, "piece", n_all, w.n), "%zu", m->t->n_piece);
+    if (kind < PIECE_NORMAL || kind > PIECE_BYTE)
+        return err_set(e, ERR_FORMAT, "piece %zu: type: must be in [%d, %d], got %llu",
+                       m->t->n_piece, PIECE_NORMAL, PIECE_BYTE, (unsigned long long)kind);
     size_t id = m->t->n_piece;
     int rc = tokenizer_put(m->t, id, (const char *)text.p, text.n, (enum piece_kind)kind, score, e);
     if (rc == 0 && kind == PIECE_CONTROL) m->t->piece[id].match = MATCH_RAW;
     return rc;
 }
 
-/* Return false if the message is malformed. */
-static bool read_trainer(struct sentencepiece_reader *m, struct wire w)
+static int read_trainer(struct sentencepiece_reader *m, struct wire w, struct err *e)
 {
+    const size_t n_all = w.n;
     struct wire_field f;
     int more;
     while ((more = next_field(&w, &f)) > 0) {
@@ -123,12 +135,13 @@ static bool read_trainer(struct sentencepiece_reader *m, struct wire w)
         if (f.number == 41) m->bos = (int32_t)f.value;
         if (f.number == 42) m->eos = (int32_t)f.value;
     }
-    return more == 0;
+    return more == 0 ? 0 : malformed(e, "trainer_spec", n_all, w.n);
 }
 
-/* Return false if the message is malformed. Absent fields keep SentencePiece's defaults. */
-static bool read_normalizer(struct sentencepiece_reader *m, struct wire w)
+/* Read the normalizer's options. Absent fields keep SentencePiece's defaults. */
+static int read_normalizer(struct sentencepiece_reader *m, struct wire w, struct err *e)
 {
+    const size_t n_all = w.n;
     struct wire_field f;
     int more;
     while ((more = next_field(&w, &f)) > 0) {
@@ -138,29 +151,30 @@ static bool read_normalizer(struct sentencepiece_reader *m, struct wire w)
         if (f.number == 4) m->trim = f.value != 0;
         if (f.number == 5) m->escape = f.value != 0;
     }
-    return more == 0;
+    return more == 0 ? 0 : malformed(e, "normalizer_spec", n_all, w.n);
 }
 
 /* Read the ModelProto. Messages come in any order, so options are applied after the last one
  * (apply). */
 static int read_model(struct sentencepiece_reader *m, struct wire w, struct err *e)
 {
+    const size_t n_all = w.n;
     struct wire_field f;
     int more;
     while ((more = next_field(&w, &f)) > 0) {
         int rc = 0;
         if (f.type != 2) continue;
         if (f.number == 1) rc = read_piece(m, f.data, e);
-        if (f.number == 2 && !read_trainer(m, f.data))
-            rc = err_set(e, ERR_FORMAT, "its trainer_spec is malformed");
-        if (f.number == 3 && !read_normalizer(m, f.data))
-            rc = err_set(e, ERR_FORMAT, "its normalizer_spec is malformed");
+        if (f.number == 2) rc = read_trainer(m, f.data, e);
+        if (f.number == 3) rc = read_normalizer(m, f.data, e);
         if (rc != 0) return rc;
     }
-    if (more < 0 || m->t->n_piece == 0)
-        return err_set(e, ERR_FORMAT, "not a SentencePiece model, or cut short");
+    if (more < 0) return malformed(e, "the SentencePiece model", n_all, w.n);
+    if (m->t->n_piece == 0)
+        return err_set(e, ERR_FORMAT, "the SentencePiece model must have at least 1 piece, got 0");
     if (m->type != 1 && m->type != 2)
-        return err_set(e, ERR_UNSUPPORTED, "model_type %llu (unigram is 1, bpe 2)",
+        return err_set(e, ERR_UNSUPPORTED,
+                       "the type of the model must be 1 (unigram) or 2 (bpe), got %llu",
                        (unsigned long long)m->type);
     return 0;
 }

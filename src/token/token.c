@@ -50,7 +50,9 @@ int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, en
 {
     if (id >= PIECES_MAX)
         return err_set(e, ERR_LIMIT, "token id: must be at most %d, got %zu", PIECES_MAX, id);
-    if (n > INT32_MAX) return err_set(e, ERR_LIMIT, "token %zu has %zu bytes", id, n);
+    if (n > INT32_MAX)
+        return err_set(e, ERR_LIMIT, "token %zu: must have at most %d bytes, got %zu", id,
+                       INT32_MAX, n);
     char *copy = arena_text(&t->arena, text, n);
     if (!copy || !vec_room((void **)&t->piece, &t->piece_cap, id + 1, sizeof *t->piece))
         return err_memory(e, "a vocabulary", id);
@@ -351,7 +353,8 @@ static void check_ids(struct tokenizer *t)
  * normalized added tokens. Merges are freed at the end, because the kind has its own table. */
 int tokenizer_finish(struct tokenizer *t, struct err *e)
 {
-    if (t->n_piece == 0) return err_set(e, ERR_FORMAT, "the vocabulary has no tokens");
+    if (t->n_piece == 0)
+        return err_set(e, ERR_FORMAT, "the vocabulary: must have at least 1 token, got 0");
     check_ids(t);
     if (!tokenizer_index(t) || !derive_all_bytes(t) || !normalize_added_bytes(t) || !added_build(t))
         return err_memory(e, "a vocabulary", t->n_piece);

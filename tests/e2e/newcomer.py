@@ -104,7 +104,7 @@ def test_a_server_that_is_not_there():
 def test_an_empty_file_for_perplexity():
     path = os.path.join(TMP, "empty.txt")
     open(path, "w").close()
-    says(["perplexity", MODEL, path], 1, "empty.txt: the file is empty")
+    says(["perplexity", MODEL, path], 1, "empty.txt: must not be empty")
 
 
 def test_a_batch_of_which_every_line_failed():

@@ -173,7 +173,7 @@ def report_with_key():
         t.start()
         wrong = top("--once", f"127.0.0.1:{port}")
         t.join()
-    check(wrong.returncode == 1 and "not a metrics page" in wrong.stderr, wrong)
+    check(wrong.returncode == 1 and "expected a metrics page" in wrong.stderr, wrong)
 
 
 def live():

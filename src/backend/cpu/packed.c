@@ -157,15 +157,18 @@ static int check_head(const struct packed *p, const struct file_map *m, struct e
 {
     const char *dir = p->o->cache->dir;
     if (m->n_byte != p->n_byte)
-        return err_set(e, ERR_FORMAT, "%s/%s is damaged: it has %zu bytes, expected %llu", dir,
-                       p->name, m->n_byte, (unsigned long long)p->n_byte);
+        return err_set(e, ERR_FORMAT, "%s/%s is damaged: expected %llu bytes, got %zu", dir,
+                       p->name, (unsigned long long)p->n_byte, m->n_byte);
     const struct packed_head *h = (const struct packed_head *)m->data;
     if (memcmp(h, &p->head, offsetof(struct packed_head, check)) != 0)
-        return err_set(e, ERR_FORMAT, "%s/%s does not begin like packed weights of this model", dir,
-                       p->name);
-    if (h->check != check_of(h, (const uint64_t *)(h + 1)))
-        return err_set(e, ERR_FORMAT, "%s/%s is damaged: its hashes differ from those written", dir,
-                       p->name);
+        return err_set(e, ERR_FORMAT,
+                       "%s/%s is damaged: expected the head of this model, got another of "
+                       "check sum %016llx",
+                       dir, p->name, (unsigned long long)h->check);
+    const uint64_t sum = check_of(h, (const uint64_t *)(h + 1));
+    if (h->check != sum)
+        return err_set(e, ERR_FORMAT, "%s/%s is damaged: expected check sum %016llx, got %016llx",
+                       dir, p->name, (unsigned long long)h->check, (unsigned long long)sum);
     return 0;
 }
 
@@ -174,7 +177,8 @@ static int check_pieces(const struct packed *p, const struct file_map *m, struct
 {
     int n_bad = verify_pieces(p, m, false, NULL, e);
     if (n_bad <= 0) return n_bad;
-    return err_set(e, ERR_FORMAT, "%s/%s is damaged: %d of %d tensors differ from those written",
+    return err_set(e, ERR_FORMAT,
+                   "%s/%s is damaged: expected equal hashes, got %d of %d tensors with others",
                    p->o->cache->dir, p->name, n_bad, p->l->n_place);
 }
 

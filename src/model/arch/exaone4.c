@@ -37,13 +37,16 @@ static int gguf_interval(struct binder *b, int n_layer)
 {
     static const char key[] = "attention.sliding_window_pattern";
     const struct meta *m = config_meta(b, key);
+    int at = 0;
     if (meta_kind(m) != META_LIST) return config_int(b, key, 1, INT_MAX, 4);
-    bool usual = meta_count(m) == (size_t)n_layer;
-    for (int i = 0; i < n_layer && usual; i++)
-        usual = meta_item_int(m, (size_t)i, -1) == ((i + 1) % 4 != 0);
-    if (!usual)
+    if (meta_count(m) != (size_t)n_layer)
+        config_refuse(b, key, ERR_UNSUPPORTED, "must be a list of %d values, got %zu", n_layer,
+                      meta_count(m));
+    while (at < n_layer && meta_item_int(m, (size_t)at, -1) == ((at + 1) % 4 != 0)) at++;
+    if (at < n_layer)
         config_refuse(b, key, ERR_UNSUPPORTED,
-                      "must list every fourth layer as full: llama.cpp ignores other lists");
+                      "[%d]: must be %d, because llama.cpp ignores other lists, got %lld", at,
+                      (at + 1) % 4 != 0, (long long)meta_item_int(m, (size_t)at, -1));
     return 4;
 }
 
@@ -56,7 +59,8 @@ static void gguf_config(struct config *c, struct binder *b)
     if (c->n_layer != 64) {
         if (meta_kind(config_meta(b, key)) != META_NONE && config_window(b) != 0)
             config_refuse(b, key, ERR_UNSUPPORTED,
-                          "must be 0: llama.cpp ignores a window of fewer or more than 64 layers");
+                          "must be 0, because llama.cpp ignores a window of %d layers, got %d",
+                          c->n_layer, config_window(b));
         return;
     }
     gemma_gguf_windows(c, b, interval);

@@ -29,7 +29,9 @@ static void config(struct config *c, struct binder *b)
     const bool attn = config_bool(b, "config.qkv_bias", c->qkv_bias == BIAS_NEEDED),
                ffn = config_bool(b, "config.bias", c->ffn_bias == BIAS_NEEDED);
     if (attn != ffn)
-        config_refuse(b, "config.qkv_bias", ERR_UNSUPPORTED, "must equal the field bias");
+        config_refuse(b, "config.qkv_bias", ERR_UNSUPPORTED,
+                      "must equal the field bias (%s), got %s", ffn ? "true" : "false",
+                      attn ? "true" : "false");
     c->qkv_bias = c->o_bias = c->ffn_bias = attn ? BIAS_NEEDED : BIAS_NONE;
 }
 

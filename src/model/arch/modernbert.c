@@ -75,7 +75,8 @@ static void ropes(struct config *c, struct binder *b)
                  older = config_real(b, "config.local_rope_theta", 10000);
     if (meta_kind(config_meta(b, "rope.freq_base")) == META_NONE) c->rope[ROPE_MAIN].base = global;
     if (!(c->rope[ROPE_MAIN].base > 0))
-        config_refuse(b, "config.global_rope_theta", ERR_FORMAT, "must be above 0");
+        config_refuse(b, "config.global_rope_theta", ERR_FORMAT, "must be above 0, got %g",
+                      c->rope[ROPE_MAIN].base);
     config_local_rope(c, b, "config.local_rope_theta", config_sliding_base(b, older));
 }
 

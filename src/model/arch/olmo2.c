@@ -45,7 +45,8 @@ static void config(struct config *c, struct binder *b)
     const int interval = listed ? 1 : config_int(b, key, 1, INT_MAX, 4);
     const double base = config_real(b, "rope.freq_base_swa", c->rope[ROPE_MAIN].base);
     if (listed && meta_count(list) < (size_t)c->n_layer)
-        config_refuse(b, key, ERR_FORMAT, "must be a list of %d values", c->n_layer);
+        config_refuse(b, key, ERR_FORMAT, "must be a list of %d values, got %zu", c->n_layer,
+                      meta_count(list));
     if (window == 0 || b->rc != 0) return;
     for (int i = 0; i < c->n_layer; i++) {
         const bool slides = listed ? meta_item_int(list, (size_t)i, 0) != 0 : (i + 1) % interval;
