@@ -10,8 +10,8 @@
  * A mask that needs more work is computed by the thread of deferred.c, and its sequence waits.
  * Constraints with the same `shared` are never used by two threads at a time.
  *
- * CONSTRAINT_STEP_WORK is 1 ms: a step of 32 rows of llama-1b takes 70 ms (docs/measurements.md), so
- * a mask delays it by at most 1.5 %. CONSTRAINT_BACK_MAX states of a grammar are 384 bytes. */
+ * CONSTRAINT_STEP_WORK is 1 ms: a step of 32 rows of llama-1b takes 70 ms (docs/measurements.md),
+ * so a mask delays it by at most 1.5 %. CONSTRAINT_BACK_MAX states of a grammar take 384 bytes. */
 #include "engine_impl.h"
 
 #include "base/check.h"
