@@ -353,8 +353,15 @@ static int add_tensors(struct maker *m)
     for (int il = 0; il < m->shape.n_layer; il++)
         for (int k = first; k < i && rc == 0; k++)
             if (!row[k].some) rc = add_row(m, &row[k], il);
-    for (; i < n && rc == 0; i++)
-        if (!m->shape.tied || strcmp(row[i].name, "output") != 0) rc = add_row(m, &row[i], 0);
+    bool generates = false;
+    for (; i < n && rc == 0; i++) {
+        const bool is_head = strcmp(row[i].name, "output") == 0;
+        generates |= is_head;
+        if (is_head && m->shape.tied) continue;
+        /* a decoder has a score head in place of the head of tokens, not next to it */
+        if (generates && strcmp(row[i].name, "cls.output") == 0) continue;
+        rc = add_row(m, &row[i], 0);
+    }
     return rc;
 }
 
