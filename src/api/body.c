@@ -69,9 +69,9 @@ int body_flag(const struct json *body, const char *name, bool *out, struct err *
     return 0;
 }
 
-static int too_long(const char *name, size_t n, size_t most, struct err *e)
+static int too_long(const char *name, size_t n, size_t max, struct err *e)
 {
-    return err_field(e, ERR_LIMIT, name, ": must have at most %zu entries, got %zu", most, n);
+    return err_field(e, ERR_LIMIT, name, ": must have at most %zu entries, got %zu", max, n);
 }
 
 int body_ids(const struct json *body, const char *name, struct arena *a, const int32_t **out,

@@ -201,7 +201,7 @@ static void put_use(struct buf *b, const struct server *s, const struct stats_vi
 static int read_window(double *window, const struct exchange *x, struct err *e)
 {
     /* a window cannot be longer than the engine's record */
-    const double most = STATS_WINDOW_US * 1e-6;
+    const double max = STATS_WINDOW_US * 1e-6;
     struct buf text = {0};
     double s = 60;
     char *end = NULL;
@@ -212,7 +212,7 @@ static int read_window(double *window, const struct exchange *x, struct err *e)
     char got[61];
     snprintf(got, sizeof got, "%s", text.data ? text.data : "");
     buf_deinit(&text);
-    *window = ok ? fmin(s, most) : 0;
+    *window = ok ? fmin(s, max) : 0;
     if (no_memory) return err_memory(e, "the window of high-water marks", 0);
     return ok ? 0
               : err_field(e, ERR_ARG, "window", ": expected a number of seconds, got \"%s\"", got);

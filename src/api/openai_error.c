@@ -34,9 +34,9 @@ static void put_error(struct json_out *o, const char *key, int rc, const struct 
     out_word(o, "type", type_of(rc));
     out_word(o, "param", *e->field ? e->field : NULL);
     out_word(o, "code", code_of(rc, e->field));
-    if (rc == ERR_LIMIT && e->n_most > 0) { /* members as in llama.cpp's server */
+    if (rc == ERR_LIMIT && e->n_max > 0) { /* members as in llama.cpp's server */
         out_int(o, "n_prompt_tokens", e->n_found);
-        out_int(o, "n_ctx", e->n_most);
+        out_int(o, "n_ctx", e->n_max);
     }
     out_end(o);
 }

@@ -20,7 +20,7 @@
 
 enum {
     /* maximum size of a whole answer that the stream thread writes; takes some milliseconds */
-    SIZE_MOST = 4096,
+    ANSWER_BYTES_MAX = 4096,
     BEGIN_US = 10 * 1000 * 1000,
 };
 
@@ -135,7 +135,7 @@ static void advance(struct exchange *x, void *posted)
     begin_stream(p, done);
     if (p->streaming && !p->cancelled) put_pieces(p, done);
     if (!done) return;
-    bool moves = !p->streaming && api_call_size(p->call) > SIZE_MOST && exchange_move(x);
+    bool moves = !p->streaming && api_call_size(p->call) > ANSWER_BYTES_MAX && exchange_move(x);
     if (!moves) finish_call(p);
 }
 

@@ -399,23 +399,23 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
 {
     const char *side = "left";
     int context = a->session->info->context_max;
-    int64_t most = INT32_MAX;
-    int rc = body_int(body, "truncate_prompt_tokens", -1, context, &most, e);
+    int64_t max = INT32_MAX;
+    int rc = body_int(body, "truncate_prompt_tokens", -1, context, &max, e);
     if (rc == 0) rc = body_text(body, "truncation_side", 8, &side, e);
     if (rc == 0 && strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
         rc = err_field(e, ERR_ARG, "truncation_side",
                        ": must be \"left\" or \"right\", got \"%.8s\"", side);
-    if (rc == 0 && most == 0)
+    if (rc == 0 && max == 0)
         rc = err_field(e, ERR_ARG, "truncate_prompt_tokens", ": must be -1 or at least 1, got 0");
-    if (most < 0) most = context - (r->max_tokens > 0 ? 1 : 0);
-    if (rc != 0 || r->prompt.n <= (size_t)most) return rc;
+    if (max < 0) max = context - (r->max_tokens > 0 ? 1 : 0);
+    if (rc != 0 || r->prompt.n <= (size_t)max) return rc;
     if (a->session->info->encoder) { /* encoders were trained with the first tokens of long texts */
         const bool left = body_field(body, "truncation_side") && *side == 'l';
-        tokenizer_truncate(a->session->tokenizer, &r->prompt, (size_t)most, left);
+        tokenizer_truncate(a->session->tokenizer, &r->prompt, (size_t)max, left);
         return 0;
     }
-    size_t n_cut = r->prompt.n - (size_t)most;
-    r->prompt.n = (size_t)most;
-    if (*side == 'l') memmove(r->prompt.v, r->prompt.v + n_cut, (size_t)most * sizeof *r->prompt.v);
+    size_t n_cut = r->prompt.n - (size_t)max;
+    r->prompt.n = (size_t)max;
+    if (*side == 'l') memmove(r->prompt.v, r->prompt.v + n_cut, (size_t)max * sizeof *r->prompt.v);
     return 0;
 }

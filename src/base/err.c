@@ -10,7 +10,7 @@
 static void begin(struct err *e, int code, const char *field)
 {
     e->code = code;
-    e->n_found = e->n_most = 0;
+    e->n_found = e->n_max = 0;
     e->field_at = 0;
     snprintf(e->field, sizeof e->field, "%s", field);
     utf8_show(e->field, strlen(e->field));
@@ -56,11 +56,11 @@ int err_rename(struct err *e, int code, const char *from, const char *to)
     return code;
 }
 
-int err_figures(struct err *e, int code, long long n_found, long long n_most)
+int err_figures(struct err *e, int code, long long n_found, long long n_max)
 {
     if (!e) return code;
     e->n_found = n_found;
-    e->n_most = n_most;
+    e->n_max = n_max;
     return code;
 }
 

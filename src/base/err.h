@@ -25,10 +25,10 @@ enum {
 struct err {
     /* sentence: UTF-8, NUL-terminated, no control characters; "" if nothing failed */
     char text[1000];
-    char field[64];            /* field, flag or parameter at fault; "": none */
-    size_t field_at;           /* offset of the field's name in text */
-    int code;                  /* ERR_*; 0 if nothing failed */
-    long long n_found, n_most; /* value and limit of an ERR_LIMIT; 0, 0: not given */
+    char field[64];           /* field, flag or parameter at fault; "": none */
+    size_t field_at;          /* offset of the field's name in text */
+    int code;                 /* ERR_*; 0 if nothing failed */
+    long long n_found, n_max; /* value and limit of an ERR_LIMIT; 0, 0: not given */
 };
 
 /* Set code and sentence, truncated at the buffer's end. Returns `code`, for `return err_set(e,
@@ -48,8 +48,8 @@ int err_rename(struct err *e, int code, const char *from, const char *to);
 /* Prepend "prefix: " to the sentence in `e`. Returns `code`. */
 int err_prefix(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Add n_found and n_most to the failure in `e`, for programs. Returns `code`. */
-int err_figures(struct err *e, int code, long long n_found, long long n_most);
+/* Add n_found and n_max to the failure in `e`, for programs. Returns `code`. */
+int err_figures(struct err *e, int code, long long n_found, long long n_max);
 
 /* Set the sentence of a failed allocation of n bytes (0: unknown) for `what`. Returns
  * ERR_MEMORY. */

@@ -26,7 +26,7 @@ TEST(err_rename_changes_field_and_sentence)
     EXPECT(strcmp(e.text, "prompt: 9 tokens of prompt") == 0);
     EXPECT_INT(err_rename(&e, ERR_LIMIT, "prompt", "messages"), ERR_LIMIT);
     EXPECT(strcmp(e.text, "messages: 9 tokens of prompt") == 0 && strcmp(e.field, "messages") == 0);
-    EXPECT(e.n_found == 9 && e.n_most == 8);
+    EXPECT(e.n_found == 9 && e.n_max == 8);
     err_prefix(&e, ERR_LIMIT, "line %d", 4);
     err_rename(&e, ERR_LIMIT, "messages", "m");
     EXPECT(strcmp(e.text, "line 4: m: 9 tokens of prompt") == 0 && strcmp(e.field, "m") == 0);

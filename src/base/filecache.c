@@ -32,7 +32,7 @@
 
 enum { STALE_S = 60 /* a temporary file of this age without a lock belongs to a dead process */ };
 /* default limit of a folder, in bytes; a quarter of the disk if that is less */
-static const uint64_t n_byte_most = 100ull * 1000 * 1000 * 1000;
+static const uint64_t default_bytes_max = 100ull * 1000 * 1000 * 1000;
 
 int filecache_dir(char *out, size_t n_out, const char *name, struct err *e)
 {
@@ -212,14 +212,14 @@ static uint64_t disk_free(int dir)
 static int make_room_in(int dir, const struct filecache *c, kept_list *list, uint64_t n_byte,
                         struct err *e)
 {
-    uint64_t used = 0, free_now = disk_free(dir), most = c->bytes_max;
+    uint64_t used = 0, free_now = disk_free(dir), max = c->bytes_max;
     for (size_t i = 0; i < list->n; i++) used += list->v[i].n_byte;
-    if (most == 0) most = least(n_byte_most, (used + free_now) / 4);
-    most = least(most, used + free_now);
-    if (n_byte > most)
+    if (max == 0) max = least(default_bytes_max, (used + free_now) / 4);
+    max = least(max, used + free_now);
+    if (n_byte > max)
         return err_set(e, ERR_LIMIT, "%s: cannot write %.1f MiB: the limit is %.1f MiB", c->dir,
-                       mib(n_byte), mib(most));
-    for (size_t i = 0; i < list->n && (used + n_byte > most || n_byte > free_now); i++) {
+                       mib(n_byte), mib(max));
+    for (size_t i = 0; i < list->n && (used + n_byte > max || n_byte > free_now); i++) {
         if (unlinkat(dir, list->v[i].name, 0) != 0) continue;
         used -= list->v[i].n_byte;
         free_now += list->v[i].n_byte;
@@ -243,9 +243,9 @@ static int make_room(int dir, const struct filecache *c, uint64_t n_byte, struct
  * because the system would send a signal. */
 static int set_size(const struct filecache_file *f, uint64_t n_byte, struct err *e)
 {
-    struct rlimit most;
-    bool fits = getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY ||
-                n_byte <= most.rlim_cur;
+    struct rlimit limit;
+    bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+                n_byte <= limit.rlim_cur;
     if (!fits)
         return err_set(e, ERR_LIMIT,
                        "%s: cannot write %.1f MiB: above the limit of a file's size (ulimit -f)",

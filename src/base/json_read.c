@@ -32,9 +32,9 @@ static json_t *new_real(double x)
 #include <stdlib.h>
 #include <string.h>
 
-/* DEPTH_MOST limits the options of all callers, because jansson frees nested values by recursion.
+/* DEPTH_MAX limits the options of all callers, because jansson frees nested values by recursion.
  * It is the maximum depth of jansson's own parser. */
-enum { DEPTH_DEFAULT = 512, DEPTH_MOST = 2048, NODE_DEFAULT = 20 * 1000 * 1000 };
+enum { DEPTH_DEFAULT = 512, DEPTH_MAX = 2048, NODE_DEFAULT = 20 * 1000 * 1000 };
 
 struct json_reader {
     const char *text; /* [n] text of the document, borrowed */
@@ -434,7 +434,7 @@ int json_parse(struct json **out, const char *text, size_t n, const struct json_
     r.limits = limits;
     if (limits && limits->depth_max) r.depth_max = limits->depth_max;
     if (limits && limits->node_max) r.node_max = limits->node_max;
-    if (r.depth_max > DEPTH_MOST) r.depth_max = DEPTH_MOST;
+    if (r.depth_max > DEPTH_MAX) r.depth_max = DEPTH_MAX;
     int rc = check_utf8(&r);
     if (rc == 0) rc = check_count(&r);
     if (rc == 0) rc = read_value(&r, &j);

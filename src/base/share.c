@@ -291,11 +291,11 @@ int64_t share_room(const struct share *s, uint64_t id, double weight)
         share_of(s, a.weight, a.sum + a.weight) - a.after; /* unused part of the share with
                                                                     * the reserve */
     int64_t fair = share_of(s, a.weight, a.sum) - a.after;
-    int64_t most = open > (small < free ? small : free) ? open : (small < free ? small : free);
+    int64_t max = open > (small < free ? small : free) ? open : (small < free ? small : free);
     int64_t others = loose_of_others(s, &a);
     int64_t made = fair < open + others ? fair : open + others;
-    if (made > most) most = made;
-    return most > 0 ? most : 0;
+    if (made > max) max = made;
+    return max > 0 ? max : 0;
 }
 
 /* ---- releasing ---- */

@@ -86,7 +86,7 @@ static bool wait_ready(const struct writer *w)
 }
 
 /* Write s[0, n). Returns the number of bytes written. */
-static size_t write_most(const struct writer *w, const char *s, size_t n)
+static size_t write_bytes(const struct writer *w, const char *s, size_t n)
 {
     size_t done = 0;
     while (done < n) {
@@ -103,8 +103,8 @@ static size_t write_most(const struct writer *w, const char *s, size_t n)
 /* Write a piece, and update `torn`. All lines that were not written completely count as lost. */
 static void write_lines(struct writer *w, const char *s, size_t n)
 {
-    if (w->torn) w->torn = write_most(w, "\n", 1) != 1;
-    size_t done = w->torn ? 0 : write_most(w, s, n);
+    if (w->torn) w->torn = write_bytes(w, "\n", 1) != 1;
+    size_t done = w->torn ? 0 : write_bytes(w, s, n);
     if (done > 0) w->torn = s[done - 1] != '\n';
     if (done < n) lose(w, s + done, n - done);
 }

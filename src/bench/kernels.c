@@ -22,21 +22,21 @@ static const char *prompts = "512", *gens = "128", *batches = "1,2,4,8,16,32,64"
 static int64_t n_batch_gen = 32, n_repeat = 5;
 static bool as_json, fusion, limits = true;
 
-enum { TOKENS_MOST = 1 << 20, BATCH_MOST = 4096 };
+enum { TOKENS_MAX = 1 << 20, BATCH_MAX = 4096 };
 
 static int lengths_form(const char *text, struct err *e)
 {
-    return numbers_form(text, 1, TOKENS_MOST, e);
+    return numbers_form(text, 1, TOKENS_MAX, e);
 }
 
 static int batches_form(const char *text, struct err *e)
 {
-    return numbers_form(text, 1, BATCH_MOST, e);
+    return numbers_form(text, 1, BATCH_MAX, e);
 }
 
 static int depths_form(const char *text, struct err *e)
 {
-    return numbers_form(text, 0, TOKENS_MOST, e);
+    return numbers_form(text, 0, TOKENS_MAX, e);
 }
 
 static const struct option options[] = {
@@ -96,15 +96,15 @@ static void plan_deinit(struct kernels_plan *p)
 /* Read the options into a plan. The context is the deepest cache plus the longest run. */
 static int plan_read(struct kernels_plan *p, struct err *e)
 {
-    int rc = numbers_read(&p->prompt, prompts, 1, TOKENS_MOST, e);
-    if (rc == 0) rc = numbers_read(&p->gen, gens, 1, TOKENS_MOST, e);
-    if (rc == 0) rc = numbers_read(&p->batch, batches, 1, BATCH_MOST, e);
-    if (rc == 0) rc = numbers_read(&p->depth, depths ? depths : "0", 0, TOKENS_MOST, e);
-    int longest = numbers_most(&p->gen, numbers_most(&p->prompt, (int)n_batch_gen));
+    int rc = numbers_read(&p->prompt, prompts, 1, TOKENS_MAX, e);
+    if (rc == 0) rc = numbers_read(&p->gen, gens, 1, TOKENS_MAX, e);
+    if (rc == 0) rc = numbers_read(&p->batch, batches, 1, BATCH_MAX, e);
+    if (rc == 0) rc = numbers_read(&p->depth, depths ? depths : "0", 0, TOKENS_MAX, e);
+    int longest = numbers_max(&p->gen, numbers_max(&p->prompt, (int)n_batch_gen));
     p->n_batch_gen = (int)n_batch_gen;
     p->n_repeat = (int)n_repeat;
-    p->n_seq = numbers_most(&p->batch, 1);
-    p->context = numbers_most(&p->depth, 0) + longest + 1;
+    p->n_seq = numbers_max(&p->batch, 1);
+    p->context = numbers_max(&p->depth, 0) + longest + 1;
     p->no_depth = !depths;
     p->as_json = as_json;
     p->limits = limits;

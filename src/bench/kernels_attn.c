@@ -88,8 +88,8 @@ int ops_open_kv(struct ops *b, struct err *e)
     int rc = session_kv_type(&type, &session_flags, e);
     if (rc != 0 || b->kv.memory) return rc;
     int64_t bytes = kv_store_bytes_per_page(&geometry, 1, type, page_rows) * stride * n_seq;
-    int64_t most = (int64_t)(os_memory_free() / 4) / (bytes ? bytes : 1);
-    int n = most < 1 ? 1 : most < b->n_layer ? (int)most : b->n_layer;
+    int64_t max = (int64_t)(os_memory_free() / 4) / (bytes ? bytes : 1);
+    int n = max < 1 ? 1 : max < b->n_layer ? (int)max : b->n_layer;
     struct kv_geometry *all = calloc((size_t)n, sizeof *all);
     if (!all) return err_memory(e, "the KV geometry", (unsigned long long)n * sizeof *all);
     for (int i = 0; i < n; i++) all[i] = geometry;

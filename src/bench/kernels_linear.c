@@ -15,8 +15,8 @@ static bool is_met(const struct ops *b, const struct matrix_set *g, int n_row)
 static bool turn_linear(struct ops *b, int n_row)
 {
     struct backend *be = b->s.backend;
-    double us[MOST_GROUPS] = {0};
-    size_t n[MOST_GROUPS] = {0};
+    double us[GROUPS_MAX] = {0};
+    size_t n[GROUPS_MAX] = {0};
     int64_t before = time_us(), now;
     for (size_t i = 0; i < b->order.n; i++) {
         uint32_t g = b->order.v[i];

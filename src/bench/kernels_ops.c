@@ -251,7 +251,7 @@ static struct matrix_set *find_group(struct ops *b, const struct matrix_set *lik
             g->k == like->k)
             return g;
     }
-    bool room = b->group.n < MOST_GROUPS;
+    bool room = b->group.n < GROUPS_MAX;
     return room && vec_push(&b->group, *like) ? &b->group.v[b->group.n - 1] : NULL;
 }
 
@@ -295,13 +295,13 @@ static bool list_rows(struct ops *b)
         for (size_t i = 0; i < from[l]->n; i++)
             if (!vec_push(&b->n_row, from[l]->v[i])) return false;
     if (b->n_row.n == 0 && !vec_push(&b->n_row, 1)) return false;
-    b->row_max = numbers_most(&b->n_row, b->usual_attn ? PROMPT_ROWS : 1);
+    b->row_max = numbers_max(&b->n_row, b->usual_attn ? PROMPT_ROWS : 1);
     return true;
 }
 
 /* Return the maximum number of values that an op reads or writes: the widest row times its number
  * of rows. */
-static int64_t most_values(const struct ops *b, int64_t *k_max)
+static int64_t values_max(const struct ops *b, int64_t *k_max)
 {
     int64_t row = (int64_t)b->n_head * b->d_head, head = 0;
     row = row > b->d_ff ? row : b->d_ff;
@@ -352,7 +352,7 @@ static int open_buffers(struct ops *b, struct err *e)
     struct backend *be = b->s.backend;
     int64_t k_max;
     uint64_t state = 1;
-    b->n_value = most_values(b, &k_max);
+    b->n_value = values_max(b, &k_max);
     const size_t n_byte = (size_t)b->n_value * sizeof(float);
     float *made = malloc(n_byte);
     float **const operand[] = {&b->x, &b->y, &b->z, &b->ones};

@@ -7,7 +7,7 @@
 
 #include "cache/cache.h"
 
-enum { MOST_GROUPS = 256 };
+enum { GROUPS_MAX = 256 };
 enum { PROMPT_ROWS = 2048 }; /* rows per step of attention over a prompt, as in an engine */
 
 /* The matrices with one name, type and shape, over all layers. */

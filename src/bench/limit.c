@@ -21,7 +21,7 @@ enum arith arith_of(enum qtype t)
 
 enum arith arith_of_model(const struct checkpoint *c)
 {
-    return session_arith_most(&session_flags, c);
+    return session_arith_main(&session_flags, c);
 }
 
 /* ---- memory ---- */
@@ -38,8 +38,8 @@ static void touch(void *ctx, int chunk, int worker)
  * also touch it first. */
 int reading_open(struct reading *r, struct pool *p, uint64_t mib, struct err *e)
 {
-    uint64_t most = os_memory_free() >> 22;
-    r->n_byte = (size_t)(most && most < mib ? most : mib) << 20;
+    uint64_t max = os_memory_free() >> 22;
+    r->n_byte = (size_t)(max && max < mib ? max : mib) << 20;
     r->data = os_alloc(r->n_byte);
     if (!r->data) return err_memory(e, "memory to read from", r->n_byte);
     pool_run(p, touch, r, (int)(r->n_byte >> 20));

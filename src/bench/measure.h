@@ -29,7 +29,7 @@ double samples_nearest(const struct samples *sorted, double percent);
  * a form_fn. numbers_form checks such a list. numbers_read also returns ERR_MEMORY. */
 int numbers_read(struct ids *out, const char *text, int lo, int hi, struct err *e);
 int numbers_form(const char *text, int lo, int hi, struct err *e);
-int numbers_most(const struct ids *list, int fallback);
+int numbers_max(const struct ids *list, int fallback);
 /* Append the real numbers of "50,90,99.9", each in [lo, hi]; "" is empty. reals_form checks such a
  * list. ERR_ARG: a sentence for a form_fn. reals_read also returns ERR_MEMORY. */
 int reals_read(struct samples *out, const char *text, double lo, double hi, struct err *e);

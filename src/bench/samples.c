@@ -83,11 +83,11 @@ int numbers_form(const char *text, int lo, int hi, struct err *e)
     return rc;
 }
 
-int numbers_most(const struct ids *list, int fallback)
+int numbers_max(const struct ids *list, int fallback)
 {
-    int most = fallback;
-    for (size_t i = 0; i < list->n; i++) most = list->v[i] > most ? list->v[i] : most;
-    return most;
+    int max = fallback;
+    for (size_t i = 0; i < list->n; i++) max = list->v[i] > max ? list->v[i] : max;
+    return max;
 }
 
 /* Infinities are legal if the range has them. NaN fails the negated comparison with the range. */

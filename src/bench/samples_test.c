@@ -11,7 +11,7 @@ TEST(bench_lists_of_numbers)
     struct err e = {0};
     EXPECT_INT(numbers_read(&list, "1,2,64", 1, 64, &e), 0);
     EXPECT(list.n == 3 && list.v[0] == 1 && list.v[1] == 2 && list.v[2] == 64);
-    EXPECT_INT(numbers_most(&list, 5), 64);
+    EXPECT_INT(numbers_max(&list, 5), 64);
     EXPECT_INT(numbers_read(&list, "none", 1, 64, &e), 0);
     EXPECT_INT(list.n, 3);
     EXPECT(numbers_read(&list, "1,", 1, 64, &e) != 0 &&
@@ -19,7 +19,7 @@ TEST(bench_lists_of_numbers)
     EXPECT(numbers_read(&list, "1 2", 1, 64, &e) != 0);
     EXPECT(numbers_read(&list, "65", 1, 64, &e) != 0 && strstr(e.text, "1 to 64"));
     vec_deinit(&list);
-    EXPECT_INT(numbers_most(&list, 5), 5);
+    EXPECT_INT(numbers_max(&list, 5), 5);
 }
 
 TEST(bench_lists_of_words)

@@ -110,10 +110,10 @@ static size_t step_header(struct parser_stage *s, const char *text, size_t n, bo
         if (!end && text_may_begin(text + k, n - k, "assistant")) return 0;
         return k + (text_begins(text + k, n - k, "assistant") ? 9 : 0);
     }
-    const size_t most = n < HEADER_BYTE_MAX ? n : HEADER_BYTE_MAX;
-    const char *p = memmem(text, most, message, sizeof message - 1);
+    const size_t max = n < HEADER_BYTE_MAX ? n : HEADER_BYTE_MAX;
+    const char *p = memmem(text, max, message, sizeof message - 1);
     if (!p && !end && n < HEADER_BYTE_MAX) return 0;
-    if (!p) return most; /* a header without a body */
+    if (!p) return max; /* a header without a body */
     body_begin(s, text, (size_t)(p - text));
     return (size_t)(p - text) + sizeof message - 1;
 }

@@ -46,15 +46,15 @@ static void put_item(struct buf *b, const struct meta *m, size_t i)
 }
 
 /* Append at most `most` items. The number of all items follows if some are missing. */
-static void put_list(struct buf *b, const struct meta *m, size_t most)
+static void put_list(struct buf *b, const struct meta *m, size_t max)
 {
     size_t n = meta_count(m);
     buf_add_char(b, '[');
-    for (size_t i = 0; i < n && i < most; i++) {
+    for (size_t i = 0; i < n && i < max; i++) {
         if (i) buf_add_text(b, ", ");
         put_item(b, m, i);
     }
-    if (n > most) buf_addf(b, ", ... %zu in all", n);
+    if (n > max) buf_addf(b, ", ... %zu in all", n);
     buf_add_char(b, ']');
 }
 

@@ -52,13 +52,13 @@ static void put_style(struct paint *p, const char *style)
 /* Add a glyph to the word. A blank ends the word. A word longer than a row is written in parts. */
 static void put_glyph(struct paint *p, uint32_t glyph)
 {
-    int width = utf8_width(glyph), most = p->width > p->hang ? p->width - p->hang : 0;
+    int width = utf8_width(glyph), max = p->width > p->hang ? p->width - p->hang : 0;
     if (glyph == ' ' || glyph == '\t') {
         write_word(p);
         p->gap += glyph == ' ' ? 1 : TAB_WIDTH - (p->column + p->gap) % TAB_WIDTH;
         return;
     }
-    if (width == 2 || (p->width > 0 && p->n_word + width > most)) write_word(p);
+    if (width == 2 || (p->width > 0 && p->n_word + width > max)) write_word(p);
     buf_add_utf8(&p->word, glyph);
     p->n_word += width;
     if (width == 2) write_word(p);

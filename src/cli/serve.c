@@ -173,8 +173,8 @@ static int read_keys(struct net_keys *k, struct err *e)
 static size_t body_total(void)
 {
     size_t one = (size_t)body_mib << 20, all = (size_t)(body_mib > 32 ? body_mib : 32) << 23;
-    size_t most = os_memory_limited() ? os_memory_free() / 4 : all;
-    if (all > most) all = most;
+    size_t max = os_memory_limited() ? os_memory_free() / 4 : all;
+    if (all > max) all = max;
     return all > one ? all : one;
 }
 

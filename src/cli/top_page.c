@@ -51,9 +51,9 @@ static size_t cut_columns(const char *s, size_t n, int n_column)
  * A size of 0 rows has no limit. */
 static void end_row(struct screen *p)
 {
-    int most = p->look->size.n_row;
+    int max = p->look->size.n_row;
     while (p->row.n > 0 && p->row.data[p->row.n - 1] == ' ') p->row.n--;
-    if (most == 0 || p->n_row < most) {
+    if (max == 0 || p->n_row < max) {
         buf_add(p->out, p->row.data ? p->row.data : "",
                 cut_columns(p->row.data, p->row.n, p->look->size.n_column));
         if (p->look->colour) buf_add_text(p->out, "\033[m");
@@ -157,19 +157,19 @@ static void put_curve(struct screen *p, enum top_curve c, double full, const cha
     char text[24];
     int room = p->look->size.n_column - LABEL - FIGURE - 8 - TAIL;
     int n = p->t->n_point < room ? p->t->n_point : room;
-    double most = isnan(full) ? 0 : full;
+    double max = isnan(full) ? 0 : full;
     for (int i = p->t->n_point - n; i < p->t->n_point && isnan(full); i++)
-        if (p->t->point[i][c] > most) most = p->t->point[i][c];
+        if (p->t->point[i][c] > max) max = p->t->point[i][c];
     buf_addf(&p->row, "%*s", room > n ? room - n : 0, "");
     style(p, "36");
     for (int i = p->t->n_point - n; i < p->t->n_point; i++) {
         double x = p->t->point[i][c];
-        buf_add_text(&p->row, isnan(x) ? " " : level_text(p, most > 0 ? x / most : 0));
+        buf_add_text(&p->row, isnan(x) ? " " : level_text(p, max > 0 ? x / max : 0));
     }
     style(p, "");
     if (isnan(full) && n > 0) {
         style(p, "2");
-        buf_addf(&p->row, "  max %s%s", count_text(most, text), unit);
+        buf_addf(&p->row, "  max %s%s", count_text(max, text), unit);
     }
 }
 

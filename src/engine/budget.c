@@ -29,11 +29,11 @@
  * time. The decodes pay the step's fixed part, so the prompt has more than a quarter of the rows
  * per second that it would have alone. Streams never slow down by more than a factor of 2. The
  * maximum target is 4 times, that is three quarters of the time. For a model whose steps take a
- * millisecond, least_us is the target, because twice a millisecond is stricter than needed.
+ * millisecond, us_min is the target, because twice a millisecond is stricter than needed.
  *
  * Half of the time for prompts is unfair if many requests arrive together. Then 31 requests would
  * wait for their first token so that one request has its next tokens sooner. So time is shared per
- * sequence, 1 + prompts / decodes, and `most` limits the delay of the decodes. */
+ * sequence, 1 + prompts / decodes, and `multiple_max` limits the delay of the decodes. */
 #include "budget.h"
 
 #include "base/check.h"
@@ -95,14 +95,15 @@ void budget_init(struct budget *b, const struct budget_options *o)
 {
     *b = (struct budget){.options = *o, .speed = 1, .margin = 1};
     if (!(b->options.multiple > 0)) b->options.multiple = 2;
-    if (b->options.most < b->options.multiple) b->options.most = b->options.multiple;
+    if (b->options.multiple_max < b->options.multiple)
+        b->options.multiple_max = b->options.multiple;
     b->multiple = b->options.multiple;
 }
 
 void budget_share(struct budget *b, int n_decode, int n_prompt)
 {
     double fair = n_decode > 0 ? 1 + (double)n_prompt / n_decode : 1;
-    b->multiple = clip(fair, b->options.multiple, b->options.most);
+    b->multiple = clip(fair, b->options.multiple, b->options.multiple_max);
 }
 
 void budget_contended(struct budget *b, bool contended)
@@ -177,7 +178,7 @@ static double idle_us(const struct budget *b, const struct step_load *l)
 static double target_us(const struct budget *b, double idle)
 {
     const struct budget_options *o = &b->options;
-    return o->target_us > 0 ? o->target_us : fmax(b->multiple * idle, o->least_us);
+    return o->target_us > 0 ? o->target_us : fmax(b->multiple * idle, o->us_min);
 }
 
 static bool differs(double a, double b)
@@ -201,22 +202,23 @@ static bool needs_idle_step(const struct budget *b, const struct step_load *l)
            (b->n_observed[DECODES] == 0 || b->n_since_idle >= every - 1);
 }
 
-int budget_rows(const struct budget *b, const struct step_load *l, int pos, int n_least, int n_most)
+int budget_rows(const struct budget *b, const struct step_load *l, int pos, int row_min,
+                int row_max)
 {
     bool alone = l->n_row == l->n_prompt_row;
-    if ((alone && !b->contended) || isinf(b->options.target_us)) return n_most;
+    if ((alone && !b->contended) || isinf(b->options.target_us)) return row_max;
     if (!alone && needs_idle_step(b, l)) return 0;
     int least = alone ? ALONE_ROWS - l->n_row : l->n_prompt_row == 0;
-    if (least < n_least) least = n_least;
-    if (least > n_most) least = n_most;
+    if (least < row_min) least = row_min;
+    if (least > row_max) least = row_max;
     /* the time of rows far beyond the observed numbers cannot be estimated yet */
-    int n_estimable = 2 * b->n_row_most > ROWS_FIRST ? 2 * b->n_row_most : ROWS_FIRST;
-    if (n_most > n_estimable - l->n_prompt_row) n_most = n_estimable - l->n_prompt_row;
-    if (n_most < least) n_most = least;
+    int n_estimable = 2 * b->prompt_row_max > ROWS_FIRST ? 2 * b->prompt_row_max : ROWS_FIRST;
+    if (row_max > n_estimable - l->n_prompt_row) row_max = n_estimable - l->n_prompt_row;
+    if (row_max < least) row_max = least;
     double idle = alone ? 0 : idle_us(b, l);
     double target = aim * (alone ? fmax(b->options.target_us, ALONE_US) : target_us(b, idle));
     if (target < (1 + floor_share) * idle) target = (1 + floor_share) * idle;
-    int lo = least, hi = n_most;
+    int lo = least, hi = row_max;
     while (lo < hi) {
         int mid = lo + (hi - lo + 1) / 2;
         if (with_rows(b, l, pos, mid) <= target)
@@ -302,7 +304,7 @@ void budget_observe(struct budget *b, const struct step_load *l, int64_t us)
     }
     if (kind == DECODES) b->idle = *l;
     b->n_since_idle = kind == DECODES ? 0 : b->n_since_idle + (kind == MIXED);
-    if (l->n_prompt_row > b->n_row_most) b->n_row_most = l->n_prompt_row;
+    if (l->n_prompt_row > b->prompt_row_max) b->prompt_row_max = l->n_prompt_row;
     accumulate(b, kind, x, took / b->speed, trust);
     solve_weights(b);
 }

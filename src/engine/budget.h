@@ -23,9 +23,9 @@ void step_load_add(struct step_load *l, int pos, int n_row, bool prompt);
 struct budget_options {
     /* time limit of a step with decodes; INFINITY: no limit; 0: from the next three fields */
     double target_us;
-    double multiple; /* limit as a multiple of the time of the step without prompts; 0: 2 */
-    double most;     /* maximum multiple if prompts outnumber decodes; 0: multiple */
-    double least_us; /* minimum of the limit that follows from the multiple */
+    double multiple;     /* limit as a multiple of the time of the step without prompts; 0: 2 */
+    double multiple_max; /* maximum multiple if prompts outnumber decodes; 0: multiple */
+    double us_min;       /* minimum of the limit that follows from the multiple */
 };
 
 enum { BUDGET_N_TERM = 7, BUDGET_N_KIND = 3 };
@@ -39,7 +39,7 @@ struct budget {
     double speed;                  /* current slowdown of the machine against the weights */
     double margin;                 /* 99th percentile of time / estimate in mixed steps */
     /* number of observed steps; maximum number of prompt rows in one of them */
-    int n_observed[BUDGET_N_KIND], n_row_most;
+    int n_observed[BUDGET_N_KIND], prompt_row_max;
     /* number of mixed steps since the last step without prompts */
     int n_since_idle;
     struct step_load idle; /* load of the last step without prompts */
@@ -50,12 +50,12 @@ struct budget {
 void budget_init(struct budget *b, const struct budget_options *o);
 
 /* Return the number of rows that a prompt at position pos may have in a step with load `l` so far
- * (all decodes included). The result is in [n_least, n_most]. It is at least 1 if the step has no
- * prompt row yet, so that no target stops prompts. Return n_most if no sequence decodes or there is
+ * (all decodes included). The result is in [row_min, row_max]. It is at least 1 if the step has no
+ * prompt row yet, so that no target stops prompts. Return row_max if no sequence decodes or there is
  * no target. Return 0 for every prompt in one step of 64, so that the time of steps without prompts
  * stays known. It is one step of 16 if the sequences that decode have changed. */
-int budget_rows(const struct budget *b, const struct step_load *l, int pos, int n_least,
-                int n_most);
+int budget_rows(const struct budget *b, const struct step_load *l, int pos, int row_min,
+                int row_max);
 /* Set the numbers of sequences that will decode and of those that still have prompt tokens, for the
  * coming steps. */
 void budget_share(struct budget *b, int n_decode, int n_prompt);

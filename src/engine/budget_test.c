@@ -229,7 +229,7 @@ TEST(small_models_need_not_hurry)
     for (int i = 0; i < 2; i++) {
         struct machine quick = cores;
         quick.slow = 0.01;
-        struct budget_options o = {.multiple = 2, .least_us = i * 10000};
+        struct budget_options o = {.multiple = 2, .us_min = i * 10000};
         course_run(&course, quick, &o, 8, -1, 1);
         rate[i] = course.rate;
         for (int k = 40; i && k < course.n_step; k++) EXPECT(course.step_us[k] < 10500);
@@ -245,7 +245,7 @@ TEST(many_prompts_get_more_than_half_of_the_time)
         double multiple;
     } case_[] = {{0, 9, 2}, {8, 0, 2}, {8, 1, 2}, {8, 8, 2}, {8, 16, 3}, {2, 9, 5.5}, {1, 31, 8}};
     struct budget b, strict;
-    budget_init(&b, &(struct budget_options){.most = 8});
+    budget_init(&b, &(struct budget_options){.multiple_max = 8});
     budget_init(&strict, &(struct budget_options){.multiple = 3});
     for (size_t i = 0; i < sizeof case_ / sizeof *case_; i++) {
         budget_share(&b, case_[i].n_decode, case_[i].n_prompt);
@@ -255,7 +255,7 @@ TEST(many_prompts_get_more_than_half_of_the_time)
     }
     double rate[2];
     for (int i = 0; i < 2; i++) {
-        struct budget_options o = {.multiple = 2, .most = 4};
+        struct budget_options o = {.multiple = 2, .multiple_max = 4};
         n_prompt = i ? 24 : 1;
         course_run(&course, cores, &o, 8, -1, 1);
         rate[i] = course.rate;

@@ -31,7 +31,7 @@ int door_open(struct door *d, const struct door_options *o, struct err *e)
     struct share_options so = {.limit = o->queue_max, .holder_max = o->queue_max};
     int rc = share_open(&d->place, &so, e);
     if (rc == 0) rc = open_bytes(&d->byte, o->bytes_max, n_holder, e);
-    if (rc == 0) rc = open_bytes(&d->answer, door_answer_max(d), n_holder, e);
+    if (rc == 0) rc = open_bytes(&d->answer, door_answer_bytes_max(d), n_holder, e);
     return rc;
 }
 
@@ -195,15 +195,15 @@ int64_t door_answer_bytes(struct door *d)
     return total(d, d->answer);
 }
 
-int64_t door_answer_max(const struct door *d)
+int64_t door_answer_bytes_max(const struct door *d)
 {
     return d->options.bytes_max / PART_ANSWERS;
 }
 
 /* The reserve is only for small holders, so one request cannot use it. */
-int64_t door_answer_most(const struct door *d)
+int64_t door_reserve_bytes_max(const struct door *d)
 {
-    int64_t max = door_answer_max(d);
+    int64_t max = door_answer_bytes_max(d);
     return max - max / PART_RESERVED;
 }
 

@@ -72,8 +72,10 @@ bool door_reserve(struct door *d, const struct request *r, int64_t n_byte);
 void door_unreserve(struct door *d, uint64_t holder, int64_t n_byte);
 int64_t door_bytes(struct door *d);        /* number of bytes held by groups */
 int64_t door_answer_bytes(struct door *d); /* number of bytes reserved for answers */
-int64_t door_answer_max(const struct door *d);
-int64_t door_answer_most(const struct door *d); /* maximum bytes that one request can reserve */
+/* Return the maximum number of bytes that all requests can reserve for answers. */
+int64_t door_answer_bytes_max(const struct door *d);
+/* Return the maximum number of bytes that one request can reserve for its answer. */
+int64_t door_reserve_bytes_max(const struct door *d);
 /* Check invariants 1 to 3. n_byte_inside: bytes of all groups that are INSIDE. Return NULL, or a
  * description of the violation. */
 const char *door_check(struct door *d, int64_t n_byte_inside);

@@ -233,10 +233,10 @@ TEST(an_idle_door_gives_a_request_the_most_of_answers)
                   &(struct door_options){.queue_max = 8, .queue_retry_max = 8, .bytes_max = 64000},
                   &e),
         &e);
-    int64_t most = door_answer_most(&d);
-    EXPECT(most < door_answer_max(&d) && !door_reserve(&d, &r, most + 1));
-    EXPECT(door_reserve(&d, &r, most));
-    door_unreserve(&d, r.holder, most);
+    int64_t max = door_reserve_bytes_max(&d);
+    EXPECT(max < door_answer_bytes_max(&d) && !door_reserve(&d, &r, max + 1));
+    EXPECT(door_reserve(&d, &r, max));
+    door_unreserve(&d, r.holder, max);
     EXPECT_INT(door_answer_bytes(&d), 0);
     door_close(&d);
 }

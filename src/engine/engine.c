@@ -196,8 +196,8 @@ static int open_policy(struct engine *en, const struct engine_options *o, struct
                                 .slice_tokens = o->slice_tokens};
     budget_init(&en->budget, &(struct budget_options){.target_us = o->itl_target_ms * 1e3,
                                                       .multiple = o->itl_multiple,
-                                                      .most = o->itl_most,
-                                                      .least_us = o->itl_least_ms * 1e3});
+                                                      .multiple_max = o->itl_multiple_max,
+                                                      .us_min = o->itl_ms_min * 1e3});
     return policy_open(&en->policy, &po, e);
 }
 

@@ -222,8 +222,9 @@ struct engine_options {
      * INFINITY: no limit; 0: from the next three fields */
     double itl_target_ms;
     double itl_multiple; /* limit as a multiple of the time of a step without prompts; 0: 2 */
-    double itl_most;     /* maximum multiple if more prompts than decodes run; 0: itl_multiple */
-    double itl_least_ms; /* minimum of the limit that follows from the multiple */
+    /* maximum multiple if more prompts than decodes run; 0: itl_multiple */
+    double itl_multiple_max;
+    double itl_ms_min; /* minimum of the limit that follows from the multiple */
     /* maximum wait before a sequence ranks first, under every policy; 0: 120 s */
     int64_t starvation_us;
     int64_t window_us; /* maximum wait of the policy window (policy.h); 0: 10 ms */

@@ -399,14 +399,14 @@ TEST(requests_hold_so_much_memory_at_most)
     EXPECT(door_bytes(&r.en->door) > 0);
     const struct request own = {.holder = 1, .holder_weight = 1},
                          other = {.holder = 2, .holder_weight = 1};
-    enum { ANSWERS = LIMIT / 4, MOST = ANSWERS - ANSWERS / 8 }; /* limits of the answers */
+    enum { ANSWERS = LIMIT / 4, OWN_MAX = ANSWERS - ANSWERS / 8 }; /* limits of the answers */
     EXPECT_INT(engine_reserve(r.en, &own, ANSWERS + 1, &e), ERR_LIMIT);
-    NEED_OK(engine_reserve(r.en, &own, MOST, &e), &e);
+    NEED_OK(engine_reserve(r.en, &own, OWN_MAX, &e), &e);
     EXPECT_INT(engine_reserve(r.en, &own, 1, &e), ERR_BUSY);
-    NEED_OK(engine_reserve(r.en, &other, ANSWERS - MOST, &e),
+    NEED_OK(engine_reserve(r.en, &other, ANSWERS - OWN_MAX, &e),
             &e); /* the limit of one holder, which leaves room to others */
-    engine_unreserve(r.en, 1, MOST);
-    engine_unreserve(r.en, 2, ANSWERS - MOST);
+    engine_unreserve(r.en, 1, OWN_MAX);
+    engine_unreserve(r.en, 2, ANSWERS - OWN_MAX);
     EXPECT_INT(door_answer_bytes(&r.en->door), 0);
     golden_close(&r);
     queue_close(q);

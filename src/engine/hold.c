@@ -56,26 +56,26 @@ static int32_t look_up(const struct engine *en, const struct seq *s, int i)
 
 /* Return the number of leading pages of s that may come from the cache. Pages with wanted results
  * may not come from it, and at least one token must be left to compute. */
-static int most_found(const struct engine *en, const struct seq *s)
+static int found_max(const struct engine *en, const struct seq *s)
 {
-    int rows = pages_rows(en->pages), most = (s->n_token - 1) / rows;
+    int rows = pages_rows(en->pages), max = (s->n_token - 1) / rows;
     int wanted = seq_wanted(s).from / rows;
-    if (most > wanted) most = wanted;
-    return most < s->n_name ? most : s->n_name;
+    if (max > wanted) max = wanted;
+    return max < s->n_name ? max : s->n_name;
 }
 
 /* Return n, the number of leading pages of s that the cache has. It needs only the pages that row n
  * * page_rows attends to, and the recurrent state before that row. */
 static int n_found(const struct engine *en, const struct seq *s)
 {
-    int rows = pages_rows(en->pages), most = most_found(en, s);
+    int rows = pages_rows(en->pages), max = found_max(en, s);
     if (en->executor.window == 0) {
         int n = 0;
-        while (n < most && look_up(en, s, n) >= 0) n++;
+        while (n < max && look_up(en, s, n) >= 0) n++;
         while (!state_is_cached(en, s, n)) n--;
         return n;
     }
-    for (int n = most; n > 0;) {
+    for (int n = max; n > 0;) {
         int i = n - 1, first = first_page(en, n * rows);
         if (!state_is_cached(en, s, n)) {
             n--;
@@ -92,10 +92,10 @@ static int n_found(const struct engine *en, const struct seq *s)
  * step calls this function for every waiting sequence. */
 int hold_cached(const struct engine *en, const struct seq *s)
 {
-    int rows = pages_rows(en->pages), n = s->entity.n_cached / rows, most = (s->n_token - 1) / rows;
-    if (most > s->n_name) most = s->n_name;
+    int rows = pages_rows(en->pages), n = s->entity.n_cached / rows, max = (s->n_token - 1) / rows;
+    if (max > s->n_name) max = s->n_name;
     while (n > 0 && look_up(en, s, n - 1) < 0) n--;
-    while (n < most && look_up(en, s, n) >= 0) n++;
+    while (n < max && look_up(en, s, n) >= 0) n++;
     while (!state_is_cached(en, s, n)) n--;
     return n * rows;
 }
@@ -115,10 +115,10 @@ static void find_prefix(struct engine *en, struct seq *s)
  * page of s. So concurrent requests with one system prompt compute it once. */
 int hold_catch_up(struct engine *en, struct seq *s)
 {
-    int rows = pages_rows(en->pages), most = most_found(en, s), i = s->n_kv / rows,
-        before = s->n_kv, n = i;
+    int rows = pages_rows(en->pages), max = found_max(en, s), i = s->n_kv / rows, before = s->n_kv,
+        n = i;
     if (s->n_sealed != i || s->n_page > i + (s->n_kv % rows > 0)) return 0;
-    for (int k = i; k < most && look_up(en, s, k) >= 0; k++)
+    for (int k = i; k < max && look_up(en, s, k) >= 0; k++)
         if (state_is_cached(en, s, k + 1)) n = k + 1;
     if (n > i) state_find(en, s, n);
     for (; i < n; i++) {
@@ -235,15 +235,14 @@ int hold_more(struct engine *en, struct seq *s, int n)
 /* ---- for admission ---- */
 
 /* Return the maximum number of pages that s holds while it computes its known tokens. */
-static int most_pages(const struct engine *en, const struct seq *s)
+static int pages_max(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), w = en->executor.window, chunk = en->batch.limits.n_row;
-    int n = s->n_token < s->token_max ? s->n_token + 1 : s->n_token, most = ceil_div(n, rows);
-    int in_window = w > 0 && chunk < n - w ? ceil_div(w - 1 + chunk, rows) + 1 : most;
-    if (most > in_window) most = in_window;
-    if (most < s->n_page - s->n_hole) most = s->n_page - s->n_hole;
-    return most < pages_n_total(en->pages) ? most
-                                           : pages_n_total(en->pages); /* in smaller chunks */
+    int n = s->n_token < s->token_max ? s->n_token + 1 : s->n_token, max = ceil_div(n, rows);
+    int in_window = w > 0 && chunk < n - w ? ceil_div(w - 1 + chunk, rows) + 1 : max;
+    if (max > in_window) max = in_window;
+    if (max < s->n_page - s->n_hole) max = s->n_page - s->n_hole;
+    return max < pages_n_total(en->pages) ? max : pages_n_total(en->pages); /* in smaller chunks */
 }
 
 /* Return the end of the pages [*first, end) that s would look up if it were admitted now. */
@@ -256,7 +255,7 @@ static int lookup_end(const struct engine *en, const struct seq *s, int *first)
 
 int hold_need(const struct engine *en, const struct seq *s)
 {
-    int need = most_pages(en, s), first, n = lookup_end(en, s, &first);
+    int need = pages_max(en, s), first, n = lookup_end(en, s, &first);
     for (int i = first; i < n; i++) {
         int32_t page = look_up(en, s, i);
         need -= page >= 0 && page_refs(en->pages, page) > 0;
@@ -266,7 +265,7 @@ int hold_need(const struct engine *en, const struct seq *s)
 
 int hold_reserved(const struct engine *en, const struct seq *s)
 {
-    int n = most_pages(en, s) - (s->n_page - s->n_hole);
+    int n = pages_max(en, s) - (s->n_page - s->n_hole);
     return n > 0 ? n : 0;
 }
 

@@ -132,14 +132,14 @@ static int rows_allowed(struct engine *en, struct seq *s, int n)
     return n;
 }
 
-static void plan_rows(struct engine *en, struct seq *s, int most)
+static void plan_rows(struct engine *en, struct seq *s, int max)
 {
     const struct batch_limits *l = &en->batch.limits;
     const bool decoding = seq_decodes(s);
     if (!decoding && en->plan.n_row < l->n_row) catch_up(en, s);
     int n = s->n_token - s->n_kv;
     if (n > l->n_row - en->plan.n_row) n = l->n_row - en->plan.n_row;
-    if (n > most) n = most;
+    if (n > max) n = max;
     n = rows_in_room(en, s, n);
     if (n > 0) n = rows_allowed(en, s, n);
     if (en->executor.whole && n < s->n_token) n = 0;

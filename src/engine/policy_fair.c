@@ -164,8 +164,8 @@ static void served(struct policy *p, struct sched_entity *se, int n_row, int n_s
     }
     s->us_per_row += (per_row - s->us_per_row) * (s->us_per_row > 0 ? price_share : 1);
     /* less than the charge if other sequences computed a part of the prompt */
-    double most = se->n_left * s->us_per_row;
-    if (left > most) left = most;
+    double max = se->n_left * s->us_per_row;
+    if (left > max) left = max;
     prepay(se, left > 0 ? left : 0);
 }
 

@@ -8,7 +8,7 @@
  * holder can delay the others by long steps. A single holder has all of every step. If another
  * holder runs a sequence, or has submitted within COMPANY_US, a holder has at most
  *
- *   rows    worth half of the places (at least WORTH_LEAST). A decoded row is worth 1 plus the cost
+ *   rows    worth half of the places (at least WORTH_MIN). A decoded row is worth 1 plus the cost
  *           of its positions, in multiply-adds, so that long sequences count for their cost. It has
  *           more if the budget expects the step to stay within LITTLE_US. If there are prompts,
  *           decodes have half of it. Sequences that decode take turns.
@@ -28,9 +28,9 @@
 enum {
     COMPANY_US = 10 * 1000 * 1000, /* a holder counts as absent after the same time as EXTRA_US */
     LITTLE_US = 30 * 1000, /* as ALONE_US: a first token waits for at most two such steps, 60 ms */
-    WORTH_LEAST = 32, /* 32 rows have 438 of the 590 tokens/s of prompts (docs/measurements.md) */
-    PART_FREE = 8, /* an eighth of the places stays free, so a step has at most 12 % fewer rows */
-    ROWS_FREE = 16 /* 16 more rows take about LITTLE_US: 48 rows of llama-1b 106 ms, 32 rows 73 */
+    WORTH_MIN = 32, /* 32 rows have 438 of the 590 tokens/s of prompts (docs/measurements.md) */
+    PART_FREE = 8,  /* an eighth of the places stays free, so a step has at most 12 % fewer rows */
+    ROWS_FREE = 16  /* 16 more rows take about LITTLE_US: 48 rows of llama-1b 106 ms, 32 rows 73 */
 };
 
 int portion_open(struct engine *en, struct err *e)
@@ -125,9 +125,9 @@ static bool within(const struct engine *en, const struct portion *p, const struc
                    bool prompt)
 {
     struct step_load l = p->load;
-    int half = en->batch.limits.n_seq / 2, most = half < WORTH_LEAST ? WORTH_LEAST : half;
+    int half = en->batch.limits.n_seq / 2, max = half < WORTH_MIN ? WORTH_MIN : half;
     double part = !prompt && p->has_prompt ? 0.5 : 1;
-    if (p->worth + worth(en, s->n_kv, n_row) <= part * most) return true;
+    if (p->worth + worth(en, s->n_kv, n_row) <= part * max) return true;
     step_load_add(&l, s->n_kv, n_row, prompt);
     return budget_is_fitted(&en->budget) && budget_us(&en->budget, &l) <= part * LITTLE_US;
 }

@@ -96,13 +96,13 @@ static const int64_t bound_choices[] = {1, 2, 5, 10, 20, 0};
 static const int64_t bound_preemptions[] = {1, 2, 3, 4, 5, 10, 20, 0};
 
 /* Fill in 1, 2, 5, 10 ... up to the longest sequence. */
-static void bounds_125(int64_t *bound, int64_t most)
+static void bounds_125(int64_t *bound, int64_t max)
 {
     static const int64_t mantissa[] = {1, 2, 5};
     int n = 0;
     for (int64_t ten = 1; ten <= 1000 * 1000 * 1000; ten *= 10)
         for (int i = 0; i < 3 && n < HISTOGRAM_BOUNDS_MAX; i++)
-            if (n == 0 || mantissa[i] * ten <= most) bound[n++] = mantissa[i] * ten;
+            if (n == 0 || mantissa[i] * ten <= max) bound[n++] = mantissa[i] * ten;
     bound[n] = 0;
 }
 
@@ -333,15 +333,15 @@ struct stats_rates stats_rates(const struct stats *st, const struct stats_view *
 /* The current levels count too, also if their slot is older than the window. */
 struct stats_marks stats_marks(const struct stats *st, int64_t now_us, int64_t window_us)
 {
-    int64_t last = atomic_load_explicit(&st->slot_last, memory_order_acquire), most[N_MARK];
+    int64_t last = atomic_load_explicit(&st->slot_last, memory_order_acquire), max[N_MARK];
     int64_t first = first_slot(st, last, now_us, window_us);
-    for (int k = 0; k < N_MARK; k++) most[k] = get(&st->level[k]);
+    for (int k = 0; k < N_MARK; k++) max[k] = get(&st->level[k]);
     for (int64_t s = first; s <= last; s++)
         for (int k = 0; k < N_MARK; k++) {
             int32_t x = get(&st->mark[s % STATS_SLOTS][k]);
-            if (x > most[k]) most[k] = x;
+            if (x > max[k]) max[k] = x;
         }
-    return (struct stats_marks){most[0], most[1], most[2], most[3]};
+    return (struct stats_marks){max[0], max[1], max[2], max[3]};
 }
 
 /* ---- a step's end ---- */

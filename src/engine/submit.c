@@ -50,30 +50,30 @@ static int check_request(const struct engine *en, const struct request *r, struc
     return sample_params_check(&r->params, n_vocab, e);
 }
 
-/* Report that the prompt is longer than `most` tokens. The first words are OpenAI's, because
+/* Report that the prompt is longer than `max` tokens. The first words are OpenAI's, because
  * gateways search for them. Recommend a flag only if raising it helps: a context beyond the trained
  * length gives worse text. */
-static int too_long(const struct engine *en, const struct request *r, int64_t most, struct err *e)
+static int too_long(const struct engine *en, const struct request *r, int64_t max, struct err *e)
 {
     const struct executor *x = &en->executor;
-    const char *advice = most < x->context_max               ? ", or raise --kv-cache-memory"
+    const char *advice = max < x->context_max                ? ", or raise --kv-cache-memory"
                          : x->context_max < x->context_train ? ", or raise --max-model-len"
                                                              : "";
     int rc = err_field(e, ERR_LIMIT, "prompt",
                        ": This model's maximum context length is %lld tokens. However, the "
                        "request has %zu prompt tokens%s, which is too large. Shorten the prompt%s.",
-                       (long long)most, r->prompt.n,
-                       (int64_t)r->prompt.n == most ? " and needs at least one more" : "", advice);
-    return err_figures(e, rc, (long long)r->prompt.n, most);
+                       (long long)max, r->prompt.n,
+                       (int64_t)r->prompt.n == max ? " and needs at least one more" : "", advice);
+    return err_figures(e, rc, (long long)r->prompt.n, max);
 }
 
 /* Return the maximum number of tokens of a request, prompt included. */
 static int64_t longest(const struct engine *en)
 {
     const struct executor *x = &en->executor;
-    int64_t most = x->context_max, pool = (int64_t)x->n_page * x->page_rows;
-    if (x->whole && most > x->limits->n_row) most = x->limits->n_row;
-    return hold_least(en, (int)most) > x->n_page ? pool : most;
+    int64_t max = x->context_max, pool = (int64_t)x->n_page * x->page_rows;
+    if (x->whole && max > x->limits->n_row) max = x->limits->n_row;
+    return hold_least(en, (int)max) > x->n_page ? pool : max;
 }
 
 int engine_max_tokens(const struct engine *en, const struct request *r)
@@ -92,12 +92,12 @@ static void cut_length(const struct engine *en, struct request *r)
 /* Check the length of the prompt. A request without output needs no place for a token. */
 static int check_length(const struct engine *en, const struct request *r, struct err *e)
 {
-    const int64_t most = longest(en);
+    const int64_t max = longest(en);
     if (en->prompt_max && r->prompt.n > (size_t)en->prompt_max)
         return err_field(e, ERR_LIMIT, "prompt",
                          ": must have at most %d tokens (--max-input-length), got %zu",
                          en->prompt_max, r->prompt.n);
-    if ((int64_t)r->prompt.n + (r->max_tokens > 0) > most) return too_long(en, r, most, e);
+    if ((int64_t)r->prompt.n + (r->max_tokens > 0) > max) return too_long(en, r, max, e);
     return 0;
 }
 
@@ -220,20 +220,20 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
 
 int engine_reserve(struct engine *en, const struct request *r, int64_t n_byte, struct err *e)
 {
-    int64_t most = door_answer_most(&en->door);
+    int64_t max = door_reserve_bytes_max(&en->door);
     CHECK(n_byte >= 0, "%lld bytes", (long long)n_byte);
     if (door_reserve(&en->door, r, n_byte)) return 0;
     stats_refused(en->stats, STAT_rejected_memory);
-    if (n_byte > most)
+    if (n_byte > max)
         return refused(
             en, err_field(e, ERR_LIMIT, "n",
                           ": the answers may need %lld MiB, above a request's maximum of %lld MiB",
-                          (long long)n_byte >> 20, (long long)most >> 20));
+                          (long long)n_byte >> 20, (long long)max >> 20));
     return refused(
         en, err_set(e, ERR_BUSY,
                     "the answers of the requests in flight hold %lld of %lld MiB; try again later",
                     (long long)door_answer_bytes(&en->door) >> 20,
-                    (long long)door_answer_max(&en->door) >> 20));
+                    (long long)door_answer_bytes_max(&en->door) >> 20));
 }
 
 void engine_unreserve(struct engine *en, uint64_t holder, int64_t n_byte)

@@ -476,7 +476,7 @@ static bool room_of(struct machine *m, uint32_t e, struct room *out)
     struct exprs *x = &m->x;
     if (x->e[e].op == EX_CAT) e = x->e[e].a;
     if (x->e[e].op != EX_STRING || expr_is_string_part(&x->e[e])) return false;
-    uint32_t a = x->e[e].a, n = 1, most = EXPR_INF, least = 0, pattern = EXPR_EMPTY;
+    uint32_t a = x->e[e].a, n = 1, max = EXPR_INF, min = 0, pattern = EXPR_EMPTY;
     const uint32_t *v = &a;
     if (x->e[a].op == EX_AND) v = x->list.v + x->e[a].a, n = x->e[a].b;
     for (uint32_t i = 0; i < n; i++) {
@@ -484,13 +484,13 @@ static bool room_of(struct machine *m, uint32_t e, struct room *out)
         bool counts = it->op == EX_REP && it->a == x->any_char;
         if (!counts && (pattern != EXPR_EMPTY || !it->simple)) return false;
         if (!counts) pattern = v[i];
-        if (counts && it->c < most) most = it->c;
-        if (counts && it->b > least) least = it->b;
+        if (counts && it->c < max) max = it->c;
+        if (counts && it->b > min) min = it->b;
     }
-    if (pattern != EXPR_EMPTY && (least > 0 || !room_of_pattern(m, pattern, out))) return false;
-    if (pattern == EXPR_EMPTY) *out = (struct room){.n_char = INT32_MAX, .ends = least == 0};
-    uint32_t left = most > (uint32_t)out->need ? most - (uint32_t)out->need : 0;
-    out->limited = most != EXPR_INF;
+    if (pattern != EXPR_EMPTY && (min > 0 || !room_of_pattern(m, pattern, out))) return false;
+    if (pattern == EXPR_EMPTY) *out = (struct room){.n_char = INT32_MAX, .ends = min == 0};
+    uint32_t left = max > (uint32_t)out->need ? max - (uint32_t)out->need : 0;
+    out->limited = max != EXPR_INF;
     if (out->n_char == NO_LIMIT) out->n_char = INT32_MAX;
     if (left < (uint32_t)out->n_char) out->n_char = (int)left;
     return true;

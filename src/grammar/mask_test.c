@@ -127,14 +127,14 @@ TEST(mask_has_exactly_what_the_machine_takes)
         body[10] = expr_cat(x, words(x, 0, 0), expr_rep(x, ending, 0, 1));
         body[10] = expr_and(x, expr_rep(x, any, 0, 15), body[10]);
         /* patterns without an anchor, because most characters lead back to their first state */
-        static const int MOST[] = {1, 7, 20, 9, 64, 12};
+        static const int REPEATS[] = {1, 7, 20, 9, 64, 12};
         for (int i = 0; i < 6; i++) {
             uint32_t last = i < 3   ? letter
                             : i < 5 ? expr_bytes(x, ".5e3", 4)
                                     : expr_range(x, '0', '9');
             uint32_t rest = i < 5 ? expr_bytes(x, "", 0) : body[0];
             body[11 + i] = expr_cat(x, body[0], expr_cat(x, last, rest));
-            body[11 + i] = expr_and(x, expr_rep(x, any, 0, (uint32_t)MOST[i]), body[11 + i]);
+            body[11 + i] = expr_and(x, expr_rep(x, any, 0, (uint32_t)REPEATS[i]), body[11 + i]);
         }
         body[17] = expr_cat(x, expr_rep(x, any, 0, 70), expr_rep(x, expr_range(x, '!', '!'), 0, 1));
         body[17] = expr_and(x, expr_rep(x, any, 0, 200), body[17]);

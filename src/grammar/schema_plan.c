@@ -336,8 +336,8 @@ static bool add_members(struct schema *s, struct moves *out, uint32_t index, uin
  * maximum, to the minimum. More members make no difference to the conditions. */
 static uint32_t step_count(const struct schema_form *f, uint32_t n)
 {
-    uint32_t most = f->max == NONE ? f->min : f->max;
-    return n < most ? n + 1 : n;
+    uint32_t max = f->max == NONE ? f->min : f->max;
+    return n < max ? n + 1 : n;
 }
 
 /* Append the moves by a member. Names are in the order of `properties`, unless opt.any_order is

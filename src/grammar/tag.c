@@ -164,13 +164,13 @@ static int parse_any_text(struct tag_parser *p, const struct json *j, uint32_t e
     if (rc == 0) rc = read_strings(p, json_field(j, "excludes"), "excludes", &excluded, &n_empty);
     if (rc) return rc;
     uint32_t e = tag_text_without(x, expr_or(x, excluded, ends));
-    int64_t most = json_int(json_field(j, "max_chars"), -1);
+    int64_t max = json_int(json_field(j, "max_chars"), -1);
     const char *first = json_text(json_field(j, "first_not"), NULL);
     if (first) e = expr_and(x, e, expr_not(x, text_from(x, first)));
-    if (most > 1000000)
+    if (max > 1000000)
         return tag_fail(p, ERR_LIMIT, "max_chars: must be at most 1000000, got %lld",
-                        (long long)most);
-    if (most >= 0) e = expr_and(x, e, expr_rep(x, expr_any_char(x), 0, (uint32_t)most));
+                        (long long)max);
+    if (max >= 0) e = expr_and(x, e, expr_rep(x, expr_any_char(x), 0, (uint32_t)max));
     *out = (struct cfg_item){false, e};
     return 0;
 }

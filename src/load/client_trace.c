@@ -165,7 +165,7 @@ static bool busiest_second(struct client_figures *f, const struct client_trace *
             if (at < n_second) tokens[at] += (double)v[i].n_token / v[i].n_time;
         }
     for (size_t i = 0; tokens && i < n_second; i++)
-        f->most_tokens_per_s = fmax(f->most_tokens_per_s, tokens[i]);
+        f->token_rate_max = fmax(f->token_rate_max, tokens[i]);
     free(tokens);
     return tokens != NULL;
 }
@@ -199,7 +199,7 @@ static bool busiest_moment(struct client_figures *f, const struct client_trace *
     qsort(edge, n_edge, sizeof *edge, by_time);
     for (size_t i = 0; i < n_edge; i++) {
         now += edge[i].by;
-        if (now > f->most_under_way) f->most_under_way = now;
+        if (now > f->under_way_max) f->under_way_max = now;
     }
     free(edge);
     return true;
@@ -209,7 +209,7 @@ static bool busiest_moment(struct client_figures *f, const struct client_trace *
  * figure would be misleading, so it is NAN. */
 double client_figures_peak_rate(const struct client_figures *f)
 {
-    return f->most_tokens_per_s < f->output_rate ? NAN : f->most_tokens_per_s;
+    return f->token_rate_max < f->output_rate ? NAN : f->token_rate_max;
 }
 
 /* Failed requests are in no rate. */
@@ -291,7 +291,7 @@ void client_figures_json(const struct client_figures *f, const struct samples *p
     json_member_real(b, "total_token_throughput", f->total_rate);
     /* null if the run is too short */
     json_member_real(b, "max_output_tokens_per_s", client_figures_peak_rate(f));
-    json_member_int(b, "max_concurrent_requests", f->most_under_way);
+    json_member_int(b, "max_concurrent_requests", f->under_way_max);
     json_member_real(b, "request_rate_offered", f->offered_rate); /* null if infinite */
     json_member_real(b, "requests_per_minute", 60 * f->request_rate);
     json_member_real(b, "goodput_share", goodput_share(f));

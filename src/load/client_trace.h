@@ -50,9 +50,9 @@ struct client_figures {
     int64_t begin_us; /* first submission */
     double seconds;   /* from first submission to last token */
     double request_rate, output_rate, total_rate, good_rate;
-    double offered_rate;      /* rate of arrivals; infinite: all requests arrive at the beginning */
-    double most_tokens_per_s; /* maximum number of tokens in one of the run's whole seconds */
-    int most_under_way;       /* maximum concurrent requests */
+    double offered_rate;   /* rate of arrivals; infinite: all requests arrive at the beginning */
+    double token_rate_max; /* maximum number of tokens in one of the run's whole seconds */
+    int under_way_max;     /* maximum concurrent requests */
 };
 /* Return the microseconds from the first submission to the last token of completed requests; 0 if
  * there are none. Set *begin_us (may be NULL) to the time of the first submission. */

@@ -51,9 +51,9 @@ TEST(client_figures_match_those_by_hand)
     EXPECT(near(f.request_rate, 2 / 1.3) && near(f.good_rate, 1 / 1.3));
     EXPECT(near(f.output_rate, 9 / 1.3) && near(f.total_rate, 39 / 1.3));
     EXPECT(near(f.offered_rate, 2 / 0.27) && near(goodput_share(&f), 1.0 / 3));
-    EXPECT_INT(f.most_under_way, 2);
+    EXPECT_INT(f.under_way_max, 2);
     /* tokens are at 0.2 0.3 0.45 in the second from 0.1 on, then at 1.3 1.4 */
-    EXPECT(near(f.most_tokens_per_s, 3));
+    EXPECT(near(f.token_rate_max, 3));
     static const double mean[N_LATENCY] = {
         [TTFT] = (100 + 900) / 2.0,       [TPOT] = (125 + 50) / 2.0,
         [ITL] = (100 + 150 + 100) / 3.0,  [E2EL] = (350 + 1000) / 2.0,

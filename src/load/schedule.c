@@ -121,7 +121,7 @@ static bool is_wanted(const char *name)
 
 /* Figures of one latency over all requests. */
 struct figures {
-    double mean, p50, p99, most; /* seconds */
+    double mean, p50, p99, max; /* seconds */
 };
 
 /* Percentiles are measured values (nearest rank). */
@@ -130,7 +130,7 @@ static struct figures figures_of(struct samples *s)
     /* samples_median sorted s */
     struct figures f = {.mean = samples_mean(s), .p50 = samples_median(s)};
     f.p99 = samples_nearest(s, 99);
-    f.most = samples_nearest(s, 100);
+    f.max = samples_nearest(s, 100);
     return f;
 }
 
@@ -167,7 +167,7 @@ static void print_row(const char *policy, double load, const struct figures f[3]
     if (!as_json) {
         printf("%-11s %5.3g | %9.2f %9.2f %9.2f | %9.2f %9.2f %9.2f | %8.1f | %9.1f\n", policy,
                load, f[FIRST].mean, f[FIRST].p50, f[FIRST].p99, f[DONE].mean, f[DONE].p50,
-               f[DONE].p99, f[WAIT].most, rate);
+               f[DONE].p99, f[WAIT].max, rate);
     } else {
         printf("{\"policy\":\"%s\",\"load\":", policy);
         printf(isfinite(load) ? "%g" : "null", load);
@@ -175,7 +175,7 @@ static void print_row(const char *policy, double load, const struct figures f[3]
                f[FIRST].p50, f[FIRST].p99);
         printf(",\"mean_e2el_s\":%.6f,\"p50_e2el_s\":%.6f,\"p99_e2el_s\":%.6f", f[DONE].mean,
                f[DONE].p50, f[DONE].p99);
-        printf(",\"longest_wait_s\":%.6f,\"output_tokens_per_s\":%.3f}\n", f[WAIT].most, rate);
+        printf(",\"longest_wait_s\":%.6f,\"output_tokens_per_s\":%.3f}\n", f[WAIT].max, rate);
     }
     fflush(stdout);
 }

@@ -105,7 +105,7 @@ static void put_totals(struct buf *b, const struct served_report *r)
     if (f->has_slo) put_real(b, "Request goodput (req/s):", f->good_rate);
     put_real(b, "Output token throughput (tok/s):", f->output_rate);
     put_real(b, "Peak output token throughput (tok/s):", client_figures_peak_rate(f));
-    put_real(b, "Peak concurrent requests:", f->most_under_way);
+    put_real(b, "Peak concurrent requests:", f->under_way_max);
     put_real(b, "Total token throughput (tok/s):", f->total_rate);
 }
 

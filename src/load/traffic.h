@@ -58,9 +58,9 @@ struct traffic_arrivals {
 };
 void traffic_arrive(struct traffic *t, const struct traffic_arrivals *a);
 void traffic_faster(struct traffic *t, double factor); /* divide arrival times by `factor` */
-/* Truncate jobs so that prompt and output fit into `most` tokens.
+/* Truncate jobs so that prompt and output fit into `token_max` tokens.
  * Return the number of truncated jobs. */
-size_t traffic_fit(struct traffic *t, int most);
+size_t traffic_fit(struct traffic *t, int token_max);
 
 /* Append job i's prompt, with ids in [0, n_vocab), to *out. Equal seeds give equal prompts.
  * ERR_MEMORY. */

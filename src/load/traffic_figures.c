@@ -92,7 +92,7 @@ static void print_engine(const struct traffic_figures *f, const struct traffic_r
             phase(r, STAT_schedule_us), phase(r, STAT_forward_us), phase(r, STAT_sample_us),
             phase(r, STAT_commit_us));
     fprintf(out, "prefix cache %.1f %%, %lld preemptions, most under way %d\n", 100 * f->hit_rate,
-            (long long)v[STAT_preemptions], f->client.most_under_way);
+            (long long)v[STAT_preemptions], f->client.under_way_max);
     fprintf(out, "%.2f GFLOP/s", f->flops * 1e-9);
     if (f->mfu > 0) fprintf(out, " (%.1f %% of the peak)", 100 * f->mfu);
     fprintf(out, ", %.2f GB/s of weights and KV", f->bytes * 1e-9);
@@ -132,10 +132,10 @@ static void put_use(struct buf *b, const struct traffic_figures *f, const struct
     json_member_real(b, "watts", r->energy_uj < 0 ? NAN : f->watts); /* not readable: null */
     json_member_real(b, "prefix_cache_hit_rate", f->hit_rate);
     json_member_real(b, "host_share", f->host_share);
-    int64_t most = 0;
+    int64_t max = 0;
     for (size_t i = 0; i < r->sample.n; i++)
-        if (r->sample.v[i].memory > most) most = r->sample.v[i].memory;
-    json_member_int(b, "memory_bytes_max", most);
+        if (r->sample.v[i].memory > max) max = r->sample.v[i].memory;
+    json_member_int(b, "memory_bytes_max", max);
     json_member_int(b, "memory_growth_bytes", traffic_growth(r));
 }
 

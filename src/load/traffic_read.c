@@ -256,18 +256,18 @@ void traffic_faster(struct traffic *t, double factor)
         t->v[i].arrival_us = (int64_t)((double)t->v[i].arrival_us / factor);
 }
 
-/* Shorten jobs that exceed the context of `most` tokens. At least half of the context remains for
- * the prompt. */
-size_t traffic_fit(struct traffic *t, int most)
+/* Shorten jobs that exceed the context of `token_max` tokens. At least half of the context remains
+ * for the prompt. */
+size_t traffic_fit(struct traffic *t, int token_max)
 {
     size_t n_cut = 0;
     for (size_t i = 0; i < t->n; i++) {
         struct traffic_job *j = &t->v[i];
-        if (j->n_prompt + j->n_output <= most) continue;
+        if (j->n_prompt + j->n_output <= token_max) continue;
         n_cut++;
-        if (j->n_output > most / 2) j->n_output = most / 2;
+        if (j->n_output > token_max / 2) j->n_output = token_max / 2;
         if (j->n_output < 1) j->n_output = 1;
-        if (j->n_prompt > most - j->n_output) j->n_prompt = most - j->n_output;
+        if (j->n_prompt > token_max - j->n_output) j->n_prompt = token_max - j->n_output;
     }
     return n_cut;
 }

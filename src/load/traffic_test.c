@@ -261,14 +261,14 @@ static void check_figures(const struct traffic_figures *figures)
         EXPECT_NEAR(samples_percentile(&f->ms[k], 99), want[k]);
     }
     EXPECT_INT(f->ms[ITL].n, N_JOB * 9);
-    EXPECT(samples_mean(&f->ms[QUEUE]) < 1 && f->most_under_way == 1 && f->n_completed == N_JOB);
+    EXPECT(samples_mean(&f->ms[QUEUE]) < 1 && f->under_way_max == 1 && f->n_completed == N_JOB);
     EXPECT_NEAR(samples_mean(&f->ms[E2EL_QUEUE]), 149);
     EXPECT_NEAR(f->seconds, seconds);
     EXPECT_NEAR(f->request_rate, N_JOB / seconds);
     EXPECT_NEAR(f->output_rate, N_JOB * 10 / seconds);
     EXPECT_NEAR(f->total_rate, N_JOB * 50 / seconds);
     EXPECT_NEAR(f->offered_rate, 2);
-    EXPECT_NEAR(f->most_tokens_per_s, 20);
+    EXPECT_NEAR(f->token_rate_max, 20);
     EXPECT_NEAR(figures->flops, 2.0 * 1000 * N_JOB * 49 / seconds);
     EXPECT_NEAR(figures->mfu, 2.0 * 1000 * N_JOB * 49 / seconds / 1e6);
     EXPECT_NEAR(figures->mbu, 500.0 * N_JOB * 10 / seconds / 1e5);
@@ -318,7 +318,7 @@ TEST(concurrency_is_held_and_refusals_are_counted)
     NEED_OK(slow_open(&s, 64, &e), &e);
     NEED_OK(run_slow(&s, &t, 2, &r, &e), &e);
     NEED_OK(traffic_figures(&f, &r, &(struct slo){{0}}, &peaks, &e), &e);
-    EXPECT_INT(f.client.most_under_way, 2);
+    EXPECT_INT(f.client.under_way_max, 2);
     EXPECT_INT(f.client.n_completed, 20);
     /* ten times: two prompts in a step of 30 ms, four steps of 12 ms */
     EXPECT_NEAR(f.client.seconds, 10 * (0.030 + 4 * 0.012));

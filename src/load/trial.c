@@ -47,10 +47,10 @@ const struct option cache_options[] = {
 /* Return the number of tokens of the longest job. The model is opened with room for it. */
 static int longest(const struct traffic *t)
 {
-    int most = 1;
+    int max = 1;
     for (size_t i = 0; i < t->n; i++)
-        if (t->v[i].n_prompt + t->v[i].n_output > most) most = t->v[i].n_prompt + t->v[i].n_output;
-    return most;
+        if (t->v[i].n_prompt + t->v[i].n_output > max) max = t->v[i].n_prompt + t->v[i].n_output;
+    return max;
 }
 
 /* Open and start the engine of the session. The log of steps replaces the executor. */

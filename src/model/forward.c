@@ -49,9 +49,9 @@ static void copy_pages(struct model *m, const struct batch *b)
 
 static int32_t highest(const int32_t *x, int n)
 {
-    int32_t most = -1;
-    for (int i = 0; i < n; i++) most = x[i] > most ? x[i] : most;
-    return most;
+    int32_t max = -1;
+    for (int i = 0; i < n; i++) max = x[i] > max ? x[i] : max;
+    return max;
 }
 
 struct model_out model_forward(struct model *m, const struct batch *b)

@@ -43,8 +43,8 @@ static int64_t kv_room(const struct model *m, const struct model_options *o)
 static int64_t pages_of_longest(int stride, int n_longest, int64_t page_bytes)
 {
     int64_t n = (int64_t)stride * (n_longest > 1 ? n_longest : 1),
-            most = (int64_t)(os_memory_free() / 2) / page_bytes;
-    if (n > most) n = most;
+            max = (int64_t)(os_memory_free() / 2) / page_bytes;
+    if (n > max) n = max;
     return n > stride ? n : stride;
 }
 
@@ -52,7 +52,7 @@ static int64_t pages_of_longest(int stride, int n_longest, int64_t page_bytes)
 static int choose_pages(const struct model *m, const struct model_options *o, int stride,
                         int page_rows)
 {
-    int64_t bytes = m->info.page_bytes, n = o->n_page, most = INT32_MAX / page_rows;
+    int64_t bytes = m->info.page_bytes, n = o->n_page, max = INT32_MAX / page_rows;
     if (n == 0 && bytes == 0) /* without layers with K and V, pages only limit the number of
                                * tokens */
         n = (int64_t)stride * m->limits.n_seq;
@@ -62,7 +62,7 @@ static int choose_pages(const struct model *m, const struct model_options *o, in
         n = kv_room(m, o) / bytes;
     else if (n == 0)
         n = pages_of_longest(stride, o->n_longest, bytes);
-    return n < 1 ? 1 : n > most ? (int)most : (int)n;
+    return n < 1 ? 1 : n > max ? (int)max : (int)n;
 }
 
 /* Set the maximum number of page copies of a step: one copy on write per sequence, and the pages of

@@ -94,12 +94,12 @@ static int parse_network(struct network *w, const char *text, size_t n)
     const char *slash = memchr(text, '/', n);
     size_t n_address = slash ? (size_t)(slash - text) : n;
     if (!address_parse(&w->address, text, n_address)) return -1;
-    int offset = is_v4(&w->address) ? V4_BITS : 0, most = 128 - offset;
+    int offset = is_v4(&w->address) ? V4_BITS : 0, max = 128 - offset;
     w->n_bit = 128;
     if (!slash) return 0;
     size_t n_digit = strspn(slash + 1, "0123456789");
     long bits = strtol(slash + 1, NULL, 10);
-    if (n_digit == 0 || n_digit > 3 || n_digit != n - n_address - 1 || bits > most) return -1;
+    if (n_digit == 0 || n_digit > 3 || n_digit != n - n_address - 1 || bits > max) return -1;
     w->n_bit = offset + (int)bits;
     return 0;
 }

@@ -72,8 +72,8 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
 {
     int64_t now_us = time_us();
     make_place(n, now_us);
-    int n_conn = atomic_load(&n->n_conn), n_most = n->o.conn_max + N_REFUSED_MAX + N_FRESH_MAX;
-    struct conn *c = n_conn < n_most ? calloc(1, sizeof *c) : NULL;
+    int n_conn = atomic_load(&n->n_conn), conn_max = n->o.conn_max + N_REFUSED_MAX + N_FRESH_MAX;
+    struct conn *c = n_conn < conn_max ? calloc(1, sizeof *c) : NULL;
     /* The steps below may fail in any order. The branch after them releases what exists: tls_close
      * and holder_drop accept NULL. */
     if (c) c->sock.fd = fd;

@@ -125,9 +125,9 @@ static bool has_unread(const struct conn *c)
  * examined, because each costs a system call. */
 static struct conn *closable(const struct holder *h, int64_t silent_us)
 {
-    enum { EXAMINED_MOST = 8 };
+    enum { EXAMINED_MAX = 8 };
     struct conn *c = h->silent.first;
-    for (int i = 0; i < EXAMINED_MOST && c && c->accepted_us < silent_us; i++, c = c->idle_next)
+    for (int i = 0; i < EXAMINED_MAX && c && c->accepted_us < silent_us; i++, c = c->idle_next)
         if (!has_unread(c)) return c;
     return h->idle.first;
 }

@@ -196,12 +196,12 @@ int net_keys_read(struct net_keys *k, const char *path, struct err *e)
 int key_wait_s(struct net_key *key, int64_t now_us)
 {
     if (key->per_minute <= 0) return 0;
-    double per_us = key->per_minute / 60e6, most = key->per_minute > 1 ? key->per_minute : 1;
+    double per_us = key->per_minute / 60e6, max = key->per_minute > 1 ? key->per_minute : 1;
     /* the first request finds a full bucket: a restarted server does not delay its clients */
     if (!key->token_us)
-        key->token = most;
+        key->token = max;
     else
-        key->token = fmin(most, key->token + (double)(now_us - key->token_us) * per_us);
+        key->token = fmin(max, key->token + (double)(now_us - key->token_us) * per_us);
     key->token_us = now_us;
     if (key->token < 1) return (int)fmin(ceil((1 - key->token) / per_us * 1e-6), WAIT_MAX_S);
     key->token -= 1;

@@ -30,13 +30,13 @@
 
 int lane_open(struct net *n)
 {
-    int most = n->o.n_handler;
+    int max = n->o.n_handler;
     struct lane *v = n->lane;
     /* One thread is enough for quick routes, whose handlers are short. Other lanes have one thread
      * more than a holder may use, so one thread remains for other holders. */
     v[LANE_QUICK].n_thread = v[LANE_QUICK].n_each = 1;
-    v[LANE_SHORT].n_thread = most + 1, v[LANE_SHORT].n_each = most;
-    v[LANE_LONG].n_thread = most > 2 ? most : 2, v[LANE_LONG].n_each = v[LANE_LONG].n_thread - 1;
+    v[LANE_SHORT].n_thread = max + 1, v[LANE_SHORT].n_each = max;
+    v[LANE_LONG].n_thread = max > 2 ? max : 2, v[LANE_LONG].n_each = v[LANE_LONG].n_thread - 1;
     n->n_handler = 0;
     for (int i = 0; i < N_LANE; i++) {
         n->n_handler += v[i].n_thread;

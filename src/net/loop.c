@@ -29,11 +29,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* SWEEP_MS: resolution of deadlines. ACCEPT_MOST: new connections per round, so that a flood of
+/* SWEEP_MS: resolution of deadlines. ACCEPTS_MAX: new connections per round, so that a flood of
  * them does not delay answers. */
-enum { SWEEP_MS = 250, ROUND_EVENTS = 256, ACCEPT_MOST = 64, TRIM_MS = 1000 };
+enum { SWEEP_MS = 250, ROUND_EVENTS = 256, ACCEPTS_MAX = 64, TRIM_MS = 1000 };
 /* maximum number of hot connections per round, which takes a few milliseconds */
-enum { HOT_MOST = 16 };
+enum { HOT_MAX = 16 };
 
 void net_ring(struct net *n)
 {
@@ -76,7 +76,7 @@ static void describe_peer(char *out, size_t n, const struct sockaddr_storage *a)
 }
 
 /* Add or remove the listening socket in epoll. Its events are level-triggered, so connections
- * beyond ACCEPT_MOST cause an event in the next round. */
+ * beyond ACCEPTS_MAX cause an event in the next round. */
 static void listen_on(struct net *n, bool on)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &n->listener};
@@ -85,12 +85,12 @@ static void listen_on(struct net *n, bool on)
     n->listening = on;
 }
 
-/* Accept at most ACCEPT_MOST connections, so that a flood of them does not delay the open
+/* Accept at most ACCEPTS_MAX connections, so that a flood of them does not delay the open
  * ones. Stop to accept while no file descriptor is left: a level-triggered listener would
  * otherwise spin. */
 static void accept_some(struct net *n)
 {
-    for (int i = 0; i < ACCEPT_MOST; i++) {
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
         struct sockaddr_storage a = {0};
         socklen_t n_a = sizeof a;
         char peer[80];
@@ -165,7 +165,7 @@ static void trim(struct net *n, bool events, int64_t now)
 
 static void pump_hot(struct net *n)
 {
-    for (int i = 0; n->hot && i < HOT_MOST; i++) {
+    for (int i = 0; n->hot && i < HOT_MAX; i++) {
         struct conn *c = n->hot;
         n->hot = c->next_hot;
         c->hot = false;

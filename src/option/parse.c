@@ -57,9 +57,9 @@ static const struct option *find_letter(const struct option *o, char letter)
 /* Return the edit distance (insert, delete, replace) of two short names. */
 static int edit_distance(const char *a, const char *b)
 {
-    enum { MOST = 48 };
-    int row[MOST + 1], n = (int)strlen(b);
-    if (strlen(a) > MOST || n > MOST) return MOST;
+    enum { LENGTH_MAX = 48 };
+    int row[LENGTH_MAX + 1], n = (int)strlen(b);
+    if (strlen(a) > LENGTH_MAX || n > LENGTH_MAX) return LENGTH_MAX;
     for (int j = 0; j <= n; j++) row[j] = j;
     for (int i = 1; a[i - 1]; i++) {
         int diagonal = row[0];

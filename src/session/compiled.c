@@ -35,7 +35,7 @@
  * BYTES_LEAST has room for one grammar of the maximum size (grammar.c), BYTES_MOST for eight. */
 enum { WAIT_NS = 20 * 1000 * 1000 };
 static const int64_t REFUSED_US = 60ll * 1000 * 1000;
-static const int64_t BYTES_LEAST = 256ll << 20, BYTES_MOST = 2048ll << 20, SHARE = 8;
+static const int64_t BYTES_MIN = 256ll << 20, BYTES_MAX = 2048ll << 20, SHARE = 8;
 
 struct compiled_cache {
     pthread_mutex_t lock;
@@ -153,7 +153,7 @@ struct compiled_cache *compiled_cache_open(int n_max, int64_t bytes_max)
     if (!c) return NULL;
     int64_t part = (int64_t)(os_memory_bytes() / (uint64_t)SHARE);
     if (bytes_max == 0)
-        bytes_max = part < BYTES_LEAST ? BYTES_LEAST : part < BYTES_MOST ? part : BYTES_MOST;
+        bytes_max = part < BYTES_MIN ? BYTES_MIN : part < BYTES_MAX ? part : BYTES_MAX;
     c->n_max = n_max;
     c->bytes_max = bytes_max;
     c->entry = calloc((size_t)n_max, sizeof(struct compiled *));

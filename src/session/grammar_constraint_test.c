@@ -187,12 +187,12 @@ enum { WALK_MAX = 60 };
  * number of allocations in all steps. */
 static int64_t walk_malloc(struct constraint *c, int32_t token[WALK_MAX], int *n)
 {
-    const int n_most = *n ? *n : WALK_MAX;
+    const int n_max = *n ? *n : WALK_MAX;
     int32_t forced[8];
     int64_t work = INT64_MAX;
     uint64_t before = test_n_malloc();
     int i = 0;
-    for (; i < n_most; i++) {
+    for (; i < n_max; i++) {
         if (c->op->mask_within(c, rig.mask, CONSTRAINT_STEP_WORK) != CONSTRAINT_MADE)
             EXPECT(c->op->mask(c, rig.mask));
         if (*n == 0) token[i] = pick(rig.mask, 30);

@@ -56,7 +56,7 @@ enum arith session_arith(const struct session_options *o, enum qtype t)
     return qtype_is_block(t) ? ARITH_INT8 : t == QT_bf16 ? ARITH_BF16 : ARITH_F32;
 }
 
-enum arith session_arith_most(const struct session_options *o, const struct checkpoint *c)
+enum arith session_arith_main(const struct session_options *o, const struct checkpoint *c)
 {
     int64_t bytes[QT_COUNT] = {0};
     enum qtype most = 0;
@@ -170,10 +170,10 @@ static bool wait_idle(struct peaks_job *j)
  * Set j->data to NULL if the result is below twice the caches. */
 static bool open_data(struct peaks_job *j)
 {
-    size_t cache = os_cache_bytes(), most = os_memory_free() / 8, want = 8 * cache;
+    size_t cache = os_cache_bytes(), max = os_memory_free() / 8, want = 8 * cache;
     if (want < READ_BYTES_MIN) want = READ_BYTES_MIN;
     if (want > READ_BYTES_MAX) want = READ_BYTES_MAX;
-    if (want > most) want = most;
+    if (want > max) want = max;
     want -= want % ((size_t)PIECES_SLICE * PIECE_BYTES);
     if (want < 2 * cache || want < READ_BYTES_MIN / 4) return true;
     j->data = os_alloc(want);
@@ -259,7 +259,7 @@ int peaks_open(struct peaks **out, const struct session *s, const struct session
     p->n_thread = session_n_thread(s);
     snprintf(p->level, sizeof p->level, "%s", s->backend->level);
     if (!name_file(p)) p->path[0] = 0;
-    struct machine_peaks m = {.arith = session_arith_most(o, s->checkpoint)};
+    struct machine_peaks m = {.arith = session_arith_main(o, s->checkpoint)};
     bool kept = load_file(p, &m);
     p->measured = m;
     atomic_store(&p->known, kept);

@@ -97,8 +97,8 @@ int session_bytes_form(const char *text, struct err *e)
 static int64_t swap_bytes(const struct session_options *o, int n_seq)
 {
     double want = o->swap_space * 1073741824.0,
-           most = (double)os_memory_free() / (os_memory_limited() ? 8 : 4);
-    return n_seq > 1 ? (int64_t)(want < most ? want : most) : 0;
+           max = (double)os_memory_free() / (os_memory_limited() ? 8 : 4);
+    return n_seq > 1 ? (int64_t)(want < max ? want : max) : 0;
 }
 
 /* Begin --memory-limit. Limit the plan's memory to the option's value, and count the weights at
@@ -224,8 +224,8 @@ int session_open_as(struct session *s, const char *path, const struct session_op
 }
 
 /* Default inter-token target, in milliseconds. 100 tokens per second are ten times faster than
- * people read. ITL_MOST: maximum multiple of a step without prompts. */
-enum { ITL_UNNOTICED_MS = 10, ITL_MOST = 4 };
+ * people read. ITL_MULTIPLE_MAX: maximum multiple of a step without prompts. */
+enum { ITL_UNNOTICED_MS = 10, ITL_MULTIPLE_MAX = 4 };
 
 /* Parse an inter-token target. "120" is in milliseconds. "4x" is a multiple of a step without
  * prompts and sets *times. Return 0 if the text has neither form. */
@@ -251,8 +251,8 @@ static void set_itl_target(struct engine_options *eo, const struct session_optio
     const char *text = o->itl_target_ms;
     if (strcmp(text, "auto") == 0) {
         text = o->offline ? "none" : "2x";
-        eo->itl_most = ITL_MOST;
-        eo->itl_least_ms = ITL_UNNOTICED_MS;
+        eo->itl_multiple_max = ITL_MULTIPLE_MAX;
+        eo->itl_ms_min = ITL_UNNOTICED_MS;
     }
     bool times = false, none = strcmp(text, "none") == 0;
     double x = none ? INFINITY : target_of(text, &times);

@@ -184,7 +184,7 @@ struct sample_params session_sample_defaults(const struct checkpoint *c, float t
 /* Return the arithmetic that multiplies activations of a layer of type t, or of the type of most
  * weights. */
 enum arith session_arith(const struct session_options *o, enum qtype t);
-enum arith session_arith_most(const struct session_options *o, const struct checkpoint *c);
+enum arith session_arith_main(const struct session_options *o, const struct checkpoint *c);
 
 /* Peak rates of all threads together, per second. */
 struct machine_peaks {

@@ -116,10 +116,10 @@ static int read_wordpiece(struct tokenizer *t, const struct json *m, struct err 
     size_t n = 0;
     const char *inner = json_text(json_field(m, "continuing_subword_prefix"), &n);
     const char *unk = json_text(json_field(m, "unk_token"), NULL);
-    int64_t most = json_int(json_field(m, "max_input_chars_per_word"), 100);
+    int64_t max = json_int(json_field(m, "max_input_chars_per_word"), 100);
     t->opt.inner_prefix = arena_text(&t->arena, inner ? inner : "##", inner ? n : 2);
     if (!t->opt.inner_prefix) return err_memory(e, "a prefix", n);
-    t->opt.word_chars_max = most < 0 || most > 10000 ? 10000 : (int)most;
+    t->opt.word_chars_max = max < 0 || max > 10000 ? 10000 : (int)max;
     t->opt.drop_lead_space = true;
     t->kind = &token_kind_wordpiece;
     int rc = read_vocab_object(t, json_field(m, "vocab"), e);

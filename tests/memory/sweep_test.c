@@ -75,7 +75,7 @@ static const struct request_case held[] = {
 enum {
     N_QUESTION = sizeof questions / sizeof questions[0],
     N_HELD = sizeof held / sizeof held[0],
-    N_MOST = 100000
+    ALLOCATIONS_MAX = 100000
 };
 
 struct tally {
@@ -153,7 +153,7 @@ static void sweep(const struct host *h, const struct request_case *q, uint64_t c
     /* Later requests do not repeat allocations that happen only once. */
     for (int i = 0; i < 2; i++) post_fresh(h, q, false, &want);
     if (want.status != 200) blame(q, how, 0, "at rest: ", &want);
-    for (uint64_t n = 0; n < N_MOST; n += step)
+    for (uint64_t n = 0; n < ALLOCATIONS_MAX; n += step)
         if (post_failing(h, q, how, n, count, &want, &t) <= n) break;
     EXPECT(host_idle(h));
     note(q->name, how, &t);
@@ -245,7 +245,7 @@ static void sweep_load(const char *model, uint64_t count, const char *how, uint6
     NEED_OK(host_open(&h, model, &e), &e);
     post_some(&h, &l.want);
     host_close(&h);
-    for (uint64_t n = 0; n < N_MOST; n += step)
+    for (uint64_t n = 0; n < ALLOCATIONS_MAX; n += step)
         if (load_failing(&l, n) <= n) break;
     note(model, how, &l.t);
     buf_deinit(&l.want.text);

@@ -212,8 +212,8 @@ ALWAYS void unit_pair_order(struct unit *u)
  * instructions. */
 ALWAYS bool is_narrow(const struct panel_format *f)
 {
-    const int most = panel_bytes_max(f) > 2 * f->zero ? panel_bytes_max(f) - f->zero : f->zero;
-    return f->sub && most * 127 * f->sub < 32768;
+    const int max = panel_bytes_max(f) > 2 * f->zero ? panel_bytes_max(f) - f->zero : f->zero;
+    return f->sub && max * 127 * f->sub < 32768;
 }
 
 /* Scales of a strip for one unit. */
