@@ -21,7 +21,7 @@
 /* MATCH_STEPS_MAX limits the backtracking of a hostile pattern, PATTERNS_MAX the patterns of a
  * key. Each pattern is compiled for each module. Plain names are not counted: an adapter may have a
  * rank for each module. */
-enum { CONFIG_BYTE_MAX = 1 << 20, MATCH_STEPS_MAX = 10000, PATTERNS_MAX = 256 };
+enum { CONFIG_BYTES_MAX = 1 << 20, MATCH_STEPS_MAX = 10000, PATTERNS_MAX = 256 };
 
 /* ---- keys ---- */
 
@@ -192,7 +192,7 @@ static int read_values(struct peft *p, struct err *e)
 int peft_open(struct peft *p, const char *path, struct err *e)
 {
     p->path = path;
-    int rc = json_read_file(&p->root, p->path, CONFIG_BYTE_MAX, e);
+    int rc = json_read_file(&p->root, p->path, CONFIG_BYTES_MAX, e);
     if (rc == 0 && json_kind(p->root) != JK_OBJECT)
         rc = err_set(e, ERR_FORMAT, "%s: expected an object, got %s", p->path,
                      json_kind_name(json_kind(p->root)));

@@ -114,8 +114,8 @@ static int put_content(struct buf *b, const struct constraint_spec *spec, struct
  * 0 if there is no such token. */
 static size_t special_token(const void *tokenizer, const char *text, size_t n)
 {
-    enum { SPECIAL_BYTE_MAX = 64 };
-    for (size_t k = n < SPECIAL_BYTE_MAX ? n : SPECIAL_BYTE_MAX; k > 0; k--) {
+    enum { SPECIAL_BYTES_MAX = 64 };
+    for (size_t k = n < SPECIAL_BYTES_MAX ? n : SPECIAL_BYTES_MAX; k > 0; k--) {
         int32_t id = tokenizer_find(tokenizer, text, k);
         if (id >= 0 && (tokenizer_is_special(tokenizer, id) || tokenizer_is_eog(tokenizer, id)))
             return k;

@@ -13,7 +13,7 @@
 
 enum { HEADER, BODY };
 enum { TO_CONTENT, TO_REASONING, TO_RAW, TO_CALL, TO_NONE }; /* kind of a body, in s->call.part */
-enum { HEADER_BYTE_MAX = 2048 };
+enum { HEADER_BYTES_MAX = 2048 };
 
 static const char function_mark[] = "to=functions.";
 
@@ -94,7 +94,7 @@ static enum call_verdict is_header(const char *text, size_t n)
 }
 
 /* Consume a header up to <|message|>. Text without a header is content. A header has at most
- * HEADER_BYTE_MAX bytes, so a model that never ends it cannot fill memory. */
+ * HEADER_BYTES_MAX bytes, so a model that never ends it cannot fill memory. */
 static size_t step_header(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     static const char message[] = "<|message|>", start[] = "<|start|>";
@@ -110,9 +110,9 @@ static size_t step_header(struct parser_stage *s, const char *text, size_t n, bo
         if (!end && text_may_begin(text + k, n - k, "assistant")) return 0;
         return k + (text_begins(text + k, n - k, "assistant") ? 9 : 0);
     }
-    const size_t max = n < HEADER_BYTE_MAX ? n : HEADER_BYTE_MAX;
+    const size_t max = n < HEADER_BYTES_MAX ? n : HEADER_BYTES_MAX;
     const char *p = memmem(text, max, message, sizeof message - 1);
-    if (!p && !end && n < HEADER_BYTE_MAX) return 0;
+    if (!p && !end && n < HEADER_BYTES_MAX) return 0;
     if (!p) return max; /* a header without a body */
     body_begin(s, text, (size_t)(p - text));
     return (size_t)(p - text) + sizeof message - 1;

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* HELD_BYTE_MAX: maximum size of a held text, and so of a tool call. */
-enum { HELD_BYTE_MAX = 4 << 20, PIECE_BYTE_MAX = 64 << 10 };
+/* HELD_BYTES_MAX: maximum size of a held text, and so of a tool call. */
+enum { HELD_BYTES_MAX = 4 << 20, PIECE_BYTES_MAX = 64 << 10 };
 
 struct chat_parser {
     struct parser_stage reasoning, tools, trial; /* trial: for calls inside of reasoning */
@@ -271,7 +271,7 @@ static void stage_drain(struct parser_stage *s, bool end)
  * the end of the output. */
 static void stage_run(struct parser_stage *s, const char *text, size_t n, bool end)
 {
-    if (s->held.n + n > HELD_BYTE_MAX) stage_drain(s, true);
+    if (s->held.n + n > HELD_BYTES_MAX) stage_drain(s, true);
     buf_add(&s->held, text, n);
     if (s->held.failed)
         parser_no_memory(s);
@@ -309,12 +309,12 @@ static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool 
     flush(p);
 }
 
-/* Push the text in pieces of at most PIECE_BYTE_MAX; only the held text is limited. */
+/* Push the text in pieces of at most PIECE_BYTES_MAX; only the held text is limited. */
 void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_delta_fn *fn,
                       void *ctx)
 {
-    for (size_t i = 0; i < n; i += PIECE_BYTE_MAX)
-        parser_feed(p, text + i, n - i < PIECE_BYTE_MAX ? n - i : PIECE_BYTE_MAX, false, fn, ctx);
+    for (size_t i = 0; i < n; i += PIECE_BYTES_MAX)
+        parser_feed(p, text + i, n - i < PIECE_BYTES_MAX ? n - i : PIECE_BYTES_MAX, false, fn, ctx);
 }
 
 void chat_parser_finish(struct chat_parser *p, chat_delta_fn *fn, void *ctx)

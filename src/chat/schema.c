@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { DEPTH_MAX = 16, STEP_MAX = 200, REF_BYTE_MAX = 512, LIST_MAX = 200 };
+enum { DEPTH_MAX = 16, STEP_MAX = 200, REF_BYTES_MAX = 512, LIST_MAX = 200 };
 
 /* Return {"name", "parameters"} of a tool. Some clients omit the wrapper {"type": "function"}. */
 static const struct json *function_of(const struct json *tool)
@@ -51,13 +51,13 @@ static const struct json *step_into(const struct json *j, const char *key, size_
 }
 
 /* Resolve $ref, in the forms "#" and "#/a/b" without escapes. A $ref must be shorter than
- * REF_BYTE_MAX bytes. */
+ * REF_BYTES_MAX bytes. */
 static const struct json *resolved(const struct json *root, const struct json *schema)
 {
     for (int depth = 0; depth < DEPTH_MAX; depth++) {
         const char *ref = json_text(json_field(schema, "$ref"), NULL);
         if (!ref) return schema;
-        if (*ref != '#' || strnlen(ref, REF_BYTE_MAX) == REF_BYTE_MAX) return NULL;
+        if (*ref != '#' || strnlen(ref, REF_BYTES_MAX) == REF_BYTES_MAX) return NULL;
         const struct json *at = root;
         for (const char *key = ref + 1; *key == '/';) {
             size_t n = strcspn(++key, "/");

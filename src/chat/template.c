@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SOURCE_BYTE_MAX = 1 << 20, DEPTH_MAX = 600 };
+enum { SOURCE_BYTES_MAX = 1 << 20, DEPTH_MAX = 600 };
 
 /* Return the source with \n for \r\n and \r, and without one newline at the end, as in jinja2. */
 static char *normalize(struct arena *a, const char *source, size_t n, size_t *n_out)
@@ -51,7 +51,7 @@ static int compile(struct template *t, const char *source, size_t n, struct err 
 int template_open(struct template **out, const char *source, size_t n, struct err *e)
 {
     *out = NULL;
-    if (n > SOURCE_BYTE_MAX)
+    if (n > SOURCE_BYTES_MAX)
         return err_set(e, ERR_LIMIT, "the chat template has %zu bytes, more than 1 MiB", n);
     if (!utf8_valid(source, n))
         return err_set(e, ERR_FORMAT, "the chat template: must be UTF-8, got other bytes");

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { NAME_BYTE_MAX = 256, TOOL_MAX = 1000 };
+enum { NAME_BYTES_MAX = 256, TOOL_MAX = 1000 };
 
 /* First part of a mark. It does not depend on the blanks in the mark (parser_impl.h). */
 struct mark {
@@ -557,10 +557,10 @@ static int check_name(const struct tagger *g, const struct chat_tool *tool, stru
                          "[%zu].function.name: must have only letters, digits, _, - and . if its "
                          "calls are forced, got \"%.60s\"",
                          tool->i, tool->name);
-    if (tool->n_name > NAME_BYTE_MAX)
+    if (tool->n_name > NAME_BYTES_MAX)
         return err_field(e, ERR_ARG, "tools",
                          "[%zu].function.name: must have at most %d bytes, got %zu", tool->i,
-                         NAME_BYTE_MAX, tool->n_name);
+                         NAME_BYTES_MAX, tool->n_name);
     return 0;
 }
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 /* A longer line is rejected, but read to its end. */
-enum { LINE_BYTE_MAX = 64 << 20 };
+enum { LINE_BYTES_MAX = 64 << 20 };
 
 /* Return true for bytes that may be skipped. NUL is not such a byte, because a line of NULs is an
  * overwritten request. */
@@ -38,7 +38,7 @@ static void count_lines(struct batch_in *in)
 int batch_in_open(struct batch_in *in, const char *path, struct err *e)
 {
     struct stat st;
-    *in = (struct batch_in){.line = {.max = LINE_BYTE_MAX}};
+    *in = (struct batch_in){.line = {.max = LINE_BYTES_MAX}};
     in->file = fopen(path, "re");
     if (!in->file) return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     if (fstat(fileno(in->file), &st) == 0 && S_ISREG(st.st_mode)) {

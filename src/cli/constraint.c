@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { CONSTRAINT_BYTE_MAX = 64 << 20 };
+enum { CONSTRAINT_BYTES_MAX = 64 << 20 };
 
 static const char *schema, *regex, *grammar;
 static bool object;
@@ -64,7 +64,7 @@ static bool is_grammar_text(const char *value)
 static int put_value(struct buf *b, const char *value, bool is_text, struct err *e)
 {
     struct buf file = {0};
-    int rc = is_text ? 0 : file_read(&file, value, CONSTRAINT_BYTE_MAX, e);
+    int rc = is_text ? 0 : file_read(&file, value, CONSTRAINT_BYTES_MAX, e);
     if (rc == 0) json_put_text(b, is_text ? value : file.data, is_text ? strlen(value) : file.n);
     buf_deinit(&file);
     return rc;

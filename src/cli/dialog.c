@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONVERSATION_BYTE_MAX = 64 << 20 };
+enum { CONVERSATION_BYTES_MAX = 64 << 20 };
 
 /* A raw dialog has no template, so d->chat stays zeroed. d->chat.t is the test for it
  * everywhere. */
@@ -207,7 +207,7 @@ int dialog_load(struct dialog *d, const char *path, size_t *n_message, struct er
     struct json *root = NULL;
     struct buf messages = {0};
     char *system = NULL;
-    int rc = json_read_file(&root, path, CONVERSATION_BYTE_MAX, e);
+    int rc = json_read_file(&root, path, CONVERSATION_BYTES_MAX, e);
     const struct json *list = json_kind(root) == JK_LIST ? root : json_field(root, "messages");
     if (rc == 0 && json_kind(list) != JK_LIST)
         rc = err_set(e, ERR_FORMAT, "%s: expected a list of messages, got %s", path,

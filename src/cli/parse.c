@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { OUTPUT_BYTE_MAX = 64 << 20 };
+enum { OUTPUT_BYTES_MAX = 64 << 20 };
 
 static const char *template_path, *prefix;
 
@@ -66,7 +66,7 @@ static int run(int n_arg, char **arg)
     struct chat_message m = {0};
     struct chat chat = {0};
     int rc = parsers_of(&chat, template_path, &e);
-    if (rc == 0) rc = file_read(&text, "-", OUTPUT_BYTE_MAX, &e);
+    if (rc == 0) rc = file_read(&text, "-", OUTPUT_BYTES_MAX, &e);
     if (rc == 0) rc = parse(&chat, &text, &m, &e);
     if (rc == 0) {
         message_put(&out, &m, 0); /* equal texts get equal ids */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PROMPT_BYTE_MAX = 64 << 20 };
+enum { PROMPT_BYTES_MAX = 64 << 20 };
 
 static bool raw, as_json, quiet;
 
@@ -51,7 +51,7 @@ static int run_stdin(struct dialog *d)
 {
     struct buf text = {0};
     struct err e = {0};
-    int rc = file_read(&text, "-", PROMPT_BYTE_MAX, &e);
+    int rc = file_read(&text, "-", PROMPT_BYTES_MAX, &e);
     if (d->chat.t && text.n && text.data[text.n - 1] == '\n') text.n--;
     int status = rc ? fail("run", &e) : run_once(d, text.data ? text.data : "", text.n);
     buf_deinit(&text);

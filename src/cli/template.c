@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONVERSATION_BYTE_MAX = 64 << 20 };
+enum { CONVERSATION_BYTES_MAX = 64 << 20 };
 
 static bool no_generation_prompt;
 
@@ -62,7 +62,7 @@ static int read_conversation(struct json **root, const char *path, struct err *e
 {
     struct buf text = {0};
     *root = NULL;
-    int rc = file_read(&text, path, CONVERSATION_BYTE_MAX, e);
+    int rc = file_read(&text, path, CONVERSATION_BYTES_MAX, e);
     if (rc == 0) {
         rc = json_parse(root, text.data ? text.data : "", text.n, NULL, e);
         if (rc != 0) err_prefix(e, rc, "%s", path);

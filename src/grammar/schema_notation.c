@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NAME_BYTE_MAX: maximum length of the name of an argument. */
-enum { NUMBER_BYTE_MAX = 64, NAME_BYTE_MAX = 256 };
+/* NAME_BYTES_MAX: maximum length of the name of an argument. */
+enum { NUMBER_BYTES_MAX = 64, NAME_BYTES_MAX = 256 };
 
 static const char python_names[] = "[A-Za-z_][A-Za-z0-9_]{0,63}",
                   bare_names[] = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}";
@@ -50,7 +50,7 @@ static bool is_argument(const char *name, size_t n)
         bool letter = ((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9');
         if (!letter && (!c || !strchr("_-./", c))) return false;
     }
-    return n > 0 && n <= NAME_BYTE_MAX;
+    return n > 0 && n <= NAME_BYTES_MAX;
 }
 
 /* ---- strings ---- */
@@ -110,7 +110,7 @@ uint32_t notation_number(struct schema *s, uint32_t e)
     struct exprs *x = &s->m.x;
     if ((s->opt.notation == NOTATION_JSON && !s->opt.without) || e == EXPR_EMPTY) return e;
     uint32_t some = texts_of(x, "-?[0-9]+(?:[.][0-9]+)?(?:[eE][+-]?[0-9]{1,2})?"),
-             few = expr_rep(x, expr_range(x, 0, 255), 1, NUMBER_BYTE_MAX);
+             few = expr_rep(x, expr_range(x, 0, 255), 1, NUMBER_BYTES_MAX);
     return expr_and(x, e, expr_and(x, some, few));
 }
 

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DEPTH_MAX: maximum depth of nested members. NAME_BYTE_MAX: maximum length of their names.
+/* DEPTH_MAX: maximum depth of nested members. NAME_BYTES_MAX: maximum length of their names.
  * ITEM_MAX: maximum of minItems and maxItems. MEMBER_MAX: maximum number of members, because
  * references may multiply them. */
-enum { DEPTH_MAX = 8, NAME_BYTE_MAX = 256, ITEM_MAX = 2000, MEMBER_MAX = 4000 };
+enum { DEPTH_MAX = 8, NAME_BYTES_MAX = 256, ITEM_MAX = 2000, MEMBER_MAX = 4000 };
 
 /* Maximum length of white space in bytes, and of white space in generated text (opt.plain). */
 enum { SPACE_MAX = 200, SPACE_PLAIN_MAX = 8 };
@@ -365,7 +365,7 @@ static bool may_nest(struct xml *x, const char *key, const struct json *sub)
 {
     const struct json *what = resolve_ref(x, sub);
     bool ok = json_kind(what) == JK_OBJECT && is_string(what) >= 0 && *key && *key != '/' &&
-              strlen(key) < NAME_BYTE_MAX && !strchr(key, '>');
+              strlen(key) < NAME_BYTES_MAX && !strchr(key, '>');
     for (int i = 0; i < x->depth; i++) ok &= strcmp(x->name[i], key) != 0;
     return ok;
 }

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEMPLATE_BYTE_MAX = 1 << 20 };
+enum { TEMPLATE_BYTES_MAX = 1 << 20 };
 
 static const char key_default[] = "tokenizer.chat_template";
 
@@ -41,7 +41,7 @@ int chat_template_file(struct template **t, const char *path, struct err *e)
 {
     struct buf source = {0};
     *t = NULL;
-    int rc = file_read(&source, path, TEMPLATE_BYTE_MAX, e);
+    int rc = file_read(&source, path, TEMPLATE_BYTES_MAX, e);
     if (rc == 0) {
         rc = template_open(t, source.data ? source.data : "", source.n, e);
         if (rc != 0) err_prefix(e, rc, "%s", path);
