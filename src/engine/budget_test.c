@@ -67,10 +67,10 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-enum { N_STEP_MAX = 1 << 16 };
+enum { STEPS_MAX = 1 << 16 };
 struct course {
     /* microseconds of each step; exact microseconds of its decodes alone */
-    double step_us[N_STEP_MAX], idle_us[N_STEP_MAX];
+    double step_us[STEPS_MAX], idle_us[STEPS_MAX];
     int n_step;
     double us, rate; /* total time; rate relative to the prompt alone */
 };
@@ -92,7 +92,7 @@ static void course_run(struct course *c, struct machine m, const struct budget_o
     }
     c->n_step = 0;
     c->us = 0;
-    for (int pos = 0; pos < PROMPT && c->n_step < N_STEP_MAX; c->n_step++) {
+    for (int pos = 0; pos < PROMPT && c->n_step < STEPS_MAX; c->n_step++) {
         if (c->n_step == slow_from) m.slow *= slow;
         struct step_load l = decodes(n_seq, 1064 + c->n_step);
         c->idle_us[c->n_step] = exact_us(&m, &l);
@@ -110,7 +110,7 @@ static void course_run(struct course *c, struct machine m, const struct budget_o
 /* Return the 99th percentile of step time / idle time, from step `from` on. */
 static double p99(const struct course *c, int from)
 {
-    static double ratio[N_STEP_MAX];
+    static double ratio[STEPS_MAX];
     int n = c->n_step - from;
     for (int i = 0; i < n; i++) ratio[i] = c->step_us[from + i] / c->idle_us[from + i];
     qsort(ratio, (size_t)n, sizeof *ratio, by_size);
@@ -205,7 +205,7 @@ TEST(no_target_stops_prompts_altogether)
 {
     struct budget_options o = {.target_us = 1};
     course_run(&course, cores, &o, 8, -1, 1);
-    EXPECT(course.n_step < N_STEP_MAX && course.rate > 0.04);
+    EXPECT(course.n_step < STEPS_MAX && course.rate > 0.04);
     EXPECT(p99(&course, 40) < 1.6);
 }
 

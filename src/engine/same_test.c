@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-enum { N_REQUEST_MAX = 280, N_CHOICE = 3, CONTEXT = 200, D_MAX = 64 };
+enum { REQUESTS_MAX = 280, N_CHOICE = 3, CONTEXT = 200, D_MAX = 64 };
 /* on this clock round_robin once displaced more sequences than a step could copy */
 enum { CLOCK = 1006 };
 
@@ -40,9 +40,9 @@ struct transcript {
 };
 
 struct answers {
-    struct transcript choice[N_REQUEST_MAX][N_CHOICE], prompt[N_REQUEST_MAX];
-    int n_done[N_REQUEST_MAX];
-    float pooled[N_REQUEST_MAX][D_MAX];
+    struct transcript choice[REQUESTS_MAX][N_CHOICE], prompt[REQUESTS_MAX];
+    int n_done[REQUESTS_MAX];
+    float pooled[REQUESTS_MAX][D_MAX];
     struct stats_view stats;
     int64_t n_cached;
 };
@@ -147,7 +147,7 @@ static int rig_open(struct rig *r, const char *model, const struct way *w, struc
               .swap_bytes = 1 << 22,
               .context_max = CONTEXT,
               .batch = {.n_row = w->n_row, .n_seq = w->n_seq, .n_out = w->n_seq + 8}},
-        .e = {.queue_max = N_REQUEST_MAX,
+        .e = {.queue_max = REQUESTS_MAX,
               .no_prefix_cache = w->alone,
               .scheduler = w->policy,
               .window_us = 1},
@@ -170,7 +170,7 @@ static void serve(const char *model, const struct way *w, int n, struct answers 
 {
     struct rig r;
     struct err e;
-    static struct queue *q[N_REQUEST_MAX];
+    static struct queue *q[REQUESTS_MAX];
     memset(a, 0, sizeof *a);
     NEED_OK(rig_open(&r, model, w, &e), &e);
     for (int i = 0; i < n; i++) {
@@ -298,7 +298,7 @@ TEST(answers_are_the_same_in_every_way_of_serving)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
     static const char *const models[] = {"qwen3", "mistral"};
-    int n = test_long() ? N_REQUEST_MAX : 60;
+    int n = test_long() ? REQUESTS_MAX : 60;
     int64_t preempted = 0, swapped = 0, displaced = 0;
     for (int i = 0; i < 2; i++) {
         n_way = n_preempted = n_swapped = n_displaced = 0;
@@ -344,7 +344,7 @@ TEST(answers_are_the_same_on_any_clock)
 TEST(a_small_pool_preempts_hundreds_of_times_and_changes_nothing)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
-    int n = test_long() ? N_REQUEST_MAX : 80;
+    int n = test_long() ? REQUESTS_MAX : 80;
     serve("qwen3", &alone, n, &want);
     for (int i = 0; i < 2; i++) {
         struct way w = {"fcfs", 2,     CONTEXT, 64,   24,       i ? SWAP : AGAIN,
@@ -363,7 +363,7 @@ TEST(a_small_pool_preempts_hundreds_of_times_and_changes_nothing)
 TEST(answers_through_a_counting_backend_are_the_same)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
-    int n = test_long() ? N_REQUEST_MAX : 48;
+    int n = test_long() ? REQUESTS_MAX : 48;
     serve("qwen3", &alone, n, &want);
     for (int i = 0; i < 2; i++) {
         struct way w = {"fcfs",
@@ -424,6 +424,6 @@ TEST(recorded_answers)
     recorded_open(&r, "answers.txt");
     for (int i = 0; i < N_GOLDEN; i++) compare_recorded(&r, golden_models[i], 24);
     for (int i = 0; i < N_GOLDEN && test_long(); i++)
-        compare_recorded(&r, golden_models[i], N_REQUEST_MAX);
+        compare_recorded(&r, golden_models[i], REQUESTS_MAX);
     recorded_close(&r, !test_long());
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_GRAFT_MAX = 256, DEPTH_MAX = 1000 };
+enum { GRAFTS_MAX = 256, DEPTH_MAX = 1000 };
 
 struct cfg_graft {
     struct machine *from; /* borrowed: a part of `owned` */
@@ -144,7 +144,7 @@ struct cfg_item cfg_graft(struct cfg *g, struct machine *from, uint32_t root, vo
                           void (*close)(void *owned), cfg_spell_fn *spell)
 {
     struct cfg_graft *t = calloc(1, sizeof *t);
-    bool room = g->graft.n < N_GRAFT_MAX;
+    bool room = g->graft.n < GRAFTS_MAX;
     if (!t || !room || !vec_push(&g->graft, t)) {
         expr_fail(&g->m.x, room ? EXPR_NO_MEMORY : EXPR_TOO_DEEP);
         free(t);

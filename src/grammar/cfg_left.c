@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_RULE_MAX = 3000, N_MADE_MAX = 60000 };
+enum { RULES_MAX = 3000, MADE_MAX = 60000 };
 
 /* A rule made by the transform: full(a), or tail(a, b) if is_tail. */
 struct left_job {
@@ -100,7 +100,7 @@ static uint32_t make_rule(struct left *l, uint32_t a, uint32_t b, bool is_tail)
             return l->job.v[i].rule;
     if (!is_tail && l->full[a]) return l->full[a];
     struct left_job j = {cfg_rule_new(l->g), a, b, is_tail};
-    if (l->job.n >= N_MADE_MAX) expr_fail(&l->g->m.x, EXPR_STATES);
+    if (l->job.n >= MADE_MAX) expr_fail(&l->g->m.x, EXPR_STATES);
     if (!vec_push(&l->job, j)) expr_fail(&l->g->m.x, EXPR_NO_MEMORY);
     if (!is_tail) l->full[a] = j.rule;
     struct cfg_rule *r = &l->g->rule.v[j.rule];
@@ -236,9 +236,9 @@ static bool replace(struct left *l, uint32_t rule, bool nullable)
 int cfg_remove_left(struct cfg *g, struct err *e)
 {
     struct left l = {.g = g, .n = (uint32_t)g->rule.n, .n_word = (uint32_t)(g->rule.n + 63) / 64};
-    if (l.n > N_RULE_MAX)
+    if (l.n > RULES_MAX)
         return err_set(e, ERR_LIMIT,
-                       "grammar: left recursion must be among at most %d rules, got %u", N_RULE_MAX,
+                       "grammar: left recursion must be among at most %d rules, got %u", RULES_MAX,
                        l.n);
     l.reach = calloc((size_t)l.n * l.n_word + 1, sizeof *l.reach);
     l.full = calloc(l.n + 1, sizeof *l.full);

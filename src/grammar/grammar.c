@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_CONFIG_MAX = 1000000, N_THREAD_MAX = 2000, STACK_MAX = 2000, MASK_BYTES_MAX = 32 << 20 };
+enum { CONFIGS_MAX = 1000000, THREADS_MAX = 2000, STACK_MAX = 2000, MASK_BYTES_MAX = 32 << 20 };
 static const struct grammar_limits GRAMMAR_LIMITS = {.text_max = 4 << 20,
                                                      .bytes_max = 256 << 20,
                                                      .state_max = 200000,
@@ -168,7 +168,7 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
                             .us_max = limit.us_max,
                             .grow = limit.grow,
                             .grow_arg = limit.grow_arg};
-    struct machine_limits m = {N_CONFIG_MAX, N_CONFIG_MAX, N_THREAD_MAX, STACK_MAX};
+    struct machine_limits m = {CONFIGS_MAX, CONFIGS_MAX, THREADS_MAX, STACK_MAX};
     g->vocab = o->vocab;
     if (kind == GRAMMAR_OBJECT) text = object, n = sizeof object - 1;
     if (n > limit.text_max) {

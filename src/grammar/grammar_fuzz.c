@@ -12,7 +12,7 @@
 
 static const struct grammar_limits LIMITS = {
     .bytes_max = 24 << 20, .state_max = 20000, .us_max = 50000};
-enum { WALK_MAX = 120, N_WALK = 2, N_INPUT_MAX = 4000 };
+enum { WALK_MAX = 120, N_WALK = 2, INPUT_BYTES_MAX = 4000 };
 
 /* Append a random byte that may follow. Return false if no byte may follow. */
 static bool step(struct grammar *g, uint32_t *state, uint64_t *rng, char *byte)
@@ -51,7 +51,7 @@ static void fuzz_kind(enum grammar_kind kind, const uint8_t *data, size_t n)
 {
     struct grammar *g = NULL;
     struct err e = {0};
-    if (n > N_INPUT_MAX) return;
+    if (n > INPUT_BYTES_MAX) return;
     int rc = grammar_open(&g, kind, (const char *)data, n,
                           &(struct grammar_options){.limits = LIMITS}, &e);
     if (rc != 0 && !e.text[0]) abort(); /* the constraint was rejected without a reason */

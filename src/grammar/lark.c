@@ -18,13 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    DEPTH_MAX = 200,
-    REPEAT_MAX = 2000,
-    N_MODULE_MAX = 32,
-    N_RULE_MAX = 100000,
-    N_PARAM_MAX = 16
-};
+enum { DEPTH_MAX = 200, REPEAT_MAX = 2000, MODULES_MAX = 32, RULES_MAX = 100000, PARAMS_MAX = 16 };
 
 struct text_range {
     size_t at, n;
@@ -83,7 +77,7 @@ struct lark_place {
 struct lark_parser {
     struct cfg *g;
     const struct lark_options *o;
-    struct module module[N_MODULE_MAX];
+    struct module module[MODULES_MAX];
     uint32_t n_module;
     VEC(struct lark_job) job;       /* queue of rules without parsed bodies */
     VEC(struct text_range) ignored; /* bodies of %ignore in the grammar itself */
@@ -275,7 +269,7 @@ static int open_module(struct lark_parser *p, const char *path, uint32_t *out)
     struct module m = {.path = path};
     for (*out = 0; *out < p->n_module; ++*out)
         if (p->module[*out].path && strcmp(p->module[*out].path, path) == 0) return 0;
-    if (p->n_module == N_MODULE_MAX)
+    if (p->n_module == MODULES_MAX)
         return fail(p, ERR_LIMIT, "must import at most 32 modules, got more", "", 0);
     if (strcmp(path, "common") == 0)
         m.s = COMMON, m.n = sizeof COMMON - 1;
@@ -648,7 +642,7 @@ static int rule_of(struct lark_parser *p, uint32_t module, uint32_t def, struct 
     *out = (struct cfg_item){true, cfg_rule_named(p->g, key.data, key.n)};
     buf_deinit(&key);
     if (p->g->rule.n == n_before) return 0;
-    if (n_before > N_RULE_MAX)
+    if (n_before > RULES_MAX)
         return fail(p, ERR_LIMIT, "must have at most 100000 rules, got more", "", 0);
     struct lark_job j = {out->id, module, def, n_bound, NULL};
     if (n_bound) j.bound = arena_push(&p->g->arena, n_bound * sizeof *bound, 8);
@@ -673,7 +667,7 @@ static int parse_arguments(struct lark_parser *p, uint32_t module, const struct 
         bool last = !accept_text(p, ",");
         name = p->in;
         p->in = before;
-        if (w.n == 0 || *n_bound == N_PARAM_MAX) return expected(p, "a parameter's name");
+        if (w.n == 0 || *n_bound == PARAMS_MAX) return expected(p, "a parameter's name");
         struct argument *b = &bound[*n_bound];
         *b = (struct argument){p->module[module].s + w.at, w.n, {0}};
         rc = parse_either(p, &b->part);
@@ -691,7 +685,7 @@ static int use_definition(struct lark_parser *p, uint32_t module, uint32_t def,
                           struct cfg_item *out)
 {
     const struct def *d = resolve(p, &module, &def);
-    struct argument bound[N_PARAM_MAX];
+    struct argument bound[PARAMS_MAX];
     uint32_t n_bound = 0;
     if (d->terminal) {
         int rc = terminal_of(p, module, def);

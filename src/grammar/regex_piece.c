@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { N_STATE_MAX = 32, UNROLL_MAX = 64, CTX_CHAR = CTX_ANY & ~CTX_EDGE };
+enum { STATES_MAX = 32, UNROLL_MAX = 64, CTX_CHAR = CTX_ANY & ~CTX_EDGE };
 
 bool piece_is_plain(const struct regex_piece *a)
 {
@@ -120,8 +120,8 @@ struct rounds {
     uint32_t n;
     struct {
         uint8_t at, right; /* at: bit number of a context; right: CTX_* */
-    } state[N_STATE_MAX];
-    uint32_t edge[N_STATE_MAX][N_STATE_MAX]; /* expressions; [from][to] */
+    } state[STATES_MAX];
+    uint32_t edge[STATES_MAX][STATES_MAX]; /* expressions; [from][to] */
 };
 
 /* Return the number of a state. Add the state if it is new. Set too_many and return 0 if the graph
@@ -130,7 +130,7 @@ static uint32_t state_of(struct rounds *r, uint8_t at, uint8_t right)
 {
     for (uint32_t i = 0; i < r->n; i++)
         if (r->state[i].at == at && r->state[i].right == right) return i;
-    if (r->n == N_STATE_MAX) return r->p->too_many = true, 0;
+    if (r->n == STATES_MAX) return r->p->too_many = true, 0;
     r->state[r->n].at = at, r->state[r->n].right = right;
     return r->n++;
 }

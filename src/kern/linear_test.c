@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { K_MAX = 1280, N_OUT_MAX = 83, N_ROW_MAX = 140, GUARD = 32 };
+enum { K_MAX = 1280, OUTPUTS_MAX = 83, ROWS_MAX = 140, GUARD = 32 };
 
 /* Weights, as published rows and as panels. */
 struct weights {
@@ -188,8 +188,8 @@ struct shape {
 static void compare(const struct kern *ref, const struct kern *isa, int act, enum qtype t,
                     const struct shape *s, uint64_t *rng)
 {
-    static float want[N_ROW_MAX * N_OUT_MAX + GUARD], got[N_ROW_MAX * N_OUT_MAX + GUARD];
-    static float bias[N_OUT_MAX];
+    static float want[ROWS_MAX * OUTPUTS_MAX + GUARD], got[ROWS_MAX * OUTPUTS_MAX + GUARD];
+    static float bias[OUTPUTS_MAX];
     bool any = rng_below(rng, 2);
     struct weights w = random_weights(t, s->n_out, s->k, any, rng);
     struct acts a = random_acts(ref, (enum act_type)act, s->n_row, s->k, rng);
@@ -220,8 +220,8 @@ static struct shape random_shape(enum qtype t, uint64_t *rng)
     struct shape s;
     int step = k_step(t);
     s.k = step * (1 + (int)rng_below(rng, (uint64_t)(K_MAX / step)));
-    s.n_out = 1 + (int)rng_below(rng, N_OUT_MAX);
-    s.n_row = 1 + (int)rng_below(rng, rng_below(rng, 2) ? 9 : N_ROW_MAX);
+    s.n_out = 1 + (int)rng_below(rng, OUTPUTS_MAX);
+    s.n_row = 1 + (int)rng_below(rng, rng_below(rng, 2) ? 9 : ROWS_MAX);
     s.panel = (int)rng_below(rng, (uint64_t)panel_count(s.n_out));
     s.n_panel = 1 + (int)rng_below(rng, (uint64_t)(panel_count(s.n_out) - s.panel));
     s.row = (int)rng_below(rng, (uint64_t)s.n_row);
@@ -255,10 +255,10 @@ static bool same_or_nan(const float *a, const float *b, int n)
 static void compare_extreme(const struct kern *ref, const struct kern *isa, int act, enum qtype t,
                             int n_row, uint64_t *rng)
 {
-    static float want[N_ROW_MAX * N_OUT_MAX], got[N_ROW_MAX * N_OUT_MAX];
+    static float want[ROWS_MAX * OUTPUTS_MAX], got[ROWS_MAX * OUTPUTS_MAX];
     int kind = (int)rng_below(rng, KIND_COUNT),
         k = k_step(t) * (1 + (int)rng_below(rng, qtype_is_block(t) ? 4 : 20));
-    int n_out = 1 + (int)rng_below(rng, N_OUT_MAX);
+    int n_out = 1 + (int)rng_below(rng, OUTPUTS_MAX);
     struct weights w = random_weights(t, n_out, k, false, rng);
     struct acts a = random_acts(ref, (enum act_type)act, n_row, k, rng);
     float *x = malloc((size_t)k * sizeof *x);

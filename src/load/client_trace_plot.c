@@ -10,12 +10,12 @@
 
 /* N_POINT: points of a curve, about two per pixel column of a plot.
  * N_SPAN: spans of a curve over time. */
-enum { N_POINT = 300, N_SPAN = 60, N_CURVE_MAX = 4 };
+enum { N_POINT = 300, N_SPAN = 60, CURVES_MAX = 4 };
 
 /* The points of one plot. */
 struct trace_plot {
-    struct plot_curve curve[N_CURVE_MAX];
-    double x[N_CURVE_MAX][N_POINT + 1], y[N_CURVE_MAX][N_POINT + 1];
+    struct plot_curve curve[CURVES_MAX];
+    double x[CURVES_MAX][N_POINT + 1], y[CURVES_MAX][N_POINT + 1];
     size_t n;
 };
 

@@ -19,7 +19,7 @@ static int64_t n_slice, n_request = 2000, n_seq = 32, n_row = 512, n_page = 8192
 static double step_ms = 30, row_ms = 2, kv_us = 1.7, pair_us = 0.85, multiple = 2;
 static bool flood, as_json;
 
-enum { PAGE_ROWS = 16, N_POLICY_MAX = 16, N_POOL_MAX = 32 };
+enum { PAGE_ROWS = 16, POLICIES_MAX = 16, POOLS_MAX = 32 };
 static const double LOAD_MIN = 1e-6;
 
 /* Return the allowed words of --policies: "all", then the engine's policies. NULL at the end. */
@@ -37,8 +37,8 @@ static int loads_form(const char *text, struct err *e)
 static int read_pools(struct ids *list, const char *text, struct err *e)
 {
     int rc = numbers_read(list, text, 1, 1 << 22, e);
-    return rc == 0 && list->n > N_POOL_MAX
-               ? err_set(e, ERR_ARG, "must have at most %d numbers, got %zu", N_POOL_MAX, list->n)
+    return rc == 0 && list->n > POOLS_MAX
+               ? err_set(e, ERR_ARG, "must have at most %d numbers, got %zu", POOLS_MAX, list->n)
                : rc;
 }
 
@@ -182,8 +182,8 @@ static void print_row(const char *policy, double load, const struct figures f[3]
 
 /* The distribution of completion times at the last load, for the picture. */
 struct sketch {
-    struct plot_curve curve[N_POLICY_MAX];
-    double *x[N_POLICY_MAX], *y; /* points of each policy, owned */
+    struct plot_curve curve[POLICIES_MAX];
+    double *x[POLICIES_MAX], *y; /* points of each policy, owned */
     size_t n;
 };
 
@@ -192,7 +192,7 @@ struct sketch {
 static int sketch_add(struct sketch *k, const char *name, const struct samples *done, struct err *e)
 {
     size_t n = done->n;
-    if (k->n == N_POLICY_MAX) return 0;
+    if (k->n == POLICIES_MAX) return 0;
     if (!k->y) k->y = calloc(n, sizeof *k->y);
     double *x = calloc(n, sizeof *x);
     if (!x || !k->y) return free(x), err_memory(e, "a picture", n * sizeof *x);
@@ -309,7 +309,7 @@ static int hits(const struct traffic *t, struct err *e)
     enum { SHRINK = BLOCK_TOKENS / PAGE_ROWS };
     struct ids list = {0};
     struct sim_options o = base_options();
-    double x[N_POOL_MAX], y[N_POOL_MAX];
+    double x[POOLS_MAX], y[POOLS_MAX];
     size_t n = 0;
     o.cost = (struct sim_cost){.step = 10000}; /* the time is not important, only the pages */
     o.shrink = SHRINK;

@@ -20,12 +20,12 @@
  * --insecure, ... */
 extern const struct option target_options[];
 
-enum { N_HEADER_MAX = 32 }; /* maximum number of --header flags */
+enum { HEADERS_MAX = 32 }; /* maximum number of --header flags */
 struct served_target {
     struct fetch *fetch; /* HTTP client, owned */
     char *base, *url;    /* owned: base URL "http://127.0.0.1:8000", and URL of the endpoint */
     char *model, *root;  /* owned: the model's name in requests, and the name of its base model */
-    VEC(char *) header;  /* owned, as are its texts; at most one more than N_HEADER_MAX */
+    VEC(char *) header;  /* owned, as are its texts; at most one more than HEADERS_MAX */
     const char *backend; /* value of --backend, borrowed from the arguments */
     bool chat;           /* true: send messages instead of a prompt */
     bool as_content;     /* true if /tokenize reads the text from "content" */
@@ -33,7 +33,7 @@ struct served_target {
     int n_vocab, context_max;
 };
 /* Initialize t from the flags, without connecting. Call target_close in any case. ERR_LIMIT for
- * more than N_HEADER_MAX headers, ERR_UNSUPPORTED without libcurl, ERR_MEMORY.
+ * more than HEADERS_MAX headers, ERR_UNSUPPORTED without libcurl, ERR_MEMORY.
  * One thread uses t. */
 int target_open(struct served_target *t, struct err *e);
 void target_close(struct served_target *t); /* accepts a zeroed struct */

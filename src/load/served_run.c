@@ -79,7 +79,7 @@ static void on_done(void *ctx, const struct fetch_result *f)
  * body is not part of a latency. */
 static int start(struct served_run *u, struct served_live *l, struct err *e)
 {
-    const char *header[N_HEADER_MAX + 2];
+    const char *header[HEADERS_MAX + 2];
     char id[160];
     size_t n = u->t->header.n;
     for (size_t i = 0; i < n; i++) header[i] = u->t->header.v[i];

@@ -84,8 +84,8 @@ static int read_headers(struct served_target *t, struct err *e)
 {
     const char *key = api_key ? api_key : getenv("OPENAI_API_KEY");
     struct buf bearer = {0};
-    if (headers.n > N_HEADER_MAX)
-        return err_set(e, ERR_LIMIT, "--header: must come at most %d times, got %zu", N_HEADER_MAX,
+    if (headers.n > HEADERS_MAX)
+        return err_set(e, ERR_LIMIT, "--header: must come at most %d times, got %zu", HEADERS_MAX,
                        headers.n);
     buf_addf(&bearer, "Bearer %s", key ? key : "");
     int rc = key && *key ? add_header(t, "Authorization", 13, bearer.data, e) : 0;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* LONG_PROMPT: longer prompts are not made, because they take most of the time. */
-enum { N_JOB_MAX = 1000, CONTEXT = 2048, N_VOCAB = 300, LONG_PROMPT = 4096 };
+enum { JOBS_MAX = 1000, CONTEXT = 2048, N_VOCAB = 300, LONG_PROMPT = 4096 };
 
 static void check_jobs(const struct traffic *t)
 {
@@ -38,11 +38,11 @@ FUZZ(traffic)
 {
     struct traffic t = {0};
     struct err e = {0};
-    int rc = traffic_read(&t, fuzz_file(data, n, ".trace"), N_JOB_MAX, &e);
+    int rc = traffic_read(&t, fuzz_file(data, n, ".trace"), JOBS_MAX, &e);
     assert((rc == 0) == (e.text[0] == 0));
     if (rc == 0) {
         fuzz_accepted();
-        assert(t.n >= 1 && t.n <= N_JOB_MAX);
+        assert(t.n >= 1 && t.n <= JOBS_MAX);
         check_jobs(&t);
         check_prompts(&t);
         traffic_fit(&t, CONTEXT);

@@ -60,7 +60,7 @@ static void make_place(struct net *n, int64_t now_us)
 {
     int over = atomic_load(&n->n_conn) - n->o.conn_max;
     if (over < 0) return;
-    bool crowded = over >= N_REFUSED_MAX, flooded = over >= N_REFUSED_MAX + N_FRESH_MAX;
+    bool crowded = over >= REFUSED_MAX, flooded = over >= REFUSED_MAX + FRESH_MAX;
     struct conn *c = idle_victim(n, crowded, now_us - (int64_t)n->o.grace_ms * 1000);
     if (!c && flooded) c = idle_victim(n, true, INT64_MAX);
     if (c) conn_kill(c);
@@ -72,7 +72,7 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
 {
     int64_t now_us = time_us();
     make_place(n, now_us);
-    int n_conn = atomic_load(&n->n_conn), conn_max = n->o.conn_max + N_REFUSED_MAX + N_FRESH_MAX;
+    int n_conn = atomic_load(&n->n_conn), conn_max = n->o.conn_max + REFUSED_MAX + FRESH_MAX;
     struct conn *c = n_conn < conn_max ? calloc(1, sizeof *c) : NULL;
     /* The steps below may fail in any order. The branch after them releases what exists: tls_close
      * and holder_drop accept NULL. */
@@ -198,7 +198,7 @@ static void drop_in(struct conn *c, size_t n)
 static struct exchange *begin_exchange(struct conn *c)
 {
     struct exchange *x = NULL;
-    size_t n_max = c->net->exchange_max + N_REFUSED_MAX; /* the reserve is for quick routes */
+    size_t n_max = c->net->exchange_max + REFUSED_MAX; /* the reserve is for quick routes */
     if ((size_t)atomic_load(&c->net->n_exchange) < n_max) x = exchange_new(c->net);
     if (!x) return NULL;
     snprintf(x->peer, sizeof x->peer, "%s", c->peer);

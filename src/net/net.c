@@ -149,7 +149,7 @@ static int open_access_log(struct net *n, struct err *e)
  * never fails. */
 static int open_parts(struct net *n, struct err *e)
 {
-    size_t n_queue = n->exchange_max + N_REFUSED_MAX + 1;
+    size_t n_queue = n->exchange_max + REFUSED_MAX + 1;
     n->inbox = queue_open(n_queue, sizeof(struct exchange *));
     n->ended = queue_open(n_queue, sizeof(struct exchange *));
     n->woken = queue_open(n_queue, sizeof(struct exchange *));
@@ -169,7 +169,7 @@ static int open_parts(struct net *n, struct err *e)
 /* Raise the limit of open files: one per connection, and some for other parts of the program. */
 static void make_room(const struct net *n)
 {
-    int64_t want = (int64_t)n->o.conn_max + N_REFUSED_MAX + N_FRESH_MAX + 128,
+    int64_t want = (int64_t)n->o.conn_max + REFUSED_MAX + FRESH_MAX + 128,
             may = os_open_files(want);
     if (may < want)
         log_warn("the limit of %lld open files (ulimit -n) allows fewer than %d connections",
@@ -204,13 +204,13 @@ int net_open(struct net **out, const struct net_options *o, struct err *e)
     n->listener.fd = n->epoll = n->event = n->access_fd = -1;
     make_room(n);
     /* exchanges of disconnected clients may take time to end */
-    n->exchange_max = 2 * (size_t)n->o.conn_max + N_REFUSED_MAX;
+    n->exchange_max = 2 * (size_t)n->o.conn_max + REFUSED_MAX;
     int rc = fixed_open(n, e);
     if (rc == 0)
         rc = share_open(&n->bodies,
                         &(struct share_options){.limit = (int64_t)n->o.body_total_max,
                                                 .reserve = (int64_t)n->o.body_total_max / 8,
-                                                .holder_max = (int)n->exchange_max + N_REFUSED_MAX},
+                                                .holder_max = (int)n->exchange_max + REFUSED_MAX},
                         e);
     if (rc == 0) rc = client_networks_parse(&n->proxies, o->proxies, e);
     if (rc != 0 && n->bodies) err_prefix(e, rc, "--forwarded-allow-ips");

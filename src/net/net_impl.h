@@ -467,9 +467,9 @@ void net_ring(struct net *n); /* wake the loop thread; any thread */
 /* Run the loop until the server ends. The argument is a struct net. Returns NULL. */
 void *loop_run(void *net);
 enum { ACCESS_MS = 100 };
-/* Maximum numbers of connections beyond conn_max. N_REFUSED_MAX: for holders below their share.
- * N_FRESH_MAX: for more connections without a received byte. */
-enum { N_REFUSED_MAX = 128, N_FRESH_MAX = 1024 };
+/* Maximum numbers of connections beyond conn_max. REFUSED_MAX: for holders below their share.
+ * FRESH_MAX: for more connections without a received byte. */
+enum { REFUSED_MAX = 128, FRESH_MAX = 1024 };
 enum { CUT_MS = 1000 }; /* time that handlers have to end the answers that net_drain cuts */
 enum { READ_BYTES = 64 * 1024, LINGER_MS = 2000, LINGER_DRAIN_MS = 200 };
 
