@@ -25,7 +25,7 @@ static void list_add(struct exchange *x)
     x->unfinished = true;
 }
 
-static void list_drop(struct exchange *x)
+static void list_unlink(struct exchange *x)
 {
     if (!x->unfinished) return;
     *(x->body_newer ? &x->body_newer->body_older : &x->holder->body_newest) = x->body_older;
@@ -71,14 +71,14 @@ bool body_acquire(struct exchange *x)
 void body_settle(struct exchange *x)
 {
     CHECK(!x->settled, "%lld bytes", (long long)x->n_acquired);
-    list_drop(x);
+    list_unlink(x);
     if (x->n_acquired) share_settle(x->net->bodies, x->holder_id, x->n_acquired);
     x->settled = true;
 }
 
 void body_release(struct exchange *x)
 {
-    list_drop(x);
+    list_unlink(x);
     if (x->n_acquired && x->settled)
         share_release_settled(x->net->bodies, x->holder_id, x->n_acquired);
     else if (x->n_acquired)

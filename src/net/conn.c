@@ -47,9 +47,9 @@ static void set_state(struct conn *c, enum conn_state state)
 {
     c->state = state;
     if (state == CONN_BODY || state == CONN_ANSWER)
-        idle_drop(c);
+        idle_unlink(c);
     else
-        idle_add(c, state == CONN_LINGER);
+        idle_link(c, state == CONN_LINGER);
 }
 
 /* If the table is full, take the holder with most connections. Close its oldest connection without
@@ -144,7 +144,7 @@ void conn_kill(struct conn *c)
     struct net *n = c->net;
     if (c->dead) return;
     abandon_exchange(c);
-    idle_drop(c);
+    idle_unlink(c);
     c->holder->n_conn--;
     holder_drop(n, c->holder);
     c->dead = true;

@@ -123,7 +123,7 @@ TEST(conn_sends_the_end_of_an_ended_answer)
     struct conn *c = join(&n, &fd);
     struct exchange *x = exchange_new(&n);
     NEED(c && x);
-    idle_drop(c);
+    idle_unlink(c);
     c->state = CONN_ANSWER;
     c->deadline_us = 0;
     c->x = x;
@@ -155,7 +155,7 @@ static bool begin_body(struct conn *c, uint64_t holder_id, size_t n)
     struct exchange *x = exchange_new(c->net);
     struct holder *h = x ? holder_get(c->net, holder_id) : NULL;
     if (!h) return false;
-    idle_drop(c);
+    idle_unlink(c);
     c->state = CONN_BODY;
     c->x = x;
     x->conn = c;

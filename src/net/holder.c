@@ -68,7 +68,7 @@ static struct conn_list *list_of(const struct conn *c)
     return c->has_received ? &c->holder->idle : &c->holder->silent;
 }
 
-void idle_add(struct conn *c, bool oldest)
+void idle_link(struct conn *c, bool oldest)
 {
     struct conn_list *l = list_of(c);
     if (c->idle) return;
@@ -79,7 +79,7 @@ void idle_add(struct conn *c, bool oldest)
     *(c->idle_next ? &c->idle_next->idle_prev : &l->last) = c;
 }
 
-void idle_drop(struct conn *c)
+void idle_unlink(struct conn *c)
 {
     struct conn_list *l = list_of(c);
     if (!c->idle) return;
@@ -93,9 +93,9 @@ void idle_received(struct conn *c)
 {
     bool idle = c->idle;
     if (c->has_received) return;
-    idle_drop(c);
+    idle_unlink(c);
     c->has_received = true;
-    if (idle) idle_add(c, false);
+    if (idle) idle_link(c, false);
 }
 
 /* Transfer a connection to the holder of its first request with a key. */
@@ -104,13 +104,13 @@ void conn_claim(struct conn *c, struct holder *h)
     bool idle = c->idle;
     if (c->holder == h) return;
     CHECK(c->holder->n_conn > 0, "holder %llx", (unsigned long long)c->holder->id);
-    idle_drop(c);
+    idle_unlink(c);
     c->holder->n_conn--;
     holder_drop(c->net, c->holder);
     c->holder = h;
     h->n_ref++;
     h->n_conn++;
-    if (idle) idle_add(c, false);
+    if (idle) idle_link(c, false);
 }
 
 /* Return true if the client has sent bytes that the loop has not read. The connection is then

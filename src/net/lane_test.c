@@ -134,7 +134,7 @@ TEST(connections_with_violated_invariants_are_reported)
     n.conns = &c;
     atomic_store(&n.n_conn, 1);
     c.holder->n_conn = 1;
-    idle_add(&c, false);
+    idle_link(&c, false);
     EXPECT(!conn_check(&n));
     c.x = &x; /* an exchange of a connection before CONN_BODY */
     EXPECT(conn_check(&n));
@@ -142,7 +142,7 @@ TEST(connections_with_violated_invariants_are_reported)
     EXPECT(conn_check(&n));
     x.conn = &c; /* the connection may be closed although a body arrives */
     EXPECT(conn_check(&n));
-    idle_drop(&c);
+    idle_unlink(&c);
     EXPECT(!conn_check(&n));
     c.deadline_us = 0;
     EXPECT(conn_check(&n));

@@ -72,10 +72,10 @@ struct holder *holder_get(struct net *n, uint64_t id);
 struct holder *holder_find(const struct net *n, uint64_t id);
 void holder_drop(struct net *n, struct holder *h); /* release a reference; NULL is allowed */
 /* Add c to its holder's lists of connections that may be closed for another one. */
-void idle_add(struct conn *c, bool oldest);
+void idle_link(struct conn *c, bool oldest);
 void idle_received(struct conn *c); /* record that bytes arrived on c */
 /* Remove c from its holder's lists, if it is there. Loop thread. */
-void idle_drop(struct conn *c);
+void idle_unlink(struct conn *c);
 void conn_claim(struct conn *c, struct holder *h); /* transfer c to h */
 /* Return the connection to close for a new connection; NULL if none. Its holder has most
  * connections relative to its weight. Only holders with a closable connection are compared if
