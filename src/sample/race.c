@@ -12,7 +12,7 @@
  * One uniform number inverted over the ids in their order gives 19 %. A block consists of ids, not
  * of candidates. A cut in another block therefore changes no number.
  *
- * E = -ln(1 - v) for v uniform in [0, 1) with 53 bits. Four neighbors share one call of Philox for
+ * E = -ln(1 - v) for v uniform in [0, 1) with 53 bits. Four neighbours share one call of Philox for
  * the first 32 bits of their v. Most entrants lose by these bits alone, because E >= v. Only the
  * other entrants need the remaining bits and a logarithm. */
 #include "sample_impl.h"
@@ -24,8 +24,8 @@
 struct race {
     const struct rng_key *key;
     uint64_t use;     /* enum random_use << 32 */
-    uint64_t group;   /* index of the four neighbors to which `word` belongs */
-    uint32_t word[4]; /* first bits of the four neighbors' v */
+    uint64_t group;   /* index of the four neighbours to which `word` belongs */
+    uint32_t word[4]; /* first bits of the four neighbours' v */
     double time;      /* time of the winner so far; infinite if none */
     int winner;       /* index of the winner so far; -1 if none */
 };

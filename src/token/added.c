@@ -14,7 +14,7 @@ static bool allowed(const struct encoder *en, const struct piece *p)
     return !p->special || (en->flags & ENCODE_PARSE_SPECIAL);
 }
 
-/* Return true if neither neighbor of [begin, end) is a letter or digit. */
+/* Return true if neither neighbour of [begin, end) is a letter or digit. */
 static bool is_separate(const char *p, size_t n, size_t begin, size_t end)
 {
     uint32_t cp;

@@ -109,7 +109,7 @@ bool detok_flush(struct detok *d, struct buf *out)
     return !out->failed;
 }
 
-/* Decode ids. If no piece is spelled, the bytes of a token do not depend on its neighbors. */
+/* Decode ids. If no piece is spelled, the bytes of a token do not depend on its neighbours. */
 bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, unsigned flags,
                       struct buf *out)
 {

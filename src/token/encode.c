@@ -26,7 +26,7 @@ static bool emit_bytes(struct encoder *en, const char *p, size_t n)
     return true;
 }
 
-/* Emit a character without a piece: its bytes, otherwise UNK, once for neighbors with fuse_unk. */
+/* Emit a character without a piece: its bytes, otherwise UNK, once for neighbours with fuse_unk. */
 bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n)
 {
     const struct tokenizer *t = en->t;

@@ -20,7 +20,7 @@ enum { SCAN_MAX = 48 };
 #define RANK_NONE UINT32_MAX
 
 struct merge_node {
-    uint32_t prev, next; /* neighbors in the list; UINT32_MAX if none */
+    uint32_t prev, next; /* neighbours in the list; UINT32_MAX if none */
     uint32_t rank, made; /* rank of the pair (this, next); merged symbol of the pair */
 };
 

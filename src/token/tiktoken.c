@@ -1,7 +1,7 @@
 /* tiktoken.c - rank files. Each line is a token: its bytes in base64 and its rank. The rank is the
  * token's id.
  *
- * The file contains neither merges nor a pattern. Two neighbors merge if their joined bytes are a
+ * The file contains neither merges nor a pattern. Two neighbours merge if their joined bytes are a
  * token. The pair of the lowest rank merges first. The pattern and the special tokens are those of
  * an encoding of tiktoken.def, chosen by hint, highest rank or file name. */
 #include "token_impl.h"
