@@ -18,7 +18,7 @@ static bool refuse_limit(const struct conn *c, struct exchange *x)
 {
     const struct net_options *o = &c->net->o;
     if (atomic_load(&c->net->draining)) {
-        x->close = true;
+        x->close_wanted = true;
         exchange_error(x, &(struct net_error){.status = 503, .retry_after = 1},
                        "the server is shutting down");
     } else if (x->head.n_body > (int64_t)o->body_max) {
@@ -56,7 +56,7 @@ static bool refuse_place(struct conn *c, struct exchange *x)
     bool placed =
         x->holder && (!(c->refuse || full) || x->route->how & ROUTE_QUICK || below_share(n, x));
     if (placed && body_fits(x, x->head.n_body)) return false;
-    x->close = true;
+    x->close_wanted = true;
     exchange_error(x, &(struct net_error){.status = 503, .retry_after = 1}, "%s",
                    placed      ? body_full
                    : c->refuse ? "too many connections; try again later"
@@ -229,11 +229,11 @@ bool check_head(struct conn *c, struct exchange *x)
     name_client(c, x);
     x->route =
         route_find(n->o.route, n->o.n_route, x->head.method, x->head.path, &x->param, &allow);
-    x->close = !x->head.keep_alive || has_body; /* a rejection does not read the body */
+    x->close_wanted = !x->head.keep_alive || has_body; /* a rejection does not read the body */
     bool refused = refuse_limit(c, x) || refuse_page(c, x) || answer_preflight(x) ||
                    refuse_key(n, x) || refuse_path(x, &allow) || refuse_type(x, has_body) ||
                    refuse_place(c, x);
-    if (!refused) x->close = !x->head.keep_alive || c->refuse;
+    if (!refused) x->close_wanted = !x->head.keep_alive || c->refuse;
     buf_deinit(&allow);
     return !refused;
 }

@@ -238,7 +238,7 @@ static void refuse(struct conn *c, int status, const char *why)
     c->deadline_us = 0;
     body_release(x);
     buf_deinit(&x->body);
-    x->close = true;
+    x->close_wanted = true;
     exchange_error(x, &(struct net_error){.status = status, .retry_after = status == 503}, "%s",
                    why);
 }
@@ -397,7 +397,7 @@ static void complete(struct conn *c)
 {
     CHECK(c->x && c->state == CONN_ANSWER, "state %d", (int)c->state);
     struct exchange *x = c->x;
-    bool close = x->closes || atomic_load(&c->net->draining);
+    bool close = x->close_after || atomic_load(&c->net->draining);
     exchange_answered(x);
     leave_exchange(c, x->status);
     if (close) {
@@ -439,7 +439,7 @@ static size_t next_bytes(struct exchange *x, enum answer_stage stage, const char
     size_t n = x->ring.data ? ring_span(&x->ring, s) : 0;
     if (n > 0 || stage != STAGE_COMPLETE) return n;
     if (x->spill_at < x->spill.n) return *s = x->spill.data + x->spill_at, x->spill.n - x->spill_at;
-    if (!x->last_chunk) return 0;
+    if (!x->sends_last_chunk) return 0;
     *s = last_chunk + x->last_at;
     return sizeof last_chunk - 1 - x->last_at;
 }

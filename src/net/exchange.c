@@ -225,7 +225,7 @@ static void put_head(struct exchange *x, int status, const char *type, int64_t n
     x->status = status;
     b->failed = x->header.failed;
     x->chunked = stream && x->head.minor == 1;
-    x->closes = x->close || (stream && !x->chunked) || atomic_load(&x->net->draining);
+    x->close_after = x->close_wanted || (stream && !x->chunked) || atomic_load(&x->net->draining);
     buf_addf(b, "HTTP/1.1 %d %s\r\n", status, reason_of(status));
     buf_add_text(b, "Date: ");
     date_put_http(b, time_wall_us());
@@ -235,7 +235,7 @@ static void put_head(struct exchange *x, int status, const char *type, int64_t n
     if (x->header.n) buf_add(b, x->header.data, x->header.n);
     if (x->chunked) buf_add_text(b, "Transfer-Encoding: chunked\r\n");
     if (!stream && status != 204) buf_addf(b, "Content-Length: %lld\r\n", (long long)n_body);
-    if (x->closes)
+    if (x->close_after)
         buf_add_text(b, "Connection: close\r\n");
     else if (x->head.minor == 0)
         buf_add_text(b, "Connection: keep-alive\r\n");
@@ -253,7 +253,7 @@ static bool has_body(const struct exchange *x)
 static void set_no_memory(struct exchange *x)
 {
     x->status = 503;
-    x->closes = true;
+    x->close_after = true;
     x->chunked = false;
     x->fixed = fixed_no_memory(x, has_body(x));
     atomic_store(&x->lost, true);
@@ -262,9 +262,9 @@ static void set_no_memory(struct exchange *x)
 /* End the handler's part of the exchange. */
 static void finish(struct exchange *x)
 {
-    CHECK(!x->over, "the answer %d is over", x->status);
-    x->over = true;
-    if (atomic_load(&x->lost)) x->closes = true;
+    CHECK(!x->ended, "the answer %d is over", x->status);
+    x->ended = true;
+    if (atomic_load(&x->lost)) x->close_after = true;
     atomic_store(&x->stage, STAGE_COMPLETE);
     ring_loop(x);
     exchange_drop(x);
@@ -319,7 +319,7 @@ static void push_bytes(struct exchange *x, const void *data, size_t n)
 {
     /* do not send bytes after a gap, because the client cannot detect the gap */
     if (atomic_load(&x->lost)) return;
-    bool to_ring = x->ring.data && x->spill.n == 0 && !x->ends;
+    bool to_ring = x->ring.data && x->spill.n == 0 && !x->pushes_last;
     size_t put = to_ring ? ring_put(&x->ring, data, n) : 0;
     if (put < n) buf_add(&x->spill, (const char *)data + put, n - put);
     if (x->spill.failed) atomic_store(&x->lost, true);
@@ -328,20 +328,20 @@ static void push_bytes(struct exchange *x, const void *data, size_t n)
 void exchange_push(struct exchange *x, const void *data, size_t n)
 {
     char size[24];
-    CHECK(atomic_load(&x->stage) != STAGE_NONE && !x->over, "status %d", x->status);
+    CHECK(atomic_load(&x->stage) != STAGE_NONE && !x->ended, "status %d", x->status);
     if (n == 0 || !has_body(x) || atomic_load(&x->disconnected)) return;
     spill_flush(x);
     if (x->chunked) push_bytes(x, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", n));
     push_bytes(x, data, n);
     if (x->chunked) push_bytes(x, "\r\n", 2);
     /* the loop wakes the exchange if the ring has room again */
-    if (x->spill.n > 0 && !x->ends) atomic_store(&x->starved, true);
+    if (x->spill.n > 0 && !x->pushes_last) atomic_store(&x->starved, true);
     ring_loop(x);
 }
 
 void exchange_push_last(struct exchange *x, const void *data, size_t n)
 {
-    x->ends = true;
+    x->pushes_last = true;
     exchange_push(x, data, n);
 }
 
@@ -365,7 +365,7 @@ void exchange_end(struct exchange *x)
         exchange_error(x, &(struct net_error){.status = 500}, "the handler returned no answer");
         return;
     }
-    x->last_chunk = x->chunked && has_body(x) && !exchange_disconnected(x);
+    x->sends_last_chunk = x->chunked && has_body(x) && !exchange_disconnected(x);
     finish(x);
 }
 
@@ -446,7 +446,7 @@ void exchange_run(struct exchange *x)
     /* the client may have disconnected while the exchange waited */
     if (!exchange_disconnected(x)) x->route->handle(x, x->net->o.ctx);
     cancel_flag = NULL;
-    if (!x->over && !x->wake) exchange_end(x);
+    if (!x->ended && !x->wake) exchange_end(x);
     buf_deinit(&x->body);
     run_ends(x);
     exchange_drop(x);
@@ -462,7 +462,7 @@ static void push_ping(struct exchange *x)
 void exchange_rerun(struct exchange *x)
 {
     atomic_store(&x->task, TASK_RUN);
-    if (!x->over) {
+    if (!x->ended) {
         /* Order: older bytes first, then the ping, then new bytes. A ping between them would be in
          * the middle of an event. */
         spill_flush(x);

@@ -153,7 +153,7 @@ enum task { TASK_IDLE, TASK_QUEUED, TASK_RUN, TASK_RUN_AGAIN };
  *     after the last reference, never another thread. (CHECK in exchange_drop)
  * (4) Its stages are NONE, BEGUN, COMPLETE in this order, and an answer begins once. (CHECK in
  *     put_head)
- * (5) The handler side ends it exactly once: `over` is then true, and `stage` COMPLETE. (CHECK in
+ * (5) The handler side ends it exactly once: `ended` is then true, and `stage` COMPLETE. (CHECK in
  *     finish)
  * (6) At most one thread runs its handler or `wake`: the thread that set `task` to RUN. (the
  *     transitions in exchange.c)
@@ -173,18 +173,19 @@ struct exchange {
     /* number of the key, or otherwise of the client's address; never 0 */
     uint64_t holder_id;
     int64_t start_us, arrival_us; /* times at which its head and its body were complete */
-    bool close;                   /* true: close the connection after this answer */
+    bool close_wanted;            /* true: close the connection after this answer */
     /* true: `wake` runs on handler threads;
      * the handler side writes `moved` before it sends a message */
     bool moved;
 
     /* fields of the handler side */
-    struct buf header; /* lines added to the answer's head */
-    net_wake *wake;    /* static; NULL before exchange_keep */
-    void *wake_ctx;    /* borrowed: argument of wake; the handler frees it before the end */
-    bool over, chunked, sse;
-    bool ends;       /* true: the bytes pushed now are the answer's last ones */
-    bool last_chunk; /* true: the loop sends the chunk that ends the answer; for STAGE_COMPLETE */
+    struct buf header;        /* lines added to the answer's head */
+    net_wake *wake;           /* static; NULL before exchange_keep */
+    void *wake_ctx;           /* borrowed: argument of wake; the handler frees it before the end */
+    bool ended, chunked, sse; /* ended: the handler side has ended the answer */
+    bool pushes_last;         /* true: the bytes pushed now are the answer's last ones */
+    /* true: the loop sends the chunk that ends the answer; for STAGE_COMPLETE */
+    bool sends_last_chunk;
     int status;
     struct buf out, spill; /* spill: pushed bytes that wait for space in the ring */
     size_t spill_at;
@@ -198,7 +199,8 @@ struct exchange {
     _Atomic enum answer_stage stage;
     _Atomic enum task task;
     atomic_bool disconnected, ping, starved, in_inbox, needs_lane;
-    bool closes; /* true if the answer's head has "Connection: close"; valid from STAGE_BEGUN on */
+    /* true if the answer's head has "Connection: close"; valid from STAGE_BEGUN on */
+    bool close_after;
 
     /* fields of the loop */
     struct conn *conn; /* borrowed: connection of the client; NULL if it is closed */
