@@ -51,9 +51,9 @@ void budget_init(struct budget *b, const struct budget_options *o);
 
 /* Return the number of rows that a prompt at position pos may have in a step with load `l` so far
  * (all decodes included). The result is in [row_min, row_max]. It is at least 1 if the step has no
- * prompt row yet, so that no target stops prompts. Return row_max if no sequence decodes or there is
- * no target. Return 0 for every prompt in one step of 64, so that the time of steps without prompts
- * stays known. It is one step of 16 if the sequences that decode have changed. */
+ * prompt row yet, so that no target stops prompts. Return row_max if no sequence decodes or there
+ * is no target. Return 0 for every prompt in one step of 64, so that the time of steps without
+ * prompts stays known. It is one step of 16 if the sequences that decode have changed. */
 int budget_rows(const struct budget *b, const struct step_load *l, int pos, int row_min,
                 int row_max);
 /* Set the numbers of sequences that will decode and of those that still have prompt tokens, for the
