@@ -80,6 +80,8 @@ int api_call_put(const struct api_call *c, struct buf *out, struct err *e);
  * (server-sent events) with all output since its previous call. The final frame follows after the
  * call is complete. */
 bool api_call_streams(const struct api_call *c);
+/* Append frames with all output since the previous call to `out`, if api_call_streams. The final
+ * frame follows after the call is complete. */
 void api_call_stream(struct api_call *c, struct buf *out);
 /* Return true if there is output other than an error. */
 bool api_call_has_output(const struct api_call *c);
@@ -145,6 +147,7 @@ int api_read_logprobs(struct request *r, const struct json *body, struct err *e)
  * api_prompt_text: also ERR_LIMIT for a too long text, ERR_BUSY if the client disconnects. */
 int api_prompt_text(struct request *r, const struct api *a, const char *text, size_t n,
                     bool add_special, struct err *e);
+/* Set the prompt of a request to a copy of ids i32 [n]. ERR_MEMORY. */
 int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *e);
 
 /* Render a conversation of a body: `messages`, `tools`, `documents`, `chat_template_kwargs`,

@@ -40,6 +40,7 @@ const char *backend_name(int i);
 /* Return the KV type of a name, ignoring case; -1 if unknown. Names are vLLM's: float32, float16,
  * bfloat16, int8, fp8, fp8_e4m3, fp8_e5m2, and auto (float16). */
 int kv_type_of_name(const char *name);
+/* Return the name of a KV type, such as "bfloat16". The text is static. Any thread. */
 const char *kv_type_name(enum kv_type t);
 /* Return the number of bytes of one page of K (d = d_k) or V (d = d_v). */
 int64_t kv_page_bytes(enum kv_type t, int page_rows, int n_head_kv, int d);
@@ -58,6 +59,8 @@ void backend_linear_add(struct backend *b, float *y, const struct linear *l, con
 /* Compute a gated block: y f32 [n_row, d] = block, or y += block if g->add. */
 void backend_glu(struct backend *b, float *y, const struct glu *g, const struct input *in,
                  int n_row);
+/* Normalize and rotate the heads of q and k in place, then store k and v in the pages of r->kv. The
+ * shapes and the optional parts are in struct rope_put. n_row: number of rows. */
 void backend_rope_put(struct backend *b, const struct rope_put *r, int n_row);
 
 #endif

@@ -49,6 +49,7 @@ struct batch {
 int batch_open(struct batch *b, const struct batch_limits *limits, struct err *e);
 /* Return the size of an open batch's memory */
 int64_t batch_bytes(const struct batch_limits *limits);
+/* Free the memory of b. A zeroed batch is allowed. */
 void batch_close(struct batch *b);
 void batch_clear(struct batch *b); /* remove all rows and sequences */
 

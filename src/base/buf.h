@@ -24,10 +24,14 @@ void buf_deinit(struct buf *b); /* free the memory; zeroes b with `max`; b is re
 void buf_clear(struct buf *b);  /* set n = 0 and failed = false; keep the memory */
 /* Reserve `extra` bytes; returns false if an allocation failed */
 bool buf_room(struct buf *b, size_t extra);
+/* Append n bytes. Set b->failed, without a change of the content, if memory ran out or b->max would
+ * be exceeded. data may be NULL if n is 0. */
 void buf_add(struct buf *b, const void *data, size_t n);
 void buf_add_text(struct buf *b, const char *text); /* append text up to its NUL */
+/* Append one byte. Set b->failed if there is no room. */
 void buf_add_char(struct buf *b, char c);
 void buf_add_utf8(struct buf *b, unsigned cp); /* append the code point cp, at most 0x10FFFF */
+/* Append a text formatted as by printf, without its NUL. Set b->failed if there is no room. */
 void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Return the NUL-terminated data. The caller owns and frees it. NULL if an addition failed. */
 char *buf_detach(struct buf *b);
@@ -46,6 +50,8 @@ char *buf_detach(struct buf *b);
          : false)
 #define vec_reserve(a, count) vec_room((void **)&(a)->v, &(a)->cap, (count), sizeof *(a)->v)
 #define vec_deinit(a)         (free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
+/* Reserve space for `need` elements of `size` bytes. Update *v and *cap. Return false, without a
+ * change, if memory ran out. For the macros above. */
 bool vec_room(void **v, size_t *cap, size_t need, size_t size);
 
 #include <stdint.h>

@@ -20,12 +20,14 @@ static inline bool cancelled_late(void) /* return true after the deadline */
     return cancel_at_us && time_us() >= cancel_at_us;
 }
 
+/* Return true if the client of the calling thread has disconnected. */
 static inline bool cancelled(void)
 {
     bool flag = cancel_flag && atomic_load_explicit(cancel_flag, memory_order_relaxed);
     return flag || cancelled_late();
 }
 
+/* Set the error of cancelled work. Returns ERR_BUSY. */
 static inline int err_cancelled(struct err *e)
 {
     return err_set(e, ERR_BUSY, "cancelled: the client disconnected, or its timeout passed");

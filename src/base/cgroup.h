@@ -13,10 +13,10 @@ struct cgroup_places {
 };
 extern const struct cgroup_places cgroup_here; /* the system's places; tests use other places */
 
+typedef void cgroup_fn(void *ctx, const char *folder, bool v2);
 /* Call fn with the folder of each group of this process, from its own group up to the root group.
  * `controller` ("cpu") selects the hierarchy if there are several (v1). A folder may be missing. In
  * a container the path may be the host's, of which only the upper folders exist. */
-typedef void cgroup_fn(void *ctx, const char *folder, bool v2);
 void cgroup_walk(const struct cgroup_places *at, const char *controller, cgroup_fn *fn, void *ctx);
 
 /* limits in bytes; UINT64_MAX: no limit */
@@ -27,6 +27,8 @@ struct cgroup_memory {
      * can be dropped */
     uint64_t room;
 };
+/* Set *m to the limits of memory of this process's groups. `at` is borrowed for the call. Groups
+ * that cannot be read have no limit. */
 void cgroup_memory(struct cgroup_memory *m, const struct cgroup_places *at);
 
 #endif

@@ -15,6 +15,7 @@ struct cores {
     } cpu[CORES_CPU_MAX];
 };
 
+/* Set *c to the processors that this process may use, and to its CPU quota. */
 void cores_read(struct cores *c);
 
 /* Folders that cores_read_at reads instead of the system's, borrowed. For tests. */
@@ -23,6 +24,7 @@ struct cores_places {
     const char *cgroup; /* "/sys/fs/cgroup"          */
     const char *groups; /* "/proc/self/cgroup"       */
 };
+/* Set *c as cores_read does, from the files in `at`, which is borrowed for the call. For tests. */
 void cores_read_at(struct cores *c, const struct cores_places *at);
 
 /* Describe a fictitious machine: CPUs [0, n_cpu) are hyperthreads of n_core cores. */

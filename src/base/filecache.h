@@ -35,7 +35,10 @@ int filecache_dir(char *out, size_t n_out, const char *name, struct err *e);
  * validate the content. ERR_MISSING if no file has that name. */
 int filecache_open(struct file_map *m, bool *settled, const struct filecache *c, const char *name,
                    struct err *e);
+/* Mark a file as settled after its content was validated. Failures are ignored: the content is then
+ * validated again after the next boot. */
 void filecache_settle(const struct filecache *c, const char *name);
+/* Remove the file of that name. Failures are ignored. */
 void filecache_remove(const struct filecache *c, const char *name);
 
 /* A file in progress. The caller puts all its bytes, then keeps or abandons it. */

@@ -27,6 +27,7 @@ bool strmap_reserve(struct strmap *m, size_t n);
 bool strmap_put(struct strmap *m, const char *key, size_t len, uint32_t value);
 /* Return the value of the key; NULL if the map does not contain the key. */
 const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t len);
+/* Free the memory of the map. A zeroed map is allowed; m is zeroed. */
 void strmap_deinit(struct strmap *m);
 
 #endif

@@ -107,6 +107,7 @@ double json_real(const struct json *j, double fallback);
 void json_put_text(struct buf *b, const char *text, size_t n);
 /* Return the number of bytes that json_put_text appends. */
 size_t json_text_bytes(const char *text, size_t n);
+/* Append the fewest digits that read back as x. */
 void json_put_real(struct buf *b, double x);
 void json_put_float(struct buf *b, float x); /* append the fewest digits that read back as x */
 void json_put(struct buf *b, const struct json *j); /* append a complete value, compact */
@@ -115,6 +116,7 @@ void json_put(struct buf *b, const struct json *j); /* append a complete value, 
 void json_put_members(struct buf *b, const struct json *object, const char *left_out);
 /* Append ,"KEY":VALUE with its comma, for members after an object's first. key: plain ASCII. */
 void json_member_real(struct buf *b, const char *key, double x);
+/* Append ,"KEY":X with its comma, for members after an object's first. key: plain ASCII. */
 void json_member_int(struct buf *b, const char *key, int64_t x);
 /* Append ,"KEY":"TEXT"; text NULL: append null. */
 void json_member_text(struct buf *b, const char *key, const char *text);

@@ -37,6 +37,7 @@ void out_object(struct json_out *o, const char *key);
 void out_list(struct json_out *o, const char *key);
 void out_end(struct json_out *o); /* end the innermost object or list */
 
+/* Append a text of n bytes, quoted and escaped. `key` is NULL in a list. */
 void out_text(struct json_out *o, const char *key, const char *text, size_t n);
 void out_word(struct json_out *o, const char *key,
               const char *text); /* text up to its NUL; NULL: null */

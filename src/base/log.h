@@ -26,6 +26,8 @@ struct writer;
  * log_end after all logging threads have ended. log_end writes pending lines for at most wait_ms.
  * Later lines are written directly. ERR_MEMORY: lines are then written directly. */
 int log_begin(struct err *e);
+/* End the thread of log_begin. Write pending lines for at most wait_ms milliseconds. Later lines
+ * are written directly. */
 void log_end(int wait_ms);
 /* Wait until all pending lines are written, for at most wait_ms. */
 void log_flush(int wait_ms);
@@ -33,11 +35,14 @@ struct writer *log_writer(void); /* return the writer that log_begin started; NU
 
 /* Append a message formatted as a log line, with its line feed. */
 void log_put(struct buf *b, enum log_level level, const char *text, size_t n);
-/* Append a client's text to a line, in quotes. log_put_json escapes the text as JSON. log_put_plain
- * replaces quotes, backslashes and control characters by \xNN. */
+/* Append a client's text to a line, in quotes, escaped as JSON. */
 void log_put_json(struct buf *b, const char *text);
+/* Append a client's text to a line, in quotes. Replace quotes, backslashes and control characters
+ * by \xNN. */
 void log_put_plain(struct buf *b, const char *text);
 
+/* Write a message formatted as by printf as one line, if `level` is enabled. Longer lines are
+ * truncated. Any thread. */
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)

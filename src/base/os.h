@@ -86,6 +86,7 @@ uint64_t os_random(void);
  * no limit). os_memory_free returns at most n_byte less the larger
  * of n_planned and the memory in use. */
 void os_memory_limit(uint64_t n_byte, uint64_t n_planned);
+/* Return true if os_memory_limit has set a limit. */
 bool os_memory_limited(void);
 /* Return the size of the physical memory, or a lower limit of the control groups or of
  * os_memory_limit. */
@@ -94,11 +95,14 @@ uint64_t os_memory_bytes(void);
  * os_memory_bytes. */
 uint64_t os_memory_free(void);
 
-/* Return totals of this process; -1: cannot be read. os_cpu_us: CPU time of all threads,
- * microseconds. os_memory_own: private memory (without file pages), bytes. os_energy_uj: energy of
- * all processor packages, for all programs, microjoules. */
+/* Return the CPU time of all threads of this process, microseconds. Returns -1 if it cannot be
+ * read. */
 int64_t os_cpu_us(void);
+/* Return the private memory of this process (without file pages), bytes. Returns -1 if it cannot be
+ * read. */
 int64_t os_memory_own(void);
+/* Return the energy of all processor packages, for all programs, microjoules. Returns -1 if it
+ * cannot be read. */
 int64_t os_energy_uj(void);
 
 /* Raise the limit of open files to n, or to the hard limit if that is lower. Returns the limit, or

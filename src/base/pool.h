@@ -21,9 +21,9 @@ typedef void pool_fn(void *ctx, int chunk, int worker);
  * CPUs. The caller owns *p, which is NULL after an error. ERR_ARG unless n_thread is in [1, 1024].
  * ERR_MEMORY also if a thread cannot start. */
 int pool_open(struct pool **p, int n_thread, struct err *e);
+struct cores;
 /* Open a pool as if c, borrowed for the call, described the processors. For tests. Errors as of
  * pool_open. */
-struct cores;
 int pool_open_on(struct pool **p, int n_thread, const struct cores *c, struct err *e);
 void pool_close(struct pool *p); /* end the threads and free p; NULL is allowed */
 
@@ -46,12 +46,15 @@ struct pool_stats {
 };
 /* Return the statistics since the pool was opened. */
 struct pool_stats pool_stats(const struct pool *p);
+/* Return the statistics since `before`, an earlier result of pool_stats for this pool. */
 struct pool_stats pool_stats_since(const struct pool *p, const struct pool_stats *before);
 
 struct pool_worker_stats {
     uint64_t n_chunk;
     double work_us;
 };
+/* Return the number of chunks and the working time, microseconds, of one worker in [0, n_thread)
+ * since the pool was opened. */
 struct pool_worker_stats pool_worker_stats(const struct pool *p, int worker);
 
 #endif

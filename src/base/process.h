@@ -11,6 +11,7 @@ struct process_usage {
     int64_t cpu_us;       /* CPU time of all threads */
     int64_t n_fd, fd_max; /* open descriptors, and their limit */
 };
+/* Set *u to the resources that this process uses now. A value is -1 if it cannot be read. */
 void process_usage(struct process_usage *u);
 
 #endif

@@ -23,11 +23,11 @@ bool queue_push(struct queue *q, const void *item);
  * do not wait; < 0: no limit), or after queue_wake. */
 bool queue_pop(struct queue *q, void *item, int64_t wait_us);
 
+typedef void queue_fn(void *ctx, const void *item);
 /* Set a listener, for consumers that do not wait in queue_pop. Each push into q calls fn(ctx, item)
  * on the pusher's thread. fn must be short, must not block and must not use q. Another thread may
  * have popped the item already. ctx may be freed after queue_close, because all calls have then
  * returned. Call queue_listen before several threads use q. */
-typedef void queue_fn(void *ctx, const void *item);
 void queue_listen(struct queue *q, queue_fn *fn, void *ctx);
 
 /* Make each push into q also push a byte into `bell`, a queue of one-byte items. One thread can
@@ -39,6 +39,7 @@ void queue_ring(struct queue *q, struct queue *bell);
 /* Make one queue_pop return false:
  * a waiting call, or the next call that would wait if none waits. */
 void queue_wake(struct queue *q);
+/* Return the number of items in q. Other threads may change it at any time. */
 size_t queue_len(struct queue *q);
 
 /* Check the invariants of queue.c. Returns NULL, or a description of the violation. Builds with

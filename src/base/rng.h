@@ -23,6 +23,8 @@ double rng_unit(const struct rng_key *key, uint64_t draw);
 /* Return the next number of a sequential generator (splitmix64). For tests, fuzzing and dummy
  * weights. */
 uint64_t rng_next(uint64_t *state);
+/* Return the next number of a sequential generator, reduced to [0, n); 0 if n is 0. For tests,
+ * fuzzing and dummy weights. */
 static inline uint64_t rng_below(uint64_t *state, uint64_t n)
 {
     return n ? rng_next(state) % n : 0;

@@ -56,8 +56,9 @@ enum share_answer share_acquire(struct share *s, uint64_t id, double weight, int
 bool share_can_acquire(const struct share *s, uint64_t id, double weight, int64_t n);
 /* Mark n units of the holder as not evictable. */
 void share_settle(struct share *s, uint64_t id, int64_t n);
-/* Release n units that are not settled. share_release_settled releases n settled units. */
+/* Release n units of the holder that are not settled. */
 void share_release(struct share *s, uint64_t id, int64_t n);
+/* Release n units of the holder that share_settle has marked. */
 void share_release_settled(struct share *s, uint64_t id, int64_t n);
 
 /* Return the room for this holder: the free units, or the unused part of its fair share if enough

@@ -7,12 +7,14 @@
 #include <string.h>
 
 /* Return true if the n bytes of `text` end with `end`. text may be NULL if n is 0. */
+/* Return true if the n bytes of `text` end with `end`. */
 static inline bool text_n_ends_with(const char *text, size_t n, const char *end)
 {
     size_t n_end = strlen(end);
     return n >= n_end && (n_end == 0 || memcmp(text + n - n_end, end, n_end) == 0);
 }
 
+/* Return true if `text` ends with `end`. */
 static inline bool text_ends_with(const char *text, const char *end)
 {
     return text_n_ends_with(text, strlen(text), end);

@@ -16,6 +16,7 @@ int utf8_decode(const char *s, size_t n, uint32_t *cp);
  * Surrogates are written as three bytes. */
 int utf8_encode(char *out, uint32_t cp);
 
+/* Return true if the n bytes are valid UTF-8, without surrogates and overlong forms. */
 bool utf8_valid(const char *s, size_t n);
 
 /* Return the length of the maximal subpart of an ill-formed sequence at s (Unicode 3.9, "U+FFFD

@@ -15,11 +15,15 @@ struct samples {
     double *v; /* values, owned */
     size_t n, cap;
 };
+/* Return the mean; 0 if there are no samples. */
 double samples_mean(const struct samples *s);
 /* Return the standard deviation; 0 for fewer than two values */
 double samples_sd(const struct samples *s);
 double samples_median(struct samples *s); /* return the median; sort s */
+/* Sort the samples in ascending order. */
 void samples_sort(struct samples *s);
+/* Return a percentile in [0, 100] of sorted samples, with linear interpolation. 0 if there are no
+ * samples. */
 double samples_percentile(const struct samples *sorted, double percent);
 
 /* Return a percentile by nearest rank, without interpolation. 0 if there are no samples. */
@@ -28,11 +32,14 @@ double samples_nearest(const struct samples *sorted, double percent);
 /* Append the numbers of "1,2,8", each in [lo, hi]; "" and "none" are empty. ERR_ARG: a sentence for
  * a form_fn. numbers_form checks such a list. numbers_read also returns ERR_MEMORY. */
 int numbers_read(struct ids *out, const char *text, int lo, int hi, struct err *e);
+/* Check a list for numbers_read, as the body of a form_fn. ERR_ARG, ERR_MEMORY. */
 int numbers_form(const char *text, int lo, int hi, struct err *e);
+/* Return the largest number of the list, or `fallback` if that is larger. */
 int numbers_max(const struct ids *list, int fallback);
 /* Append the real numbers of "50,90,99.9", each in [lo, hi]; "" is empty. reals_form checks such a
  * list. ERR_ARG: a sentence for a form_fn. reals_read also returns ERR_MEMORY. */
 int reals_read(struct samples *out, const char *text, double lo, double hi, struct err *e);
+/* Check a list for reals_read, as the body of a form_fn. ERR_ARG, ERR_MEMORY. */
 int reals_form(const char *text, double lo, double hi, struct err *e);
 /* Validate KEY=VALUE, as a form_fn. ERR_ARG without a key and a '='. */
 int pair_form(const char *text, struct err *e);
@@ -70,13 +77,14 @@ struct limit limits_now(struct limits *l, enum arith k); /* return zeros if l is
 /* Evict all earlier data from the caches by reading other memory. */
 void limits_evict_cache(struct limits *l);
 /* Write x as a share of the mean of two measurements before and after it: "87.3%", or "-" if there
- * is no limit. Write the word `above` if x exceeds the limit, which is then not the real limit.
- * share_json writes a number or null. */
+ * is no limit. Write the word `above` if x exceeds the limit, which is then not the real limit. */
 const char *share_text(char out[16], double x, double before, double after, const char *above);
 /* the share exceeds the bandwidth of memory, because some bytes come from a cache */
 #define IN_CACHE "in cache"
 /* ABOVE_PEAK: other programs used the machine during the measurement of the peak. */
 #define ABOVE_PEAK "> peak"
+/* Write x as a share of the mean of two measurements before and after it, as a JSON number. Write
+ * null if x or the mean is not positive. Returns out. */
 const char *share_json(char out[16], double x, double before, double after);
 
 /* ---- batch.c: batches like an engine's ---- */
@@ -96,6 +104,7 @@ void bench_batch_close(struct bench_batch *b); /* accepts a zeroed struct */
 /* Append sequence number `seq` with n rows from pos0 on.
  * want_logits: request logits for the last row. */
 void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_logits);
+/* Return the page in which sequence `seq` stores its i-th page of rows. */
 int32_t bench_batch_page(const struct bench_batch *b, int seq, int i);
 
 /* ---- model.c: whole forward passes, without an engine or a sampler ---- */

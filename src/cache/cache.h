@@ -35,10 +35,10 @@ void page_drop(struct pages *p, int32_t page);
 /* Return the number of holders of the page. */
 int page_refs(const struct pages *p, int32_t page);
 
+enum { PAGE_ROOT = 0 };
 /* Return the name of a full page. It depends on its parent's name (PAGE_ROOT for a sequence's first
  * page) and its tokens i32 [page_rows]. The hash `extra` covers other data that change its content
  * (adapter, image, a tenant's salt). Names differ between pools. */
-enum { PAGE_ROOT = 0 };
 uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra);
 
 /* Seal a full and computed page: page_find can find it, and it must not be written again. Returns

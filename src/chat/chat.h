@@ -41,6 +41,7 @@ struct template_caps {
     bool object_arguments; /* true: arguments of calls are an object, not a JSON string */
     bool reasoning;        /* true: the template has a thinking block (template_thinking) */
 };
+/* Return the abilities of a template, borrowed from t. */
 const struct template_caps *template_caps(const struct template *t);
 
 /* Get the marks around reasoning, e.g. "<think>\n" and "\n</think>\n\n". Both are NULL if the
@@ -173,6 +174,7 @@ enum chat_place {
     CHAT_AFTER,     /* content or calls             */
     CHAT_UNDECIDED, /* the end of the text may be a part of a mark of reasoning */
 };
+/* Return the place in which the text that was pushed so far ends. */
 enum chat_place chat_parser_place(const struct chat_parser *p);
 
 /* Return true if memory ran out. The deltas emitted since chat_parser_open are then incomplete. */
@@ -193,6 +195,7 @@ struct chat_track {
  * text need not be a message, in which reasoning comes first. Return false if the family is unknown
  * or NULL. */
 bool chat_track_begin(struct chat_track *t, const char *reasoning_parser, bool anywhere);
+/* Process the next n bytes of the text. The text is not kept. */
 void chat_track_push(struct chat_track *t, const char *text, size_t n);
 /* Return true if the text ends inside the reasoning. */
 bool chat_track_inside(const struct chat_track *t);
@@ -201,14 +204,18 @@ bool chat_track_ended(const struct chat_track *t);
 /* Return the mark that ends reasoning. The text is static. */
 const char *chat_track_close(const struct chat_track *t);
 
-/* Return value i of the flag --tool-call-parser or --reasoning-parser, from 0: the parsers, then
- * "none". NULL after the last value. */
+/* Return value i of the flag --tool-call-parser, from 0: the parsers, then "none". NULL after the
+ * last value. The text is static. */
 const char *chat_tool_parsers(int i);
+/* Return value i of the flag --reasoning-parser, from 0: the parsers, then "none". NULL after the
+ * last value. The text is static. */
 const char *chat_reasoning_parsers(int i);
 
-/* Return the name of the parser for the conventions of a template; NULL if none.
- * The string is static. */
+/* Return the name of the tool parser for the conventions of a template; NULL if none. The text is
+ * static. */
 const char *chat_tool_parser_of(const struct template *t);
+/* Return the name of the reasoning parser for the conventions of a template; NULL if none. The text
+ * is static. */
 const char *chat_reasoning_parser_of(const struct template *t);
 
 /* ---- the grammar of an answer ---- */
@@ -280,6 +287,7 @@ struct chat_message {
 };
 /* Append a delta to `message`, a struct chat_message. chat_message_add is a chat_delta_fn. */
 void chat_message_add(void *message, const struct chat_delta *d);
+/* Free the texts and the calls of the message. A zeroed message is allowed. */
 void chat_message_deinit(struct chat_message *m);
 
 #endif

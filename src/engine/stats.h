@@ -123,6 +123,8 @@ void stats_token(struct stats *st, int64_t us);
 
 /* Callbacks of a page_watch (cache.h). */
 void stats_page_evicted(void *stats, int64_t life_us, int64_t idle_us);
+/* Count a cached page that a sequence found, gap_us microseconds after its last use. stats: a
+ * struct stats. For a page_watch. */
 void stats_page_found(void *stats, int64_t gap_us);
 
 /* Times of a finished answer, engine clock, in microseconds;
@@ -133,6 +135,7 @@ struct answer_times {
     int n_output, n_longest; /* number of tokens of all choices; of the longest choice */
     enum stat_id done;       /* counter of the reason of the end: STAT_done_stop, ... */
 };
+/* Count a finished answer, its times and its numbers of tokens. */
 void stats_done(struct stats *st, const struct answer_times *t);
 
 /* ---- any thread ---- */
@@ -142,6 +145,7 @@ void stats_done(struct stats *st, const struct answer_times *t);
 void stats_refused(struct stats *st, enum stat_id why);
 /* Count a time immediately, not at a step's end. which: TIMES_body to TIMES_tokenize. */
 void stats_time(struct stats *st, enum times_id which, int64_t us);
+/* Set *out to a copy of the current values. */
 void stats_read(const struct stats *st, struct stats_view *out);
 
 /* High-water marks: the highest levels from now_us - window_us to now_us, engine clock. The window
@@ -160,8 +164,11 @@ struct stats_marks {
 struct stats_rates {
     double flops, read_bytes, busy;
 };
+/* Return the rates over the window_us microseconds until now_us. v: a reading of st, borrowed for
+ * the call. */
 struct stats_rates stats_rates(const struct stats *st, const struct stats_view *v, int64_t now_us,
                                int64_t window_us);
+/* Return the largest levels of the window_us microseconds until now_us. */
 struct stats_marks stats_marks(const struct stats *st, int64_t now_us, int64_t window_us);
 
 /* Return the difference b - a of two readings of one engine: counters and histograms of the time

@@ -109,13 +109,14 @@ struct sse {
     bool after_cr;
 };
 enum { SSE_EVENT_MAX = 16 << 20 }; /* maximum length of an event, bytes */
+/* Free the buffers of s. A zeroed struct is allowed. */
 void sse_deinit(struct sse *s);
 
+typedef bool sse_fn(void *ctx, const char *data, size_t n);
 /* Parse the next n bytes of a stream. fn receives the data of each complete event, NUL-terminated,
  * with its lines joined by newlines. Events without data, comments and other fields are skipped.
  * Returns false if an event is too long or fn returns false.
  * The remaining bytes are then not parsed. */
-typedef bool sse_fn(void *ctx, const char *data, size_t n);
 bool sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ctx);
 
 #endif

@@ -97,9 +97,9 @@ struct dummy_options {
     /* true: tensor data is NULL; checkpoint_write_gguf generates the data while writing */
     bool no_data;
 };
-/* Return legal value i of `shape` (dummy_shapes) or `quant` (dummy_quants), from 0. NULL after the
- * last value. */
+/* Return legal value i of `shape`, from 0. NULL after the last value. The text is static. */
 const char *dummy_shapes(int i);
+/* Return legal value i of `quant`, from 0. NULL after the last value. The text is static. */
 const char *dummy_quants(int i);
 /* Open a model of random weights. The caller owns *out. ERR_ARG for an unknown shape or quant, with
  * the list of legal values; ERR_UNSUPPORTED if the format does not fit the shape; the errors of
@@ -137,22 +137,25 @@ bool checkpoint_is_app(const char *path);
  * is not one GGUF, ERR_IO; otherwise the errors of checkpoint_open. */
 int checkpoint_pack(const char *exe, const char *model, const char *out, bool app, struct err *e);
 
-/* Facts about the files. checkpoint_dir returns the folder of companion files, such as the
- * tokenizer. checkpoint_file_bytes returns the sum over all parts. */
+/* Return the kind of the files. */
 enum checkpoint_kind checkpoint_kind(const struct checkpoint *c);
+/* Return the path of the file or directory, borrowed from c. */
 const char *checkpoint_path(const struct checkpoint *c);
+/* Return the folder of companion files, such as the tokenizer. Borrowed from c. */
 const char *checkpoint_dir(const struct checkpoint *c);
+/* Return the size of the files, bytes, summed over all parts. */
 size_t checkpoint_file_bytes(const struct checkpoint *c);
 
-/* Return the number of tensors, a tensor by position in [0, n_tensor), or a tensor by canonical
- * name (NULL if not found). */
+/* Return the number of tensors. */
 int checkpoint_n_tensor(const struct checkpoint *c);
+/* Return the tensor at position i in [0, n_tensor), borrowed from c. */
 const struct tensor_info *checkpoint_tensor_at(const struct checkpoint *c, int i);
+/* Return the tensor of a canonical name, borrowed from c; NULL if not found. */
 const struct tensor_info *checkpoint_tensor(const struct checkpoint *c, const char *name);
 
-/* Return metadata by GGUF key, such as "general.architecture", "llama.block_count" or
- * "tokenizer.ggml.tokens". A Hugging Face directory provides the following fields under their GGUF
- * names (hf_keys.def):
+/* Return the number of metadata entries. The keys are those of GGUF files, such as
+ * "general.architecture", "llama.block_count" or "tokenizer.ggml.tokens". A Hugging Face directory
+ * provides the following fields under their GGUF names (hf_keys.def):
  *   config.json
  *   generation_config.json  general.sampling.temp, .top_k, .top_p, .min_p, .penalty_repeat;
  *                           tokenizer.ggml.eos_token_ids as a list
@@ -161,25 +164,35 @@ const struct tensor_info *checkpoint_tensor(const struct checkpoint *c, const ch
  * without a GGUF name are under "config.FIELD". Fields of rope_parameters are under
  * "config.rope_parameters.FIELD". The architecture defines defaults and meanings (src/model). */
 int checkpoint_n_meta(const struct checkpoint *c);
+/* Return the metadata at position i in [0, n_meta), and set *key to its key. Both are borrowed from
+ * c. */
 const struct meta *checkpoint_meta_at(const struct checkpoint *c, int i, const char **key);
+/* Return the metadata of a key, borrowed from c; NULL if not found. */
 const struct meta *checkpoint_meta(const struct checkpoint *c, const char *key);
 
-/* Return a value; `fallback`, NULL or 0 if m is NULL or a value of another kind.
- *   meta_int   BOOL, INT, UINT up to INT64_MAX, whole REAL
- *   meta_real  INT, UINT, REAL
- *   meta_text  NUL-terminated, but may contain NULs; n may be NULL */
+/* Return the kind of a value; META_NONE if m is NULL. */
 enum meta_kind meta_kind(const struct meta *m);
+/* Return a BOOL; `fallback` if m is NULL or of another kind. */
 bool meta_bool(const struct meta *m, bool fallback);
+/* Return a BOOL, an INT, a UINT up to INT64_MAX or a whole REAL; otherwise `fallback`, also if m is
+ * NULL. */
 int64_t meta_int(const struct meta *m, int64_t fallback);
+/* Return an INT, a UINT or a REAL; `fallback` if m is NULL or of another kind. */
 double meta_real(const struct meta *m, double fallback);
+/* Return a TEXT, borrowed and NUL-terminated; NULL if m is NULL or of another kind. Set *n, which
+ * may be NULL, to its length in bytes; it may contain NULs. */
 const char *meta_text(const struct meta *m, size_t *n);
 
-/* Return the number of a list's items, the kind of the items, or one item. The text of an item is
- * not NUL-terminated. */
+/* Return the number of items of a list; 0 if m is no list. */
 size_t meta_count(const struct meta *m);
+/* Return the kind of the items of a list; META_NONE if m is no list. */
 enum meta_kind meta_item_kind(const struct meta *m);
+/* Return item i of a list by the rules of meta_int. */
 int64_t meta_item_int(const struct meta *m, size_t i, int64_t fallback);
+/* Return item i of a list by the rules of meta_real. */
 double meta_item_real(const struct meta *m, size_t i, double fallback);
+/* Return item i of a list of texts, borrowed and not NUL-terminated; NULL if it is no text. Set *n
+ * to its length in bytes. */
 const char *meta_item_text(const struct meta *m, size_t i, size_t *n);
 
 /* ---- the tensors of each architecture (tensors.def) ---- */

@@ -93,21 +93,23 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
                  const struct grammar_options *o, struct err *e);
 void grammar_close(struct grammar *g); /* NULL is allowed. */
 
+/* Return the state before the first byte, or GRAMMAR_DEAD after a failure. */
 uint32_t grammar_begin(struct grammar *g);
 /* Return the state after n bytes, or GRAMMAR_DEAD. Set *n_used, which may be NULL, to the number of
  * bytes that begin some text of the grammar. */
 uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, size_t n,
                         size_t *n_used);
+/* Return the state after a token, or GRAMMAR_DEAD if the token may not follow. */
 uint32_t grammar_accept_token(struct grammar *g, uint32_t state, int32_t token);
 /* Return true if the text may end in this state. */
 bool grammar_ends(const struct grammar *g, uint32_t state);
 /* Set the bits of tokens that may follow; mask [(n_vocab + 63) / 64]. Tokens without bytes (special
  * ones) are set only if a rule names them. grammar_ends reports whether the text may end. */
 bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask);
+enum grammar_made { GRAMMAR_FAILED, GRAMMAR_MADE, GRAMMAR_LATER };
 /* Fill the mask as grammar_mask does, in at most about n_work steps of work (0: only a cached
  * mask). GRAMMAR_LATER: these steps do not suffice. The mask is then undefined, and another call
  * needs fewer steps, because computed states are cached. A mask does not depend on n_work. */
-enum grammar_made { GRAMMAR_FAILED, GRAMMAR_MADE, GRAMMAR_LATER };
 enum grammar_made grammar_mask_within(struct grammar *g, uint32_t state, uint64_t *mask,
                                       int64_t n_work);
 /* Return the number of steps of work since g was opened. */
@@ -122,6 +124,8 @@ struct grammar_job {
     uint64_t *mask; /* borrowed: mask to fill [(n_vocab + 63) / 64] */
     bool ok;
 };
+/* Fill the masks of n jobs, in parallel in the pool. Set the `ok` of each job; it is false after a
+ * failure. */
 void grammar_masks(struct grammar_job *job, int n, struct pool *pool);
 
 /* Append the bytes that must follow, at most 512. Return the state after them. A token that a rule

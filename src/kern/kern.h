@@ -61,6 +61,7 @@ enum { PANEL_LAYOUT = 1 };
 
 /* Return the number of bytes of one panel with k columns. */
 int64_t panel_bytes(enum qtype t, int k);
+/* Return the number of panels of a matrix of n_out rows. */
 static inline int panel_count(int n_out)
 {
     return (n_out + PANEL - 1) / PANEL;
@@ -86,9 +87,11 @@ struct act {
     float *scale; /* ACT_Q8: f32 [ceil(k / 256), n_row] */
     int16_t *sum; /* ACT_Q8: [ceil(k / 32), n_row, 2]: sums of 16 values each */
 };
-/* Return the number of bytes of x, scale and sum. The caller allocates them 64-byte aligned. */
+/* Return the number of bytes of `x`. The caller allocates x, scale and sum 64-byte aligned. */
 size_t act_x_bytes(enum act_type t, int n_row, int k);
+/* Return the number of bytes of `scale`. */
 size_t act_scale_bytes(int n_row, int k);
+/* Return the number of bytes of `sum`. */
 size_t act_sum_bytes(int n_row, int k);
 
 /* Return the part of `a` that begins at row `row` and value k0 (a multiple of 256), with k values.

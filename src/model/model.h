@@ -124,18 +124,18 @@ void model_close(struct model *m); /* close m; m may be NULL */
 /* Return facts about m, borrowed until model_close. Any thread. */
 const struct model_info *model_info(const struct model *m);
 
+typedef void model_matrix_fn(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
+                             bool converted);
 /* Bind a checkpoint without packing it. Calls `report` once per matrix. n_value: number of values;
  * type: number format in memory; converted: true if the file has codes of a quantized form
  * (model/form). Returns an error of model_open. */
-typedef void model_matrix_fn(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
-                             bool converted);
 int model_matrices(const struct checkpoint *c, struct backend *b, model_matrix_fn *report,
                    void *ctx, struct err *e);
 
+typedef void model_verdict_fn(void *ctx, const char *tensor, enum weights_verdict v);
 /* Compare the stored packed weights with a fresh packing of the checkpoint. Calls `report` once per
  * packed tensor. Removes the stored weights unless all tensors are equal. Returns ERR_MISSING if
  * nothing is stored, ERR_FORMAT if the store cannot be read, or an error of model_open. */
-typedef void model_verdict_fn(void *ctx, const char *tensor, enum weights_verdict v);
 int model_verify(const struct checkpoint *c, const struct model_options *o,
                  model_verdict_fn *report, void *ctx, struct err *e);
 

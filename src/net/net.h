@@ -54,6 +54,8 @@ int net_keys_add(struct net_keys *k, const char *secret, const char *name, struc
  * as of net_keys_add, ERR_MEMORY. net_keys_read: also ERR_IO and ERR_LIMIT. The keys before a
  * malformed line remain in the list. */
 int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *path, struct err *e);
+/* Add the keys of the file `path`. Log a warning if every user can read the file. ERR_IO,
+ * ERR_LIMIT, or an error of net_keys_parse. */
 int net_keys_read(struct net_keys *k, const char *path, struct err *e);
 void net_keys_deinit(struct net_keys *k); /* accepts a zeroed list */
 /* Return the key with that secret (n bytes), borrowed from the list; NULL if none. The time does
@@ -214,9 +216,9 @@ const struct net_key *exchange_key(const struct exchange *x);
 uint64_t exchange_holder(const struct exchange *x);
 /* return the weight of the exchange's key; 1 if there is no key */
 double exchange_holder_weight(const struct exchange *x);
-/* Return the time (time_us) at which the head (start) or the body (arrival) was complete. Latencies
- * begin at the arrival. */
+/* Return the time (time_us) at which the head was complete. */
 int64_t exchange_start_us(const struct exchange *x);
+/* Return the time (time_us) at which the body was complete. Latencies begin at it. */
 int64_t exchange_arrival_us(const struct exchange *x);
 
 /* ---- the answer; for the handler or a callback only ---- */
@@ -243,6 +245,8 @@ void exchange_no_memory(struct exchange *x);
  * backpressure: the producer should stop if it returns false. `wake` is called after the ring has
  * space again. */
 void exchange_begin(struct exchange *x, int status, const char *type);
+/* Append n bytes to the answer. The bytes are copied. If memory runs out, the client is
+ * disconnected. */
 void exchange_push(struct exchange *x, const void *data, size_t n);
 /* Push the last bytes of an answer. They are sent after exchange_end, which must follow. So a
  * client that has all bytes is not counted as one with an answer in progress. */

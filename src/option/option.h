@@ -142,7 +142,9 @@ const char *nearest_name(const char *typed, const char *const *names, size_t n);
 
 /* ---- help.c: tables as text, to standard output ---- */
 
+/* Print the help of one command to standard output. Main thread. */
 void help_command(const struct command *c);
+/* Print the commands of a list that NULL ends to standard output. Main thread. */
 void help_all(const struct command *const *list);
 void help_man(const struct command *const *list); /* print the man page as troff */
 

@@ -90,6 +90,7 @@ static inline bool qtype_is_block(enum qtype t)
 float f32_of_f16(uint16_t h);
 /* Return x as f16. */
 uint16_t f16_of_f32(float x);
+/* Return the value of a BF16 code. */
 static inline float f32_of_bf16(uint16_t h)
 {
     union {
@@ -98,6 +99,7 @@ static inline float f32_of_bf16(uint16_t h)
     } v = {(uint32_t)h << 16};
     return v.f;
 }
+/* Return x as a BF16 code, rounded to nearest even. */
 uint16_t bf16_of_f32(float x);
 /* Return the value of an FP8 E4M3 code. */
 float f32_of_e4m3(uint8_t b);

@@ -49,22 +49,38 @@ struct session_options {
 };
 extern const struct session_options session_defaults;
 
-/* Return legal value i = 0, 1, ... of an option, for the .def files; NULL after the last value. */
+/* Return legal value i of --device, from 0. NULL after the last value. The .def files refer to this
+ * and to the other functions of names. */
 const char *session_device_names(int i);
+/* Return legal value i of --cpu, from 0. NULL after the last value. */
 const char *session_cpu_names(int i);
+/* Return legal value i of --activation-dtype, from 0. NULL after the last value. */
 const char *session_act_names(int i);
+/* Return legal value i of --kv-cache-dtype, from 0. NULL after the last value. */
 const char *session_kv_names(int i);
+/* Return legal value i of --scheduler, from 0. NULL after the last value. */
 const char *session_scheduler_names(int i);
+/* Return legal value i of --load-format, from 0. NULL after the last value. */
 const char *session_load_names(int i);
 const char *session_pooling_names(int i); /* values of serve's --pooling */
+/* Return legal value i of --tool-call-parser, from 0. NULL after the last value. The text is
+ * static. */
 const char *session_tool_parser_names(int i);
+/* Return legal value i of --reasoning-parser, from 0. NULL after the last value. */
 const char *session_reasoning_parser_names(int i);
+/* Return legal value i of --shape, from 0. NULL after the last value. */
 const char *session_shape_names(int i);
+/* Return legal value i of --quant, from 0. NULL after the last value. */
 const char *session_quant_names(int i);
-/* Check an option's value, for the rows of the .def files. ERR_ARG if the text has another form. */
+/* Check a number of bytes, such as "8G" or "512M". ERR_ARG if the text has another form. */
 int session_bytes_form(const char *text, struct err *e);
+/* Check the value of --itl-target-ms: milliseconds, a multiple such as "2x", "auto" or "none".
+ * ERR_ARG if the text has another form. */
 int session_itl_form(const char *text, struct err *e);
+/* Check the value of --now, a date. ERR_ARG if the text has another form. */
 int session_date_form(const char *text, struct err *e);
+/* Check that a number is a power of two. ERR_ARG if it is not. A text that is not a number is
+ * accepted, because the reader of the number rejects it. */
 int session_power_form(const char *text, struct err *e);
 
 /* Set the option named `key` ("max-model-len", "max_model_len") from a text, as on the command
@@ -181,9 +197,10 @@ struct sample_params session_sample_defaults(const struct checkpoint *c, float t
 
 /* ---- peaks.c: the machine's peak rates ---- */
 
-/* Return the arithmetic that multiplies activations of a layer of type t, or of the type of most
- * weights. */
+/* Return the arithmetic that multiplies activations of a layer of type t. */
 enum arith session_arith(const struct session_options *o, enum qtype t);
+/* Return the arithmetic that multiplies activations of layers whose type has most bytes of
+ * weights. */
 enum arith session_arith_main(const struct session_options *o, const struct checkpoint *c);
 
 /* Peak rates of all threads together, per second. */
@@ -196,11 +213,11 @@ struct machine_peaks {
     const char *arith_name; /* static; name of `arith` */
 };
 
+struct peaks;
 /* Thread that measures the peaks once, while the engine is idle. It stores them in the cache folder
  * for later starts with equal processor, level and number of threads. The session and its engine
  * are borrowed and must outlive it. The caller owns *out. ERR_MEMORY; a damaged or unwritable cache
  * is no error. */
-struct peaks;
 int peaks_open(struct peaks **out, const struct session *s, const struct session_options *o,
                struct err *e);
 void peaks_close(struct peaks *p); /* blocks for about 20 ms; p may be NULL */
@@ -215,6 +232,7 @@ struct chat_special {
     char bos_text[64], eos_text[64];
     const char *bos, *eos; /* borrowed from the arrays above */
 };
+/* Set *c to the special texts of t, which is borrowed for the call and may be NULL. */
 void chat_special(struct chat_special *c, const struct tokenizer *t);
 
 /* Conversion of conversations to prompts: the template and its variables besides messages. */
