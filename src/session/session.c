@@ -355,7 +355,7 @@ static const struct {
 
 const char *session_pooling_names(int i)
 {
-    return i < (int)(sizeof poolings / sizeof poolings[0]) ? poolings[i].name : NULL;
+    return (size_t)i < sizeof poolings / sizeof poolings[0] ? poolings[i].name : NULL;
 }
 
 int session_pooling(enum pooling *out, const struct session *s, const char *name, struct err *e)
