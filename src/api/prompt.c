@@ -111,7 +111,7 @@ static int check_content(const struct json *message, size_t i, struct err *e)
 }
 
 /* Check a call of a message. Some clients write the members of "function" into the call itself. The
- * arguments are JSON text or an object; null and none are allowed. */
+ * arguments are JSON text or an object. They may be null or absent. */
 static int check_call(const struct json *call, size_t i, size_t k, struct err *e)
 {
     const char *type = json_text(json_field(call, "type"), NULL);

@@ -16,7 +16,7 @@ struct buf {
     size_t cap;
     size_t max;   /* maximum of n, which no addition may exceed; 0: no limit */
     bool failed;  /* true after a failed addition; all later additions have no effect */
-    bool limited; /* true if an addition failed because of max, not for lack of memory */
+    bool limited; /* true if an addition failed because of max, not because memory ran out */
 };
 
 /* A zeroed struct buf is ready for use; there is no buf_init. */

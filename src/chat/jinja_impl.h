@@ -294,7 +294,7 @@ struct render {
     struct err *err;           /* borrowed: receives the first failure */
     int rc;                    /* 0, or the code of the first failure */
     uint64_t n_step, step_max; /* evaluation steps so far; limit */
-    int depth, depth_max;      /* open recursions; limit */
+    int depth, depth_max;      /* current recursion depth; limit */
     const char *source;        /* borrowed from the template */
     uint32_t at;               /* current offset in the source, for error messages */
     struct dict *globals;      /* in the arena: the context of the rendering */

@@ -333,7 +333,7 @@ struct val filter_unique(struct render *r, struct val self, const struct args *a
 }
 
 /* Items are sorted by the attribute, then runs of equal keys become (key, list). The key is the
- * attribute of the first item, with its case. */
+ * first item's attribute, with upper and lower case as in the item. */
 struct val filter_groupby(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = arg(a, 0, "attribute");

@@ -129,7 +129,7 @@ static void out_pairs(struct render *r, const struct dict *d)
 }
 
 /* Append a list, tuple, dict or namespace. A tuple of one item keeps its comma: (1,). A list that
- * contains itself ends at the limit of recursions. */
+ * contains itself fails at the recursion limit. */
 static void out_container(struct render *r, struct val v)
 {
     if (!render_enter(r)) return;

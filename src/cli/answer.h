@@ -37,7 +37,7 @@ struct reply_options reply_options_read(const struct session *s, struct arena *a
 
 extern const struct option constraint_options[]; /* --json-schema, --regex, ... */
 bool constraint_is_set(void);
-/* structured.c: options for the form of JSON in constraints; the second table is for servers */
+/* structured.c: options for the JSON that constraints produce; the second table is for servers */
 extern const struct option structured_options[], structured_server_options[];
 void structured_read(struct api *a); /* set the fields of structured_options */
 /* Compile the flags' constraint, like api_constrain_message. chat NULL: the answer is a completion.

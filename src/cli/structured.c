@@ -1,5 +1,6 @@
-/* structured.c - the form of JSON in constraints, as flags of quoth run, and of a server for all
- * its requests. vLLM's --structured-outputs-config is an object with the same settings.
+/* structured.c - settings for the JSON that constraints produce. They are flags of quoth run, and
+ * flags of a server, where they apply to all requests. vLLM's --structured-outputs-config is an
+ * object with the same settings.
  *
  * The server reads the flags once (structured_read). A constraint of a request can only make its
  * own JSON stricter than these settings. */

@@ -17,10 +17,11 @@
  *
  * No steps without prompts are observed while prompts and decodes are mixed for long. So one step
  * in 64 gets no prompts, or one step in 16 if the sequences that decode have changed since the last
- * such step. Such a step has its full weight, even if it is far from its estimate. An estimate is a
- * guess in directions in which recent steps do not differ. With a target of 2, p99 was 3.6 to 4.0
- * times idle without these two rules and 2.1 with them (1 to 32 sequences of 64 to 8 k tokens,
- * which changed every 500 steps). Separate sums for decodes of each size changed nothing.
+ * such step. Such a step has its full weight, even if it is far from its estimate. If recent steps
+ * hardly differ in one of the counts, the estimate of that count's cost is unreliable. With a
+ * target of 2, p99 was 3.6 to 4.0 times idle without these two rules and 2.1 with them (1 to 32
+ * sequences of 64 to 8 k tokens, which changed every 500 steps). Separate sums for decodes of each
+ * size changed nothing.
  *
  * The target must hold for 99 steps in 100, not on average. So `margin` follows the 99th percentile
  * of time / estimate, and 5 % of the target is kept in reserve.

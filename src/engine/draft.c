@@ -1,13 +1,14 @@
-/* draft.c - rows of guesses: several tokens of one sequence in one step.
+/* draft.c - rows of draft tokens: several tokens of one sequence in one step.
  *
  *     token[n_kv .. n_token)   rows that must be computed; the last one's logits pick a token
- *     draft[0 .. n_draft)      rows after them: guessed by a drafter, or forced by a constraint
+ *     draft[0 .. n_draft)      rows after them: proposed by a drafter, or forced by a constraint
  *
  * Each row's logits pick the token that they would pick alone, with the random numbers of that
  * position (emit.c). A row is accepted if the token before it is the one picked there. The rest is
  * rejected. n_kv ends before it, and hold_commit releases its pages. Histories, penalties,
- * stop tokens and constraints process picked tokens only. So a guess changes no bit of an answer.
- * Rows of guesses use the room of the step that all other rows leave, and preempt no sequence. */
+ * stop tokens and constraints process picked tokens only. So a draft changes no bit of an
+ * answer. Draft rows use the room of the step that all other rows leave, and preempt no
+ * sequence. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -32,24 +33,24 @@ static int room_for(const struct engine *en, const struct seq *s)
     return n > 0 ? n : 0;
 }
 
-/* Guess up to n tokens. A guess may be anything: an invalid or forbidden token ends it. */
-static int guess(struct engine *en, struct seq *s, int n)
+/* Let the drafter propose up to n tokens. Its first invalid or forbidden token ends the draft. */
+static int propose(struct engine *en, struct seq *s, int n)
 {
     const struct drafter *d = &en->drafter;
     if (d->n_max == 0) return 0;
-    int n_guess = d->guess(d->ctx, s->group->request, s->choice, s->token, s->n_token, s->draft,
-                           least(n, d->n_max));
-    CHECK(n_guess >= 0 && n_guess <= n, "%d guesses of %d", n_guess, n);
-    for (int i = 0; i < n_guess; i++)
-        if (s->draft[i] < 0 || s->draft[i] >= en->vocab.n_vocab) n_guess = i;
-    return constraint_allows(s, s->draft, n_guess);
+    int n_draft = d->propose(d->ctx, s->group->request, s->choice, s->token, s->n_token, s->draft,
+                             least(n, d->n_max));
+    CHECK(n_draft >= 0 && n_draft <= n, "%d draft tokens of %d", n_draft, n);
+    for (int i = 0; i < n_draft; i++)
+        if (s->draft[i] < 0 || s->draft[i] >= en->vocab.n_vocab) n_draft = i;
+    return constraint_allows(s, s->draft, n_draft);
 }
 
 static void plan_draft(struct engine *en, struct seq *s)
 {
     int room = room_for(en, s), n = 0;
     if (room > 0 && emit_needs_logits(s)) n = constraint_forced(en, s, s->draft, room);
-    if (room > 0 && n == 0) n = guess(en, s, room);
+    if (room > 0 && n == 0) n = propose(en, s, room);
     if (n > 0) n = portion_rows(en, s, n, false);
     if (n > 0) n = hold_more(en, s, n);
     if (n <= 0) return;

@@ -214,7 +214,7 @@ void emit_forced(struct engine *en, struct seq *s)
 }
 
 /* Return true if the row at pos, the i-th that picks, belongs to the sequence. Its token may be a
- * wrong guess. */
+ * wrong draft token. */
 static bool is_accepted(const struct seq *s, int i, int pos)
 {
     if (i == 0) return true;

@@ -193,15 +193,15 @@ struct executor {
 /* Return the executor that runs m, which it borrows. */
 struct executor executor_of_model(struct model *m);
 
-/* Object that guesses the next tokens of a sequence, so that one step can verify several tokens. A
- * guess never changes a token or its logprobs, only the number of steps. Engine thread. */
+/* Object that proposes the next tokens of a sequence, so that one step can verify several tokens.
+ * A draft never changes a token or its logprobs, only the number of steps. Engine thread. */
 struct drafter {
-    void *ctx; /* borrowed; argument of guess */
-    int n_max; /* maximum number of tokens of a guess, at most DRAFT_MAX; 0: no drafter */
-    /* Guess up to n <= n_max tokens that follow token [0, n_token) of a choice of r. Return the
-     * number of tokens. */
-    int (*guess)(void *ctx, const struct request *r, int choice, const int32_t *token, int n_token,
-                 int32_t *draft, int n);
+    void *ctx; /* borrowed; argument of propose */
+    int n_max; /* maximum number of tokens of a draft, at most DRAFT_MAX; 0: no drafter */
+    /* Write up to n <= n_max tokens that may follow token [0, n_token) of a choice of r. Return
+     * the number of tokens. */
+    int (*propose)(void *ctx, const struct request *r, int choice, const int32_t *token,
+                   int n_token, int32_t *draft, int n);
 };
 enum { DRAFT_MAX = 16 };
 

@@ -15,7 +15,7 @@
  *   hold.c        pages of a sequence: prefixes, growth, copy on write, preemption, swapping
  *   constraint.c  masks of the tokens that may come next
  *   deferred.c    masks that need more work than a step may do
- *   draft.c       rows of guesses: several tokens of a sequence in one step
+ *   draft.c       rows of draft tokens: several tokens of a sequence in one step
  *   state.c       recurrent state of a sequence
  *   emit.c        logits -> tokens -> events
  *   record.c      trace events
@@ -117,7 +117,7 @@ struct seq {
     enum constraint_made mask_made;
     struct mask_job
         *job; /* borrowed: job that makes the sequence's mask (deferred.c); NULL if none */
-    /* arena [draft_max] guessed next tokens: the last plan.n_draft rows of the step */
+    /* arena [draft_max] draft of next tokens: the last plan.n_draft rows of the step */
     int32_t *draft;
     int draft_max;
     int n_fresh; /* number of tokens that the sequence's last step made, at least 1 */
@@ -583,7 +583,7 @@ void deferred_cancel(struct mask_job *j); /* Cancel j, whose sequence ends; NULL
 
 /* ---- draft.c ---- */
 
-/* Plan rows of guesses in the remaining room of the step. Preempt no sequence. */
+/* Plan rows of draft tokens in the remaining room of the step. Preempt no sequence. */
 void draft_plan(struct engine *en);
 
 /* ---- emit.c ---- */

@@ -55,8 +55,8 @@ struct executor fake_executor(struct fake *f);
  * the row attends to. */
 uint64_t fake_mix(uint64_t h, int32_t token);
 int fake_first_visible(const struct fake *f, int pos);
-/* Return the hash that determines the logits after token [n]. It is of the tokens that the last row
- * attends to, and of the recurrent state. */
+/* Return the hash of everything that determines the logits after token [n]: the tokens that the
+ * last row attends to, and the recurrent state. */
 uint64_t fake_meaning(const struct fake *f, const int32_t *token, int n);
 void fake_logits(uint64_t h, float *logits);
 

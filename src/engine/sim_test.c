@@ -21,7 +21,7 @@ enum {
 struct choice {
     int32_t want[LEN_MAX];
     int n_want, n_output, n_got;
-    int guess_at, n_guess; /* number of tokens before the last guess; number of tokens in it */
+    int draft_at, n_draft; /* number of tokens before the last draft; number of tokens in it */
     double sum_logprob;
     bool done;
 };
@@ -44,8 +44,8 @@ struct way {
     bool jumps; /* true: the clock jumps */
     /* true: one holder has all clients except FLOOD_OTHERS, and submits again immediately */
     bool floods;
-    /* several tokens of a sequence are verified per step: right, wrong and random guesses */
-    int n_draft; /* number of tokens of a guess; 0: no guesses */
+    /* several tokens of a sequence are verified per step: right, wrong and random drafts */
+    int n_draft; /* number of tokens of a draft; 0: no drafts */
     bool no_jump_forward;
     /* numbers of slots and of host states; 0: the model has no recurrent state */
     int n_state, n_host_state;
@@ -64,7 +64,7 @@ struct sim {
     uint64_t rng;
     int len_max;
     struct script_shared shared[N_SHARED];
-    int64_t n_guessed, n_stood; /* number of guessed tokens; number of those that were generated */
+    int64_t n_proposed, n_accepted; /* number of draft tokens; of those that were generated */
     int64_t n_done, n_aborted, n_expired, n_cached, wait_us_max, n_refused, n_evicted;
     struct stats_view stats;
     bool failed;
@@ -274,20 +274,20 @@ static void step_client(struct sim *s, struct client *c, bool arrivals)
     if (!c->busy && arrivals && (floods(s, c) || below(s, 10) == 0)) arrive(s, c);
 }
 
-/* ---- guesses ---- */
+/* ---- drafts ---- */
 
 /* Return up to n of the expected tokens from the at-th on. */
-static int guess_right(const struct choice *x, int at, int32_t *draft, int n)
+static int propose_right(const struct choice *x, int at, int32_t *draft, int n)
 {
     int i = 0;
     for (; i < n && at + i < x->n_want; i++) draft[i] = x->want[at + i];
     return i;
 }
 
-/* Guess tokens by the number of the request: the expected tokens, these with a mistake, or any
+/* Propose tokens by the number of the request: the expected tokens, these with a mistake, or any
  * tokens, including invalid ones. */
-static int guess(void *ctx, const struct request *r, int choice, const int32_t *token, int n_token,
-                 int32_t *draft, int n)
+static int propose(void *ctx, const struct request *r, int choice, const int32_t *token,
+                   int n_token, int32_t *draft, int n)
 {
     struct sim *s = ctx;
     struct client *c = s->client;
@@ -299,12 +299,12 @@ static int guess(void *ctx, const struct request *r, int choice, const int32_t *
         return below(s, n + 1);
     }
     struct choice *x = &c->choice[choice];
-    i = guess_right(x, at, draft, n);
+    i = propose_right(x, at, draft, n);
     if (how == 2 && i > 0) draft[below(s, i)] += 1;
-    if (x->n_guess > 0 && at > x->guess_at + 1) s->n_stood += at - x->guess_at - 1;
-    x->guess_at = at;
-    x->n_guess = i;
-    s->n_guessed += i;
+    if (x->n_draft > 0 && at > x->draft_at + 1) s->n_accepted += at - x->draft_at - 1;
+    x->draft_at = at;
+    x->n_draft = i;
+    s->n_proposed += i;
     return i;
 }
 
@@ -340,7 +340,7 @@ static void sim_open(struct sim *s, const struct way *w)
     struct executor x = fake_executor(f);
     x.context_max = s->len_max;
     x.copy_rate = w->copy_rate;
-    struct drafter d = {.ctx = s, .n_max = w->n_draft, .guess = guess};
+    struct drafter d = {.ctx = s, .n_max = w->n_draft, .propose = propose};
     struct engine_options o = {.executor = x,
                                .drafter = d,
                                .no_jump_forward = w->no_jump_forward,
@@ -397,7 +397,7 @@ static void sim_run(struct sim *s, const struct way *w, int n_step)
     sim_close(s);
 }
 
-/* Optional parts of a sequence in addition to K and V: guesses, scripts, recurrent state. */
+/* Optional parts of a sequence in addition to K and V: drafts, scripts, recurrent state. */
 enum { KIND_DRAFT = 1, KIND_CONSTRAINT = 2, KIND_STATE = 4, N_KIND = 8 };
 
 /* Return random options: pools for barely one sequence up to plenty, pages of 1 to 64 tokens,
@@ -436,7 +436,7 @@ TEST(simulated_requests_get_their_own_answers)
     uint64_t rng = 42;
     NEED_OK(pool_open(&pool, 2, &e), &e);
     int64_t n_of[N_KIND] = {0}, n_found_state = 0, n_state_in = 0;
-    int64_t n_mask = 0, n_guessed = 0, n_stood = 0, n_done = 0, n_aborted = 0, n_expired = 0,
+    int64_t n_mask = 0, n_proposed = 0, n_accepted = 0, n_done = 0, n_aborted = 0, n_expired = 0,
             n_cached = 0, n_refused = 0, n_evicted = 0;
     int64_t most = test_long() ? 1000000 : 60000;
     int n_run = 0;
@@ -453,7 +453,7 @@ TEST(simulated_requests_get_their_own_answers)
             n_of[kind] += s.n_done - s.n_aborted - s.n_expired;
             n_state_in += s.fake.n_state_in;
             n_found_state += w.n_state > 0 ? s.n_cached : 0;
-            n_guessed += s.n_guessed, n_stood += s.n_stood;
+            n_proposed += s.n_proposed, n_accepted += s.n_accepted;
             for (int k = 0; k < N_SHARED; k++) n_mask += s.shared[k].n_mask;
         }
     pool_close(pool);
@@ -469,8 +469,8 @@ TEST(simulated_requests_get_their_own_answers)
               (long long)sum[STAT_pages_in], (long long)sum[STAT_pages_copied]);
     test_note("with recurrent state: %lld tokens found, %lld states back from host memory",
               (long long)n_found_state, (long long)n_state_in);
-    test_note("%lld masks; %lld tokens guessed, %lld of them right", (long long)n_mask,
-              (long long)n_guessed, (long long)n_stood);
+    test_note("%lld masks; %lld draft tokens, %lld of them accepted", (long long)n_mask,
+              (long long)n_proposed, (long long)n_accepted);
     test_note("%lld refused of holders that flood, %lld after they were queued",
               (long long)n_refused, (long long)n_evicted);
     EXPECT(n_refused > most / 100 && n_evicted > most / 1000);
@@ -480,7 +480,7 @@ TEST(simulated_requests_get_their_own_answers)
     for (int i = 0; i < N_KIND; i++) EXPECT(n_of[i] > most / 1000);
     EXPECT(n_found_state > most / 200 && n_state_in > most / 10000);
     EXPECT(n_mask > most / 4);
-    EXPECT(n_guessed > most / 4 && n_stood > most / 10);
+    EXPECT(n_proposed > most / 4 && n_accepted > most / 10);
     EXPECT(sum[STAT_preemptions] > most / 200 && sum[STAT_displaced] > most / 5000);
     EXPECT(sum[STAT_swapped] > most / 2000 && sum[STAT_pages_in] > most / 1000);
     EXPECT(sum[STAT_pages_copied] > most / 1000);

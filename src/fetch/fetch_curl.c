@@ -227,7 +227,7 @@ static CURLcode set_connection(CURL *x, const struct fetch *f)
     return rc;
 }
 
-/* The options that are not checked copy nothing, so they cannot fail for lack of memory. */
+/* The options that are not checked copy nothing, so they need no memory and cannot fail. */
 static CURLcode set_call(struct transfer *c, const struct fetch_request *r)
 {
     CURL *x = c->easy;

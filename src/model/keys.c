@@ -62,7 +62,7 @@ static void full_key(const struct binder *b, const char *key, char out[160])
         snprintf(out, 160, "%s.%s", b->prefix, key);
 }
 
-/* Write a key with its spelling in the file: "config.json: num_hidden_layers" or "metadata
+/* Write a key as the file spells it: "config.json: num_hidden_layers" or "metadata
  * llama.block_count". */
 static void file_key(const struct binder *b, const char *key, char out[160])
 {

@@ -158,9 +158,9 @@ struct model_out {
  * that batch_check accepts. Does not allocate. */
 struct model_out model_forward(struct model *m, const struct batch *b);
 
-/* Compute a head that the model has. x f32 [d_model]: pooled row. y f32 [head_out[h]]. Both are on
- * the host and do not overlap. Thread: that of model_forward, between two steps. Does not
- * allocate. */
+/* Compute head h, which the model must have (head_out[h] > 0). x f32 [d_model]: a pooled row.
+ * y f32 [head_out[h]]: the result. Both are on the host and do not overlap. Thread: that of
+ * model_forward, between two steps. Does not allocate. */
 void model_head(struct model *m, enum head h, const float *x, float *y);
 /* Return the name of label i of a classifier, borrowed, and its length. NULL if it has no name. */
 const char *model_label(const struct model *m, int i, size_t *n);

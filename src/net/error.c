@@ -27,7 +27,7 @@ static const struct net_errors *form_of(const struct net *n, const struct net_ro
     return n->o.errors ? n->o.errors : &plain;
 }
 
-/* The format's `put` may fail for lack of memory. The prepared answer then replaces the error. */
+/* The format's `put` may run out of memory. The prepared answer then replaces the error. */
 void exchange_error(struct exchange *x, const struct net_error *how, const char *fmt, ...)
 {
     const struct net_errors *form = form_of(x->net, x->route);

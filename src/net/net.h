@@ -235,8 +235,8 @@ void exchange_reply(struct exchange *x, int status, const char *type, const void
  * ignored. *how is borrowed for the call. */
 void exchange_error(struct exchange *x, const struct net_error *how, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Send a 503 for lack of memory, prepared by net_open, and end the exchange. Call it only before
- * the answer begins. */
+/* Send the out-of-memory 503 that net_open prepared, and end the exchange. Call it only before the
+ * answer begins. */
 void exchange_no_memory(struct exchange *x);
 
 /* Send an answer in pieces: begin, push ..., end. The server sends pings in a stream of type

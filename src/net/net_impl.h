@@ -122,7 +122,7 @@ const char *lane_check(const struct net *n);
 /* Report that the handler has returned. Consume a reference. Handler thread. */
 void lane_finished(struct exchange *x, enum lane_kind lane);
 
-/* ---- error.c: answers for lack of memory or room, prepared at the start ---- */
+/* ---- error.c: answers sent when memory or room has run out, prepared at the start ---- */
 
 struct fixed {
     /* owned; head: text without body and Content-Length; whole: text with both */
@@ -131,8 +131,8 @@ struct fixed {
 /* Prepare the answers. n->o must be set. ERR_MEMORY; call fixed_close also after a failure. */
 int fixed_open(struct net *n, struct err *e);
 void fixed_close(struct net *n); /* accepts a zeroed net */
-/* Return the answer for lack of memory in the format of the exchange's route.
- * Borrowed from its net. */
+/* Return the prepared out-of-memory answer, in the format of the exchange's route. Borrowed from
+ * the exchange's net. */
 const char *fixed_no_memory(const struct exchange *x, bool body);
 
 /* ---- an exchange ---- */
@@ -404,7 +404,7 @@ const char *conn_check(const struct net *n);
 /* Set route, key and headers of an exchange with a complete head. Return false if it was rejected
  * and answered. Loop thread. */
 bool check_head(struct conn *c, struct exchange *x);
-extern const char body_full[]; /* message of a 503 for lack of memory */
+extern const char body_full[]; /* message of a 503 when memory has run out */
 
 /* ---- access.c, count.c: record finished answers. Loop thread ---- */
 

@@ -156,7 +156,7 @@ def rerankers():
 
 
 def yes_and_no():
-    """a Qwen3-Reranker's scores are those of its own program"""
+    """a Qwen3-Reranker's scores equal those of the program on its model card"""
     want = golden("qwen3-yes-no")
     overrides = {"architectures": ["Qwen3ForSequenceClassification"], "classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": True}
     with serving("qwen3-yes-no", "--hf-overrides", json.dumps(overrides)) as s:

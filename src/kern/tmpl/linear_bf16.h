@@ -1,5 +1,5 @@
 /* linear_bf16.h - linear layers of BF16 weights with bf16 activations: ref/linear.c bit for bit.
- * The processor of the vector (vec.h) must have an fma that flushes to zero like tdpbf16ps.
+ * vec.h must be for a processor whose fma flushes denormals to zero, as tdpbf16ps does.
  *
  * An output takes two chains of 16 fma per 32 k, for even and for odd k. A tile of two strips x up
  * to BF16_ROWS rows therefore keeps 4 x rows chains in registers. Weights are converted to f32 in
