@@ -75,10 +75,10 @@ QUOTH_API void quoth_free(void *p); /* free memory of the library; p may be NULL
  * on this thread; "" if the failure concerns no field. Valid until the next call on this thread. */
 QUOTH_API const char *quoth_error_field(void);
 
-/* Return the sampling parameters as a JSON list of objects, owned by the caller; NULL if memory ran
- * out. Each object has name, type (JSON Schema's), default (null: no default) and description. An
- * object of a number may also have range (a text such as "in (0, 1]"), minimum or exclusiveMinimum,
- * and maximum. `also` is another legal value, outside the range. */
+/* Return the sampling parameters as a JSON list of objects, owned by the caller, for quoth_free;
+ * NULL if memory ran out. Each object has name, type (JSON Schema's), default (null: no default)
+ * and description. An object of a number may also have range (a text such as "in (0, 1]"), minimum
+ * or exclusiveMinimum, and maximum. `also` is another legal value, outside the range. */
 QUOTH_API char *quoth_params(void);
 
 /* ---- models ---- */
@@ -89,23 +89,31 @@ typedef struct quoth_option {
     const char *key, *value;
 } quoth_option;
 
-/* Open a model: a .gguf file, a Hugging Face folder, or a llama2.c .bin file. *out is NULL after a
- * failure. */
+/* Open a model: a .gguf file, a Hugging Face folder, or a llama2.c .bin file. The caller owns *out,
+ * for quoth_close; NULL after a failure. The call returns when the model is ready for requests.
+ *   options   [n_option]; a later option replaces an earlier option of the same key
+ * QUOTH_ERR_ARG for an unknown option, a value out of range, or another kind of file.
+ * QUOTH_ERR_MISSING if a file, tensor or key is absent. QUOTH_ERR_FORMAT if a file violates its
+ * format. QUOTH_ERR_UNSUPPORTED for an architecture, number format or device that is not supported.
+ * QUOTH_ERR_LIMIT if the model or its KV pages do not fit in memory. QUOTH_ERR_IO,
+ * QUOTH_ERR_MEMORY. Any thread; concurrent calls may plan for the same free memory. */
 QUOTH_API int quoth_open(quoth_model **out, const char *path, const quoth_option *options,
                          size_t n_option, char *error, size_t n_error);
 
-/* Release m. Open queues keep the model alive until they are closed. m may be NULL. */
+/* Release m. Open queues keep the model alive until they are closed. m may be NULL. Any thread. */
 QUOTH_API void quoth_close(quoth_model *m);
 
-/* Return a JSON object, owned by the caller; NULL if memory ran out. quoth_info describes the
- * model: name, arch, context_max, n_vocab, n_param, weight_bytes, kv_bytes, bos_token_id,
- * eos_token_id, chat_template, warnings (a list of the warnings of quoth_open), .... quoth_stats
- * returns the engine's statistics. */
+/* Return a description of the model as a JSON object, owned by the caller, for quoth_free; NULL if
+ * memory ran out. Its members are name, arch, context_max, n_vocab, n_param, weight_bytes,
+ * kv_bytes, bos_token_id, eos_token_id, chat_template, warnings (the warnings of quoth_open) and
+ * others. Any thread. */
 QUOTH_API char *quoth_info(const quoth_model *m);
+/* Return the engine's statistics as a JSON object, owned by the caller, for quoth_free; NULL if
+ * memory ran out. Any thread. */
 QUOTH_API char *quoth_stats(const quoth_model *m);
 
-/* Return the statistics in Prometheus' text format, under vLLM's names. Owned by the caller; NULL
- * if memory ran out. */
+/* Return the engine's statistics in Prometheus' text format, under vLLM's names. The text is owned
+ * by the caller, for quoth_free; NULL if memory ran out. Any thread. */
 QUOTH_API char *quoth_metrics(const quoth_model *m);
 
 /* Remove the cached prefixes, so later requests compute their prompts again. Running requests are
@@ -119,17 +127,32 @@ enum quoth_encode {
     QUOTH_ADD_SPECIAL = 1,
     QUOTH_PARSE_SPECIAL = 2 /* convert special tokens in the text to their ids */
 };
+/* Convert a text to tokens.
+ *   text    [n] bytes; every text is valid. NULL if n is 0
+ *   flags   bits of quoth_encode; 0: none
+ *   *ids    i32 [*n_id], owned by the caller, for quoth_free; not NULL if *n_id is 0; NULL after a
+ *           failure
+ * QUOTH_ERR_LIMIT if n > 2^31 - 1, QUOTH_ERR_MEMORY. Any thread. */
 QUOTH_API int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned flags,
                              int32_t **ids, size_t *n_id, char *error, size_t n_error);
 
-/* Convert ids to text. skip_special: omit special tokens. The text ends in an incomplete UTF-8
- * sequence if the ids end inside a character. */
+/* Convert tokens to a text.
+ *   ids            i32 [n]; ids outside the vocabulary add nothing
+ *   skip_special   not 0: omit special tokens
+ *   *text          [*n_text] bytes, owned by the caller, for quoth_free; NULL after a failure. The
+ *                  text ends in an incomplete UTF-8 sequence if the ids end inside a character.
+ * QUOTH_ERR_MEMORY. Any thread. */
 QUOTH_API int quoth_detokenize(const quoth_model *m, const int32_t *ids, size_t n, int skip_special,
                                char **text, size_t *n_text, char *error, size_t n_error);
 
-/* Render the prompt of a conversation. `chat` is JSON: {"messages": [...]} in OpenAI's form. Other
- * members may be tools, documents, chat_template_kwargs, add_generation_prompt and
- * continue_final_message. */
+/* Render the prompt of a conversation.
+ *   chat    JSON: {"messages": [...]} in OpenAI's form. Other members may be tools, documents,
+ *           chat_template_kwargs, add_generation_prompt and continue_final_message.
+ *   *text   [*n_text] bytes, owned by the caller, for quoth_free; NULL after a failure
+ * QUOTH_ERR_FORMAT if `chat` is not JSON. QUOTH_ERR_ARG for an unknown member, a wrong type, or a
+ * conversation that the template rejects. QUOTH_ERR_UNSUPPORTED if the model has no template, or
+ * its template does not support a part of a message. QUOTH_ERR_LIMIT beyond a limit of JSON or of
+ * the rendering. QUOTH_ERR_MEMORY. Any thread. */
 QUOTH_API int quoth_apply_chat_template(const quoth_model *m, const char *chat, char **text,
                                         size_t *n_text, char *error, size_t n_error);
 
@@ -171,14 +194,19 @@ typedef struct quoth_request {
     const char *pooling;
 } quoth_request;
 
-/* Return a queue; NULL if memory ran out. */
+/* Return a queue, for quoth_queue_close; NULL if memory ran out. Any thread. */
 QUOTH_API quoth_queue *quoth_queue_open(quoth_model *m);
-/* Cancel the queue's requests and wait until they have ended, for at most one step.
- * q may be NULL. */
+/* Cancel the queue's requests, wait until they have ended, for at most one step, and free q. q may
+ * be NULL. The queue's thread. */
 QUOTH_API void quoth_queue_close(quoth_queue *q);
 
-/* Submit r. A submitted request gets exactly one QUOTH_EVENT_DONE, unless the queue is closed
- * first. *id identifies the request in events. id may be NULL. */
+/* Submit r, which is copied. A submitted request gets exactly one QUOTH_EVENT_DONE, unless the
+ * queue is closed first. *id identifies the request in events; it is set on success only. id may be
+ * NULL. QUOTH_ERR_BUSY if too many requests wait, or requests or grammars hold too much memory:
+ * poll, then retry. QUOTH_ERR_LIMIT if the request can never fit, such as a prompt longer than the
+ * context. QUOTH_ERR_ARG for an invalid field or parameter. QUOTH_ERR_FORMAT for a malformed JSON
+ * or grammar. QUOTH_ERR_UNSUPPORTED for parameters that are not supported, or not together.
+ * QUOTH_ERR_MEMORY. The queue's thread. */
 QUOTH_API int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *error,
                            size_t n_error);
 
@@ -193,8 +221,8 @@ enum quoth_event_kind {
     QUOTH_EVENT_TOKEN = 1,
     /* the end of the request, with the remaining text */
     QUOTH_EVENT_DONE = 2,
-    /* the end of one choice, with its remaining text, if n > 1;
-     * DONE follows the ends of all choices */
+    /* the end of one choice, with its remaining text, if n > 1; DONE follows the ends of all
+     * choices */
     QUOTH_EVENT_CHOICE = 3
 };
 
@@ -233,14 +261,15 @@ typedef struct quoth_event {
     size_t n_embedding;
 } quoth_event;
 
-/* Return the next event of any request of this queue. NULL if no event arrived within timeout_ms
- * (0: do not wait, < 0: no limit), or if no request is pending. */
+/* Return the next event of any request of this queue, valid until the next quoth_poll. NULL if no
+ * event arrived within timeout_ms (0: do not wait, < 0: no limit), if no request is pending, or
+ * after quoth_wake. The queue's thread. */
 QUOTH_API const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms);
 
 /* Let the waiting call of quoth_poll return NULL, or the next call that would wait. Any thread. */
 QUOTH_API void quoth_wake(quoth_queue *q);
 
-/* Return the number of requests without QUOTH_EVENT_DONE. */
+/* Return the number of requests without QUOTH_EVENT_DONE. The queue's thread. */
 QUOTH_API size_t quoth_n_open(const quoth_queue *q);
 
 #ifdef __cplusplus

@@ -6,7 +6,11 @@
  *
  * Unknown fields are ignored. A null field counts as absent. A field of the wrong type or range is
  * rejected with an error that begins with its name: "temperature: expected a number, got a string".
- * Names are OpenAI's, or vLLM's if OpenAI has no name. */
+ * Names are OpenAI's, or vLLM's if OpenAI has no name.
+ *
+ * Any thread may call these functions. One thread at a time uses a call, a request or a buffer. In
+ * the server, a handler thread opens and submits a call. The stream thread then polls, writes and
+ * closes it. A struct api and parsed bodies are not changed, so threads share them. */
 #ifndef QUOTH_API_H
 #define QUOTH_API_H
 
@@ -157,8 +161,8 @@ int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *
 int api_render(const struct api *a, const struct json *body, struct buf *prompt,
                struct chat_turn *turn, struct err *e);
 
-/* Scale a pooled vector to length 1; zeros are unchanged.
- * Return false if its length is not finite. */
+/* Scale a pooled vector to length 1; zeros are unchanged. Return false if its length is not
+ * finite. */
 bool api_normalize(float *v, int n);
 
 /* Set word[0] and word[1] to the token sequences of `text` at the start of a text and after a space

@@ -1,6 +1,7 @@
 /* cancel.h - cancel the work of a thread whose client has disconnected, or whose request has timed
  * out. The thread points its cancel_flag at a flag, which another thread sets, or sets a deadline.
- * A long loop checks cancelled() and fails with an error that no client receives. */
+ * A long loop checks cancelled() and fails with an error that no client receives. Any thread, for
+ * its own work. */
 #ifndef QUOTH_BASE_CANCEL_H
 #define QUOTH_BASE_CANCEL_H
 

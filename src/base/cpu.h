@@ -1,5 +1,5 @@
-/* cpu.h - features of this processor, detected once.
- * Other files use neither cpuid nor auxv for them. */
+/* cpu.h - features of this processor, detected once. Other files use neither cpuid nor auxv for
+ * them. Any thread. */
 #ifndef QUOTH_BASE_CPU_H
 #define QUOTH_BASE_CPU_H
 
@@ -16,7 +16,7 @@ enum cpu_flag {
 };
 
 /* Return the flags of the features that the processor and the operating system support. AMX
- * requires a permission for the process. The first call requests it. Any thread. */
+ * requires a permission for the process. The first call requests it. */
 unsigned cpu_flags(void);
 
 /* Return the marketing name for reports; never empty. */

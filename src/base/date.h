@@ -1,5 +1,5 @@
-/* date.h - format times for logs and HTTP, in UTC. Each thread caches the text of its last second,
- * because formatting takes a microsecond. */
+/* date.h - format times for logs and HTTP, in UTC. Any thread. Each thread caches the text of its
+ * last second, because formatting takes a microsecond. */
 #ifndef QUOTH_BASE_DATE_H
 #define QUOTH_BASE_DATE_H
 

@@ -4,7 +4,7 @@
  * outcome is a return value. A failure for a person is a negative ERR_* code and a sentence in a
  * struct err. The sentence becomes the log line or the JSON error body. It gives the file or field,
  * the actual value and the expected value. Programs use the code, the field and the figures instead
- * of the sentence. */
+ * of the sentence. Any thread; a struct err belongs to one thread at a time. */
 #ifndef QUOTH_BASE_ERR_H
 #define QUOTH_BASE_ERR_H
 
@@ -32,7 +32,7 @@ struct err {
 };
 
 /* Set code and sentence, truncated at the buffer's end. Returns `code`, for `return err_set(e,
- * ERR_FORMAT, ...)`. `e` may be NULL. Any thread. */
+ * ERR_FORMAT, ...)`. `e` may be NULL in this function and the following functions. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Set code, field (copied) and sentence. The sentence is the field's name, directly followed by

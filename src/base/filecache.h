@@ -13,7 +13,10 @@
  *
  * (3) No call waits for the disk, so a file may have any content after a power failure. A file is
  * unsettled if it was made before the last start of the system and has not been settled since then.
- * A reader validates an unsettled file, then settles or removes it. */
+ * A reader validates an unsettled file, then settles or removes it.
+ *
+ * Any thread of any process. One thread at a time uses a filecache_file, except in
+ * filecache_put. */
 #ifndef QUOTH_BASE_FILECACHE_H
 #define QUOTH_BASE_FILECACHE_H
 

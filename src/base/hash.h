@@ -1,4 +1,5 @@
-/* hash.h - 64-bit hashes and a map from byte strings to 32-bit numbers. */
+/* hash.h - 64-bit hashes and a map from byte strings to 32-bit numbers. Any thread. Several threads
+ * may read a map while no thread writes it. */
 #ifndef QUOTH_BASE_HASH_H
 #define QUOTH_BASE_HASH_H
 
@@ -10,8 +11,8 @@
  * machine. */
 uint64_t hash_bytes(const void *data, size_t n, uint64_t seed);
 
-/* map, string -> uint32_t, with open addressing. Keys are borrowed and must outlive the map. Any
- * number of threads may read the map while no thread writes it. A zeroed map is empty. */
+/* A map, string -> uint32_t, with open addressing. Keys are borrowed and must outlive the map. A
+ * zeroed map is empty. */
 struct strmap {
     struct strmap_slot *slot; /* slots of the table, owned */
     size_t n, cap;            /* number of keys, number of slots (0 or a power of two) */

@@ -46,8 +46,9 @@ struct json_limits {
  * or ERR_ARG (a repeated key) with line and column, or ERR_MEMORY. */
 int json_parse(struct json **out, const char *text, size_t n, const struct json_limits *limits,
                struct err *e);
-/* Parse a file of at most bytes_max bytes. An error contains the path. ERR_IO if the file cannot
- * be read, ERR_LIMIT if it is larger. Other errors as of json_parse. */
+/* Parse a file of at most bytes_max bytes. The caller owns *out and frees it by json_drop; NULL
+ * after an error. An error contains the path. ERR_IO if the file cannot be read, ERR_LIMIT if it is
+ * larger. Other errors as of json_parse. */
 int json_read_file(struct json **out, const char *path, size_t bytes_max, struct err *e);
 /* Validate that the text is a JSON object. It is a form_fn (base/names.h). ERR_ARG if it is not,
  * ERR_MEMORY. */

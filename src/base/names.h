@@ -1,4 +1,5 @@
-/* names.h - the legal values of a flag or key: an item of a list, or any text of a form. */
+/* names.h - the legal values of a flag or key: an item of a list, or any text of a form. Any
+ * thread. */
 #ifndef QUOTH_BASE_NAMES_H
 #define QUOTH_BASE_NAMES_H
 
@@ -11,7 +12,7 @@ struct text_list { /* array of borrowed texts; owned */
     size_t n, cap;
 };
 
-/* Return the i-th legal value, i = 0, 1, ...; NULL after the last. Any thread. */
+/* Return the i-th legal value, i = 0, 1, ...; NULL after the last. */
 typedef const char *name_fn(int i);
 
 /* Define a static name_fn `id` that returns these values. */
@@ -28,7 +29,7 @@ int name_choose(const char **out, const char *field, name_fn *names, const char 
                 struct err *e);
 
 /* Validate the form of a value. Returns 0, or ERR_ARG with a sentence that describes the legal
- * form. The sentence does not begin with the field's name. Any thread. */
+ * form. The sentence does not begin with the field's name. */
 typedef int form_fn(const char *text, struct err *e);
 
 /* Set "must be WHAT, got TEXT" for a form_fn. Returns ERR_ARG. */

@@ -1,4 +1,5 @@
-/* pool.h - the worker threads. A process has one pool. The engine thread is worker 0.
+/* pool.h - the worker threads. Worker 0 is the thread that calls pool_run, such as the engine
+ * thread. Only one thread at a time may use a pool.
  *
  * Work is claimed in chunks. A phase ends when all chunks are done, not when all threads have
  * arrived. A preempted thread without a chunk causes no delay. A preempted thread with a chunk is
@@ -30,11 +31,10 @@ void pool_close(struct pool *p); /* end the threads and free p; NULL is allowed 
 /* Return the number of threads of the pool. */
 int pool_n_thread(const struct pool *p);
 
-/* Run fn for the chunks [0, n_chunk). Returns when all chunks are done. n_chunk <= 16,000,000. Only
- * one thread at a time may call it. */
+/* Run fn for the chunks [0, n_chunk). Returns when all chunks are done. n_chunk <= 16,000,000. */
 void pool_run(struct pool *p, pool_fn *fn, void *ctx, int n_chunk);
 
-/* Counters since pool_open. Thread: the caller of pool_run, between phases. */
+/* Counters since pool_open. */
 struct pool_stats {
     uint64_t n_phase; /* calls of pool_run                                           */
     uint64_t n_chunk; /* chunks run by all workers */

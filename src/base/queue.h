@@ -1,6 +1,6 @@
-/* queue.h - a bounded queue of fixed-size items. Threads communicate only by queues. Items are
- * copied in and out, so push and pop never allocate. A queue may have any number of producers and
- * consumers. A push into a full queue fails (HTTP 429) and does not wait. */
+/* queue.h - a bounded queue of fixed-size items. Threads exchange messages only by queues. Items
+ * are copied in and out, so push and pop never allocate. Any thread may push and pop at any time. A
+ * push into a full queue fails (HTTP 429) and does not wait. */
 #ifndef QUOTH_BASE_QUEUE_H
 #define QUOTH_BASE_QUEUE_H
 
@@ -32,12 +32,12 @@ void queue_listen(struct queue *q, queue_fn *fn, void *ctx);
 
 /* Make each push into q also push a byte into `bell`, a queue of one-byte items. One thread can
  * then wait for many queues: pop the bell, then check each queue. A full bell drops the byte,
- * because it contains other bytes.
- * queue_ring sets q's listener, so the rules of queue_listen apply. */
+ * because it contains other bytes. queue_ring sets q's listener, so the rules of queue_listen
+ * apply. */
 void queue_ring(struct queue *q, struct queue *bell);
 
-/* Make one queue_pop return false:
- * a waiting call, or the next call that would wait if none waits. */
+/* Make one queue_pop return false: a waiting call, or the next call that would wait if none
+ * waits. */
 void queue_wake(struct queue *q);
 /* Return the number of items in q. Other threads may change it at any time. */
 size_t queue_len(struct queue *q);

@@ -1,5 +1,5 @@
 /* measure.h - private to bench: common parts of measurements: samples and statistics, the limits of
- * the machine, batches and forward passes without an engine. */
+ * the machine, batches and forward passes without an engine. Main thread only. */
 #ifndef QUOTH_BENCH_MEASURE_H
 #define QUOTH_BENCH_MEASURE_H
 
@@ -101,8 +101,8 @@ struct bench_batch {
 int bench_batch_open(struct bench_batch *b, const struct batch_limits *l, int page_rows,
                      int n_vocab, struct err *e);
 void bench_batch_close(struct bench_batch *b); /* accepts a zeroed struct */
-/* Append sequence number `seq` with n rows from pos0 on.
- * want_logits: request logits for the last row. */
+/* Append sequence number `seq` with n rows from pos0 on. want_logits: request logits for the last
+ * row. */
 void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_logits);
 /* Return the page in which sequence `seq` stores its i-th page of rows. */
 int32_t bench_batch_page(const struct bench_batch *b, int seq, int i);
@@ -119,13 +119,13 @@ struct bench_case {
 
 struct bench_model;
 /* Open the measurement of a model. The session's batch limits and pages must hold all cases:
- * seq_max sequences. The session is borrowed until bench_model_close, which the caller calls in
- * any case. ERR_LIMIT if the KV pages do not fit into memory, ERR_MEMORY. */
+ * seq_max sequences. The session is borrowed until bench_model_close, which the caller calls in any
+ * case. ERR_LIMIT if the KV pages do not fit into memory, ERR_MEMORY. */
 int bench_model_open(struct bench_model **out, struct session *s, int seq_max, struct err *e);
 void bench_model_close(struct bench_model *b); /* free the memory; no effect for NULL */
 /* Run a case once without measuring it, then n_repeat times. Append the duration of each run in
- * seconds. Cases of one depth should be consecutive, because a new depth computes its prefix
- * first. ERR_MEMORY. */
+ * seconds. Cases of one depth should be consecutive, because a new depth computes its prefix first.
+ * ERR_MEMORY. */
 int bench_model_run(struct bench_model *b, const struct bench_case *c, int n_repeat,
                     struct samples *seconds, struct err *e);
 /* Run a case once and return the seconds. */

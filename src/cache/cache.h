@@ -68,12 +68,12 @@ void pages_now(struct pages *p, int64_t now_us);
 void pages_clear(struct pages *p);
 
 /* Check the invariants of pages.c against the given tables. table[i] contains n[i] pages, -1 for a
- * hole. Returns NULL or a description of the violation.
- * For tests, and for debug builds after every step. */
+ * hole. Returns NULL or a description of the violation. For tests, and for debug builds after every
+ * step. */
 const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n,
                         int n_table);
 
-/* ---- store: the bytes of all layers ---- */
+/* ---- store: the bytes of all layers. The loading thread, then the engine thread. ---- */
 
 struct kv_geometry { /* geometry of one layer; zeros: the layer has no K and V */
     int n_head_kv, d_k, d_v;

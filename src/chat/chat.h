@@ -4,8 +4,8 @@
  *   generated text --chat_parser_push--> reasoning, content, tool calls
  *
  * A template is Jinja, as published with the model. It is compiled once and immutable, so any
- * thread may render it. Template and conversation are hostile input. Steps, nesting, memory and
- * output are limited. */
+ * thread may render it. One thread at a time uses a parser, a track or a message. Template and
+ * conversation are hostile input. Steps, nesting, memory and output are limited. */
 #ifndef QUOTH_CHAT_CHAT_H
 #define QUOTH_CHAT_CHAT_H
 
@@ -66,8 +66,8 @@ enum chat_continue {
 
 /* A conversation to render. All pointers are borrowed for template_render. */
 struct conversation {
-    /* parsed from a request in OpenAI's form. messages: list of objects with a role.
-     * tools, documents: lists; NULL if none. kwargs: object of template variables, such as
+    /* parsed from a request in OpenAI's form. messages: list of objects with a role. tools,
+     * documents: lists; NULL if none. kwargs: object of template variables, such as
      * enable_thinking; NULL if none */
     const struct json *messages, *tools, *documents, *kwargs;
     const char *system; /* system message if no message has that role; NULL if none */
@@ -98,8 +98,8 @@ struct chat_turn {
  *         rendering. answer_only usually saves it, too.
  * Return ERR_ARG for an invalid conversation, a message that the template ignores, or the
  * template's raise_exception. Return ERR_UNSUPPORTED for a content part that the template does not
- * support. Return ERR_LIMIT if the rendering exceeds a limit. Return ERR_MEMORY.
- * *out is unchanged after an error. Any thread. */
+ * support. Return ERR_LIMIT if the rendering exceeds a limit. Return ERR_MEMORY. *out is unchanged
+ * after an error. Any thread. */
 int template_render(const struct template *t, const struct conversation *c, struct buf *out,
                     struct chat_turn *turn, struct err *e);
 
@@ -123,14 +123,14 @@ struct chat_delta {
     int i_call; /* CHAT_CALL: index of the call in the message, from 0 */
     /* CHAT_CALL: function name in the first delta of a call, borrowed; NULL in later deltas */
     const char *name;
-    /* CHAT_CALL: id in the first delta, borrowed;
-     * NULL in later deltas, or if the model wrote none */
+    /* CHAT_CALL: id in the first delta, borrowed; NULL in later deltas, or if the model wrote
+     * none */
     const char *id;
 };
 typedef void chat_delta_fn(void *ctx, const struct chat_delta *d);
 
-/* Properties of a message that its grammar guarantees (chat_answer_tag).
- * The parser relies on them. */
+/* Properties of a message that its grammar guarantees (chat_answer_tag). The parser relies on
+ * them. */
 struct chat_expected {
     bool closed;   /* true: reasoning ends only at its mark */
     bool either;   /* true: the message is either calls or content */

@@ -48,8 +48,8 @@ enum finish {
     FINISH_ABORT,
     FINISH_ERROR,
     FINISH_TIMEOUT,
-    /* refused while queued: the queue or memory is full,
-     * and the request's holder has the largest share */
+    /* refused while queued: the queue or memory is full, and the request's holder has the largest
+     * share */
     FINISH_REFUSED,
 };
 /* cause of FINISH_ERROR */
@@ -156,8 +156,8 @@ void request_close(struct request *r); /* r may be NULL */
 
 struct engine; /* opaque */
 
-/* Object that computes batches: a model, or a substitute for tests and simulations.
- * Engine thread. */
+/* Object that computes batches: a model, or a substitute for tests and simulations. Engine
+ * thread. */
 struct executor {
     void *ctx; /* borrowed; argument of the functions */
     int n_vocab, n_page, page_rows, context_max;
@@ -174,8 +174,8 @@ struct executor {
     int64_t page_bytes;  /* number of bytes of one page, all layers */
     double copy_rate;    /* bytes per microsecond between pages and host memory; 0: no swapping */
     double prefill_rate; /* rows per microsecond at first; 0: PREFILL_RATE (engine.c) */
-    /* number of positions visible to a row in every layer,
-     * the row's position included; 0: no limit */
+    /* number of positions visible to a row in every layer, the row's position included; 0: no
+     * limit */
     int window;
     /* borrowed; n_state: 0, or slots (two per sequence of a step suffice) */
     const struct batch_limits *limits;
@@ -193,13 +193,13 @@ struct executor {
 /* Return the executor that runs m, which it borrows. */
 struct executor executor_of_model(struct model *m);
 
-/* Object that proposes the next tokens of a sequence, so that one step can verify several tokens.
- * A draft never changes a token or its logprobs, only the number of steps. Engine thread. */
+/* Object that proposes the next tokens of a sequence, so that one step can verify several tokens. A
+ * draft never changes a token or its logprobs, only the number of steps. Engine thread. */
 struct drafter {
     void *ctx; /* borrowed; argument of propose */
     int n_max; /* maximum number of tokens of a draft, at most DRAFT_MAX; 0: no drafter */
-    /* Write up to n <= n_max tokens that may follow token [0, n_token) of a choice of r. Return
-     * the number of tokens. */
+    /* Write up to n <= n_max tokens that may follow token [0, n_token) of a choice of r. Return the
+     * number of tokens. */
     int (*propose)(void *ctx, const struct request *r, int choice, const int32_t *token,
                    int n_token, int32_t *draft, int n);
 };
@@ -236,22 +236,24 @@ struct engine_options {
     bool check;              /* true: assert engine_check after every step; for tests */
 };
 
-/* Return the name of policy i of policies.def; NULL after the last. */
+/* Return the name of policy i of policies.def, static; NULL after the last. Any thread. */
 const char *policy_name(int i);
 
 /* Open an engine. The model's batch limits are the maximum sequences and rows of a step. Pointers
  * of *o are borrowed until engine_close. The caller owns *out, which is NULL after an error.
  * ERR_ARG for an unknown scheduler or kernel level. ERR_LIMIT if a sequence needs more recurrent
- * states than exist. ERR_IO if the trace cannot be opened, ERR_MEMORY. */
+ * states than exist. ERR_IO if the trace cannot be opened, ERR_MEMORY. Any thread. */
 int engine_open(struct engine **out, const struct engine_options *o, struct err *e);
-void engine_close(struct engine *en); /* stops the thread and drops all requests; en may be NULL */
+/* End the engine's threads, drop all requests without an event, and free en, which may be NULL. No
+ * other thread may use the engine. Any thread except the engine's own. */
+void engine_close(struct engine *en);
 
 /* Return an estimate of the bytes of an engine without its executor: page table, batch, queues,
- * sampling. */
+ * sampling. queue_max: as in engine_options. Any thread. */
 int64_t engine_bytes(const struct executor *x, int queue_max);
 
-/* Open a queue for the replies of a request, with room for the events of a step. Close it with
- * queue_close after its requests are done. */
+/* Return a queue for the replies of a request, with room for the events of a step; NULL if memory
+ * ran out. The caller owns it, for queue_close after its requests are done. Any thread. */
 struct queue *engine_reply_queue(void);
 
 /* Validate and submit take_r. On success the engine owns the request and emits exactly one
@@ -269,8 +271,8 @@ int engine_max_tokens(const struct engine *en, const struct request *r);
 /* Count a request that the caller rejects as too long and does not submit. Any thread. */
 void engine_refused(struct engine *en);
 /* Set *out to the prepared lists of p, for all requests with equal lists (sample_params.lists). The
- * caller owns the reference *out, which is NULL after an error. ERR_ARG if the lists
- * allow no token, ERR_MEMORY. Any thread. */
+ * caller owns the reference *out, which is NULL after an error. ERR_ARG if the lists allow no
+ * token, ERR_MEMORY. Any thread. */
 int engine_share_lists(const struct engine *en, const struct sample_params *p,
                        struct sample_lists **out, struct err *e);
 /* Reserve n_byte for response buffers held by the client of r. The limit of all reservations is
@@ -284,27 +286,31 @@ void engine_cancel(struct engine *en, uint64_t request_id);
 /* Forget the cached prefixes: later requests recompute them, except pages that running sequences
  * complete afterwards. Any thread. */
 void engine_reset_prefix_cache(struct engine *en);
-/* Cancel one choice; the request's other choices continue. */
+/* Cancel one choice of a request; its other choices continue. The call is idempotent and takes
+ * effect within a step. Any thread. */
 void engine_cancel_choice(struct engine *en, uint64_t request_id, int choice);
 
-/* Run the loop on a separate thread until engine_close. ERR_MEMORY if the thread cannot start. */
+/* Run the loop on a separate thread until engine_close. ERR_MEMORY if the thread cannot start. The
+ * thread of engine_open. */
 int engine_start(struct engine *en, struct err *e);
-/* Run one iteration on the caller's thread. Return false if there was nothing to do. */
+/* Run one iteration. Return false if there was nothing to do. For engines without engine_start:
+ * always the same thread, which is then the engine thread. */
 bool engine_step(struct engine *en);
 
 /* Check the invariants of pages.c and of the sequences. Return NULL or a description of the
  * violation. Engine thread, between steps. */
 const char *engine_check(struct engine *en);
-/* maximum number of sequences of a step; any thread */
+/* Return the maximum number of sequences of a step. Any thread. */
 int engine_seq_max(const struct engine *en);
 /* Return the number of running sequences. Engine thread, between steps. */
 int engine_n_running(const struct engine *en);
 /* Return the number of waiting sequences. Engine thread, between steps. */
 int engine_n_waiting(const struct engine *en);
-/* Return the engine's statistics; stats_read works from any thread. */
+/* Return the engine's statistics, borrowed until engine_close. Any thread may call it, and
+ * stats_read. */
 struct stats *engine_stats(const struct engine *en);
 
-/* ---- reply: events of one request -> text, on the client's thread ---- */
+/* ---- reply: events of one request -> text. Client thread, one at a time for a reply. ---- */
 
 struct reply {
     struct detok detok;
@@ -353,7 +359,8 @@ struct score_options {
 };
 /* Compute the logits of ids i32 [n], and call o->fn for each position, in order, on this thread. It
  * uses the model's pages from number 0, so it must not run while an engine uses the model.
- * ERR_LIMIT if n exceeds the context, ERR_ARG for an id outside the vocabulary, ERR_MEMORY. */
+ * ERR_LIMIT if n exceeds the context, ERR_ARG for an id outside the vocabulary, ERR_MEMORY. The
+ * thread that opened the model. */
 int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_options *o,
                  struct err *e);
 

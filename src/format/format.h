@@ -69,9 +69,9 @@ struct meta;
  * another kind of file, ERR_MEMORY. */
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e);
 /* Open a checkpoint whose config.json has other values. overrides: JSON object of fields of
- * config.json; NULL or "{}": none. ERR_FORMAT with "--hf-overrides" if it is no object, or if a
- * field cannot be replaced; ERR_UNSUPPORTED if the checkpoint is not a Hugging Face directory;
- * otherwise as checkpoint_open. */
+ * config.json; NULL or "{}": none. The caller owns *out, which is NULL after an error. ERR_FORMAT
+ * with "--hf-overrides" if it is no object, or if a field cannot be replaced. ERR_UNSUPPORTED if
+ * the checkpoint is not a Hugging Face directory; otherwise as checkpoint_open. */
 int checkpoint_open_with(struct checkpoint **out, const char *path, const char *overrides,
                          struct err *e);
 void checkpoint_close(struct checkpoint *c); /* close c; c may be NULL */
@@ -133,8 +133,8 @@ bool checkpoint_packed(const char *path);
 bool checkpoint_is_app(const char *path);
 /* Write the executable `exe`, followed by the GGUF `model`, to the file `out` with mode 0755. A
  * model that `exe` already contains is omitted. app: the program runs this model if it is started
- * without a command. ERR_ARG if out is one of the inputs, ERR_UNSUPPORTED for a model that
- * is not one GGUF, ERR_IO; otherwise the errors of checkpoint_open. */
+ * without a command. ERR_ARG if out is one of the inputs, ERR_UNSUPPORTED for a model that is not
+ * one GGUF, ERR_IO; otherwise the errors of checkpoint_open. */
 int checkpoint_pack(const char *exe, const char *model, const char *out, bool app, struct err *e);
 
 /* Return the kind of the files. */

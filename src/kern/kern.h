@@ -3,8 +3,7 @@
  * struct kern is a table of these loops. kern_open fills it level by level, slowest first. Level
  * ref is complete and is the specification. Every other level gives the same bits (docs/design.md
  * 5). Kernels never allocate, lock, log or fail. They use only + - * / fma sqrt. Horizontal sums
- * have an order defined here. The caller's thread must be in the canonical float mode
- * (cpu_float_canonical).
+ * have an order defined here. Any thread in the canonical float mode (cpu_float_canonical).
  *
  * The canonical orders:
  *
@@ -181,8 +180,8 @@ struct attn_rows {
     float *o;                 /* [n_row, attn_stride(d_v)] weighted sums of V, initially 0 */
 };
 
-/* The table of loops. All pointers are static.
- * It is constant after kern_open, so any thread may use it. */
+/* The table of loops. All pointers are static. It is constant after kern_open, so any thread may
+ * use it. */
 struct kern {
     const char *name; /* name of the level: "ref", "avx2", ... */
 
@@ -231,8 +230,8 @@ struct kern {
     /* ---- rows of logits, for src/sample, in blocks of ROW_BLOCK values. The last block may be
      * shorter. A NaN is treated as -inf (forbidden), +inf as FLT_MAX. ---- */
 
-    /* Write the maxima of the blocks to block_max f32 [ceil(n / 64)].
-     * Returns the maximum of all x. */
+    /* Write the maxima of the blocks to block_max f32 [ceil(n / 64)]. Returns the maximum of all
+     * x. */
     float (*row_max)(float *block_max, const float *x, int n);
 
     /* Write y = x if bit i of mask u32 [ceil(n / 32)] is set, otherwise -inf. */
@@ -256,14 +255,14 @@ struct kern {
     double (*row_mass)(const float *w, const float *x, int n, float floor, int *n_above);
 
     /* Return the sum of (a - p) * (b - q), by fma in the lanes of row_exp. Return the sum of a - p
-     * if b is NULL. Both differences are clamped to +-2^60 to prevent overflow.
-     * No difference is NaN. */
+     * if b is NULL. Both differences are clamped to +-2^60 to prevent overflow. No difference is
+     * NaN. */
     double (*row_product)(const float *a, float p, const float *b, float q, int n);
 
     /* Compute one block: positions [pos0, pos0 + 64). pos0 is a multiple of 64. */
     void (*attn_block)(const struct attn_rows *a, const struct attn_kv *kv, int pos0);
-    /* maximum number of rows for K and V as stored;
-     * for more rows, widening K and V first is faster */
+    /* maximum number of rows for K and V as stored; for more rows, widening K and V first is
+     * faster */
     int attn_rows_narrow;
     int attn_tile_rows; /* number of interleaved query rows, at most 8 */
 
@@ -295,8 +294,8 @@ int kern_open(struct kern *k, const char *level, struct err *e);
  * array is borrowed until the next call of this thread. */
 const char *const *kern_levels(void);
 
-/* Return exp(x) as computed by every level: |error| < 1 ulp,
- * exp(0) = 1, exp(-inf) = 0, exp(NaN) is NaN. */
+/* Return exp(x) as computed by every level: |error| < 1 ulp, exp(0) = 1, exp(-inf) = 0, exp(NaN) is
+ * NaN. */
 float kern_exp(float x);
 
 /* ---- peak.c: limits of the machine, by measuring loops ---- */
@@ -331,8 +330,8 @@ int peak_list(const struct peak **out, int n_max);
 /* Return the number of operations per second of all threads of the pool together, measured for `us`
  * microseconds. */
 double peak_rate(struct pool *p, peak_fn *fn, int us);
-/* Commit data[n_byte], in pieces of 1 MiB by the threads of the pool.
- * n_byte is a multiple of that size. */
+/* Commit data[n_byte], in pieces of 1 MiB by the threads of the pool. n_byte is a multiple of that
+ * size. */
 void peak_touch(struct pool *p, uint8_t *data, size_t n_byte);
 /* Return the number of bytes per second that all threads read with the widest loads. The threads
  * read the data (aligned as in struct peak) repeatedly in chunks of about 64 kB, as in decoding.

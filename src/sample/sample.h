@@ -8,7 +8,10 @@
  * Random numbers depend only on (seed, choice, position, token id), so tokens do not depend on
  * other sequences. The position is the number of accepted output tokens. A pick changes no state.
  * Accepting a token does. All results are deterministic: float operations have one defined order
- * (kern.h), and ties go to the lower id. */
+ * (kern.h), and ties go to the lower id.
+ *
+ * Any thread may call these functions. One thread at a time uses a sampler, a scratch or a search
+ * for stop strings. Lists are immutable and their references atomic, so threads share them. */
 #ifndef QUOTH_SAMPLE_H
 #define QUOTH_SAMPLE_H
 
@@ -109,7 +112,8 @@ struct sample_vocab {
 
 struct sample_work; /* scratch of one thread for n_vocab tokens; opaque */
 /* Open scratch. cpu_level is a level of kern_open; NULL: the best level. The level never changes a
- * token. ERR_ARG if n_vocab < 1 or the level is unknown, ERR_MEMORY. */
+ * token. The caller owns *out, which is NULL after an error. ERR_ARG if n_vocab < 1 or the level is
+ * unknown, ERR_MEMORY. */
 int sample_work_open(struct sample_work **out, int n_vocab, const char *cpu_level, struct err *e);
 /* Return the bytes of the scratch for n_vocab tokens. */
 int64_t sample_work_bytes(int n_vocab);
@@ -117,9 +121,9 @@ int64_t sample_work_bytes(int n_vocab);
 void sample_work_close(struct sample_work *w);
 
 /* Copy the lists of p once for all samplers that use them. p must have passed sample_params_check.
- * ERR_ARG if the lists permit no token, ERR_MEMORY. Samplers may have a lower min_tokens than p,
- * but it must be 0 if it is 0 in p. sample_lists_close releases a reference returned by
- * sample_lists_open or sample_lists_ref; NULL is allowed. */
+ * Samplers may have a lower min_tokens than p, but it must be 0 if it is 0 in p. The caller owns
+ * the reference *out, for sample_lists_close; NULL after an error. ERR_ARG if the lists permit no
+ * token, ERR_MEMORY. */
 int sample_lists_open(struct sample_lists **out, const struct sample_params *p,
                       const struct sample_vocab *v, struct err *e);
 /* Add a reference and return l; NULL is allowed. */
@@ -131,18 +135,21 @@ int64_t sample_lists_bytes(const struct sample_lists *l);
 /* Return true if bias, bad words or allowed ids forbid a token independently of its logit. */
 bool sample_lists_forbid(const struct sample_lists *l);
 
-/* Open a sampler and allocate all its memory. `work` is scratch for n_vocab candidates. `p` is not
- * used afterwards. The data of `v` is borrowed until the sampler is closed. ERR_ARG if p->lists is
- * NULL and p is invalid, ERR_MEMORY. context_max is the maximum number of tokens of the sequence,
- * prompt and output. */
+/* Open a sampler and allocate all its memory.
+ *   p            borrowed for the call
+ *   v            its data is borrowed until sampler_close
+ *   choice       index of the choice, part of the key of its random numbers
+ *   context_max  maximum number of tokens of the sequence, prompt and output
+ * The caller owns *out, which is NULL after an error. ERR_ARG if p->lists is NULL and p is invalid,
+ * ERR_MEMORY. */
 int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,
                  uint32_t choice, int context_max, struct err *e);
 void sampler_close(struct sampler *s); /* Close s; s may be NULL. */
 /* Return the number of bytes of s, without borrowed lists. */
 int64_t sampler_bytes(const struct sampler *s);
 
-/* Add tokens to the history:
- * the tokens of the prompt before the first pick, then every accepted token. */
+/* Add tokens to the history: the tokens of the prompt before the first pick, then every accepted
+ * token. */
 void sampler_accept_prompt(struct sampler *s, const int32_t *ids, int n);
 /* Add an accepted token to the history. The position of the random numbers advances. */
 void sampler_accept(struct sampler *s, int32_t id);
@@ -165,8 +172,8 @@ struct pick {
 };
 
 /* Pick a token from logits f32 [n_vocab] (read only). mask [ceil(n_vocab / 32)] has bit i set if
- * token i is permitted; NULL: no mask.
- * Does not allocate. Engine thread, or any thread with its own `work`. */
+ * token i is permitted; NULL: no mask. Does not allocate. Engine thread, or any thread with its own
+ * `work`. */
 void sampler_pick(struct sampler *s, struct sample_work *w, const float *logits,
                   const uint32_t *mask, struct pick *out);
 
@@ -190,7 +197,8 @@ void sample_logprobs(struct sample_work *w, const float *logits, int n_vocab, co
 /* A search for stop strings in a text. Text that may be the beginning of a stop string stays
  * pending. */
 struct stop_match; /* opaque */
-/* Copy the stop strings. ERR_ARG if a string is empty, ERR_LIMIT if all together exceed 1 MiB,
+/* Open a search for n_stop stop strings, which are copied. The caller owns *out, which is NULL
+ * after an error. ERR_ARG if a string is empty, ERR_LIMIT if all together exceed 1 MiB,
  * ERR_MEMORY. */
 int stop_match_open(struct stop_match **out, const struct text_span *stop, int n_stop,
                     struct err *e);

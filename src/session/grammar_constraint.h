@@ -26,8 +26,8 @@ struct session;
  * these data in a fraction of a second. */
 struct constraint_vocab;
 /* Prepare the data. t is borrowed and must outlive *out, which the caller owns. n_vocab: size of
- * the model's vocabulary. ERR_MEMORY;
- * ERR_FORMAT or ERR_LIMIT for a tokenizer whose texts do not fit. */
+ * the model's vocabulary. ERR_FORMAT or ERR_LIMIT for a tokenizer whose texts do not fit,
+ * ERR_MEMORY. The thread that opens the session. */
 int constraint_vocab_open(struct constraint_vocab **out, const struct tokenizer *t, int n_vocab,
                           struct err *e);
 void constraint_vocab_close(

@@ -1,9 +1,10 @@
 /* token.h - text <-> token ids.
  *
- * A tokenizer is immutable after it is read. Any number of threads may encode at the same time. Its
- * sources are GGUF metadata, tokenizer.json, a SentencePiece .model, a tiktoken rank file,
- * vocab.json + merges.txt, vocab.txt, and llama2.c's tokenizer.bin. Text is bytes. Invalid UTF-8 is
- * legal input. Decoding returns it unchanged if the tokenizer has byte tokens. */
+ * A tokenizer is immutable after it is read, so several threads may use it at the same time. One
+ * thread at a time uses a detokenizer. Its sources are GGUF metadata, tokenizer.json, a
+ * SentencePiece .model, a tiktoken rank file, vocab.json + merges.txt, vocab.txt, and llama2.c's
+ * tokenizer.bin. Text is bytes. Invalid UTF-8 is legal input. Decoding returns it unchanged if the
+ * tokenizer has byte tokens. */
 #ifndef QUOTH_TOKEN_H
 #define QUOTH_TOKEN_H
 
@@ -19,14 +20,14 @@ struct tokenizer; /* opaque */
  * its content is not usable. ERR_MEMORY. */
 int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct err *e);
 
-/* Validate that `text` is a pre-tokenizer family.
- * It is a form_fn (base/names.h). ERR_ARG if it is not. */
+/* Validate that `text` is a pre-tokenizer family. It is a form_fn (base/names.h). ERR_ARG if it is
+ * not. */
 int tokenizer_family_form(const char *text, struct err *e);
 /* Read a tokenizer from a file or folder: tokenizer.json, *.model, *.tiktoken, tokenizer.bin, a
  * GGUF, a directory. `hint` is the pre-tokenizer family of files without that field, such as
  * tiktoken's: "llama-3", "qwen2", "o200k", "cl100k", "p50k", "r50k". NULL: derived from the file
- * name. Errors as of tokenizer_open. ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a
- * path is too long. */
+ * name. The caller owns *out, which is NULL after an error. Errors as of tokenizer_open.
+ * ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a path is too long. */
 int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e);
 void tokenizer_close(struct tokenizer *t); /* Close t; t may be NULL. */
 
