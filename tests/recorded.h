@@ -27,8 +27,8 @@ struct recorded {
 #define RECORDED_BEGIN 0xCBF29CE484222325u
 uint64_t recorded_hash(uint64_t hash, const void *data, size_t n);
 
-/* Read a file of tests/recorded.
- * While recording, begin an empty file. A missing file fails the test. */
+/* Read a file of tests/recorded. While recording, begin an empty file. A missing file fails the
+ * test. */
 void recorded_open(struct recorded *r, const char *file);
 /* Fail the test, and print both hashes, unless the file has this key with this hash. A test may
  * produce a result several times (at each level of kernels). All repetitions must be equal, also

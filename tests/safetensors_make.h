@@ -1,5 +1,5 @@
-/* safetensors_make.h - safetensors files and JSON for tests.
- * JSON is written with ' instead of ". The test's thread only. */
+/* safetensors_make.h - safetensors files and JSON for tests. JSON is written with ' instead of ".
+ * The test's thread only. */
 #ifndef QUOTH_TEST_SAFETENSORS_MAKE_H
 #define QUOTH_TEST_SAFETENSORS_MAKE_H
 

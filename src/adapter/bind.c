@@ -124,8 +124,8 @@ static bool has_rotary_rows(const struct tensor *t)
     return strstr(t->name, ".attn_q.") || strstr(t->name, ".attn_k.");
 }
 
-/* Return v, f32 [n_out, k], as a tensor without its own memory.
- * The name is borrowed from the file. */
+/* Return v, f32 [n_out, k], as a tensor without its own memory. The name is borrowed from the
+ * file. */
 static struct tensor matrix(const struct tensor_info *t, const float *v, int64_t n_out)
 {
     return (struct tensor){.type = QT_f32,

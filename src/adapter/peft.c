@@ -18,9 +18,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* MATCH_STEPS_MAX limits the backtracking of a hostile pattern, PATTERNS_MAX the patterns of a
- * key. Each pattern is compiled for each module. Plain names are not counted: an adapter may have a
- * rank for each module. */
+/* MATCH_STEPS_MAX limits the backtracking of a hostile pattern, PATTERNS_MAX the patterns of a key.
+ * Each pattern is compiled for each module. Plain names are not counted: an adapter may have a rank
+ * for each module. */
 enum { CONFIG_BYTES_MAX = 1 << 20, MATCH_STEPS_MAX = 10000, PATTERNS_MAX = 256 };
 
 /* ---- keys ---- */
@@ -254,8 +254,8 @@ static bool ends_with(const char *module, const char *name, size_t n_name, bool 
     return true;
 }
 
-/* Match a plain pattern (is_plain) without a compilation. ^ is only true
- * at the start of the name. */
+/* Match a plain pattern (is_plain) without a compilation. ^ is only true at the start of the
+ * name. */
 static bool plain_matches(const char *module, const char *pattern)
 {
     const bool whole = *pattern == '^';
@@ -264,8 +264,8 @@ static bool plain_matches(const char *module, const char *pattern)
     return ends_with(module, pattern + whole, n, true);
 }
 
-/* Return the value of the first pattern that the module's name ends with,
- * as PEFT does; NULL if none. */
+/* Return the value of the first pattern that the module's name ends with, as PEFT does; NULL if
+ * none. */
 static int of_pattern(const struct peft *p, const struct json *patterns, const char *module,
                       const struct json **value, struct err *e)
 {

@@ -46,8 +46,8 @@ static void on_event(void *part, const void *event)
     if (last || p->eager || ++p->n_event % EVENTS_PER_WAKE == 0) queue_push(p->bell, "");
 }
 
-/* Return the bytes that a part may need until its end, for engine_reserve.
- * All choices of a request count. */
+/* Return the bytes that a part may need until its end, for engine_reserve. All choices of a request
+ * count. */
 int64_t part_bytes(const struct part *p)
 {
     /* memory of a choice's first texts and ids, in an arena */

@@ -164,8 +164,8 @@ struct api_call {
     int64_t created;
     uint64_t salt;
     struct part *part; /* prompts of the call, owned [n_part] */
-    /* numbers of parts: all parts, parts that are not done,
-     * and submitted parts that are not done */
+    /* numbers of parts: all parts, parts that are not done, and submitted parts that are not
+     * done */
     int n_part, n_open, n_running;
     int rc; /* code of the failure that dropped the remaining requests */
     struct err why;
@@ -174,8 +174,8 @@ struct api_call {
     struct text_span before; /* text before each prompt, borrowed from the checkpoint */
     bool stream, stream_ended;
     uint64_t unique; /* random number, unique to this call */
-    /* fields of conversations:
-     * names of the parsers of the text, borrowed from api->chat; NULL: none */
+    /* fields of conversations: names of the parsers of the text, borrowed from api->chat; NULL:
+     * none */
     const char *tool_parser, *reasoning_parser;
     /* tools of the request, for their schemas; owned; NULL: calls are not parsed */
     struct json *tools;
@@ -281,8 +281,8 @@ int read_prompts(struct api_call *c, const struct json *body, part_fn *open, str
  * vocabulary, ERR_LIMIT, ERR_MEMORY, ERR_BUSY if the client disconnects. */
 int read_mixed(struct ids *ids, const struct api *a, const char *name, const struct json *prompt,
                unsigned flags, struct err *e);
-/* Apply truncate_prompt_tokens and truncation_side to r->prompt.
- * ERR_ARG for another type or range. */
+/* Apply truncate_prompt_tokens and truncation_side to r->prompt. ERR_ARG for another type or
+ * range. */
 int cut_prompt(struct request *r, const struct api *a, const struct json *body, struct err *e);
 
 /* ---- message.c ---- */

@@ -16,8 +16,8 @@ static struct rig {
     struct api api;
 } rig;
 
-/* Open the bundled model with an engine on a thread and a short context, so that limits are
- * easy to reach. */
+/* Open the bundled model with an engine on a thread and a short context, so that limits are easy to
+ * reach. */
 static bool rig_open(struct rig *r)
 {
     struct err e = {0};
@@ -270,8 +270,8 @@ TEST(api_accepts_strict_tools_with_auto)
 #define NAMED   "{'type':'function','function':{'name':'g'}}"
 #define ALLOWED "{'type':'allowed_tools','allowed_tools':{'mode':'required','tools':[" NAMED "]}}"
 
-/* Expect calls that match their schema, whole and in pieces.
- * `only`: the function of each call, or NULL. */
+/* Expect calls that match their schema, whole and in pieces. `only`: the function of each call, or
+ * NULL. */
 static void calls(struct rig *r, const char *body, const char *only, size_t n_max)
 {
     struct json *got = post(r, CHAT, body);
@@ -1009,8 +1009,8 @@ TEST(api_prompts_of_ids_and_texts)
     rig_close(&rig);
 }
 
-/* Goal: the answer continues after the model's end token with ignore_eos,
- * and the token has no text. */
+/* Goal: the answer continues after the model's end token with ignore_eos, and the token has no
+ * text. */
 TEST(api_ignore_eos_continues_after_the_end)
 {
     NEED(rig_open(&rig));
@@ -1205,8 +1205,8 @@ TEST(api_long_texts_are_refused_everywhere)
     rig_close(&rig);
 }
 
-/* Goal: each choice repeats an echoed prompt.
- * It repeats only the kept part of a truncated prompt. */
+/* Goal: each choice repeats an echoed prompt. It repeats only the kept part of a truncated
+ * prompt. */
 TEST(api_echo_of_a_cut_prompt_is_what_is_left)
 {
     static const struct {

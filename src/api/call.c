@@ -130,8 +130,8 @@ static int validate_part(const struct api_call *c, struct part *p, struct err *e
     return rc ? err_rename(e, rc, "prompt", c->dialect->prompt) : 0;
 }
 
-/* Prepare the sampling parameters once for all prompts,
- * because lists may be long and prompts many. */
+/* Prepare the sampling parameters once for all prompts, because lists may be long and prompts
+ * many. */
 static int share_lists(struct api_call *c, struct err *e)
 {
     struct engine *en = c->api->session->engine;
@@ -348,8 +348,8 @@ bool api_call_poll(struct api_call *c)
     return c->n_open == 0;
 }
 
-/* Parts that were not submitted are done at once.
- * Submitted parts are done after the engine's end event. */
+/* Parts that were not submitted are done at once. Submitted parts are done after the engine's end
+ * event. */
 void api_call_cancel(struct api_call *c)
 {
     for (int i = 0; i < c->n_part; i++) {
@@ -366,8 +366,8 @@ void api_call_cancel(struct api_call *c)
     }
 }
 
-/* Wait for the end of a running part,
- * because the engine writes to its queue until the end event. */
+/* Wait for the end of a running part, because the engine writes to its queue until the end
+ * event. */
 static void part_close(struct api_call *c, struct part *p)
 {
     bool running = p->queue && !p->request && !p->done;

@@ -60,8 +60,8 @@ static int check_constrained(const struct request *r, const char *field, struct 
                      ": must not come with %s, which ends the answer", field);
 }
 
-/* Give a request a fork of the compiled grammar.
- * Forks share the grammar and have separate states. */
+/* Give a request a fork of the compiled grammar. Forks share the grammar and have separate
+ * states. */
 static int fork_for(struct api_call *c, struct part *p, struct err *e)
 {
     struct request *r = p->request;

@@ -110,8 +110,8 @@ static int put_content(struct buf *b, const struct constraint_spec *spec, struct
 
 /* ---- the grammar ---- */
 
-/* Return the length of the longest special token at the beginning of text;
- * 0 if there is no such token. */
+/* Return the length of the longest special token at the beginning of text; 0 if there is no such
+ * token. */
 static size_t special_token(const void *tokenizer, const char *text, size_t n)
 {
     enum { SPECIAL_BYTES_MAX = 64 };

@@ -47,8 +47,8 @@ struct dialect {
     /* fields of answers in pieces, which are not supported if stream_type is NULL */
     const char *stream_type; /* "text/event-stream" */
     const char *no_memory;   /* whole last piece of a stream after a failed allocation */
-    /* function that appends the unsent part of a choice.
-     * part->no_memory: some events could not be read */
+    /* function that appends the unsent part of a choice. part->no_memory: some events could not be
+     * read */
     void (*put_pieces)(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b);
     /* function that appends the text after the last piece of the last choice */
@@ -99,8 +99,8 @@ int choice_message(const struct api_call *c, const struct choice *a, struct chat
                    struct err *e);
 /* Prepare the first delta of a choice. Return false if an allocation failed. */
 bool choice_begin(const struct api_call *c, struct choice *a);
-/* Emit the requested kinds of deltas for the unsent part of a choice.
- * Return false if an allocation failed. */
+/* Emit the requested kinds of deltas for the unsent part of a choice. Return false if an allocation
+ * failed. */
 bool choice_deltas(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx);
 
 #endif

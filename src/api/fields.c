@@ -48,8 +48,8 @@ static const struct field {
 #undef LIMIT
 };
 
-/* Return the row of a field for one of the endpoints `where`.
- * NULL if they do not know the field. */
+/* Return the row of a field for one of the endpoints `where`. NULL if they do not know the
+ * field. */
 static const struct field *find(const char *name, unsigned where)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)

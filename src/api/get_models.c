@@ -1,5 +1,4 @@
-/* get_models.c - GET /v1/models and /v1/models/{id}: names of the served model, and its
- * adapters.
+/* get_models.c - GET /v1/models and /v1/models/{id}: names of the served model, and its adapters.
  *
  *    {"object":"list","data":[{"id":"m","max_model_len":4096,"meta":{"n_vocab":32000},...},...]} */
 #include "server_impl.h"

@@ -3,9 +3,9 @@
  *   {"role":"assistant","content":TEXT or null,"reasoning_content":TEXT,
  *    "tool_calls":[{"id":...,"type":"function","function":{"name":...,"arguments":TEXT}}]}
  *
- * A call of a custom tool is {"id":...,"type":"custom","custom":{"name":...,"input":TEXT}}.
- * The last two members are absent if they are empty. `arguments` is a text that contains JSON, not
- * an object. message_put writes this form for replies and for the template of the next turn. */
+ * A call of a custom tool is {"id":...,"type":"custom","custom":{"name":...,"input":TEXT}}. The
+ * last two members are absent if they are empty. `arguments` is a text that contains JSON, not an
+ * object. message_put writes this form for replies and for the template of the next turn. */
 #include "api_impl.h"
 
 #include "base/rng.h"

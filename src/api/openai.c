@@ -248,8 +248,8 @@ void openai_frame_end(const struct api_call *c, const struct part *p, struct cho
     frame_close(o);
 }
 
-/* Return a view of the log that is not sent yet, and mark it as sent.
- * It is borrowed until the next event. */
+/* Return a view of the log that is not sent yet, and mark it as sent. It is borrowed until the next
+ * event. */
 struct answer_log log_unsent(struct choice *a)
 {
     struct answer_log log = {.v = a->log.v ? a->log.v + a->n_log_sent : NULL,

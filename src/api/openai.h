@@ -1,14 +1,13 @@
 /* openai.h - private to src/api: openai.c, which is shared by OpenAI's dialects (chat completions,
- * completions, embeddings).
- * A handler thread reads a call, then the stream thread writes its answer. One thread at a time
- * uses a call. */
+ * completions, embeddings). A handler thread reads a call, then the stream thread writes its
+ * answer. One thread at a time uses a call. */
 #ifndef QUOTH_API_OPENAI_H
 #define QUOTH_API_OPENAI_H
 
 #include "dialect.h"
 
-/* Data of dialect.form. A response is its head, a list of choices and the usage.
- * All texts are static. */
+/* Data of dialect.form. A response is its head, a list of choices and the usage. All texts are
+ * static. */
 struct openai_form {
     const char *object, *object_piece; /* "object" of responses and of frames */
     const char *list;                  /* name of the list of choices */
@@ -23,8 +22,8 @@ struct openai_form {
 
 /* Data of c->own. */
 struct openai {
-    /* true for usage at the end of a stream;
-     * true for usage in each piece, with the tokens so far */
+    /* true for usage at the end of a stream; true for usage in each piece, with the tokens so
+     * far */
     bool include_usage, usage_always;
     /* fields of embeddings */
     int dimensions;         /* length of the returned vectors; 0: all components */
@@ -62,8 +61,8 @@ void openai_put_members(struct json_out *o, const struct json *object, const cha
  * `input`. The caller owns *out, which is NULL if there are none, and after an error. ERR_ARG or
  * ERR_UNSUPPORTED with the field, ERR_MEMORY. */
 int openai_read_custom(struct json **out, const struct json *body, struct err *e);
-/* Set *out to the text of a custom tool as the member "input" of a structural tag, in the arena;
- * "" if `tool` is a function. ERR_MEMORY. */
+/* Set *out to the text of a custom tool as the member "input" of a structural tag, in the arena; ""
+ * if `tool` is a function. ERR_MEMORY. */
 int openai_custom_input(struct arena *a, const struct json *tool, struct text_span *out,
                         struct err *e);
 /* Read tools, tool_choice and parallel_tool_calls. Set c->tool_parser. out->tool is in the call's
@@ -75,8 +74,8 @@ int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct j
 void openai_put_head(const struct api_call *c, const char *object, const char *list,
                      struct json_out *o);
 void openai_put_usage(const struct api_call *c, struct json_out *o);
-/* Functions of dialect.put, put_end and put_error.
- * openai_put has the errors of the form's `put`. */
+/* Functions of dialect.put, put_end and put_error. openai_put has the errors of the form's
+ * `put`. */
 int openai_put(const struct api_call *c, struct buf *b, struct err *e);
 /* Append the last frames of a stream: the usage if it was requested, and [DONE]. */
 void openai_put_end(const struct api_call *c, struct buf *b);

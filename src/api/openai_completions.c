@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Read the log probabilities.
- * Tokens of an echoed prompt have as many alternatives as generated tokens. */
+/* Read the log probabilities. Tokens of an echoed prompt have as many alternatives as generated
+ * tokens. */
 static int read_text_logprobs(struct api_call *c, struct request *r, const struct json *body,
                               struct err *e)
 {

@@ -252,8 +252,8 @@ enum { IN_TEXT = 100, IN_ESCAPE, IN_HEX, AFTER_TEXT, AS_IT_IS };
 
 static const char front[] = "{\"input\":\"";
 
-/* Read a byte before the text. Blanks may be between two tokens. Arguments of another form are
- * the text. */
+/* Read a byte before the text. Blanks may be between two tokens. Arguments of another form are the
+ * text. */
 static void push_front(struct custom_text *t, char c, struct buf *out)
 {
     bool between = t->place == 0 || t->place == 1 || t->place == 8 || t->place == 9;

@@ -1,7 +1,7 @@
 /* openai_embeddings.c - /v1/embeddings: each text (or list of ids) becomes a vector. Each is a
  * request that generates no tokens. The engine pools its hidden states (engine/pooling.c). This
- * file truncates the vector to `dimensions` and scales it to length 1, unless the model's
- * modules do not normalize.
+ * file truncates the vector to `dimensions` and scales it to length 1, unless the model's modules
+ * do not normalize.
  *
  *    {"data":[{"object":"embedding","index":0,"embedding":[0.1,...]}],"usage":{...}}
  *

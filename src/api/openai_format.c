@@ -1,6 +1,6 @@
 /* openai_format.c - read the fields of structured output: OpenAI's response_format, vLLM's
- * structured_outputs and older guided_*, llama.cpp's grammar and json_schema.
- * constrain.c compiles them. */
+ * structured_outputs and older guided_*, llama.cpp's grammar and json_schema. constrain.c compiles
+ * them. */
 #include "openai.h"
 
 #include <string.h>
@@ -132,8 +132,8 @@ static bool is_json(enum grammar_kind kind)
     return kind == GRAMMAR_SCHEMA || kind == GRAMMAR_OBJECT || kind == GRAMMAR_TAG;
 }
 
-/* Read the expression of the white space between JSON tokens.
- * The constraint c->spec must be on JSON. */
+/* Read the expression of the white space between JSON tokens. The constraint c->spec must be on
+ * JSON. */
 static int read_white_space(struct api_call *c, struct grammar_options *o, const struct json *value,
                             const char *field, const char *place, struct err *e)
 {

@@ -195,8 +195,8 @@ static int put_schema(struct buf *b, const struct json *schema, size_t i, struct
     return 0;
 }
 
-/* Read the schema of a function.
- * A function without `parameters` has no arguments, as in OpenAI's API. */
+/* Read the schema of a function. A function without `parameters` has no arguments, as in OpenAI's
+ * API. */
 static int read_schema(struct api_call *c, struct chat_tool *out, const struct json *function,
                        struct err *e)
 {

@@ -1,5 +1,5 @@
-/* post_apply_template.c - POST /apply-template:
- * the prompt of a conversation, as in llama.cpp's server. */
+/* post_apply_template.c - POST /apply-template: the prompt of a conversation, as in llama.cpp's
+ * server. */
 #include "server_impl.h"
 
 /* Append {"prompt":TEXT} (server_put_fn). */

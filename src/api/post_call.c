@@ -30,8 +30,8 @@ struct posted {
     struct api_call *call;       /* call of the body, owned */
     struct queue *bell;          /* queue that receives a byte for each event, owned */
     bool cancelled, streaming;
-    /* code of a submission that failed after some requests;
-     * it is reported after these have ended */
+    /* code of a submission that failed after some requests; it is reported after these have
+     * ended */
     int rc;
     struct err e;
 };
@@ -94,8 +94,8 @@ static void put_pieces(struct posted *p, bool done)
 }
 
 /* Send the status of a stream together with its first piece, because a queued request may still be
- * rejected. The status is sent alone after BEGIN_US,
- * because proxies and clients time out without a head. */
+ * rejected. The status is sent alone after BEGIN_US, because proxies and clients time out without a
+ * head. */
 static void begin_stream(struct posted *p, bool done)
 {
     bool late = !done && time_us() - exchange_arrival_us(p->x) >= BEGIN_US;

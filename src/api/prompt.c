@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Record a duration in the engine's statistics.
- * Without an engine (rendering only) there are none. */
+/* Record a duration in the engine's statistics. Without an engine (rendering only) there are
+ * none. */
 void count_time(const struct api *a, enum times_id which, int64_t begin_us)
 {
     if (a->session->engine)
@@ -51,8 +51,8 @@ static int check_kind(const struct json *body, const char *name, enum json_kind 
     return !*out || json_kind(*out) == kind ? 0 : body_wrong(name, expected, *out, e);
 }
 
-/* Set reasoning_effort to a static text,
- * because the body is freed before the template is rendered again. */
+/* Set reasoning_effort to a static text, because the body is freed before the template is rendered
+ * again. */
 static int read_effort(struct conversation *c, const struct json *body, struct err *e)
 {
     static const char *const known[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
@@ -376,8 +376,8 @@ int check_text_fits(const struct api_call *c, const struct json *body, size_t n,
     return err_figures(e, rc, (long long)n_least, context);
 }
 
-/* Each part is opened before its prompt is read,
- * because the parameters limit the prompt's length. */
+/* Each part is opened before its prompt is read, because the parameters limit the prompt's
+ * length. */
 int read_prompts(struct api_call *c, const struct json *body, part_fn *open, struct err *e)
 {
     const struct json *list = unwrapped(body_field(body, c->dialect->prompt));

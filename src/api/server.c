@@ -1,5 +1,4 @@
-/* server.c - open and close the server. Steps shared by all endpoints: read a body, reject,
- * answer.
+/* server.c - open and close the server. Steps shared by all endpoints: read a body, reject, answer.
  *
  *    exchange --server_body--> JSON object with a known `model`
  *             --put(api, body)--> text --server_reply--> 200

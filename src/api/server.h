@@ -20,8 +20,8 @@ struct server_options {
     bool any_name;             /* true: every other name is accepted, too */
     const char *version;       /* version of the program, borrowed */
     const struct peaks *peaks; /* borrowed; peak rates, for utilization; NULL: not reported */
-    /* true: keys do not share cached prefixes,
-     * because response times would reveal prompts of other keys */
+    /* true: keys do not share cached prefixes, because response times would reveal prompts of other
+     * keys */
     bool separate_caches;
 };
 

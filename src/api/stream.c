@@ -24,8 +24,8 @@ bool api_call_has_output(const struct api_call *c)
     return false;
 }
 
-/* Emit the unsent part of one choice.
- * Return false if the choice has no answer; the stream then ends. */
+/* Emit the unsent part of one choice. Return false if the choice has no answer; the stream then
+ * ends. */
 static bool put_choice(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)
 {

@@ -201,8 +201,8 @@ static bool pages_open(struct scene *s, enum kv_type t, int page_rows)
     return true;
 }
 
-/* Give each sequence random pages, so that neighbours in a sequence are not neighbours in
- * memory. share: sequences have the pages of their common prefix in common. */
+/* Give each sequence random pages, so that neighbours in a sequence are not neighbours in memory.
+ * share: sequences have the pages of their common prefix in common. */
 static void fill_tables(struct scene *s, bool share, uint64_t *rng)
 {
     struct batch *b = &s->batch;
@@ -312,8 +312,8 @@ struct fleet {
     int n;
 };
 
-/* Open a backend with a kernel level and a number of threads. All backends of the fleet must
- * give the same bits. */
+/* Open a backend with a kernel level and a number of threads. All backends of the fleet must give
+ * the same bits. */
 static bool fleet_add(struct fleet *f, const char *level, int n_thread)
 {
     struct err e;
@@ -378,8 +378,8 @@ static void failed(const struct scene *s, const char *what, double error)
               a->sink ? "with" : "no", error);
 }
 
-/* Compare the K and V in the pages with the values that were put, within the precision of the
- * KV type. */
+/* Compare the K and V in the pages with the values that were put, within the precision of the KV
+ * type. */
 static void compare_stored(struct scene *s)
 {
     bool ok = true;

@@ -47,8 +47,8 @@ int64_t kv_page_bytes(enum kv_type t, int page_rows, int n_head_kv, int d);
 
 /* ---- fused.c: one pass if the backend supports it, otherwise plain ops of equal bits ---- */
 
-/* Return the input f32 [n_row, k] after its norm, in its scratch;
- * the input itself if it has no norm. */
+/* Return the input f32 [n_row, k] after its norm, in its scratch; the input itself if it has no
+ * norm. */
 struct input backend_normed(struct backend *b, const struct input *in, int64_t k, int n_row);
 /* Compute n <= OUTPUTS_MAX linear layers of one input. */
 void backend_linears(struct backend *b, const struct output *out, int n, const struct input *in,

@@ -1,5 +1,5 @@
-/* backend_impl.h - private to src/backend: the open function of every backend.
- * One thread at a time calls them: the loading thread, then the engine's. */
+/* backend_impl.h - private to src/backend: the open function of every backend. One thread at a time
+ * calls them: the loading thread, then the engine's. */
 #ifndef QUOTH_BACKEND_IMPL_H
 #define QUOTH_BACKEND_IMPL_H
 

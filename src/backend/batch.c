@@ -180,8 +180,8 @@ static int n_logits(const struct batch *b)
 /* Check a batch:
  * (1) The counts n_row, n_seq, n_out (at most limits.n_out with OUT_LOGITS) and n_copy are within
  *     the limits. (2) row0 ascends from 0 to n_row, and every sequence has a row. (3) A sequence's
- *     rows are its last positions. pos ascends by one and ends at kv_len - 1, and
- *     kv_len fits the page table.
+ *     rows are its last positions. pos ascends by one and ends at kv_len - 1, and kv_len fits the
+ *     page table.
  * (4) Pages up to kv_len exist. A page is -1 only before the first row (outside its window). (5)
  * slot is the page table's entry for pos. (6) Every array's values are within the bounds of
  * batch.def: tokens below n_vocab, adapters at

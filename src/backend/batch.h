@@ -3,8 +3,8 @@
  * Rows are tokens, ragged over sequences. Sequence s has the rows [row0[s], row0[s + 1]) at
  * consecutive positions. Prefill chunks and decodes are mixed. Linear and elementwise ops process
  * rows only. Attention also uses sequences. The arrays are one contiguous allocation, so one copy
- * sends them to a device or another rank (batch_at).
- * One thread writes a batch. Workers only read it, during an op. */
+ * sends them to a device or another rank (batch_at). One thread writes a batch. Workers only read
+ * it, during an op. */
 #ifndef QUOTH_BACKEND_BATCH_H
 #define QUOTH_BACKEND_BATCH_H
 

@@ -88,8 +88,8 @@ void backend_glu(struct backend *b, float *y, const struct glu *g, const struct 
     b->op->glu(b, y, g, &x, n_row);
 }
 
-/* Normalize each head as a row of d_k values, then rotate it.
- * The order is that of Qwen3 and Gemma 3. */
+/* Normalize each head as a row of d_k values, then rotate it. The order is that of Qwen3 and Gemma
+ * 3. */
 static void heads(struct backend *b, const struct rope_put *r, float *x, const float *norm,
                   int n_head, int n_row)
 {

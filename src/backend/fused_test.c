@@ -39,8 +39,8 @@ static float *random_f32(int64_t n, uint64_t *rng)
     return x;
 }
 
-/* Make matrix i of a layer from random values. Every second matrix has a bias, because fused
- * and plain ops add it in different functions. */
+/* Make matrix i of a layer from random values. Every second matrix has a bias, because fused and
+ * plain ops add it in different functions. */
 static void linear_make(struct layer *l, int i, int n_out, int k, uint64_t *rng)
 {
     const enum qtype t = l->shape->type[i];
@@ -104,8 +104,8 @@ struct result {
     size_t n_x, n_q, n_kv, n_page;
 };
 
-/* Compute a layer with the fusions in `plain` switched off, and return all results: x, q, k, v
- * and the pages. */
+/* Compute a layer with the fusions in `plain` switched off, and return all results: x, q, k, v and
+ * the pages. */
 static struct result layer_run(struct layer *l, unsigned plain, const float *x, int n_row)
 {
     const int d = l->shape->d;

@@ -124,8 +124,8 @@ struct glu {
 };
 
 /* Assignment of a batch's rows to a mixture's experts. An entry is a row with one of its experts.
- * Entries are sorted by expert, then by row.
- * All arrays are on the device, and borrowed for the op. */
+ * Entries are sorted by expert, then by row. All arrays are on the device, and borrowed for the
+ * op. */
 struct route {
     int n_expert, n_used; /* n_used: experts per row */
     bool normalize;       /* true: scale a row's weights to sum 1 */
@@ -244,8 +244,8 @@ struct backend_ops {
     void (*curve_mul)(struct backend *b, float *y, const float *gate, const float *up, int64_t n,
                       enum curve curve);
     void (*curve)(struct backend *b, float *y, int64_t n, enum curve curve); /* y = curve(y) */
-    /* Compute y f32 [n] = alpha_p y^2 + beta y if y > 0, else
-     * (expm1(min(y, eps)) - y) alpha_n + beta y. */
+    /* Compute y f32 [n] = alpha_p y^2 + beta y if y > 0, else (expm1(min(y, eps)) - y) alpha_n +
+     * beta y. */
     void (*xielu)(struct backend *b, float *y, int64_t n, const struct xielu *p);
     void (*add)(struct backend *b, float *y, const float *x, int64_t n); /* add x to y */
     void (*scale)(struct backend *b, float *x, int64_t n, float by);     /* multiply x by `by` */

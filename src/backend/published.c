@@ -18,8 +18,8 @@ enum { CHUNK = 32 };
 
 /* ---- codes ---- */
 
-/* Return the word at any alignment.
- * GPTQ stores zero - 1; `plus` undoes this for all codes of a word. */
+/* Return the word at any alignment. GPTQ stores zero - 1; `plus` undoes this for all codes of a
+ * word. */
 static uint32_t word_at(const struct codes *c, const uint8_t *at)
 {
     uint32_t w = at[0];
@@ -222,8 +222,8 @@ static void put_block(uint8_t *to, enum qtype type, const int *code, int zero, f
         put_nibbles(to + (type == QT_q5_0 ? 6 : 2), q);
 }
 
-/* Write one row of n blocks.
- * A run has at least 32 inputs here, because published_type requires it. */
+/* Write one row of n blocks. A run has at least 32 inputs here, because published_type requires
+ * it. */
 static void put_blocks(uint8_t *to, const struct published *p, enum qtype type, int64_t row,
                        int64_t k)
 {

@@ -167,8 +167,8 @@ static void add_plain(struct buf *b, const char *fmt, va_list *ap)
     b->data[before] = 0;
 }
 
-/* Format by vsnprintf, first into the free room.
- * A second pass follows only if the text did not fit. */
+/* Format by vsnprintf, first into the free room. A second pass follows only if the text did not
+ * fit. */
 static void add_formatted(struct buf *b, const char *fmt, va_list *ap)
 {
     va_list again;

@@ -2,8 +2,8 @@
  *
  * The data is NUL-terminated after the first addition, so it can be printed. An addition sets
  * `failed` if an allocation fails or n would exceed `max`. Later additions then have no effect. The
- * owner checks `failed` once, at the end.
- * Any thread; a buf or array belongs to one thread at a time. */
+ * owner checks `failed` once, at the end. Any thread; a buf or array belongs to one thread at a
+ * time. */
 #ifndef QUOTH_BASE_BUF_H
 #define QUOTH_BASE_BUF_H
 

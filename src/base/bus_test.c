@@ -44,8 +44,8 @@ static void read_cut_file(int out, const char *path, bool thread)
     _exit(5);
 }
 
-/* Read a map of a file that was cut short, in a child process, because SIGBUS ends it. Expect
- * one sentence with the path. */
+/* Read a map of a file that was cut short, in a child process, because SIGBUS ends it. Expect one
+ * sentence with the path. */
 static void check_cut_file(bool thread)
 {
     int pipe_fd[2], status;

@@ -60,8 +60,8 @@ static uint64_t droppable(const char *folder, bool v2)
     return n;
 }
 
-/* Lower m's limit and room to those of one folder. "max"
- * in memory.max is no number and means no limit. */
+/* Lower m's limit and room to those of one folder. "max" in memory.max is no number and means no
+ * limit. */
 static void see_memory(void *ctx, const char *folder, bool v2)
 {
     struct cgroup_memory *m = ctx;

@@ -1,5 +1,5 @@
-/* cores_test.c - tests of the properties of processors,
- * with folders of the test and of the system. */
+/* cores_test.c - tests of the properties of processors, with folders of the test and of the
+ * system. */
 #include "cores.h"
 #include "../../tests/unit.h"
 

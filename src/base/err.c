@@ -1,5 +1,5 @@
-/* err.c - see err.h. It does not allocate,
- * because errors are also reported after memory has run out. */
+/* err.c - see err.h. It does not allocate, because errors are also reported after memory has run
+ * out. */
 #include "err.h"
 #include "utf8.h"
 
@@ -42,8 +42,8 @@ int err_field(struct err *e, int code, const char *field, const char *fmt, ...)
     return code;
 }
 
-/* Replace the field's name at field_at in the sentence.
- * Prefixes have moved field_at to the right. */
+/* Replace the field's name at field_at in the sentence. Prefixes have moved field_at to the
+ * right. */
 int err_rename(struct err *e, int code, const char *from, const char *to)
 {
     if (!e || !*e->field || strcmp(e->field, from) != 0) return code;

@@ -207,8 +207,8 @@ static uint64_t disk_free(int dir)
 }
 
 /* Remove files until n_byte more bytes fit. Remove no file if the bytes cannot fit. The limit is
- * c->bytes_max, or by default a quarter of the space that is free or used by the cache. Failures
- * of unlinkat are ignored: the next file is tried. */
+ * c->bytes_max, or by default a quarter of the space that is free or used by the cache. Failures of
+ * unlinkat are ignored: the next file is tried. */
 static int make_room_in(int dir, const struct filecache *c, kept_list *list, uint64_t n_byte,
                         struct err *e)
 {
@@ -239,8 +239,8 @@ static int make_room(int dir, const struct filecache *c, uint64_t n_byte, struct
 /* ---- new files ---- */
 
 /* Reserve the disk space now if the file system can. Otherwise filecache_put fails when the disk is
- * full. A size above the process's limit for files is rejected,
- * because the system would send a signal. */
+ * full. A size above the process's limit for files is rejected, because the system would send a
+ * signal. */
 static int set_size(const struct filecache_file *f, uint64_t n_byte, struct err *e)
 {
     struct rlimit limit;

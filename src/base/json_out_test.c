@@ -1,6 +1,6 @@
 /* Goal: every written value reads back as the same value, and commas are in the right places.
- * Method: compare fixed documents byte for byte.
- * The parser and json_put must reproduce random trees. */
+ * Method: compare fixed documents byte for byte. The parser and json_put must reproduce random
+ * trees. */
 #include "json_out.h"
 #include "json.h"
 #include "rng.h"

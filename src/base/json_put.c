@@ -60,8 +60,8 @@ size_t json_text_bytes(const char *text, size_t n)
     return sum;
 }
 
-/* Append x with `digits` digits,
- * or with the smallest larger number of digits that reads back as x. */
+/* Append x with `digits` digits, or with the smallest larger number of digits that reads back as
+ * x. */
 static void put_number(struct buf *b, double x, int digits, bool as_float)
 {
     char text[48];

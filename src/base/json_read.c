@@ -32,8 +32,8 @@ static json_t *new_real(double x)
 #include <stdlib.h>
 #include <string.h>
 
-/* DEPTH_MAX limits the options of all callers, because jansson frees nested values by recursion.
- * It is the maximum depth of jansson's own parser. */
+/* DEPTH_MAX limits the options of all callers, because jansson frees nested values by recursion. It
+ * is the maximum depth of jansson's own parser. */
 enum { DEPTH_DEFAULT = 512, DEPTH_MAX = 2048, NODE_DEFAULT = 20 * 1000 * 1000 };
 
 struct json_reader {
@@ -156,8 +156,8 @@ static int read_escape(struct json_reader *r)
     return 0;
 }
 
-/* Return the number of bytes before a quote,
- * a backslash or a character that is illegal in a text. */
+/* Return the number of bytes before a quote, a backslash or a character that is illegal in a
+ * text. */
 static size_t plain_run(const struct json_reader *r)
 {
     size_t i = r->at;

@@ -387,8 +387,8 @@ static int run_folder(const char *relative)
 
 TEST(json_test_suite)
 {
-    /* Goal: every y_ file is accepted and every n_ file rejected.
-     * i_ and transform files do not crash. */
+    /* Goal: every y_ file is accepted and every n_ file rejected. i_ and transform files do not
+     * crash. */
     int n = run_folder("json/JSONTestSuite/test_parsing");
     if (n == 0) SKIP("json/JSONTestSuite is absent");
     EXPECT_INT(n, 318);

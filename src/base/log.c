@@ -69,8 +69,8 @@ void log_put_json(struct buf *b, const char *text)
     buf_deinit(&plain);
 }
 
-/* Escape as \xNN. Quotes and backslashes are escaped too,
- * because the text is put between quotes. */
+/* Escape as \xNN. Quotes and backslashes are escaped too, because the text is put between
+ * quotes. */
 void log_put_plain(struct buf *b, const char *text)
 {
     for (size_t i = 0, n = strlen(text); i < n;) {

@@ -43,8 +43,8 @@ static int open_regular(const char *path, struct stat *st, struct err *e)
     return err_set(e, ERR_IO, "%s: cannot open: not a regular file", path);
 }
 
-/* A later truncation of the file causes SIGBUS.
- * bus_register makes this an error message with the path. */
+/* A later truncation of the file causes SIGBUS. bus_register makes this an error message with the
+ * path. */
 int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e)
 {
     *m = (struct file_map){0};
@@ -156,8 +156,8 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-/* Write a temporary file and rename it.
- * A reader therefore sees the old or the new file, never a part. */
+/* Write a temporary file and rename it. A reader therefore sees the old or the new file, never a
+ * part. */
 int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
 {
     char temp[4096];
@@ -203,8 +203,8 @@ int dir_make(const char *path, struct err *e)
     return 0;
 }
 
-/* Entries are sorted, so that results do not depend on the file system.
- * Hidden entries are left out. */
+/* Entries are sorted, so that results do not depend on the file system. Hidden entries are left
+ * out. */
 int dir_list(struct buf *out, const char *path, struct err *e)
 {
     struct dirent **entry = NULL;

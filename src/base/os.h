@@ -30,8 +30,8 @@ void file_map_release_pages(const struct file_map *m);
  * may read the map during the call. */
 int file_map_detach(struct file_map *m, size_t n_keep, struct err *e);
 
-/* Append a whole file to `out`.
- * ERR_LIMIT if it is larger than bytes_max. The path "-" is standard input. */
+/* Append a whole file to `out`. ERR_LIMIT if it is larger than bytes_max. The path "-" is standard
+ * input. */
 int file_read(struct buf *out, const char *path, size_t bytes_max, struct err *e);
 
 /* Read the first one or two numbers of a small file, e.g. in /sys. Returns the number of values
@@ -58,8 +58,8 @@ int dir_list(struct buf *out, const char *path, struct err *e);
 /* Write "dir/name" to out[n_out]. Returns false if it does not fit. */
 bool path_join(char *out, size_t n_out, const char *dir, const char *name);
 
-/* Return the path of this program's file:
- * "/proc/self/exe", or the path at the start if there is no /proc. */
+/* Return the path of this program's file: "/proc/self/exe", or the path at the start if there is no
+ * /proc. */
 const char *os_self_path(void);
 
 /* Return a number that differs between boots of the system; 0 if unknown. */
@@ -83,8 +83,8 @@ void os_thread_background(void);
 uint64_t os_random(void);
 
 /* Limit the memory that this process plans to use. os_memory_bytes then returns at most n_byte (0:
- * no limit). os_memory_free returns at most n_byte less the larger
- * of n_planned and the memory in use. */
+ * no limit). os_memory_free returns at most n_byte less the larger of n_planned and the memory in
+ * use. */
 void os_memory_limit(uint64_t n_byte, uint64_t n_planned);
 /* Return true if os_memory_limit has set a limit. */
 bool os_memory_limited(void);
@@ -116,8 +116,8 @@ void os_return_memory(void);
  * gigabyte. Any thread. */
 void os_trim_memory(void);
 
-/* Return the size of the largest cache in bytes; 0: unknown.
- * Other programs may share this cache. */
+/* Return the size of the largest cache in bytes; 0: unknown. Other programs may share this
+ * cache. */
 uint64_t os_cache_bytes(void);
 
 /* Return zeroed memory that is reserved now and committed on first touch. Blocks of at least 4 MiB

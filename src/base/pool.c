@@ -114,8 +114,8 @@ static int64_t thread_ns(pid_t tid)
     return clock_gettime(its, &t) == 0 ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : -1;
 }
 
-/* Return the calling thread's id.
- * It is read once per thread, because the call takes a system call. */
+/* Return the calling thread's id. It is read once per thread, because the call takes a system
+ * call. */
 static pid_t own_tid(void)
 {
     static _Thread_local pid_t tid;
@@ -130,8 +130,8 @@ static void allow(pid_t tid, const cpu_set_t *set)
     sched_setaffinity(tid, sizeof *set, set);
 }
 
-/* Restore the affinity of the calling worker.
- * `moved` is reset first: a later move must be undone too. */
+/* Restore the affinity of the calling worker. `moved` is reset first: a later move must be undone
+ * too. */
 static void go_home(struct worker *w)
 {
     struct pool *p = w->pool;

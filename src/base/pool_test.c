@@ -95,8 +95,8 @@ static void uneven(void *ctx, int chunk, int worker)
 TEST(pool_takes_the_chunks_of_late_workers)
 {
     /* Goal: other workers run the chunks of a range if its owner is late, slow or parked. Method:
-     * use more threads than cores, uneven chunks,
-     * phases of few and of many chunks, and gaps of any length. */
+     * use more threads than cores, uneven chunks, phases of few and of many chunks, and gaps of any
+     * length. */
     struct err e;
     struct pool *p;
     _Atomic int run[40] = {0};

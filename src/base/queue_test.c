@@ -80,8 +80,8 @@ static void *wake_later(void *q)
 
 TEST(queue_waits)
 {
-    /* Goal: a wait ends after its time limit, or immediately after a wake.
-     * One pop consumes a wake. */
+    /* Goal: a wait ends after its time limit, or immediately after a wake. One pop consumes a
+     * wake. */
     struct queue *q = queue_open(1, sizeof(int));
     int x;
     int64_t start = time_us();
@@ -151,8 +151,8 @@ TEST(queue_wake_is_for_a_waiting_pop)
     queue_close(q);
 }
 
-/* Goal: one bell announces pushes into many queues.
- * A thread may pop the bell immediately or later. */
+/* Goal: one bell announces pushes into many queues. A thread may pop the bell immediately or
+ * later. */
 TEST(queue_ring_notifies_of_many_queues)
 {
     enum { N = 20 };

@@ -100,8 +100,8 @@ static struct share_holder *find(const struct share *s, uint64_t id)
     return i == EMPTY ? NULL : &s->at[i];
 }
 
-/* Empty a cell and close the gap.
- * A later entry moves to the gap unless its first cell is after the gap. */
+/* Empty a cell and close the gap. A later entry moves to the gap unless its first cell is after the
+ * gap. */
 static void clear_cell(struct share *s, int gap)
 {
     for (int c = next_cell(s, gap); s->table[c] != EMPTY; c = next_cell(s, c)) {
@@ -310,8 +310,8 @@ void share_settle(struct share *s, uint64_t id, int64_t n)
     resize(s, h);
 }
 
-/* Release n units of a holder.
- * A holder without units leaves the heap, so n counts active holders only. */
+/* Release n units of a holder. A holder without units leaves the heap, so n counts active holders
+ * only. */
 static void release(struct share *s, struct share_holder *h, int64_t n)
 {
     CHECK(n >= 0 && n <= h->held && n <= s->total, "%lld of %lld", (long long)n,

@@ -159,8 +159,8 @@ static double weight_with(const struct share_model *m, int id, double weight)
     return sum;
 }
 
-/* Return the largest size among the other holders that can be evicted;
- * 0 if there is no such holder. */
+/* Return the largest size among the other holders that can be evicted; 0 if there is no such
+ * holder. */
 static double largest_size(const struct share_model *m, int id)
 {
     double most = 0;
@@ -253,8 +253,8 @@ static void compare(const struct share_model *m, const struct share *s)
     EXPECT_INT(share_n_holder(s), n_holder);
 }
 
-/* Check that a request of share_room units is not refused,
- * unless the evictable holders are small. */
+/* Check that a request of share_room units is not refused, unless the evictable holders are
+ * small. */
 static void compare_room(struct share_model *m, const struct share *s, int id, double weight)
 {
     int64_t room = share_room(s, (uint64_t)id, weight);

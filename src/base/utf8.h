@@ -12,8 +12,8 @@
  *   proper prefix of a valid sequence, e.g. if n is 0. */
 int utf8_decode(const char *s, size_t n, uint32_t *cp);
 
-/* Write cp (<= 0x10FFFF) to out[4] and return its length in [1, 4].
- * Surrogates are written as three bytes. */
+/* Write cp (<= 0x10FFFF) to out[4] and return its length in [1, 4]. Surrogates are written as three
+ * bytes. */
 int utf8_encode(char *out, uint32_t cp);
 
 /* Return true if the n bytes are valid UTF-8, without surrogates and overlong forms. */

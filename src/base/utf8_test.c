@@ -1,5 +1,5 @@
-/* utf8_test.c - compare UTF-8 with its definition,
- * for every code point and every short byte string. */
+/* utf8_test.c - compare UTF-8 with its definition, for every code point and every short byte
+ * string. */
 #include "utf8.h"
 #include "../../tests/unit.h"
 

@@ -47,8 +47,8 @@ struct interference {
     struct samples *gaps; /* borrowed; gaps of the streams; NULL: discard */
 };
 
-/* Submit a request of n random tokens on a stream.
- * Greedy sampling is the cheapest, so it hides least. */
+/* Submit a request of n random tokens on a stream. Greedy sampling is the cheapest, so it hides
+ * least. */
 static int send(struct interference *c, struct stream *st, int n, int max_tokens, struct err *e)
 {
     struct request *r = request_open(e);
@@ -85,8 +85,8 @@ static int listen(struct interference *c, struct stream *st, bool counts, struct
     return 0;
 }
 
-/* Run one step of the engine and read all streams.
- * The last stream is the prompt, which has no gaps. */
+/* Run one step of the engine and read all streams. The last stream is the prompt, which has no
+ * gaps. */
 static int step(struct interference *c, struct err *e)
 {
     engine_step(c->s.engine);

@@ -51,8 +51,8 @@ static void run_prompt_attn(struct ops *b, const struct op_case *c, int i)
     }
 }
 
-/* Fill every page of every layer,
- * because memory that was never written is mapped to one page of zeros. */
+/* Fill every page of every layer, because memory that was never written is mapped to one page of
+ * zeros. */
 static int fill_kv(struct ops *b, struct err *e)
 {
     struct backend *be = b->s.backend;

@@ -1,5 +1,5 @@
-/* kernels_ops.h - private to kernels_*.c:
- * single ops of a backend, on a model's weights and widths. Main thread only. */
+/* kernels_ops.h - private to kernels_*.c: single ops of a backend, on a model's weights and widths.
+ * Main thread only. */
 #ifndef QUOTH_BENCH_KERNELS_OPS_H
 #define QUOTH_BENCH_KERNELS_OPS_H
 

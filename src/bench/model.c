@@ -23,8 +23,8 @@ struct bench_model {
 
 /* ---- running ---- */
 
-/* Run n rows of sequence 0 from pos0 on, in as few batches as possible.
- * Only the last one has logits. */
+/* Run n rows of sequence 0 from pos0 on, in as few batches as possible. Only the last one has
+ * logits. */
 static void run_prompt(struct bench_model *b, int pos0, int n)
 {
     int n_row = b->work.batch.limits.n_row;

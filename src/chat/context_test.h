@@ -1,5 +1,5 @@
-/* context_test.h - for tests of chat: rendering of templates with any variables.
- * The test's thread only. */
+/* context_test.h - for tests of chat: rendering of templates with any variables. The test's thread
+ * only. */
 #ifndef QUOTH_CHAT_CONTEXT_TEST_H
 #define QUOTH_CHAT_CONTEXT_TEST_H
 

@@ -20,8 +20,8 @@ struct reading {
     uint64_t seed; /* seed of the cuts; 0: no cuts */
 };
 
-/* Parse a text in random pieces, or as a whole if the seed is 0. The result must not depend on
- * the pieces. */
+/* Parse a text in random pieces, or as a whole if the seed is 0. The result must not depend on the
+ * pieces. */
 static void read_text(struct chat_message *m, const struct reading *r)
 {
     struct chat_parser *p = NULL;

@@ -129,8 +129,8 @@ static size_t body_end(struct parser_stage *s, const char *mark, size_t at)
 }
 
 /* Emit text of arguments that are whole JSON, up to the next quote of a string outside a mark.
- * Return its length; 0 if the front of the text may be a mark.
- * A mark in a string is a part of the string. */
+ * Return its length; 0 if the front of the text may be a mark. A mark in a string is a part of the
+ * string. */
 static size_t step_string(struct parser_stage *s, const char *text, size_t n)
 {
     struct value *v = &s->call.value;

@@ -210,8 +210,8 @@ static struct val eval_filter(struct render *r, const struct node *n, struct val
     return r->rc == 0 ? filter->fn(r, self, &args) : VAL_UNDEFINED;
 }
 
-/* The last filter of x|f|g is the root of the tree,
- * so the recursion applies the first one first. */
+/* The last filter of x|f|g is the root of the tree, so the recursion applies the first one
+ * first. */
 struct val eval_filters(struct render *r, const struct node *n, struct val body)
 {
     if (!n || !render_enter(r)) return body;

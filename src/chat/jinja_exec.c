@@ -105,8 +105,8 @@ static void loop_rounds(struct render *r, struct loop *loop)
 }
 
 /* Run a for loop over the items of `over`, inside the scope `around`. The condition filters the
- * items first, so that loop.length and loop.last count only the items that pass.
- * An empty rest runs `else`. */
+ * items first, so that loop.length and loop.last count only the items that pass. An empty rest runs
+ * `else`. */
 static void exec_loop(struct render *r, const struct node *n, struct val over, struct scope *around,
                       int level)
 {

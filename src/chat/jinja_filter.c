@@ -452,8 +452,8 @@ struct val filter_tojson(struct render *r, struct val self, const struct args *a
     struct json_style style = {.item_sep = ", ", .n_item_sep = 2, .key_sep = ": ", .n_key_sep = 2};
     const struct val *separators = arg(a, 2, "separators");
     struct args by_name = {.kw = a->kw, .n_kw = a->n_kw};
-    /* the order of transformers:
-     * ensure_ascii, indent, separators, sort_keys; jinja2 has only indent */
+    /* the order of transformers: ensure_ascii, indent, separators, sort_keys; jinja2 has only
+     * indent */
     const struct val *first = a->n > 0 && a->v[0].kind != V_BOOL ? &a->v[0] : NULL;
     style_indent(r, &style, first ? first : arg(a, 1, "indent"));
     style.ascii = first ? arg_bool(&by_name, 0, "ensure_ascii", false)

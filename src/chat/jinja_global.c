@@ -45,8 +45,8 @@ static struct val global_dict(struct render *r, struct val self, const struct ar
     return dict_of(r, V_DICT, a);
 }
 
-/* Return a namespace. A namespace is a dict whose attributes a template can set,
- * also inside of a loop. */
+/* Return a namespace. A namespace is a dict whose attributes a template can set, also inside of a
+ * loop. */
 static struct val global_namespace(struct render *r, struct val self, const struct args *a)
 {
     (void)self;

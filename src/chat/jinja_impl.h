@@ -6,8 +6,8 @@
  * All objects of a rendering are in its arena and are released together. So values need no
  * reference counts, and cycles are harmless. A failure is permanent. jinja_fail sets render.rc, and
  * every function then returns immediately. Four limits stop every template. step_max limits work,
- * depth_max recursion, the arena memory, and out.max text.
- * Any thread renders a compiled template; a rendering belongs to one thread. */
+ * depth_max recursion, the arena memory, and out.max text. Any thread renders a compiled template;
+ * a rendering belongs to one thread. */
 #ifndef QUOTH_CHAT_JINJA_IMPL_H
 #define QUOTH_CHAT_JINJA_IMPL_H
 
@@ -304,8 +304,8 @@ struct render {
 
 enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
 
-/* Fail the rendering: set render.rc unless it is set.
- * Return undefined, for `return jinja_fail(r, ...)`. */
+/* Fail the rendering: set render.rc unless it is set. Return undefined, for `return jinja_fail(r,
+ * ...)`. */
 struct val jinja_fail(struct render *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Fail the rendering with a given ERR_*, unless it has failed before. */
 void jinja_fail_code(struct render *r, int code, const char *fmt, ...)
@@ -388,8 +388,8 @@ bool val_is_seq(struct val v);    /* return true for list or tuple */
 double val_as_real(struct val v); /* return a number v as a double */
 /* Return true if a == b in Python: 1 equals 1.0 and true. */
 bool val_equal(struct render *r, struct val a, struct val b);
-/* Return -1 if a < b, 0 if a == b, 1 if a > b.
- * Fail the rendering if values of these kinds have no order. */
+/* Return -1 if a < b, 0 if a == b, 1 if a > b. Fail the rendering if values of these kinds have no
+ * order. */
 int val_compare(struct render *r, struct val a, struct val b);
 bool text_is(struct val v, const char *text); /* return true if v is this text */
 
@@ -430,8 +430,8 @@ struct json_style {
     size_t n_indent;
     bool ascii, sort_keys;
 };
-/* Append the JSON text of v, at `level` of indentation.
- * Fails the rendering for values without JSON text. */
+/* Append the JSON text of v, at `level` of indentation. Fails the rendering for values without JSON
+ * text. */
 void out_json(struct render *r, struct val v, const struct json_style *style, int level);
 
 /* Return the number of code points of a text. Count one evaluation step per 8 bytes. */

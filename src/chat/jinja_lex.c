@@ -249,8 +249,8 @@ static size_t lex_fraction(const struct lexer *l, size_t i, char *buf, size_t ca
     return i;
 }
 
-/* Append a number token. after_dot:
- * the digits follow a dot, as in a.0.1, where "0.1" is not a number. */
+/* Append a number token. after_dot: the digits follow a dot, as in a.0.1, where "0.1" is not a
+ * number. */
 static void lex_number(struct lexer *l, bool after_dot)
 {
     char digits[400];

@@ -187,8 +187,8 @@ static void update_from_pairs(struct render *r, struct dict *d, struct val pairs
     }
 }
 
-/* Add the entries of another dict, or pairs.
- * n is read before the loop, because a dict may update itself. */
+/* Add the entries of another dict, or pairs. n is read before the loop, because a dict may update
+ * itself. */
 static void update_from(struct render *r, struct dict *d, struct val other)
 {
     if (other.kind != V_DICT) {

@@ -149,8 +149,8 @@ static struct growing *growing_find(struct render *r, struct val a, uint32_t n_m
 }
 
 /* Templates build a prompt by s = s + t in a loop, which is quadratic with copies. The growing
- * texts make it linear: the old value keeps its length,
- * and the new bytes follow it in the same memory. */
+ * texts make it linear: the old value keeps its length, and the new bytes follow it in the same
+ * memory. */
 struct val val_concat(struct render *r, struct val a, struct val b)
 {
     if (b.n == 0) return a;
@@ -315,8 +315,8 @@ struct val val_item(struct render *r, struct val v, struct val index)
     return val_text(v.s + at, text_step(v.s + at, v.n - at));
 }
 
-/* Return one part of a path "a.0.b":
- * an int if it has at most 9 digits and nothing else, else a text. */
+/* Return one part of a path "a.0.b": an int if it has at most 9 digits and nothing else, else a
+ * text. */
 static struct val path_part(const char *s, size_t n)
 {
     int64_t i = 0;

@@ -39,8 +39,8 @@
 
 enum { NEST_MAX = 200 };
 
-/* Record the first failure at the current token.
- * Move to T_END, so that every loop over tokens ends. */
+/* Record the first failure at the current token. Move to T_END, so that every loop over tokens
+ * ends. */
 void parser_fail(struct jinja_parser *p, const char *fmt, ...)
 {
     if (p->rc != 0) return;
@@ -407,8 +407,8 @@ struct node *parse_postfix_expr(struct jinja_parser *p)
     return parse_postfix(p, parse_primary(p));
 }
 
-/* Parse the name of one filter with its arguments, applied to `operand`.
- * operand: NULL in a filter block. */
+/* Parse the name of one filter with its arguments, applied to `operand`. operand: NULL in a filter
+ * block. */
 static struct node *parse_filter(struct jinja_parser *p, struct node *operand)
 {
     const struct token *t = p->t;
@@ -468,8 +468,8 @@ static struct node *parse_test(struct jinja_parser *p, struct node *operand, uin
     return negation;
 }
 
-/* Parse filters and tests after n.
- * A call may follow them too: (x|f)(y) needs no parentheses in jinja2. */
+/* Parse filters and tests after n. A call may follow them too: (x|f)(y) needs no parentheses in
+ * jinja2. */
 static struct node *parse_filters_and_tests(struct jinja_parser *p, struct node *n)
 {
     while (p->rc == 0) {

@@ -214,8 +214,8 @@ static void merge_sort(struct render *r, struct keyed *v, struct keyed *scratch,
     memcpy(v, scratch, n * sizeof *v);
 }
 
-/* Return the key for |sort: a list of the attributes in "a,b".
- * Only the keys need an order, as in jinja2. */
+/* Return the key for |sort: a list of the attributes in "a,b". Only the keys need an order, as in
+ * jinja2. */
 static struct val sort_keys(struct render *r, struct val v, const struct val *attribute,
                             bool case_sensitive)
 {

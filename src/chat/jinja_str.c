@@ -60,8 +60,8 @@ static size_t step_back(struct val v)
     return k;
 }
 
-/* Remove the code points of a set from the sides: strip("-*").
- * The argument is a set, not a prefix. */
+/* Remove the code points of a set from the sides: strip("-*"). The argument is a set, not a
+ * prefix. */
 static struct val strip_set(struct render *r, struct val v, struct val set, bool left, bool right)
 {
     while (left && v.n > 0 && render_charge(r, 1)) {
@@ -274,8 +274,8 @@ static struct val rsplit_space(struct render *r, struct val v, int64_t count)
     return out;
 }
 
-/* Split from the right. The pieces are found in reverse order,
- * so the list is reversed at its end. */
+/* Split from the right. The pieces are found in reverse order, so the list is reversed at its
+ * end. */
 struct val method_text_rsplit(struct render *r, struct val self, const struct args *a)
 {
     const struct val *separator = arg(a, 0, "sep");
@@ -390,8 +390,8 @@ static bool is_blank(utf8proc_int32_t cp)
     return n > 0 && text_space(s, (size_t)n) > 0;
 }
 
-/* Return true if v has at least one code point, and each is in the class.
- * Invalid UTF-8 is in none. */
+/* Return true if v has at least one code point, and each is in the class. Invalid UTF-8 is in
+ * none. */
 static struct val all_are(struct render *r, struct val v, bool (*is)(utf8proc_int32_t))
 {
     bool all = v.n > 0;

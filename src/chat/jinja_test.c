@@ -1,6 +1,6 @@
 /* Goal: the interpreter implements jinja2's language, locates errors and enforces its limits.
- * Method: compare with the renderings of jinja2 itself (jinja_cases.def),
- * then test errors and limits. */
+ * Method: compare with the renderings of jinja2 itself (jinja_cases.def), then test errors and
+ * limits. */
 #include "context_test.h"
 #include "base/os.h"
 #include "../../tests/alloc.h"
@@ -294,8 +294,8 @@ TEST(reasoning_as_a_block)
 #undef BLOCKS
 }
 
-/* Goal: a template's own date is never replaced.
- * A template that requires a date gets today's date. */
+/* Goal: a template's own date is never replaced. A template that requires a date gets today's
+ * date. */
 TEST(dates_only_for_templates_that_need_them)
 {
     static const char user[] = "[{\"role\":\"user\",\"content\":\"u\"}]";

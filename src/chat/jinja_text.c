@@ -272,8 +272,8 @@ static void json_list(struct render *r, const struct list *l, const struct json_
     buf_add_char(&r->out, ']');
 }
 
-/* Append a key. JSON has only string keys, so Python converts numbers and None: {1:
- * 2} is {"1": 2}. */
+/* Append a key. JSON has only string keys, so Python converts numbers and None: {1: 2} is {"1":
+ * 2}. */
 static void json_key(struct render *r, struct val key, const struct json_style *style)
 {
     if (key.kind == V_TEXT) {

@@ -172,8 +172,8 @@ static bool dict_equal(struct render *r, const struct dict *a, const struct dict
     return equal;
 }
 
-/* Return true if two values of one kind are equal.
- * Other kinds are equal only if they are the same object. */
+/* Return true if two values of one kind are equal. Other kinds are equal only if they are the same
+ * object. */
 static bool same_kind_equal(struct render *r, struct val a, struct val b)
 {
     switch (a.kind) {

@@ -31,15 +31,15 @@ bool text_begins(const char *text, size_t n, const char *mark)
     return n >= n_mark && memcmp(text, mark, n_mark) == 0;
 }
 
-/* Return true if text[0, n) is a proper beginning of the mark,
- * so that more text may complete it. */
+/* Return true if text[0, n) is a proper beginning of the mark, so that more text may complete
+ * it. */
 bool text_may_begin(const char *text, size_t n, const char *mark)
 {
     return n < strlen(mark) && memcmp(text, mark, n) == 0;
 }
 
-/* Return the length of the longest end of the text that begins the mark.
- * These bytes must be held. */
+/* Return the length of the longest end of the text that begins the mark. These bytes must be
+ * held. */
 size_t text_partial(const char *text, size_t n, const char *mark)
 {
     size_t k = strlen(mark) - 1;

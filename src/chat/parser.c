@@ -189,8 +189,8 @@ enum chat_place chat_parser_place(const struct chat_parser *p)
 
 /* ---- deltas ---- */
 
-/* Pass the pending delta to the callback.
- * Deltas of one kind are joined, so that a push causes few events. */
+/* Pass the pending delta to the callback. Deltas of one kind are joined, so that a push causes few
+ * events. */
 static void flush(struct chat_parser *p)
 {
     struct chat_delta *d = &p->pending;

@@ -4,8 +4,8 @@
  *                  |parser_emit                     |parser_emit
  *
  * step() of a stage gets all unconsumed text. It consumes the part that no further text can change.
- * So the borders of pieces have no effect.
- * Any thread; a parser with its stages belongs to one thread at a time. */
+ * So the borders of pieces have no effect. Any thread; a parser with its stages belongs to one
+ * thread at a time. */
 #ifndef QUOTH_CHAT_PARSER_IMPL_H
 #define QUOTH_CHAT_PARSER_IMPL_H
 
@@ -14,8 +14,8 @@
 struct parser_stage;
 
 /* Consume the front of text[0, n). Return the number of bytes consumed; 0 if more text is needed.
- * end: no more text follows, so step must consume all n bytes.
- * The state of a stage is 0 at first. */
+ * end: no more text follows, so step must consume all n bytes. The state of a stage is 0 at
+ * first. */
 typedef size_t step_fn(struct parser_stage *s, const char *text, size_t n, bool end);
 
 /* ---- description of a family: data for the parser (parser.def lists the families) ----
@@ -231,8 +231,8 @@ const struct reason_family *reason_family_of(const char *name);
 enum call_verdict tool_is_call(struct parser_stage *trial, size_t *at, const char *text, size_t n,
                                bool end);
 bool tool_call_ended(const struct parser_stage *trial);
-/* Return the offset of the first text in text[0,
- * n) that may begin a call by its marks; n if none. */
+/* Return the offset of the first text in text[0, n) that may begin a call by its marks; n if
+ * none. */
 size_t tool_find(const struct tool_family *f, const char *text, size_t n);
 
 /* The front of a call: its name, id, and length. */

@@ -56,8 +56,8 @@ static size_t close_block(struct parser_stage *s, const char *text, size_t at, s
     return at + n_close;
 }
 
-/* Emit text[0, n) without the blanks at its end.
- * These blanks are consumed with the following text. */
+/* Emit text[0, n) without the blanks at its end. These blanks are consumed with the following
+ * text. */
 static size_t emit_trimmed(struct parser_stage *s, const char *text, size_t n)
 {
     n -= space_back(text, n);

@@ -1,5 +1,5 @@
-/* reason_ernie45.c - reasoning as <think>...</think>,
- * answer as <response>...</response> (Ernie 4.5). */
+/* reason_ernie45.c - reasoning as <think>...</think>, answer as <response>...</response> (Ernie
+ * 4.5). */
 #include "chat/parser_impl.h"
 
 const struct reason_family reason_ernie45 = {

@@ -86,8 +86,8 @@ static unsigned type_of_word(const char *word)
 
 static unsigned types_at(struct schema_walk *w, const struct json *schema);
 
-/* Return the union of the types of a list's schemas; their intersection if `all` (allOf). JT_ALL
- * if the list is too long. */
+/* Return the union of the types of a list's schemas; their intersection if `all` (allOf). JT_ALL if
+ * the list is too long. */
 static unsigned types_of_list(struct schema_walk *w, const struct json *list, bool all)
 {
     unsigned types = all ? JT_ALL : 0;
@@ -132,8 +132,8 @@ unsigned schema_types(const struct json *root, const struct json *schema)
 
 /* ---- members ---- */
 
-/* Return the schema of a key, or of a list's items if key is NULL.
- * NULL if no schema describes it. */
+/* Return the schema of a key, or of a list's items if key is NULL. NULL if no schema describes
+ * it. */
 static const struct json *member_at(struct schema_walk *w, const struct json *schema,
                                     const char *key, size_t n_key)
 {

@@ -52,8 +52,8 @@ static struct val one_part(struct render *r, struct val text)
     return parts;
 }
 
-/* Convert a content to the template's form.
- * Null becomes "", because templates may print or reject None. */
+/* Convert a content to the template's form. Null becomes "", because templates may print or reject
+ * None. */
 static void shape_content(struct render *r, const struct template_caps *caps, struct val message,
                           uint32_t i_message)
 {
@@ -100,8 +100,8 @@ static void shape_role(struct render *r, const struct template *t, struct val me
         dict_set(r, message.dict, "role", val_text("system", 6));
 }
 
-/* Merge a leading system message into the next message,
- * because the template would reject or ignore it. */
+/* Merge a leading system message into the next message, because the template would reject or ignore
+ * it. */
 static void merge_system(struct render *r, struct list *messages)
 {
     if (messages->n == 0 || !message_role_is(r, messages->v[0], "system")) return;
@@ -132,8 +132,8 @@ static void add_block(struct render *r, struct val blocks, const char *type, str
     list_add(r, blocks.list, block);
 }
 
-/* Move reasoning_content to the first block of the content,
- * for a template that expects reasoning there. */
+/* Move reasoning_content to the first block of the content, for a template that expects reasoning
+ * there. */
 static void shape_thinking(struct render *r, struct val message)
 {
     struct val content = message_field(r, message, "content");
@@ -171,8 +171,8 @@ static void add_system(struct render *r, const struct template *t, const struct 
 /* ---- messages and variables ---- */
 
 /* Return the messages in the template's form. The order matters. Contents are shaped before the
- * system message is added or merged.
- * A family's own changes rely on the common form, so they are last. */
+ * system message is added or merged. A family's own changes rely on the common form, so they are
+ * last. */
 static struct val shape_messages(struct render *r, const struct template *t,
                                  const struct conversation *c)
 {

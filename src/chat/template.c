@@ -196,8 +196,8 @@ static size_t answered(const struct template *t, const char *turn, size_t n)
     return 0;
 }
 
-/* turn->n_turn is the length of the generation prompt,
- * n_answer the part of it that belongs to the answer. */
+/* turn->n_turn is the length of the generation prompt, n_answer the part of it that belongs to the
+ * answer. */
 static int render_answered(const struct template *t, const struct conversation *c, struct buf *out,
                            struct chat_turn *turn, struct err *e)
 {
@@ -245,8 +245,8 @@ static enum chat_continue resolve_continue(enum chat_continue how, const struct 
                : CHAT_CONTINUE_CONTENT;
 }
 
-/* Append the opening of the turn:
- * the family's text, or the generation prompt up to its thinking block. */
+/* Append the opening of the turn: the family's text, or the generation prompt up to its thinking
+ * block. */
 static void add_opening(const struct template *t, struct buf *out, const char *generated, size_t n)
 {
     const struct thinking *k = &t->thinking;

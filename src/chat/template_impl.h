@@ -1,16 +1,16 @@
 /* template_impl.h - a compiled template, and the steps from a conversation to its rendering.
  *
  * template.c renders. probe.c detects the features of the template, and shape.c adapts messages to
- * them. family.c has the conventions of model families that a probe cannot detect.
- * Any thread renders a compiled template, which is immutable. */
+ * them. family.c has the conventions of model families that a probe cannot detect. Any thread
+ * renders a compiled template, which is immutable. */
 #ifndef QUOTH_CHAT_TEMPLATE_IMPL_H
 #define QUOTH_CHAT_TEMPLATE_IMPL_H
 
 #include "chat/chat.h"
 #include "chat/jinja_impl.h"
 
-/* Form of an assistant's turn with reasoning: [opening] open reasoning close content. The texts
- * are static or in the template's arena. */
+/* Form of an assistant's turn with reasoning: [opening] open reasoning close content. The texts are
+ * static or in the template's arena. */
 struct thinking {
     const char *opening; /* start of the turn; NULL: the generation prompt up to `open` */
     /* texts around the reasoning; NULL if the template has no reasoning */

@@ -140,8 +140,8 @@ static size_t named_step(struct parser_stage *s, const char *text, size_t n, boo
 
 enum { BETWEEN, FIRST, IN_TEXT, IN_RAW, IN_VERBATIM, AFTER_VERBATIM, IN_LITERAL };
 
-/* Close the JSON object that the arguments have formed.
- * The end mark itself is not consumed here. */
+/* Close the JSON object that the arguments have formed. The end mark itself is not consumed
+ * here. */
 static size_t end_of_arguments(struct parser_stage *s)
 {
     parser_emit_arguments(s, s->call.n_argument ? "}" : "{}", s->call.n_argument ? 1 : 2);
@@ -211,8 +211,8 @@ static size_t argument_next(struct parser_stage *s, const char *text, size_t n, 
 }
 
 /* Find the end of a typed value. Return the number of bytes before the end, and set *used to the
- * length of the end mark. Without an end mark, set *used to 0 and return the number of
- * bytes that certainly belong to the value. */
+ * length of the end mark. Without an end mark, set *used to 0 and return the number of bytes that
+ * certainly belong to the value. */
 static size_t value_end(const struct tool_call *c, const char *text, size_t n, bool end,
                         size_t *used)
 {
@@ -231,8 +231,8 @@ static size_t value_end(const struct tool_call *c, const char *text, size_t n, b
     return n - (end ? 0 : text_partial(text, n, mark));
 }
 
-/* Return the length of the newline at the end of text[0,
- * k) if the end mark begins with a newline; else 0. */
+/* Return the length of the newline at the end of text[0, k) if the end mark begins with a newline;
+ * else 0. */
 static size_t newline_of_mark(const struct tool_call *c, const char *text, size_t k)
 {
     return c->body->value_end[0] == '\n' && k > 0 && text[k - 1] == '\n';

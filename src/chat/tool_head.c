@@ -43,8 +43,8 @@ static enum call_verdict pass_mark(const char *mark, const char *text, size_t n,
 
 /* ---- a name, and arguments after marks ---- */
 
-/* Skip [index_mark N] at text[*at].
- * The id is id_prefix and the text from the name up to the new *at. */
+/* Skip [index_mark N] at text[*at]. The id is id_prefix and the text from the name up to the new
+ * *at. */
 static enum call_verdict pass_index(const struct call_body *b, const char *text, size_t n,
                                     size_t *at, struct tool_head *h)
 {

@@ -160,8 +160,8 @@ static bool contains(const struct mark *m, const struct mark *part)
     return memmem(m->text, m->n, part->text, part->n) != NULL;
 }
 
-/* Move the shortest mark that begins the written text to mark[0].
- * Return false if no mark begins it. */
+/* Move the shortest mark that begins the written text to mark[0]. Return false if no mark begins
+ * it. */
 static bool find_trigger(struct tagger *g)
 {
     size_t at = MARK_MAX;
@@ -564,8 +564,8 @@ static int check_name(const struct tagger *g, const struct chat_tool *tool, stru
     return 0;
 }
 
-/* Check all names, and their number.
- * Two tools with one name would have two schemas for one call. */
+/* Check all names, and their number. Two tools with one name would have two schemas for one
+ * call. */
 static int check_names(const struct tagger *g, struct err *e)
 {
     const struct chat_tool *tool = g->a->tool;

@@ -29,8 +29,8 @@ int request_defaults(struct sample_params *p, const struct checkpoint *c, struct
  * arena a or borrowed from the flags. ERR_LIMIT for a too long bad word, ERR_MEMORY. */
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
                        struct err *e);
-/* Return the reply options of the flags.
- * Stop strings are in the arena a; none if memory ran out. */
+/* Return the reply options of the flags. Stop strings are in the arena a; none if memory ran
+ * out. */
 struct reply_options reply_options_read(const struct session *s, struct arena *a);
 
 /* ---- constraint.c: constraint of the answer ---- */
@@ -148,8 +148,8 @@ void dialog_close(struct dialog *d); /* accepts a zeroed dialog */
 void dialog_clear(struct dialog *d); /* remove the messages, keep the system prompt */
 /* Set the system prompt to a copy of text; "" removes it. ERR_MEMORY; it is then unchanged. */
 int dialog_system(struct dialog *d, const char *text, struct err *e);
-/* Set the tools, a JSON text; NULL: no tools.
- * Errors: those of json_parse; there are then no tools. */
+/* Set the tools, a JSON text; NULL: no tools. Errors: those of json_parse; there are then no
+ * tools. */
 int dialog_tools(struct dialog *d, const char *list, struct err *e);
 /* Set the template variable enable_thinking. ERR_MEMORY; it is then unchanged. */
 int dialog_think(struct dialog *d, bool on, struct err *e);
@@ -171,8 +171,8 @@ int dialog_undo(struct dialog *d, struct buf *text, bool keep, struct err *e);
 /* Save the conversation as a list of OpenAI messages in a file. dialog_load replaces the
  * conversation, including the system prompt, and sets *n_message to the number of messages. The
  * conversation is unchanged after an error. ERR_IO, ERR_MEMORY. dialog_save: ERR_ARG for a too long
- * path. dialog_load: ERR_FORMAT if the file is no list of messages,
- * ERR_LIMIT for more than 64 MiB. */
+ * path. dialog_load: ERR_FORMAT if the file is no list of messages, ERR_LIMIT for more than 64
+ * MiB. */
 int dialog_save(const struct dialog *d, const char *path, struct err *e);
 int dialog_load(struct dialog *d, const char *path, size_t *n_message, struct err *e);
 
@@ -198,8 +198,8 @@ void line_complete(struct line *l, name_fn *candidate);
 /* Begin the next line_read with a copy of this text, for editing. ERR_MEMORY. */
 int line_begin_with(struct line *l, const char *text, struct err *e);
 
-/* Read a message. A line that ends in a backslash continues;
- * """ opens and closes a block of lines. */
+/* Read a message. A line that ends in a backslash continues; """ opens and closes a block of
+ * lines. */
 enum line_result line_read(struct line *l, struct buf *message);
 
 /* ---- talk.c ---- */

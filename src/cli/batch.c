@@ -329,8 +329,8 @@ static void run_close(struct batch_run *b)
     free(b);
 }
 
-/* Answer the requests of the input file.
- * Set *all_failed if there are requests and all of them failed. */
+/* Answer the requests of the input file. Set *all_failed if there are requests and all of them
+ * failed. */
 static int answer_file(const struct api *api, bool *all_failed, struct err *e)
 {
     struct batch_run *b = calloc(1, sizeof *b);

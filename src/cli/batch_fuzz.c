@@ -1,5 +1,5 @@
-/* batch_fuzz.c - goal: each mutated line of a batch file is rejected
- * with a sentence or becomes a call. */
+/* batch_fuzz.c - goal: each mutated line of a batch file is rejected with a sentence or becomes a
+ * call. */
 #include "batch.h"
 #include "cli.h"
 

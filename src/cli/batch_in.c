@@ -16,8 +16,8 @@ static bool is_space(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Count the lines that are not blank, for the progress bar.
- * Only a regular file can be read twice. */
+/* Count the lines that are not blank, for the progress bar. Only a regular file can be read
+ * twice. */
 static void count_lines(struct batch_in *in)
 {
     char chunk[1 << 16];

@@ -43,8 +43,8 @@ struct batch_key batch_key_line(uint64_t number)
         {hash_bytes(&number, sizeof number, 3) | 1, hash_bytes(&number, sizeof number, 4)}};
 }
 
-/* Return the slot of k, or the free slot for it.
- * The search ends, because half of the slots are free. */
+/* Return the slot of k, or the free slot for it. The search ends, because half of the slots are
+ * free. */
 static struct batch_key *find_slot(const struct batch_keys *s, struct batch_key k)
 {
     size_t at = k.hash[0] >> 1 & (s->n_slot - 1);
@@ -115,8 +115,8 @@ static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t
               : 0;
 }
 
-/* Remove the text after the last newline if it is a truncated line of quoth batch.
- * Otherwise fail. */
+/* Remove the text after the last newline if it is a truncated line of quoth batch. Otherwise
+ * fail. */
 static int drop_tail(struct batch_out *o, const char *tail, size_t n, off_t at, struct err *e)
 {
     size_t n_same = n < sizeof line_start - 1 ? n : sizeof line_start - 1;

@@ -53,8 +53,8 @@ static bool is_schema_text(const char *value)
     return *text == '{' || strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
 }
 
-/* Return true if the value is a grammar's text.
- * Such a value defines a rule and is not the path of a file. */
+/* Return true if the value is a grammar's text. Such a value defines a rule and is not the path of
+ * a file. */
 static bool is_grammar_text(const char *value)
 {
     return !file_exists(value) && strpbrk(value, ":\n");

@@ -99,8 +99,8 @@ static void lay_out(struct draw *d)
     d->rows.v[d->rows.n - 1].end = d->text.n;
 }
 
-/* Return the row with character i.
- * The search begins at the end, because the cursor is usually there. */
+/* Return the row with character i. The search begins at the end, because the cursor is usually
+ * there. */
 static int row_of(const struct draw *d, size_t i)
 {
     int row = (int)d->rows.n - 1;

@@ -49,8 +49,8 @@ void draw_begin(struct draw *d, const wchar_t *prompt, struct screen_size size);
  * Write only changes, and flush. */
 void draw_show(struct draw *d, const wchar_t *text, size_t n, size_t cursor);
 
-/* Remove the drawing after the terminal's size has changed.
- * The next draw_show draws in its place. */
+/* Remove the drawing after the terminal's size has changed. The next draw_show draws in its
+ * place. */
 void draw_resize(struct draw *d, struct screen_size size);
 
 /* Discard the drawing after other output has cleared or used the screen. The next draw_show begins

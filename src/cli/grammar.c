@@ -49,8 +49,8 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
-/* A tokenizer and its data for masks; tokenizer and data are NULL if not requested.
- * All are owned. */
+/* A tokenizer and its data for masks; tokenizer and data are NULL if not requested. All are
+ * owned. */
 struct mask_vocab {
     struct tokenizer *t;
     struct grammar_vocab *v;
@@ -189,8 +189,8 @@ static const struct json *find_constraint(const struct json *line, int *i, struc
     return found;
 }
 
-/* Compile the constraint of a request.
- * A schema may be an object or its text; a choice is always a list. */
+/* Compile the constraint of a request. A schema may be an object or its text; a choice is always a
+ * list. */
 static int open_line(struct grammar **g, const struct json *line, const struct mask_vocab *mv,
                      struct err *e)
 {
@@ -247,8 +247,8 @@ static int answer_line(const struct json *line, const struct mask_vocab *mv, str
     return rc;
 }
 
-/* An error of a line is its answer, and the other lines continue.
- * Only a failed output ends the loop. */
+/* An error of a line is its answer, and the other lines continue. Only a failed output ends the
+ * loop. */
 static int each_line(const struct mask_vocab *mv, char *text, struct err *e)
 {
     int rc = 0;
@@ -362,8 +362,8 @@ static int print_first_mask(struct grammar *g, const struct mask_vocab *mv, stru
     return 0;
 }
 
-/* The positional arguments are "check SCHEMA [TEXT]",
- * or "check [TEXT]" if an option replaces the schema. */
+/* The positional arguments are "check SCHEMA [TEXT]", or "check [TEXT]" if an option replaces the
+ * schema. */
 static int check_one(int n_arg, char **arg, const struct mask_vocab *mv, struct err *e)
 {
     struct grammar *g = NULL;

@@ -5,8 +5,8 @@
  *    http, unix   connect_url -> send_request -> first line of the answer: "HTTP/1.0 200 OK"
  *    https        health_tls, by libcurl
  *
- * The own client is a few lines,
- * so that a container without curl can use this program as its probe. */
+ * The own client is a few lines, so that a container without curl can use this program as its
+ * probe. */
 #include "cli.h"
 
 #include "base/os.h"

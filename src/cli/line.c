@@ -6,8 +6,8 @@
  *
  * Bracketed paste is enabled in the terminal, so that a pasted newline does not send a message. A
  * short paste without newlines is inserted as text. A longer paste is shown as "[paste 1: 10240
- * characters]" until the message is sent.
- * So the line remains quick to edit, and fits the screen. */
+ * characters]" until the message is sent. So the line remains quick to edit, and fits the
+ * screen. */
 #include "answer.h"
 #include "tty.h"
 
@@ -44,8 +44,8 @@ struct line {
 
 /* ---- wide characters and UTF-8 ---- */
 
-/* Append wide characters as UTF-8.
- * A terminal in another locale may give invalid ones, which become U+FFFD. */
+/* Append wide characters as UTF-8. A terminal in another locale may give invalid ones, which become
+ * U+FFFD. */
 static void add_wide(struct buf *b, const wchar_t *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -148,8 +148,8 @@ static unsigned char on_paste(EditLine *el, wint_t key)
 
 /* ---- Tab ---- */
 
-/* Set `common` to the common prefix of the candidates that begin with n bytes of text.
- * Return their number. */
+/* Set `common` to the common prefix of the candidates that begin with n bytes of text. Return their
+ * number. */
 static int common_of(const struct line *l, const char *text, size_t n, char *common,
                      size_t n_common)
 {
@@ -343,8 +343,8 @@ static bool add_expanded(struct line *l, struct buf *message, const char *text)
     return any;
 }
 
-/* Read one line without its newline.
- * Add the line to the history without its pastes, which are too long. */
+/* Read one line without its newline. Add the line to the history without its pastes, which are too
+ * long. */
 static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message)
 {
     HistEventW ev;

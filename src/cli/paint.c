@@ -5,8 +5,8 @@
  *
  * A word is written when it is complete, so no text on the screen is ever removed. This works on
  * every terminal and after every resize. Blocks of code are written immediately and are never
- * wrapped. A style without a closing mark ends with its line.
- * Each wide character (CJK) is a word. */
+ * wrapped. A style without a closing mark ends with its line. Each wide character (CJK) is a
+ * word. */
 #include "paint.h"
 
 #include "base/utf8.h"
@@ -164,8 +164,8 @@ static void end_styles(struct paint *p)
 /* Kinds of lines. LEAD_MORE: more bytes are needed to decide. */
 enum lead { LEAD_MORE, LEAD_TEXT, LEAD_FENCE, LEAD_HEADING, LEAD_BULLET, LEAD_NUMBER };
 
-/* Return the kind of n bytes at the beginning of a line.
- * Set *at to the number of leading blanks. */
+/* Return the kind of n bytes at the beginning of a line. Set *at to the number of leading
+ * blanks. */
 static enum lead read_lead(const struct paint *p, size_t *at)
 {
     const char *s = p->lead.data;

@@ -115,8 +115,8 @@ int sample_show(const struct session *s, FILE *out)
     return 0;
 }
 
-/* Order: generation_config,
- * then flags. 0.8 is the temperature of quoth run if neither gives one. */
+/* Order: generation_config, then flags. 0.8 is the temperature of quoth run if neither gives
+ * one. */
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
                        struct err *e)
 {

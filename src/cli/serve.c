@@ -286,8 +286,8 @@ static int serve_session(const struct session *s, const struct chat *chat, struc
 }
 
 /* Return the last word of --served-model-name if it is a file; NULL if it is a name. The flag takes
- * all words up to the next flag, like vLLM's.
- * So it also takes MODEL in "--served-model-name NAME MODEL". */
+ * all words up to the next flag, like vLLM's. So it also takes MODEL in "--served-model-name NAME
+ * MODEL". */
 static const char *model_after_names(void)
 {
     if (names.n < 2 || !file_exists(names.v[names.n - 1])) return NULL;

@@ -2,8 +2,7 @@
  *
  * A line that begins with / is a command, and every other line is a message to the model. Each
  * message is completed as a separate prompt if there is no chat template. The prompt, the output of
- * commands and reports are written to standard error. So standard output contains only the
- * answers.
+ * commands and reports are written to standard error. So standard output contains only the answers.
  *
  *    line_read --"/word arg"--> command --> verbs[].run --> dialog_...
  *              --any other----> send_message --> dialog_send --> view (view.c), report
@@ -302,8 +301,8 @@ static void print_banner(const struct dialog *d)
                         : "Without a chat template, each message is completed by itself.");
 }
 
-/* Return the exit status. It is 0 also after failed answers,
- * because the user has seen their errors. */
+/* Return the exit status. It is 0 also after failed answers, because the user has seen their
+ * errors. */
 int talk(struct dialog *d, bool quiet)
 {
     struct talk t = {.dialog = d, .quiet = quiet};

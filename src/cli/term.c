@@ -44,8 +44,8 @@ static void on_resize(int sig)
     (void)sig; /* the signal only interrupts ppoll */
 }
 
-/* Restore the terminal, then end by the same signal,
- * so that the parent process gets the usual status. */
+/* Restore the terminal, then end by the same signal, so that the parent process gets the usual
+ * status. */
 static void on_end(int sig)
 {
     term_end();
@@ -137,8 +137,8 @@ static void suspend(void)
     acquire_screen();
 }
 
-/* Return a key, 0 after an event of fd, a timeout or a resize,
- * or CTRL_D at the end of the input. */
+/* Return a key, 0 after an event of fd, a timeout or a resize, or CTRL_D at the end of the
+ * input. */
 int term_wait(int fd, int wait_ms)
 {
     enum { CTRL_D = 4, CTRL_Z = 26 };

@@ -42,8 +42,8 @@ static void print_ids(const struct ids *ids)
     printf(list ? "]\n" : "\n");
 }
 
-/* Print the ids of a text.
- * By default they are those of a prompt: with BOS, and with special tokens parsed. */
+/* Print the ids of a text. By default they are those of a prompt: with BOS, and with special tokens
+ * parsed. */
 static int encode_one(const struct tokenizer *t, const char *text, size_t n, struct err *e)
 {
     struct ids ids = {0};
@@ -101,8 +101,8 @@ static int decode_one(const struct tokenizer *t, const char *text, struct err *e
     return rc;
 }
 
-/* Print the ids of a JSON string.
- * A string can contain newlines and NULs, which a plain line cannot. */
+/* Print the ids of a JSON string. A string can contain newlines and NULs, which a plain line
+ * cannot. */
 static int encode_line(const struct tokenizer *t, const char *line, struct err *e)
 {
     struct json *j;

@@ -78,8 +78,8 @@ static int read_sample(const struct top_target *t, struct top_sample *s, struct 
     int status = 0;
     int64_t sent_us = time_us();
     int rc = fetch_get(t->url, &header, t->header[0] != 0, &t->how, &page, &status, e);
-    /* the middle of the request is the best estimate
-     * of the time at which the server made the page */
+    /* the middle of the request is the best estimate of the time at which the server made the
+     * page */
     s->time_us = sent_us + (time_us() - sent_us) / 2;
     if (rc == 0 && status == 401)
         rc = err_set(e, ERR_ARG, "%s requires an API key; give --api-key", t->url);
@@ -144,8 +144,8 @@ static void *read_on(void *arg)
         one->e = (struct err){0};
         one->rc = read_sample(r->target, &one->s, &one->e);
         (void)queue_push(r->readings,
-                         /* drop the reading, because the main thread is stopped
-                          * and the queue is full */
+                         /* drop the reading, because the main thread is stopped and the queue is
+                          * full */
                          one);
         (void)!write(r->event, &bell, sizeof bell);
         int64_t period = (int64_t)(interval * 1e6), now = time_us();

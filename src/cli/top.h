@@ -6,8 +6,8 @@
  *   a screen, or a JSON object <--top_page, top_json-- struct top_figures
  *
  * Names are vLLM's, so vLLM's servers can be read, too. Values that a server does not report are
- * NAN, and are shown as a dash.
- * Any thread may call top_sample_read. Only the main thread calls the other functions. */
+ * NAN, and are shown as a dash. Any thread may call top_sample_read. Only the main thread calls the
+ * other functions. */
 #ifndef QUOTH_CLI_TOP_H
 #define QUOTH_CLI_TOP_H
 

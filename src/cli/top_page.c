@@ -25,8 +25,8 @@ struct screen {
 
 /* ---- rows ---- */
 
-/* Return the number of bytes of s [n] that take at most n_column columns.
- * Escape sequences take no column. */
+/* Return the number of bytes of s [n] that take at most n_column columns. Escape sequences take no
+ * column. */
 static size_t cut_columns(const char *s, size_t n, int n_column)
 {
     size_t i = 0;
@@ -47,8 +47,8 @@ static size_t cut_columns(const char *s, size_t n, int n_column)
     return i;
 }
 
-/* Finish the row and append it to the page, unless the screen is full.
- * A size of 0 rows has no limit. */
+/* Finish the row and append it to the page, unless the screen is full. A size of 0 rows has no
+ * limit. */
 static void end_row(struct screen *p)
 {
     int max = p->look->size.n_row;
@@ -149,8 +149,8 @@ static const char *level_text(const struct screen *p, double x)
 }
 
 /* Append the last points, with the newest point at the right end. full is the value of a full
- * column. If full is NAN, a full column is the points' maximum,
- * which is printed after the curve. */
+ * column. If full is NAN, a full column is the points' maximum, which is printed after the
+ * curve. */
 static void put_curve(struct screen *p, enum top_curve c, double full, const char *unit)
 {
     enum { TAIL = 18 }; /* "  max 10929 tok/s" */

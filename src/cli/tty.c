@@ -104,8 +104,8 @@ static void request_identity(void)
     requested = true;
 }
 
-/* Read the rest of the answer "ESC [ > 41 ; 354 ; 0 c" after its beginning,
- * which is bound as a key. */
+/* Read the rest of the answer "ESC [ > 41 ; 354 ; 0 c" after its beginning, which is bound as a
+ * key. */
 static unsigned char on_identity(EditLine *el, wint_t key)
 {
     static const struct {

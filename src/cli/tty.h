@@ -1,5 +1,5 @@
-/* tty.h - private to cli: the terminal of the line editor.
- * Main thread only, apart from its own signal handlers. */
+/* tty.h - private to cli: the terminal of the line editor. Main thread only, apart from its own
+ * signal handlers. */
 #ifndef QUOTH_CLI_TTY_H
 #define QUOTH_CLI_TTY_H
 

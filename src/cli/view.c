@@ -163,8 +163,8 @@ void view_text(void *view, const char *text, size_t n)
     wait_pace(view);
 }
 
-/* Write a message to standard error, wrapped on a terminal.
- * Rows after the first begin at column hang. */
+/* Write a message to standard error, wrapped on a terminal. Rows after the first begin at column
+ * hang. */
 void view_note(int hang, const char *fmt, ...)
 {
     enum { TEXT_COLUMNS = 20, NARROW_HANG = 4 }; /* least width of a text next to its margin */

@@ -1,5 +1,4 @@
-/* beam.c - beam search: the `width` most likely beginnings continue together, each as a
- * sequence.
+/* beam.c - beam search: the `width` most likely beginnings continue together, each as a sequence.
  *
  *   rows of all beams --beam_pick--> each beam's best continuations
  *        --beam_advance, when all have theirs--> finished ones, and the beams of the next token
@@ -241,8 +240,8 @@ static void keep_finished(const struct engine *en, struct group *g, const struct
     b->hyp[at] = x;
 }
 
-/* Return true if a continuing beam can still improve the answer.
- * best: highest score after n tokens. */
+/* Return true if a continuing beam can still improve the answer. best: highest score after n
+ * tokens. */
 static bool may_improve(const struct group *g, float best, int n)
 {
     const struct beam *b = g->beam;

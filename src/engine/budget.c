@@ -194,8 +194,8 @@ static bool changed_since_idle(const struct budget *b, const struct step_load *l
     return differs(now.n_row, b->idle.n_row) || differs(now.n_kv, b->idle.n_kv);
 }
 
-/* Return true if a step without prompts must be observed.
- * A target in microseconds does not need it. */
+/* Return true if a step without prompts must be observed. A target in microseconds does not need
+ * it. */
 static bool needs_idle_step(const struct budget *b, const struct step_load *l)
 {
     int every = changed_since_idle(b, l) ? IDLE_CHANGED : IDLE_EVERY;

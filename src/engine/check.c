@@ -1,8 +1,8 @@
 /* check.c - the invariants of sequences and of what they hold. They are checked after every step of
  * builds with DEBUG or SAN, and of tests that set engine_options.check.
  *
- * (1) Counts are ordered: n_prompt <= n_token <= token_max, n_kv <= n_token, n_hole <= n_page
- *     <= page_max.
+ * (1) Counts are ordered: n_prompt <= n_token <= token_max, n_kv <= n_token, n_hole <= n_page <=
+ *     page_max.
  * (2) Sealed pages are full: n_sealed * rows <= n_kv.
  * (3) A running sequence has pages for its n_kv rows, no more, and no pages in host memory. Any
  *     other sequence has host pages, or no pages.

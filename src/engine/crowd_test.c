@@ -10,8 +10,8 @@ enum { N_SEQ = 16, N_ROW = 32, LONG = 900, SHORT = 12, MANY = 64 };
 struct crowd {
     struct slow_rig r;
     int n_step, first[40],
-        /* number of steps until request i had its first token;
-         * until it had all tokens; 0: not yet */
+        /* number of steps until request i had its first token; until it had all tokens; 0: not
+         * yet */
         done[40];
 };
 
@@ -287,8 +287,8 @@ TEST(a_policy_without_holders_divides_no_step)
     slow_close(&c.r);
 }
 
-/* Long prompts of a flood fill the step's time;
- * a short prompt of another holder is not cut for them. */
+/* Long prompts of a flood fill the step's time; a short prompt of another holder is not cut for
+ * them. */
 TEST(a_short_prompt_is_not_cut_beside_long_ones)
 {
     static struct crowd c;

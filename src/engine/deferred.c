@@ -15,8 +15,8 @@
  * thread may use it. A job ends after the call in progress if its sequence ends. Sequences wait for
  * the end of a job if there are too many jobs.
  *
- * If there is no thread (the engine is stepped by hand, or pthread_create fails), each step
- * makes one call. The next job tries to start a thread again. */
+ * If there is no thread (the engine is stepped by hand, or pthread_create fails), each step makes
+ * one call. The next job tries to start a thread again. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -107,8 +107,8 @@ void deferred_close(struct deferred *w)
 
 /* ---- the thread ---- */
 
-/* Call mask_within once, and raise the work of the next call.
- * Return false if another call is needed. */
+/* Call mask_within once, and raise the work of the next call. Return false if another call is
+ * needed. */
 static bool job_run(struct mask_job *j)
 {
     if (atomic_load(&j->cancelled)) return true;

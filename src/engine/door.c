@@ -78,8 +78,8 @@ static void leave_queue(struct door *d, struct group *g, enum door_state to)
     atomic_store(&g->door.state, to);
 }
 
-/* Refuse the holder's newest queued group.
- * A victim has unsettled units, so it has a queued group. */
+/* Refuse the holder's newest queued group. A victim has unsettled units, so it has a queued
+ * group. */
 static void refuse_newest(struct door *d, uint64_t holder)
 {
     struct group *g = d->newest;
@@ -237,8 +237,8 @@ const char *door_check(struct door *d, int64_t n_byte_inside)
 
 /* ---- engine thread ---- */
 
-/* Groups that are refused before this call never run.
- * A group that is no longer queued passes again. */
+/* Groups that are refused before this call never run. A group that is no longer queued passes
+ * again. */
 bool door_pass(struct door *d, struct group *g)
 {
     pthread_mutex_lock(&d->lock);

@@ -5,10 +5,9 @@
  *
  * Each row's logits pick the token that they would pick alone, with the random numbers of that
  * position (emit.c). A row is accepted if the token before it is the one picked there. The rest is
- * rejected. n_kv ends before it, and hold_commit releases its pages. Histories, penalties,
- * stop tokens and constraints process picked tokens only. So a draft changes no bit of an
- * answer. Draft rows use the room of the step that all other rows leave, and preempt no
- * sequence. */
+ * rejected. n_kv ends before it, and hold_commit releases its pages. Histories, penalties, stop
+ * tokens and constraints process picked tokens only. So a draft changes no bit of an answer. Draft
+ * rows use the room of the step that all other rows leave, and preempt no sequence. */
 #include "engine_impl.h"
 
 #include "base/check.h"

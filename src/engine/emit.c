@@ -25,8 +25,8 @@ int emit_room(const struct group *g)
     return REPLY_EVENTS - (int)queue_len(g->request->reply) - ends - g->n_reserved;
 }
 
-/* Return the number of events of a planned step.
- * Before the fork, each pick is one for every choice. */
+/* Return the number of events of a planned step. Before the fork, each pick is one for every
+ * choice. */
 int emit_events(const struct seq *s, int n_prompt_out, int n_pick)
 {
     const struct group *g = s->group;
@@ -157,8 +157,8 @@ static enum cause cause_of(const struct engine *en, struct seq *s, const float *
 }
 
 /* End a sequence whose pick has no candidate: all tokens are masked, or no logit is a number. It
- * stops if its constraint has completed the text, even if min_tokens forbids that.
- * Otherwise it fails. */
+ * stops if its constraint has completed the text, even if min_tokens forbids that. Otherwise it
+ * fails. */
 static void stop_or_fail(struct engine *en, struct seq *s, const float *logits,
                          const uint32_t *mask)
 {

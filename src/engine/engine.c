@@ -282,8 +282,8 @@ int64_t engine_bytes(const struct executor *x, int queue_max)
            inbox_bytes(queue_max ? queue_max : QUEUE_MAX);
 }
 
-/* Free the groups that are still in the engine.
- * Only sequences that run or wait are entities of the policy. */
+/* Free the groups that are still in the engine. Only sequences that run or wait are entities of the
+ * policy. */
 static void drop_all(struct engine *en)
 {
     while (en->groups) {

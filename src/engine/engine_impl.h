@@ -1,5 +1,4 @@
-/* engine_impl.h - private to src/engine: requests as groups of sequences, and the engine's
- * state.
+/* engine_impl.h - private to src/engine: requests as groups of sequences, and the engine's state.
  *
  *   engine.c      the loop, its thread, opening and closing
  *   submit.c      submission of requests, on clients' threads
@@ -107,8 +106,8 @@ struct seq {
     uint64_t row_no;
     struct sampler *sampler;       /* owned; NULL if the sequence picks no tokens */
     struct constraint *constraint; /* owned; fork of the request's constraint; NULL if none */
-    /* arena [1 + draft_max, n_mask_word]: masks of constraint before each token that this step
-     * may pick */
+    /* arena [1 + draft_max, n_mask_word]: masks of constraint before each token that this step may
+     * pick */
     uint32_t *mask;
     size_t n_mask_word;
     int n_masked; /* number of filled rows of mask */
@@ -132,8 +131,8 @@ struct seq {
     uint64_t *name; /* arena [page_max] names of its pages in the prefix cache */
     int page_max, n_page, n_hole, n_sealed, n_name, n_host;
     struct seq_slots slots; /* recurrent state (state.c) */
-    /* number of tokens found in the cache at first admission
-     * or while the sequence waited for rows */
+    /* number of tokens found in the cache at first admission or while the sequence waited for
+     * rows */
     int n_cached;
 
     struct seq_plan plan; /* its part of the step that is planned or computed */
@@ -239,8 +238,8 @@ struct engine {
     int n_swapped;  /* number of waiting sequences that have pages in host memory */
     int prompt_max; /* maximum number of prompt tokens; 0: the context */
     bool keep_prefixes;
-    /* number of steps between two full checks, 0:
-     * never; number of steps since the last full check */
+    /* number of steps between two full checks, 0: never; number of steps since the last full
+     * check */
     int check_period, n_unchecked;
     struct policy *policy; /* owned */
     struct stats *stats;   /* owned */

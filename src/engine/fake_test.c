@@ -63,8 +63,8 @@ static struct fake_cell *cell_at(const struct fake *f, const struct batch *b, in
     return page < 0 ? NULL : &f->cell[page * f->page_rows + p % f->page_rows];
 }
 
-/* Return the hash of the tokens that the row of sequence s at pos attends to,
- * read from its pages. */
+/* Return the hash of the tokens that the row of sequence s at pos attends to, read from its
+ * pages. */
 static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int pos)
 {
     uint64_t h = 1;

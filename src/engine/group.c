@@ -251,8 +251,8 @@ static void rank_answers(struct group *g)
 
 /* ---- the end ---- */
 
-/* Emit the group's last events as the queue has room.
- * Return false if events are left for the next step. */
+/* Emit the group's last events as the queue has room. Return false if events are left for the next
+ * step. */
 static bool emit_end(struct engine *en, struct group *g)
 {
     if (g->ranked && (g->ended == FINISH_NONE || g->ended == FINISH_LENGTH)) {
@@ -263,8 +263,8 @@ static bool emit_end(struct engine *en, struct group *g)
     return true;
 }
 
-/* End groups whose sequences are all done.
- * Return true if the queues had room for some of their events. */
+/* End groups whose sequences are all done. Return true if the queues had room for some of their
+ * events. */
 bool group_reap_all(struct engine *en)
 {
     bool emitted = false;

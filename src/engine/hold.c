@@ -196,8 +196,8 @@ static bool own_page(struct engine *en, struct seq *s, int i, bool *lacks)
     return true;
 }
 
-/* Acquire pages for up to n rows from position `from` on.
- * Return the number of rows that have pages. */
+/* Acquire pages for up to n rows from position `from` on. Return the number of rows that have
+ * pages. */
 static int grow(struct engine *en, struct seq *s, int from, int n)
 {
     int rows = pages_rows(en->pages);

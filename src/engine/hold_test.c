@@ -189,8 +189,8 @@ TEST(prompt_logprobs_compute_what_the_cache_has)
     rig_close(&r);
 }
 
-/* Method: a sequence ten times as long as its pool,
- * and a follow-up that finds its remaining pages. */
+/* Method: a sequence ten times as long as its pool, and a follow-up that finds its remaining
+ * pages. */
 TEST(pages_behind_the_window_are_free)
 {
     struct shape s = {

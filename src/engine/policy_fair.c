@@ -31,8 +31,8 @@
 
 #include <stdlib.h>
 
-/* N_PROBE: places in which a holder may be. If half of the table is taken,
- * all 16 are taken with a probability of about 2^-16. */
+/* N_PROBE: places in which a holder may be. If half of the table is taken, all 16 are taken with a
+ * probability of about 2^-16. */
 enum { N_HOLDER = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
 /* Share of a step's price in the running mean: the mean of about 20 steps. 0.01 and 0.25 give the
  * same times on Azure's trace (docs/measurements.md, "Constants"). */
@@ -85,8 +85,8 @@ static void lower(double *least, bool *any, const struct fair_holder *x)
     *any = true;
 }
 
-/* Return the virtual time of the least served active holder; of the holder that became idle last
- * if no holder is active. */
+/* Return the virtual time of the least served active holder; of the holder that became idle last if
+ * no holder is active. */
 static double least_us(const struct fair_holders *s)
 {
     double least = s->idle_us;

@@ -1,5 +1,5 @@
-/* policy_impl.h - definition of a policy; private to policy.c and policy_*.c.
- * Engine thread only. */
+/* policy_impl.h - definition of a policy; private to policy.c and policy_*.c. Engine thread
+ * only. */
 #ifndef QUOTH_ENGINE_POLICY_IMPL_H
 #define QUOTH_ENGINE_POLICY_IMPL_H
 

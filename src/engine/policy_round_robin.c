@@ -5,8 +5,8 @@
  *
  * A prompt is one indivisible step of its first slice, because a half-computed prompt that is
  * preempted is recomputed. Rows recomputed after a preemption are also part of an indivisible step,
- * because they generate nothing.
- * A waiting entity displaces a running one that is later in the round. */
+ * because they generate nothing. A waiting entity displaces a running one that is later in the
+ * round. */
 #include "policy_impl.h"
 
 static void join_end(struct policy *p, struct sched_entity *se)

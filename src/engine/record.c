@@ -9,8 +9,8 @@
  *                         |--------------- TRACE_RUN -------------|
  *
  * A lane is a line of the picture. A sequence takes the lowest free lane, so that few lanes are
- * used. Decode steps become one event per run,
- * because one event per token would dominate the file. */
+ * used. Decode steps become one event per run, because one event per token would dominate the
+ * file. */
 #include "engine_impl.h"
 
 #include "base/check.h"

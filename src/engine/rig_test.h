@@ -72,8 +72,8 @@ int slow_open_how(struct slow_rig *r, int n_page, int n_row, int n_seq,
                   const struct engine_options *how, struct err *e);
 void slow_close(struct slow_rig *r);
 /* Make request i: n_prompt tokens of its own, n_output tokens requested. */
-/* Make a greedy request that answers to queue[i], not submitted yet.
- * Return NULL if there is no memory. */
+/* Make a greedy request that answers to queue[i], not submitted yet. Return NULL if there is no
+ * memory. */
 struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 int slow_submit(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 void slow_run(struct slow_rig *r); /* Run until nothing is left; set r->view. */

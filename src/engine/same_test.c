@@ -292,8 +292,8 @@ static void compare_ways(const char *model, int n, int pool_part)
               (long long)n_swapped, (long long)n_displaced);
 }
 
-/* qwen3 attends to everything;
- * all layers of mistral have a window of 16, so pages before it are freed. */
+/* qwen3 attends to everything; all layers of mistral have a window of 16, so pages before it are
+ * freed. */
 TEST(answers_are_the_same_in_every_way_of_serving)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");

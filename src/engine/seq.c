@@ -140,8 +140,8 @@ static void list_remove(struct seq_list *l, struct seq *s)
 
 /* ---- states ---- */
 
-/* Register s with the policy.
- * A sequence that was IDLE is new there, so all its counts begin again. */
+/* Register s with the policy. A sequence that was IDLE is new there, so all its counts begin
+ * again. */
 static void arrive(struct engine *en, struct seq *s)
 {
     const struct request *r = s->group->request;

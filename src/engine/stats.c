@@ -126,8 +126,8 @@ static void init_times(struct stats *st)
 
 /* ---- open, publish, read ---- */
 
-/* A reading is copied as words,
- * because only atomic words may be read while another thread writes. */
+/* A reading is copied as words, because only atomic words may be read while another thread
+ * writes. */
 enum { N_WORD = sizeof(struct stats_view) / sizeof(uint64_t) };
 _Static_assert(sizeof(struct stats_view) % sizeof(uint64_t) == 0, "a reading is whole words");
 _Static_assert(sizeof(uintptr_t) <= sizeof(uint64_t), "a pointer fits into a word");
@@ -146,8 +146,8 @@ static void publish(struct stats *st)
     atomic_store_explicit(&st->version, v + 2, memory_order_release);
 }
 
-/* Copy e. Compute the count as the sum of the buckets,
- * so that both agree while other threads add. */
+/* Copy e. Compute the count as the sum of the buckets, so that both agree while other threads
+ * add. */
 static void read_early(const struct early *e, struct histogram *out)
 {
     out->n = 0;
@@ -289,8 +289,8 @@ static void open_slots(struct stats *st, int64_t slot)
     st->slot = slot;
 }
 
-/* Raise the marks of the current slot.
- * Levels stay until the next call, so new slots begin with them. */
+/* Raise the marks of the current slot. Levels stay until the next call, so new slots begin with
+ * them. */
 void stats_peak(struct stats *st, int64_t now_us, const struct stats_level *l)
 {
     const int32_t level[N_MARK] = {l->n_running, l->n_waiting, l->n_swapped,

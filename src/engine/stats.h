@@ -127,8 +127,8 @@ void stats_page_evicted(void *stats, int64_t life_us, int64_t idle_us);
  * struct stats. For a page_watch. */
 void stats_page_found(void *stats, int64_t gap_us);
 
-/* Times of a finished answer, engine clock, in microseconds;
- * 0: the answer ended before that point. */
+/* Times of a finished answer, engine clock, in microseconds; 0: the answer ended before that
+ * point. */
 struct answer_times {
     int64_t arrival_us, sched_us, first_us, last_us, done_us;
     int n_prompt, n_cached, max_tokens, n_choice, n_preempted;
@@ -188,8 +188,8 @@ void stats_prometheus(const struct stats *st, const struct stats_view *v, const 
 void stats_prometheus_marks(const struct stats *st, const struct stats_marks *m, double window_s,
                             struct buf *out);
 /* Append one JSON object: {"num_requests_running": ..., "time_to_first_token_seconds": {"count",
- * "sum", "mean", "p50", "p90", "p99"}, ...}.
- * Series of one name are distinguished by their label. */
+ * "sum", "mean", "p50", "p90", "p99"}, ...}. Series of one name are distinguished by their
+ * label. */
 void stats_json(const struct stats_view *v, struct buf *out);
 
 #endif

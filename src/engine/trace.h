@@ -53,8 +53,8 @@ struct trace_options {
 int trace_open(struct trace **out, const struct trace_options *o, struct err *e);
 void trace_close(struct trace *t); /* Write the events in the ring and close t; t may be NULL. */
 
-/* Add an event; one thread only.
- * Return false and count the event as dropped if there is no room. */
+/* Add an event; one thread only. Return false and count the event as dropped if there is no
+ * room. */
 bool trace_put(struct trace *t, const struct trace_event *e);
 /* Return the number of dropped events. Any thread. */
 int64_t trace_n_dropped(const struct trace *t);

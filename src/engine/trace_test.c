@@ -1,6 +1,6 @@
 /* trace_test.c - goal: a trace is complete, is JSON that viewers read, and never delays the engine.
- * Method: an engine on a virtual clock with known times;
- * a ring that is not emptied; files that are full. */
+ * Method: an engine on a virtual clock with known times; a ring that is not emptied; files that are
+ * full. */
 #include "../../tests/unit.h"
 
 #include "base/json.h"

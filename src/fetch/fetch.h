@@ -10,8 +10,8 @@
  * built without libcurl (fetch_none.c). The error contains the package to install. The client
  * prints nothing, raises no signal and follows no redirect.
  *
- * A struct fetch is a client.
- * It belongs to one thread at a time. Clients are independent of each other. */
+ * A struct fetch is a client. It belongs to one thread at a time. Clients are independent of each
+ * other. */
 #ifndef QUOTH_FETCH_FETCH_H
 #define QUOTH_FETCH_FETCH_H
 
@@ -115,8 +115,8 @@ void sse_deinit(struct sse *s);
 typedef bool sse_fn(void *ctx, const char *data, size_t n);
 /* Parse the next n bytes of a stream. fn receives the data of each complete event, NUL-terminated,
  * with its lines joined by newlines. Events without data, comments and other fields are skipped.
- * Returns false if an event is too long or fn returns false.
- * The remaining bytes are then not parsed. */
+ * Returns false if an event is too long or fn returns false. The remaining bytes are then not
+ * parsed. */
 bool sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ctx);
 
 #endif

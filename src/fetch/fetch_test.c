@@ -166,8 +166,8 @@ struct case_of {
 
 static void check_get(const char *base, const struct case_of *c)
 {
-    /* the timeout is short only for a server that never answers,
-     * because a busy machine may be slow */
+    /* the timeout is short only for a server that never answers, because a busy machine may be
+     * slow */
     struct fetch_options o = {.total_ms = strstr(c->path, "never") ? 200 : 5000, .bytes_max = 200};
     struct buf body = {0};
     struct err e = {0};

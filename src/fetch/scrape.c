@@ -137,8 +137,8 @@ double scrape_sum(const struct scrape *s, const char *name, const char *label)
     return sum;
 }
 
-/* Return the beginning of a label's value, after its quote;
- * NULL if the row does not have the label. */
+/* Return the beginning of a label's value, after its quote; NULL if the row does not have the
+ * label. */
 static const char *value_of(const struct scrape_row *r, const char *key, size_t *n)
 {
     char begin[64];

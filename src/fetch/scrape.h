@@ -1,6 +1,6 @@
 /* scrape.h - parser of a server's /metrics in the text format of Prometheus, for callers that need
- * a few series. The parser accepts any server's page. An absent value is NAN.
- * Any thread; a struct scrape belongs to one thread at a time. */
+ * a few series. The parser accepts any server's page. An absent value is NAN. Any thread; a struct
+ * scrape belongs to one thread at a time. */
 #ifndef QUOTH_FETCH_SCRAPE_H
 #define QUOTH_FETCH_SCRAPE_H
 

@@ -149,8 +149,8 @@ static bool safetensors_looks_like(const uint8_t *data, size_t n)
     return n >= 10 && memcmp(data + 5, "\0\0\0", 3) == 0 && data[8] == '{';
 }
 
-/* Detect the format by the first bytes and load the file.
- * The reader of the format maps the file again. */
+/* Detect the format by the first bytes and load the file. The reader of the format maps the file
+ * again. */
 static int load_file(struct checkpoint *c, const char *path, struct err *e)
 {
     struct file_map m;
@@ -234,8 +234,8 @@ static int load(struct checkpoint *c, struct err *e)
     return load_file(c, c->path, e);
 }
 
-/* dir is the path itself for a folder, "." for a name without a slash,
- * and "/" for a file in the root. */
+/* dir is the path itself for a folder, "." for a name without a slash, and "/" for a file in the
+ * root. */
 static int set_paths(struct checkpoint *c, const char *path, struct err *e)
 {
     const char *slash = strrchr(path, '/');

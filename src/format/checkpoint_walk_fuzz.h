@@ -1,5 +1,5 @@
-/* checkpoint_walk_fuzz.h - open a fuzzer's input and read all data that the reader returns.
- * The test's thread only. */
+/* checkpoint_walk_fuzz.h - open a fuzzer's input and read all data that the reader returns. The
+ * test's thread only. */
 #ifndef QUOTH_CHECKPOINT_WALK_FUZZ_H
 #define QUOTH_CHECKPOINT_WALK_FUZZ_H
 

@@ -71,8 +71,8 @@ const char *dummy_shapes(int i)
     return i < (int)(sizeof shapes / sizeof shapes[0]) ? shapes[i].name : NULL;
 }
 
-/* Copy the row of the table.
- * The parameters of llama 3.1's scaling are constants of all named shapes. */
+/* Copy the row of the table. The parameters of llama 3.1's scaling are constants of all named
+ * shapes. */
 static int find_shape(struct maker *m)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
@@ -191,8 +191,8 @@ static void read_rope_scaling(struct maker *m, const struct checkpoint *config)
     m->rope_context = meta_real(arch_meta(config, "rope.scaling.original_context_length"), 8192);
 }
 
-/* Read the shape from the metadata of a config.json.
- * The architecture's name changes to that of GGUF. */
+/* Read the shape from the metadata of a config.json. The architecture's name changes to that of
+ * GGUF. */
 static int read_config(struct maker *m, const struct checkpoint *config)
 {
     struct shape *s = &m->shape;

@@ -71,8 +71,8 @@ void dummy_drop(struct dummy *d)
 
 /* ---- tiles ---- */
 
-/* Return a number of mean 0 and variance 1:
- * each of the twelve uniform numbers has variance 1/12. */
+/* Return a number of mean 0 and variance 1: each of the twelve uniform numbers has variance
+ * 1/12. */
 static float normal(uint64_t *state)
 {
     float sum = -6;

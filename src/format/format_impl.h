@@ -4,8 +4,8 @@
  *   checkpoint_open --kind of path--> gguf_load | hf_load | safetensors_load | llama2c_load
  *        each: checkpoint_add_file, then checkpoint_add_meta and checkpoint_add_tensor
  *
- * A reader that fails leaves a half-built checkpoint. checkpoint_open closes it.
- * The thread that opens a checkpoint adds to it. Afterwards any thread may read it. */
+ * A reader that fails leaves a half-built checkpoint. checkpoint_open closes it. The thread that
+ * opens a checkpoint adds to it. Afterwards any thread may read it. */
 #ifndef QUOTH_FORMAT_IMPL_H
 #define QUOTH_FORMAT_IMPL_H
 

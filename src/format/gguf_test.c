@@ -209,8 +209,8 @@ TEST(gguf_tensor_refusals)
 
 TEST(gguf_cut_anywhere)
 {
-    /* Goal: every proper prefix of a valid file is rejected without a crash.
-     * The error contains the file. */
+    /* Goal: every proper prefix of a valid file is rejected without a crash. The error contains the
+     * file. */
     struct made g = one_tensor();
     for (size_t n = 0; n < g.head.n; n++) {
         struct made cut = {0};
@@ -248,8 +248,8 @@ static void expect_split_refused(const char *name, const char *want)
 
 TEST(gguf_split)
 {
-    /* Goal: the path of any part opens the whole model.
-     * The error names a missing or inconsistent part. */
+    /* Goal: the path of any part opens the whole model. The error names a missing or inconsistent
+     * part. */
     static const char *const name[] = {"s-00001-of-00003.gguf", "s-00002-of-00003.gguf",
                                        "s-00003-of-00003.gguf"};
     struct err e = {0};

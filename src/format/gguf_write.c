@@ -1,8 +1,8 @@
 /* gguf_write.c - write a checkpoint view as one GGUF v3 file. gguf.c can read it.
  *
  * The header is built in memory. Then tensors are streamed a few MiB at a time, so a dummy of any
- * size needs no memory for its weights.
- * Values keep their types, because readers require these types. */
+ * size needs no memory for its weights. Values keep their types, because readers require these
+ * types. */
 #include "format_impl.h"
 
 #include <errno.h>
@@ -76,8 +76,8 @@ static size_t padding(size_t n, size_t alignment)
     return (size_t)(-(uint64_t)n & (alignment - 1));
 }
 
-/* Check that GGUF can store a tensor.
- * ERR_UNSUPPORTED for formats and names that GGUF cannot store. */
+/* Check that GGUF can store a tensor. ERR_UNSUPPORTED for formats and names that GGUF cannot
+ * store. */
 static int check_tensor(const struct checkpoint *c, const struct tensor_info *t, struct err *e)
 {
     const struct qtype_info *q = &qtype_info[t->type];

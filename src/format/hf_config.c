@@ -113,8 +113,8 @@ static int add_bool(struct config_reader *h, const char *key, bool x)
                                h->e);
 }
 
-/* Add a field's value. Does nothing if the value is absent or null,
- * or if the key already exists. */
+/* Add a field's value. Does nothing if the value is absent or null, or if the key already
+ * exists. */
 static int add_json(struct config_reader *h, const char *key, const char *name,
                     const struct json *v)
 {

@@ -6,8 +6,8 @@
  *
  *   VT_* (12 number types, text, list, null, object) --kind_of--> META_* (what callers distinguish)
  *
- * Text is a pointer and a length in struct meta. A list of text is an array of
- * struct text_slice. */
+ * Text is a pointer and a length in struct meta. A list of text is an array of struct
+ * text_slice. */
 #include "format_impl.h"
 
 #include <math.h>

@@ -111,8 +111,8 @@ static int read_offsets(struct safetensors_reader *r, struct tensor_info *t,
     return 0;
 }
 
-/* Read one member of the header.
- * Names with NULs are rejected, because they would be truncated later. */
+/* Read one member of the header. Names with NULs are rejected, because they would be truncated
+ * later. */
 static int read_tensor(struct safetensors_reader *r, const char *raw, size_t n_raw,
                        const struct json *v)
 {

@@ -1,5 +1,5 @@
-/* safetensors_test.c - tests of single safetensors files:
- * small valid and invalid files, and real files. */
+/* safetensors_test.c - tests of single safetensors files: small valid and invalid files, and real
+ * files. */
 #include "format.h"
 #include "../../tests/safetensors_make.h"
 #include "../../tests/unit.h"
@@ -140,8 +140,8 @@ static struct checkpoint *open_data(const char *relative, struct err *e)
 
 TEST(safetensors_samples_by_dtype)
 {
-    /* Goal: each sample file of Hugging Face opens,
-     * or is rejected because of its unsigned dtype. */
+    /* Goal: each sample file of Hugging Face opens, or is rejected because of its unsigned
+     * dtype. */
     static const struct {
         const char *file;
         int type;

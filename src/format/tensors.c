@@ -5,8 +5,8 @@
  *   pattern    model.layers.%d.mlp.experts.%d.down_proj   -> holes 3, 17; suffix ".weight"
  *   GGUF name  blk.%d.ffn_down_exps                       -> blk.3.ffn_down_exps.17.weight
  *
- * The rows of an architecture are consecutive,
- * so tensor_rows returns its first row and their number. */
+ * The rows of an architecture are consecutive, so tensor_rows returns its first row and their
+ * number. */
 #include "format_impl.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* cfg.c - context-free rules:
- * construction, checks, and the expansion of rules for a machine; see cfg.h. */
+/* cfg.c - context-free rules: construction, checks, and the expansion of rules for a machine; see
+ * cfg.h. */
 #include "cfg.h"
 
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  *
  * A piece of a rule is an expression if possible. Examples are literals, classes, their
  * repetitions, and rules that do not refer to themselves. So most of a grammar runs as automata.
- * Only real nesting uses the stack.
- * Any thread; the rules belong to one thread at a time, like their machine. */
+ * Only real nesting uses the stack. Any thread; the rules belong to one thread at a time, like
+ * their machine. */
 #ifndef QUOTH_GRAMMAR_CFG_H
 #define QUOTH_GRAMMAR_CFG_H
 

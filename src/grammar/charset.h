@@ -1,5 +1,5 @@
-/* charset.h - private to grammar: sets of code points as ranges, for character classes.
- * Any thread; a set belongs to one thread at a time. */
+/* charset.h - private to grammar: sets of code points as ranges, for character classes. Any thread;
+ * a set belongs to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_CHARSET_H
 #define QUOTH_GRAMMAR_CHARSET_H
 

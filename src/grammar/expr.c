@@ -1,5 +1,5 @@
-/* expr.c - constructors of expressions. Each expression has one number, and is simplified when
- * it is made; see expr.h.
+/* expr.c - constructors of expressions. Each expression has one number, and is simplified when it
+ * is made; see expr.h.
  *
  * Invariants:
  *   (1) Two expressions with equal op, a, b and c (or equal operand lists) have one number.
@@ -434,8 +434,8 @@ uint32_t expr_and(struct exprs *x, uint32_t a, uint32_t b)
 
 /* ---- characters ---- */
 
-/* Return an alternation of byte ranges for the characters from lo to hi in UTF-8. Both have n
- * bytes left, and equal bytes before them. */
+/* Return an alternation of byte ranges for the characters from lo to hi in UTF-8. Both have n bytes
+ * left, and equal bytes before them. */
 static uint32_t chars_of_length(struct exprs *x, const uint8_t *lo, const uint8_t *hi, int n)
 {
     if (n == 0) return EXPR_EPSILON;

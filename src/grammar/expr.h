@@ -137,8 +137,8 @@ void exprs_close(struct exprs *x); /* Safe on a zeroed struct. */
 
 /* ---- limits (expr_limit.c) ---- */
 
-/* Begin a new piece of work, limited to limit.us_max and limit.work_max.
- * A failed set stays failed. */
+/* Begin a new piece of work, limited to limit.us_max and limit.work_max. A failed set stays
+ * failed. */
 void exprs_resume(struct exprs *x);
 /* Continue a piece of work for which n_done steps of work_max are spent. */
 void exprs_continue(struct exprs *x, int64_t n_done);

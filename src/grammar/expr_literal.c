@@ -1,5 +1,5 @@
-/* expr_literal.c - the plain JSON spelling of constant texts: names of members, values of const
- * and enum.
+/* expr_literal.c - the plain JSON spelling of constant texts: names of members, values of const and
+ * enum.
  *
  * STRING(a) accepts every spelling of a text (expr_string.c), but a model needs only one. The bytes
  * of a constant are forced if it has one spelling. No letter is then written as \u006b.

@@ -2,8 +2,8 @@
  * states from which a text is accepted.
  *
  * A row has the transitions of all 256 bytes, which are computed together. Bytes that no operator
- * distinguishes form a class (Owens, Reppy, Turon 2009, section 4.2).
- * One derivative serves a whole class. */
+ * distinguishes form a class (Owens, Reppy, Turon 2009, section 4.2). One derivative serves a whole
+ * class. */
 #include "expr.h"
 
 #include <stdlib.h>
@@ -294,8 +294,8 @@ static bool is_length(const struct exprs *x, uint32_t e)
 }
 
 /* Compute the row of the pattern of e if e is a string of limited length. The states of e differ
- * after each character, but those of the pattern do not.
- * So a row of the pattern serves many states of e. */
+ * after each character, but those of the pattern do not. So a row of the pattern serves many states
+ * of e. */
 static void row_of_pattern(struct exprs *x, uint32_t e)
 {
     if (x->e[e].op == EX_CAT) e = x->e[e].a;
@@ -371,8 +371,8 @@ static bool is_goal(struct exprs *x, uint32_t e)
 }
 
 /* Store the result of a search and free it. The states on the path to v[last] are alive if the
- * search found a goal. No reached state is alive
- * if the search examined all states without a goal. */
+ * search found a goal. No reached state is alive if the search examined all states without a
+ * goal. */
 static void search_end(struct exprs *x, struct state_search *s, bool found, uint32_t last)
 {
     if (found)

@@ -1,5 +1,5 @@
-/* expr_scientific.c - numbers in scientific notation, as programs write them (1e-06, 2.5E+20):
- * one digit except 0, a fraction, an exponent.
+/* expr_scientific.c - numbers in scientific notation, as programs write them (1e-06, 2.5E+20): one
+ * digit except 0, a fraction, an exponent.
  *
  *   INTEGER: d . ddd e k with an integer value
  *
@@ -33,8 +33,8 @@ static uint32_t at_least(struct exprs *x, int lo)
     int n = lo >= 100 ? 3 : lo >= 10 ? 2 : 1;
     uint32_t e = EXPR_EPSILON;
     for (int i = 0; i < n;
-         /* visit the digits from the last one:
-          * the number is equal before this digit, or greater at it */
+         /* visit the digits from the last one: the number is equal before this digit, or greater at
+          * it */
          i++, lo /= 10) {
         int d = '0' + lo % 10;
         e = expr_cat(x, byte(x, (char)d), e);

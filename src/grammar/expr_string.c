@@ -1,5 +1,5 @@
-/* expr_string.c - STRING(a): the JSON spellings of the texts of a, and the closing quote. Tags
- * of a are reported after the quote.
+/* expr_string.c - STRING(a): the JSON spellings of the texts of a, and the closing quote. Tags of a
+ * are reported after the quote.
  *
  *   STRING(a) --\--> ESCAPE(a) --u--> HEX(a) 0..3 digits --> STRING(a after the character)
  *                                       | high surrogate: \ u and four more digits

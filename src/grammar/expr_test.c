@@ -178,8 +178,8 @@ static bool slow(int i, const char *t, int n)
             if (slow(d->p, t, k) && slow(d->q, t + k, n - k)) return true;
         return false;
     case '*': {
-        /* reach[k][m]: true if the first k characters are m pieces;
-         * empty pieces may complete min */
+        /* reach[k][m]: true if the first k characters are m pieces; empty pieces may complete
+         * min */
         bool reach[8][8] = {{true}};
         bool empty = slow(d->p, t, 0);
         for (int k = 0; k <= n; k++)

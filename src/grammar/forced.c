@@ -1,5 +1,5 @@
-/* forced.c - forced spans, as bytes and as tokens (jump-forward), and the masks of many
- * sequences; see grammar.h.
+/* forced.c - forced spans, as bytes and as tokens (jump-forward), and the masks of many sequences;
+ * see grammar.h.
  *
  * A later text X can change the last tokens of a forced span F. At most one token of F X crosses
  * the end of F. That token begins at an offset s such that F[s..] is a prefix of a token of the

@@ -62,8 +62,8 @@ static void check_prefix(const struct tokenizer *t, const struct ids *ids, const
     buf_deinit(&b);
 }
 
-/* Check n_span random spans of a text with one tokenizer.
- * More than half of their tokens must be forced. */
+/* Check n_span random spans of a text with one tokenizer. More than half of their tokens must be
+ * forced. */
 static void check_tokenizer(const char *path, const char *text, size_t n_text, int n_span)
 {
     static const char *const more[] = {" ",        "  x", "\n\n", "'s", "ing", "1", "23",

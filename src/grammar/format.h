@@ -1,5 +1,5 @@
-/* format.h - private to grammar: JSON Schema's `format` as patterns.
- * Any thread; the expressions belong to one thread at a time. */
+/* format.h - private to grammar: JSON Schema's `format` as patterns. Any thread; the expressions
+ * belong to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_FORMAT_H
 #define QUOTH_GRAMMAR_FORMAT_H
 

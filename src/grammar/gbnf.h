@@ -1,5 +1,5 @@
-/* gbnf.h - private to grammar: llama.cpp's GBNF -> rules.
- * Any thread; a grammar belongs to one thread at a time. */
+/* gbnf.h - private to grammar: llama.cpp's GBNF -> rules. Any thread; a grammar belongs to one
+ * thread at a time. */
 #ifndef QUOTH_GRAMMAR_GBNF_H
 #define QUOTH_GRAMMAR_GBNF_H
 
@@ -26,8 +26,8 @@ int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, con
 
 /* Return the mark of a token, or the marks of all other tokens and any character if `negated`. */
 uint32_t gbnf_token_expr(struct exprs *x, uint32_t id, bool negated);
-/* Return the id in <[id]>,
- * or of the token with the text <name>; -1 if the text has neither form. */
+/* Return the id in <[id]>, or of the token with the text <name>; -1 if the text has neither
+ * form. */
 int64_t gbnf_token_id(const char *text, size_t n, token_id_fn *token, const void *arg);
 
 #endif

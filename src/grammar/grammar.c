@@ -1,8 +1,7 @@
-/* grammar.c - the interface to the front ends and the machine, and a cache of masks; see
- * grammar.h.
+/* grammar.c - the interface to the front ends and the machine, and a cache of masks; see grammar.h.
  *
- * A schema has its own front end (schema.h). Every other kind is parsed into rules (cfg.h). A
- * state is the number of a machine's config. */
+ * A schema has its own front end (schema.h). Every other kind is parsed into rules (cfg.h). A state
+ * is the number of a machine's config. */
 #include "grammar_in.h"
 
 #include "gbnf.h"

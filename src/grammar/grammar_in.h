@@ -1,5 +1,5 @@
-/* grammar_in.h - private to grammar: the parts of an open grammar and of a vocabulary.
- * Any thread; a grammar belongs to one thread at a time. */
+/* grammar_in.h - private to grammar: the parts of an open grammar and of a vocabulary. Any thread;
+ * a grammar belongs to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_IN_H
 #define QUOTH_GRAMMAR_IN_H
 

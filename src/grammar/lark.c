@@ -192,8 +192,8 @@ static struct text_range take_word(struct lark_parser *p)
     return w;
 }
 
-/* Return true if a name is that of a terminal.
- * Its first character except _ is then a capital letter. */
+/* Return true if a name is that of a terminal. Its first character except _ is then a capital
+ * letter. */
 static bool is_terminal_name(const char *s, size_t n)
 {
     size_t i = 0;
@@ -496,8 +496,8 @@ struct text {
     bool fold;
 };
 
-/* Read a literal and its flag i.
- * An i with a word character after it begins a name and is not a flag. */
+/* Read a literal and its flag i. An i with a word character after it begins a name and is not a
+ * flag. */
 static int read_text(struct lark_parser *p, struct text *t)
 {
     int rc = accept_text(p, "\"") ? 0 : expected(p, "a literal");

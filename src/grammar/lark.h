@@ -6,8 +6,8 @@
  * they change only the tree of a text. Texts of %ignore may precede and follow each terminal. A
  * terminal with a lazy repetition matches only its shortest texts. None of them is a prefix of
  * another. Not supported: lazy and greedy repetitions in one terminal, look-around, assertions,
- * %declare of used terminals, %override and %extend.
- * Any thread; a grammar belongs to one thread at a time. */
+ * %declare of used terminals, %override and %extend. Any thread; a grammar belongs to one thread at
+ * a time. */
 #ifndef QUOTH_GRAMMAR_LARK_H
 #define QUOTH_GRAMMAR_LARK_H
 

@@ -120,8 +120,8 @@ TEST(lark_refuses_by_place)
     }
 }
 
-/* Read an imported grammar.
- * All samples are in one folder, so only the last name of the path is used. */
+/* Read an imported grammar. All samples are in one folder, so only the last name of the path is
+ * used. */
 static int import(const void *arg, const char *path, char **text, size_t *n, struct err *e)
 {
     char at[200];

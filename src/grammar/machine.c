@@ -174,8 +174,8 @@ static bool enter_rule(struct machine *m, uint32_t rule, uint32_t below)
     return !m->x.failed;
 }
 
-/* Process the top of a stack: expand a rule, or add a thread for an expression or choice. An
- * empty stack accepts. */
+/* Process the top of a stack: expand a rule, or add a thread for an expression or choice. An empty
+ * stack accepts. */
 static bool enter_top(struct machine *m, uint32_t stack)
 {
     if (stack == STACK_EMPTY) return m->accepts = true;

@@ -131,8 +131,8 @@ uint32_t machine_begin(struct machine *m, uint32_t rule);
 uint32_t machine_next(struct machine *m, uint32_t config, uint8_t byte);
 /* Return true if a text continues from a thread. The text of a choice must have an allowed tag. */
 bool machine_alive(struct machine *m, struct thread t);
-/* Return the config of a thread,
- * and of its continuation if its expression matches the empty text. */
+/* Return the config of a thread, and of its continuation if its expression matches the empty
+ * text. */
 uint32_t machine_config(struct machine *m, struct thread t);
 /* Return the config of the threads of both configs, so that either may continue. */
 uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b);

@@ -6,8 +6,8 @@
  * which no usual text reaches.
  *
  * The result depends on the rules alone. If a rule reaches more than RULES_MAX rules, only its own
- * alternatives are considered.
- * A text may then reach a place where no byte may follow, and ends there. */
+ * alternatives are considered. A text may then reach a place where no byte may follow, and ends
+ * there. */
 #include "machine.h"
 
 #include <stdlib.h>

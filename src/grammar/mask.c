@@ -117,8 +117,8 @@ static bool is_dead(struct walk_place p)
     return p.is_config && p.id == CONFIG_DEAD;
 }
 
-/* Return the place after a byte.
- * A known place needs only look-ups. This is the inner loop of every walk. */
+/* Return the place after a byte. A known place needs only look-ups. This is the inner loop of every
+ * walk. */
 static inline struct walk_place quick_step(const struct walker *w, struct walk_place p,
                                            uint8_t byte)
 {
@@ -283,8 +283,8 @@ static bool has_loop(struct machine *m, uint32_t e)
 
 /* Return true if a text continues from e after any plain characters. Unless `tag` is NO_TAG, that
  * text must report the tag. The result depends only on the expression, so it is cached for every
- * place where e occurs. A result of true also holds
- * for all states that plain characters lead to. */
+ * place where e occurs. A result of true also holds for all states that plain characters lead
+ * to. */
 static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
 {
     uint64_t key = (uint64_t)(e + 1) << 32 | tag;
@@ -469,8 +469,8 @@ static bool room_of_pattern(struct machine *m, uint32_t e, struct room *out)
     return true;
 }
 
-/* Set *out for state e of a JSON string: a STRING of repetitions of any character and at most
- * one pattern. Return false for other states, or after a failure. */
+/* Set *out for state e of a JSON string: a STRING of repetitions of any character and at most one
+ * pattern. Return false for other states, or after a failure. */
 static bool room_of(struct machine *m, uint32_t e, struct room *out)
 {
     struct exprs *x = &m->x;

@@ -1,5 +1,5 @@
-/* mask.h - private to grammar: the tokens that may follow.
- * See vocab.h for the division of tokens. Any thread; a grammar belongs to one thread at a time. */
+/* mask.h - private to grammar: the tokens that may follow. See vocab.h for the division of tokens.
+ * Any thread; a grammar belongs to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_MASK_H
 #define QUOTH_GRAMMAR_MASK_H
 

@@ -144,8 +144,8 @@ static int read_code(struct regex_parser *p, int n_digit, uint32_t *cp)
     return rc == 0 && *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "code point out of range") : rc;
 }
 
-/* Add the characters of a property after \p (or \P if `negated`):
- * one letter, or a name in braces. */
+/* Add the characters of a property after \p (or \P if `negated`): one letter, or a name in
+ * braces. */
 static int add_property(struct regex_parser *p, struct charset *s, bool negated)
 {
     const char *name = p->s + p->at;
@@ -393,8 +393,8 @@ static uint32_t bytes_expr(struct exprs *x, struct charset *s)
     return e;
 }
 
-/* Return the expression of a set.
- * A new set of 8 or more ranges is moved to p->kept, which leaves s empty. */
+/* Return the expression of a set. A new set of 8 or more ranges is moved to p->kept, which leaves s
+ * empty. */
 static uint32_t set_expr(struct regex_parser *p, struct charset *s)
 {
     if (p->flags.bytes) return bytes_expr(p->x, s);

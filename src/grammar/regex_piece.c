@@ -67,16 +67,16 @@ static uint32_t not_empty(struct pieces *p, uint32_t e)
     return expr_nullable(p->x, e) ? expr_and(p->x, e, expr_not(p->x, EXPR_EPSILON)) : e;
 }
 
-/* Return the texts of e that begin with a character of these contexts.
- * e must not match the empty text. */
+/* Return the texts of e that begin with a character of these contexts. e must not match the empty
+ * text. */
 static uint32_t beginning(struct pieces *p, uint32_t e, uint8_t contexts)
 {
     if ((contexts & CTX_CHAR) == CTX_CHAR || e == EXPR_EMPTY) return e;
     return expr_and(p->x, e, expr_cat(p->x, chars_of(p, contexts), all_texts(p)));
 }
 
-/* Return the texts of e that end with a character of these contexts.
- * e must not match the empty text. */
+/* Return the texts of e that end with a character of these contexts. e must not match the empty
+ * text. */
 static uint32_t ending(struct pieces *p, uint32_t e, uint8_t contexts)
 {
     if ((contexts & CTX_CHAR) == CTX_CHAR || e == EXPR_EMPTY) return e;

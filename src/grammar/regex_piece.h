@@ -5,8 +5,8 @@
  * a piece is a list of items: a language, the contexts that may precede it and those that may
  * follow it. A context is one of four: the text's edge, a line feed, a word character, any other
  * character. Concatenation turns the conditions of two pieces on each other into intersections. So
- * no assertion remains: (^a|b)c\b is one expression.
- * Any thread; the expressions belong to one thread at a time. */
+ * no assertion remains: (^a|b)c\b is one expression. Any thread; the expressions belong to one
+ * thread at a time. */
 #ifndef QUOTH_GRAMMAR_REGEX_PIECE_H
 #define QUOTH_GRAMMAR_REGEX_PIECE_H
 

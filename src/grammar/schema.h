@@ -89,8 +89,8 @@ enum notation {
     NOTATION_BARE,   /* NAME:VALUE,NAME:VALUE; names without quotes, strings between opt.quote */
 };
 
-/* Options of schema_open. All texts are borrowed for the call;
- * struct schema has copies in its arena. */
+/* Options of schema_open. All texts are borrowed for the call; struct schema has copies in its
+ * arena. */
 struct schema_options {
     enum notation notation;
     const char *quote;   /* BARE: text of the quote; no string contains it */
@@ -196,8 +196,8 @@ static inline uint32_t lit_of(uint32_t sub, bool negated)
 {
     return 2 * sub + negated;
 }
-/* Return the field of a subschema; NULL if absent.
- * In a draft before 2019 a $ref hides the other fields. */
+/* Return the field of a subschema; NULL if absent. In a draft before 2019 a $ref hides the other
+ * fields. */
 const struct json *sub_field(const struct schema *s, uint32_t sub, const char *key);
 /* Return the subschema that the $ref of `sub` refers to; NONE if there is no $ref, or after a
  * failure. */
@@ -223,8 +223,8 @@ bool forms_of_set(struct schema *s, uint32_t set, unsigned type, struct forms *o
 void form_free(struct schema_form *f);
 void forms_free(struct forms *f);
 
-/* schema_plan.c: the conditions on items and members in a form,
- * and the states that lead to a value */
+/* schema_plan.c: the conditions on items and members in a form, and the states that lead to a
+ * value */
 struct form_plan {
     VEC(uint32_t) name;     /* names in the form, at most NAMES_MAX */
     uint32_t n_ordered;     /* names from this index on have no order (list_classes) */
@@ -317,8 +317,8 @@ uint32_t notation_number(struct schema *s, uint32_t e);
 uint32_t notation_class(struct schema *s, uint32_t lang, bool top);
 /* Return true if the notation can write this name. Otherwise record a failure. */
 bool notation_allows_name(struct schema *s, uint32_t name, bool top);
-/* Return the spelling of a name, or of a class of names with its tags.
- * PYTHON, nested: without the colon. */
+/* Return the spelling of a name, or of a class of names with its tags. PYTHON, nested: without the
+ * colon. */
 uint32_t notation_name(struct schema *s, uint32_t name, bool top);
 uint32_t notation_class_name(struct schema *s, uint32_t lang, uint32_t tags, bool top);
 

@@ -34,8 +34,8 @@ static bool product_of(struct schema *s, const struct json *list, uint32_t sub, 
 }
 
 /* Append the forms of the condition that the valid subschemas of `list` are exactly those with a
- * set bit. The positive literals are multiplied first,
- * because they imply most of the negative ones. */
+ * set bit. The positive literals are multiplied first, because they imply most of the negative
+ * ones. */
 static bool add_subset(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                        uint32_t bits, unsigned type, struct forms *out)
 {
@@ -105,8 +105,8 @@ static bool one_of(struct schema_work *w)
     return work_take(w, &f, ok);
 }
 
-/* Return the literal of the subschema of a keyword.
- * The subschema of an absent keyword is `true`. */
+/* Return the literal of the subschema of a keyword. The subschema of an absent keyword is
+ * `true`. */
 static uint32_t field_lit(struct schema *s, uint32_t sub, const char *key, bool negated)
 {
     const struct json *j = sub_field(s, sub, key);

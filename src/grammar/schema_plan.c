@@ -558,8 +558,8 @@ static bool object_sat(struct schema *s, const struct state *t)
 }
 
 /* Return true if each missing item up to the minimum has a value. This suffices if there is no
- * count_atom. Items between two boundaries of atoms have equal conditions,
- * so they need one test. */
+ * count_atom. Items between two boundaries of atoms have equal conditions, so they need one
+ * test. */
 static bool items_sat(struct schema *s, const struct state *t, const struct schema_form *f)
 {
     for (uint32_t i = t->n, border; i < f->min; i = border) {

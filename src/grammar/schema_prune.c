@@ -14,8 +14,8 @@
 
 #include <string.h>
 
-/* TYPE_DEPTH_MAX: maximum depth of subschemas that types_of visits.
- * This limit also ends recursive $refs. */
+/* TYPE_DEPTH_MAX: maximum depth of subschemas that types_of visits. This limit also ends recursive
+ * $refs. */
 enum { TYPE_DEPTH_MAX = 16 };
 enum { CLASH_UNKNOWN, CLASH_NO, CLASH_YES };
 
@@ -58,8 +58,8 @@ static unsigned types_of(struct schema *s, uint32_t sub, int depth)
 }
 
 /* Return true if the literals of a set contradict each other. There are three cases: one literal is
- * the negation of another, there is no common type,
- * or there are only scalar types and no common scalar. */
+ * the negation of another, there is no common type, or there are only scalar types and no common
+ * scalar. */
 static bool find_clash(struct schema *s, uint32_t set)
 {
     unsigned types = JT_ALL;

@@ -218,8 +218,8 @@ static bool note_names(struct schema *s, uint32_t i)
            (!dynamic || add_anchor(s, s->sub.v[i].resource, dynamic, i));
 }
 
-/* Register j and all subschemas below it.
- * sub_of registers booleans. `path` is the JSON pointer of j. */
+/* Register j and all subschemas below it. sub_of registers booleans. `path` is the JSON pointer of
+ * j. */
 static bool register_schemas(struct schema *s, const struct json *j, const char *path,
                              uint32_t resource);
 
@@ -326,8 +326,8 @@ uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const c
                     json_kind_name(json_kind(j)));
         return 0;
     }
-    /* `false`, or a subschema that walk did not reach,
-     * because a $ref may point below any keyword */
+    /* `false`, or a subschema that walk did not reach, because a $ref may point below any
+     * keyword */
     const char *path = keyword ? join_path(s, s->sub.v[parent].path, keyword, strlen(keyword))
                                : s->sub.v[parent].path;
     uint32_t resource = s->sub.v[parent].resource;

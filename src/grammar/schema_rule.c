@@ -30,8 +30,8 @@ enum rule_kind {
  * RULE_MEMBERS and RULE_MEMBER of an outermost object without braces. */
 struct rule {
     uint32_t kind, a,
-        /* a: a set or state, by `kind`; b:
-         * 1 before the first item or member, or the set of a value */
+        /* a: a set or state, by `kind`; b: 1 before the first item or member, or the set of a
+         * value */
         b;
 };
 
@@ -69,8 +69,8 @@ static uint32_t first_state(struct schema *s, uint32_t form)
     return state_number(s, &t);
 }
 
-/* Add the alternatives of a value:
- * one for the scalars of its set, and one for each form with a value. */
+/* Add the alternatives of a value: one for the scalars of its set, and one for each form with a
+ * value. */
 static bool expand_value(struct schema *s, uint32_t set, struct alts *out)
 {
     bool ok = set_forms(s, set);
@@ -87,8 +87,8 @@ static bool expand_value(struct schema *s, uint32_t set, struct alts *out)
     return ok && schema_ok(s);
 }
 
-/* Add the alternatives of the remaining array:
- * its end, and one alternative for each move by an item. */
+/* Add the alternatives of the remaining array: its end, and one alternative for each move by an
+ * item. */
 static bool expand_items(struct schema *s, uint32_t state, bool first, struct alts *out)
 {
     struct moves m = {0};
@@ -127,8 +127,8 @@ static bool keep_choices(struct schema *s, uint32_t rule, enum rule_kind kind,
     return schema_ok(s);
 }
 
-/* Return the rule after a name with this tag;
- * NO_RULE if the state of `rule` does not allow the tag. */
+/* Return the rule after a name with this tag; NO_RULE if the state of `rule` does not allow the
+ * tag. */
 uint32_t schema_choose(void *front, uint32_t rule, uint32_t tag)
 {
     const struct schema *s = front;
@@ -188,8 +188,8 @@ static bool expand_member(struct schema *s, uint32_t state, uint32_t set, struct
 
 /* ---- arguments without braces ---- */
 
-/* Add the alternatives of the remaining arguments:
- * none, and all names of the form as one choice. */
+/* Add the alternatives of the remaining arguments: none, and all names of the form as one
+ * choice. */
 static bool expand_arguments(struct schema *s, uint32_t rule, uint32_t state, bool first,
                              struct alts *out)
 {
@@ -341,8 +341,8 @@ static int failure(struct schema *s)
     return later ? s->rc : err_set(s->e, rc, "schema, #%s: %s", at ? at : "", why.text);
 }
 
-/* Store the text of a number that is not an int64 (json_limits.number),
- * because decimals must be exact. */
+/* Store the text of a number that is not an int64 (json_limits.number), because decimals must be
+ * exact. */
 static bool note_number(void *arg, const struct json *j, const char *text, size_t n)
 {
     struct schema *s = arg;

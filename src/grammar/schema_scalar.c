@@ -128,8 +128,8 @@ static bool number_field(struct schema *s, uint32_t sub, const char *key, struct
                        DECIMAL_DIGITS_MAX, json_value_text(j, value));
 }
 
-/* Return true if multipleOf has no effect,
- * because only integers are allowed and d is 0.1, 0.2 or 0.5. */
+/* Return true if multipleOf has no effect, because only integers are allowed and d is 0.1, 0.2 or
+ * 0.5. */
 static bool multiple_is_idle(struct schema *s, uint32_t sub, const struct decimal *d)
 {
     bool integer;
@@ -307,8 +307,8 @@ static uint32_t lang_one(struct schema *s, uint32_t sub, unsigned type)
     return one;
 }
 
-/* Return the values of a type that the subschema of a keyword accepts;
- * all values if the keyword is absent. */
+/* Return the values of a type that the subschema of a keyword accepts; all values if the keyword is
+ * absent. */
 static uint32_t lang_field(struct schema *s, uint32_t sub, unsigned type, const char *key)
 {
     const struct json *j = sub_field(s, sub, key);

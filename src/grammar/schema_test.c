@@ -157,8 +157,8 @@ static void run_cases(struct schema *s, const struct json *tests, const char *na
     }
 }
 
-/* Return true for files of the suite that need annotations
- * or features that are not supported yet. */
+/* Return true for files of the suite that need annotations or features that are not supported
+ * yet. */
 static bool left_out(const char *file)
 {
     static const char *const part[] = {

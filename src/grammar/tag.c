@@ -75,8 +75,8 @@ static struct cfg_item text_part(struct tag_parser *p, const char *text, size_t 
     return (struct cfg_item){false, expr_bytes(&p->g->m.x, text, n)};
 }
 
-/* Read the strings of a list, or one string, as an alternation. Set *out to EXPR_EMPTY if
- * there are none. Omit empty strings, and count them in *n_empty. */
+/* Read the strings of a list, or one string, as an alternation. Set *out to EXPR_EMPTY if there are
+ * none. Omit empty strings, and count them in *n_empty. */
 static int read_strings(struct tag_parser *p, const struct json *list, const char *key,
                         uint32_t *out, int *n_empty)
 {
@@ -151,8 +151,8 @@ static uint32_t text_from(struct exprs *x, const char *first)
                     expr_cat(x, expr_bytes(x, first, strlen(first)), expr_not(x, EXPR_EMPTY)));
 }
 
-/* Parse any text. first_not (not of xgrammar):
- * the text does not begin with this string after blanks. */
+/* Parse any text. first_not (not of xgrammar): the text does not begin with this string after
+ * blanks. */
 static int parse_any_text(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct cfg_item *out)
 {
@@ -314,8 +314,8 @@ static int check_triggers(struct tag_parser *p, const struct json *j)
     return 0;
 }
 
-/* Parse triggered tags: a dispatch whose strings are the triggers.
- * With at_least_one, a tag comes first. */
+/* Parse triggered tags: a dispatch whose strings are the triggers. With at_least_one, a tag comes
+ * first. */
 static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t ends,
                            struct cfg_item *out)
 {

@@ -5,8 +5,8 @@
  *
  * The parts of free text contain no trigger, no excluded string and no end of their tag.
  * max_tokens, the exclusion of strings within JSON, and some styles are rejected with their JSON
- * pointer. any_order is exact, which exceeds xgrammar.
- * Any thread; a grammar belongs to one thread at a time. */
+ * pointer. any_order is exact, which exceeds xgrammar. Any thread; a grammar belongs to one thread
+ * at a time. */
 #ifndef QUOTH_GRAMMAR_TAG_H
 #define QUOTH_GRAMMAR_TAG_H
 

@@ -206,8 +206,8 @@ static int string_value(struct xml *x, const struct json *sub, uint32_t *out)
     return 0;
 }
 
-/* Get a value that is not a string:
- * JSON by its own schema, with the definitions of the whole schema. */
+/* Get a value that is not a string: JSON by its own schema, with the definitions of the whole
+ * schema. */
 static int json_value(struct xml *x, const struct json *sub, struct cfg_item *out)
 {
     struct buf b = {0}, own = {0};

@@ -1,6 +1,6 @@
 /* edge_test.h - memory that ends at an inaccessible page. A kernel that accesses memory past its
- * end crashes. A kernel that writes before its beginning changes the canary.
- * The test's thread only. */
+ * end crashes. A kernel that writes before its beginning changes the canary. The test's thread
+ * only. */
 #ifndef QUOTH_KERN_EDGE_TEST_H
 #define QUOTH_KERN_EDGE_TEST_H
 

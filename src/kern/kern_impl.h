@@ -1,5 +1,5 @@
-/* kern_impl.h - private to src/kern: the level table, and scalar functions of all levels.
- * Any thread: kernels change only the memory of their arguments. */
+/* kern_impl.h - private to src/kern: the level table, and scalar functions of all levels. Any
+ * thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_IMPL_H
 #define QUOTH_KERN_IMPL_H
 
@@ -73,8 +73,8 @@ static inline float flush_subnormal(float x)
 }
 
 /* Return fma with subnormal operands as 0. The result is 0 if it is below 2^-126 after rounding to
- * 24 bits. Near 2^-126 the sum is exact in double.
- * Equals tdpbf16ps, and vfmadd with FTZ and DAZ. */
+ * 24 bits. Near 2^-126 the sum is exact in double. Equals tdpbf16ps, and vfmadd with FTZ and
+ * DAZ. */
 static inline float fma_flush(float x, float y, float sum)
 {
     x = flush_subnormal(x), y = flush_subnormal(y), sum = flush_subnormal(sum);

@@ -7,8 +7,8 @@
  *
  * Errors over all arguments (kern_math_test.c): exp 1.03 ulp, log 0.75, tanh 1.1, erf 1.1, expm1
  * 2.5. silu and both gelu have 2 ulp of their argument. gelu_erf's 1 + erf cancels for x < 0, as in
- * every f32 form of gelu. The result for a NaN is a NaN with an undefined payload.
- * Any thread; pure functions. */
+ * every f32 form of gelu. The result for a NaN is a NaN with an undefined payload. Any thread; pure
+ * functions. */
 #ifndef QUOTH_KERN_MATH_H
 #define QUOTH_KERN_MATH_H
 
@@ -18,8 +18,8 @@
 #include <stdbool.h>
 
 /* Return exp(x) = 2^n * p(r), x = n ln2 + r, |r| <= ln2 / 2. p is Cephes' expf polynomial (S.
- * Moshier), evaluated by fma.
- * 2^n is applied in two factors, so a subnormal result is rounded once. */
+ * Moshier), evaluated by fma. 2^n is applied in two factors, so a subnormal result is rounded
+ * once. */
 static inline float exp_f32(float x)
 {
     /* adding magic rounds to an integer, which is then in the low mantissa bits */

@@ -82,8 +82,8 @@ struct acts {
     struct act a;
 };
 
-/* Make random activations. Some rows have only the values 3 and -3, because extreme codes
- * reveal an overflow of 16-bit sums. */
+/* Make random activations. Some rows have only the values 3 and -3, because extreme codes reveal an
+ * overflow of 16-bit sums. */
 static struct acts random_acts(const struct kern *kern, enum act_type t, int n_row, int k,
                                uint64_t *rng)
 {
@@ -183,8 +183,8 @@ struct shape {
     int panel, n_panel, row, n_row_part;
 };
 
-/* Compare a level with the reference for a part of the panels and rows. The bytes after the
- * outputs must not change. */
+/* Compare a level with the reference for a part of the panels and rows. The bytes after the outputs
+ * must not change. */
 static void compare(const struct kern *ref, const struct kern *isa, int act, enum qtype t,
                     const struct shape *s, uint64_t *rng)
 {
@@ -302,8 +302,8 @@ TEST(linear_of_extreme_numbers_at_every_number_of_rows)
     }
 }
 
-/* Goal: flushing applies to the rounded value.
- * 2^-126 - 2^-152 rounds up to the smallest normal number. */
+/* Goal: flushing applies to the rounded value. 2^-126 - 2^-152 rounds up to the smallest normal
+ * number. */
 TEST(linear_bf16_keeps_what_rounding_makes_normal)
 {
     enum { N_OUT = 16, N_ROW = 7, K = 32 };
@@ -443,8 +443,8 @@ static int64_t thread_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Measure a layer too large for the L2 cache:
- * GB/s of packed bytes, and G multiply-adds per second. */
+/* Measure a layer too large for the L2 cache: GB/s of packed bytes, and G multiply-adds per
+ * second. */
 static void time_linear(const struct kern *k, int act, enum qtype t, int n_row)
 {
     uint64_t rng = 9;

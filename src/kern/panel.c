@@ -81,8 +81,8 @@ static void put_u16(uint8_t *at, int i, uint16_t h)
     memcpy(at + 2 * i, &h, 2);
 }
 
-/* Store the scales of block b for one lane.
- * `at` is the position of the block's first value in the group. */
+/* Store the scales of block b for one lane. `at` is the position of the block's first value in the
+ * group. */
 static void pack_scales(uint8_t *s, const struct panel_format *f, const struct block *b, int at,
                         int lane)
 {

@@ -2,8 +2,8 @@
  * roofline` and the number of threads. Each level's folder has the loops in its peak.c.
  *
  * A rate is measured on all threads at once, because clock and memory are shared. Loops have no
- * memory accesses (arithmetic) or no arithmetic (reading),
- * so each gives one bound of the roofline model. */
+ * memory accesses (arithmetic) or no arithmetic (reading), so each gives one bound of the roofline
+ * model. */
 #include "kern_impl.h"
 
 #include "base/check.h"
@@ -52,8 +52,8 @@ peak_fn *peak_fastest(const char *level, enum arith k)
     return fn;
 }
 
-/* Run phases of n_chunk until `us` microseconds have passed.
- * Returns the number of phases per second. */
+/* Run phases of n_chunk until `us` microseconds have passed. Returns the number of phases per
+ * second. */
 static double phases_per_s(struct pool *p, pool_fn *fn, void *ctx, int n_chunk, int us)
 {
     int64_t start = time_us(), now;

@@ -133,8 +133,8 @@ static void compare_find(struct rows *t, const float *x, int n, float lo, float 
                memcmp(want->value, got->value, (size_t)a * sizeof *want->value) == 0);
 }
 
-/* Compare all passes over a row of n logits, with floors at the maximum, near it, far below it,
- * and at a random logit. */
+/* Compare all passes over a row of n logits, with floors at the maximum, near it, far below it, and
+ * at a random logit. */
 static void compare_rows(struct rows *t, int n)
 {
     compare_product(t, n);

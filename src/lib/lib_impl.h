@@ -1,5 +1,5 @@
-/* lib_impl.h - private to src/lib: definitions of quoth.h's opaque types.
- * Any thread. References are atomic; the last one frees the model. */
+/* lib_impl.h - private to src/lib: definitions of quoth.h's opaque types. Any thread. References
+ * are atomic; the last one frees the model. */
 #ifndef QUOTH_LIB_IMPL_H
 #define QUOTH_LIB_IMPL_H
 

@@ -274,8 +274,8 @@ static void fill_logprobs(quoth_queue *q, const struct event *ev)
     q->event.n_logprob = 1 + (size_t)ev->n_top;
 }
 
-/* Fill the end of an answer with the reply r.
- * The usage is that of the event if the request has one choice. */
+/* Fill the end of an answer with the reply r. The usage is that of the event if the request has one
+ * choice. */
 static void fill_end(quoth_event *out, const struct pending *p, const struct reply *r,
                      const struct event *ev, const struct usage *u)
 {

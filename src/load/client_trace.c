@@ -106,8 +106,8 @@ static void count_latencies(struct counting *c, const struct client_trace *s)
     count(c, E2EL_QUEUE, all + waited);
 }
 
-/* A failed request is only counted.
- * Its times would lower the means, because failures are often fast. */
+/* A failed request is only counted. Its times would lower the means, because failures are often
+ * fast. */
 static bool count_request(struct client_figures *f, const struct client_trace *s,
                           const struct slo *slo)
 {
@@ -300,8 +300,8 @@ void client_figures_json(const struct client_figures *f, const struct samples *p
 
 /* ---- JSON of each request ---- */
 
-/* Each function appends one value of a request.
- * Times are in seconds, as in vLLM's detailed result. */
+/* Each function appends one value of a request. Times are in seconds, as in vLLM's detailed
+ * result. */
 typedef void put_fn(struct buf *b, const struct client_trace *s);
 
 static void put_s(struct buf *b, int64_t us)

@@ -68,8 +68,8 @@ static void put_latencies(struct trial *b, struct samples *s)
     buf_add_text(&b->json, "}");
 }
 
-/* Run all iterations and report.
- * The jobs come first, because trial_open sizes the KV cache for them. */
+/* Run all iterations and report. The jobs come first, because trial_open sizes the KV cache for
+ * them. */
 static int measure(struct trial *b, const char *model, struct err *e)
 {
     struct samples seconds = {0};

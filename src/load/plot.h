@@ -1,5 +1,5 @@
-/* plot.h - private to load:
- * curves as SVG pictures, alone or in an HTML page, without external files. Main thread only. */
+/* plot.h - private to load: curves as SVG pictures, alone or in an HTML page, without external
+ * files. Main thread only. */
 #ifndef QUOTH_LOAD_PLOT_H
 #define QUOTH_LOAD_PLOT_H
 
@@ -28,8 +28,8 @@ void plot_put(struct buf *b, const struct plot *p); /* append an <svg> element *
  * ERR_MEMORY. */
 int plot_write(const char *path, const struct plot *p, struct err *e);
 
-/* Begin an HTML page: a heading, a table as preformatted text,
- * then all text that is appended to `b`. */
+/* Begin an HTML page: a heading, a table as preformatted text, then all text that is appended to
+ * `b`. */
 void page_begin(struct buf *b, const char *title, const char *table);
 /* Write the page to a file and free b. ERR_MEMORY if an append failed, ERR_IO, ERR_ARG if the path
  * is too long. */

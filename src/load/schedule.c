@@ -187,8 +187,8 @@ struct sketch {
     size_t n;
 };
 
-/* Copy the sorted latencies as a curve.
- * All policies have equally many requests, so they share y. */
+/* Copy the sorted latencies as a curve. All policies have equally many requests, so they share
+ * y. */
 static int sketch_add(struct sketch *k, const char *name, const struct samples *done, struct err *e)
 {
     size_t n = done->n;

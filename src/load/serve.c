@@ -90,8 +90,8 @@ static int read_table(bool in_table[N_LATENCY], struct err *e)
 
 /* ---- before the measurement ---- */
 
-/* Send prompt 0 n times. Set `error` to the reason of the first failure,
- * or to "" if no request failed. */
+/* Send prompt 0 n times. Set `error` to the reason of the first failure, or to "" if no request
+ * failed. */
 static int try_first(struct served_target *t, const struct prompts *p, struct served_options o,
                      size_t n, struct err *why, struct err *e)
 {
@@ -294,8 +294,8 @@ static int run_all(struct served_target *t, struct prompts *p, struct served_res
     return report(r, e);
 }
 
-/* The result and the prompts live in this frame.
- * r borrows them, so it is printed before they are closed. */
+/* The result and the prompts live in this frame. r borrows them, so it is printed before they are
+ * closed. */
 static int measure(struct served_report *r, struct err *e)
 {
     struct served_target t = {0};

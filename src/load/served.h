@@ -33,8 +33,7 @@ struct served_target {
     int n_vocab, context_max;
 };
 /* Initialize t from the flags, without connecting. Call target_close in any case. ERR_LIMIT for
- * more than HEADERS_MAX headers, ERR_UNSUPPORTED without libcurl, ERR_MEMORY.
- * One thread uses t. */
+ * more than HEADERS_MAX headers, ERR_UNSUPPORTED without libcurl, ERR_MEMORY. One thread uses t. */
 int target_open(struct served_target *t, struct err *e);
 void target_close(struct served_target *t); /* accepts a zeroed struct */
 /* Read the model's root, vocabulary and context from the server, and its name if no flag gives it.

@@ -26,8 +26,8 @@ const struct option body_options[] = {
     OPTIONS_END,
 };
 
-/* Return the members of --extra-body,
- * owned by the caller; *extra is NULL if the option is not set. */
+/* Return the members of --extra-body, owned by the caller; *extra is NULL if the option is not
+ * set. */
 int body_extra(struct json **extra, struct err *e)
 {
     *extra = NULL;

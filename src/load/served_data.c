@@ -78,8 +78,8 @@ static int64_t output_or(int64_t fallback)
 
 /* ---- datasets of lengths ---- */
 
-/* Make the prompts that the traffic describes.
- * They are ids if the vocabulary is known, otherwise words. */
+/* Make the prompts that the traffic describes. They are ids if the vocabulary is known, otherwise
+ * words. */
 static int make_prompts(struct prompts *p, struct served_target *t, struct counter *c,
                         struct err *e)
 {
@@ -153,8 +153,8 @@ static int add_text(struct prompts *p, const char *text, int n_output, struct er
     size_t n = p->t.n;
     if (!vec_push(&p->t, ((struct traffic_job){.n_output = n_output})))
         return err_memory(e, "prompts", n * sizeof(struct traffic_job));
-    /* the array has the capacity of the next power of two,
-     * so it grows only if n is a power of two */
+    /* the array has the capacity of the next power of two, so it grows only if n is a power of
+     * two */
     char **more = n & (n - 1) ? p->text : realloc(p->text, (n ? 2 * n : 1) * sizeof *more);
     if (!more) return p->t.n--, err_memory(e, "prompts", n * sizeof *more);
     p->text = more;
@@ -214,8 +214,8 @@ static int add_conversation(struct prompts *p, const struct json *conversation, 
     return add_text(p, question, n_output < 1 ? 1 : (int)n_output, e);
 }
 
-/* Read only as many conversations as needed,
- * because counting the tokens of an answer takes time. */
+/* Read only as many conversations as needed, because counting the tokens of an answer takes
+ * time. */
 static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
 {
     struct json *list = NULL;

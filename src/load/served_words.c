@@ -68,8 +68,8 @@ static void put_words(struct buf *b, const struct ids *ids, int n)
 
 /* Find the maximum number of words with at most n_want tokens. Return their number of tokens.
  * Search by interpolation: the measured tokens per word give the next guess. low and high bound it
- * as in a binary search. More words usually have more tokens.
- * 12 turns bound the cost if they do not. */
+ * as in a binary search. More words usually have more tokens. 12 turns bound the cost if they do
+ * not. */
 static int fit_words(struct counter *c, const struct ids *ids, int n_want)
 {
     int n = (int)(n_want / c->per_word), n_token = 0, low = 1, high = (int)ids->n;

@@ -121,8 +121,8 @@ static int submit(struct sim_run *u, size_t i, struct err *e)
     return rc;
 }
 
-/* With at_once, jobs are submitted only N_AHEAD ahead of the running ones.
- * This bounds the engine's queue. */
+/* With at_once, jobs are submitted only N_AHEAD ahead of the running ones. This bounds the engine's
+ * queue. */
 static bool is_due(const struct sim_run *u)
 {
     if (u->next == u->t->n) return false;
@@ -179,8 +179,8 @@ static void idle(struct sim_run *u)
     if (next > u->fake.now_us) u->fake.now_us = next;
 }
 
-/* Submit, compute one step, read.
- * An engine without work returns false, and the clock then jumps. */
+/* Submit, compute one step, read. An engine without work returns false, and the clock then
+ * jumps. */
 static int run_all(struct sim_run *u, struct err *e)
 {
     int rc = 0;
@@ -282,8 +282,8 @@ static double rectangle_us(const struct sim_cost *c, int n_seq, int n_row, int n
            rows * n_prompt / 2 * c->pair + (double)n_seq * (n_output - 1) * context * c->kv;
 }
 
-/* Batches are in the order of arrival.
- * Each has the longest prompt and the longest answer of its jobs. */
+/* Batches are in the order of arrival. Each has the longest prompt and the longest answer of its
+ * jobs. */
 int64_t sim_padded_us(const struct traffic *t, const struct sim_options *o)
 {
     double us = 0;
@@ -376,8 +376,8 @@ static int half_machine(double *first_s, double *done_s, const struct traffic *t
     return rc;
 }
 
-/* Two simulations are compared:
- * the key alone on half of the machine, and both keys on all of it. */
+/* Two simulations are compared: the key alone on half of the machine, and both keys on all of
+ * it. */
 int sim_flood(struct sim_fairness *f, const struct traffic *t, const struct sim_options *o,
               struct err *e)
 {

@@ -74,8 +74,8 @@ static int put_totals(struct trial *b, struct err *e)
     return 0;
 }
 
-/* Run all requests once. The log of steps is opened only for the kernel share,
- * because it takes memory. */
+/* Run all requests once. The log of steps is opened only for the kernel share, because it takes
+ * memory. */
 static int measure(struct trial *b, const char *model, struct err *e)
 {
     int rc = make_jobs(&b->t, e);

@@ -21,8 +21,8 @@ struct traffic_job {
     int n_prompt, n_output;
     int n_prefix, prefix; /* number of leading tokens that all jobs with that prefix share */
     size_t block0;        /* index in traffic.block of the first block name of the job's prompt */
-    /* number of blocks of BLOCK_TOKENS, 0: unique tokens;
-     * blocks of equal names have equal tokens */
+    /* number of blocks of BLOCK_TOKENS, 0: unique tokens; blocks of equal names have equal
+     * tokens */
     int n_block;
 };
 enum { BLOCK_TOKENS = 512 };
@@ -58,8 +58,8 @@ struct traffic_arrivals {
 };
 void traffic_arrive(struct traffic *t, const struct traffic_arrivals *a);
 void traffic_faster(struct traffic *t, double factor); /* divide arrival times by `factor` */
-/* Truncate jobs so that prompt and output fit into `token_max` tokens.
- * Return the number of truncated jobs. */
+/* Truncate jobs so that prompt and output fit into `token_max` tokens. Return the number of
+ * truncated jobs. */
 size_t traffic_fit(struct traffic *t, int token_max);
 
 /* Append job i's prompt, with ids in [0, n_vocab), to *out. Equal seeds give equal prompts.
@@ -132,8 +132,8 @@ int64_t traffic_growth(const struct traffic_result *r);
 /* Print the table. percent has the percentiles of its columns. */
 void traffic_print(const struct traffic_figures *f, const struct traffic_result *r,
                    const struct samples *percent, FILE *out);
-/* Append members of a JSON object, without its braces, each after a comma:
- * vLLM's keys and quoth's own. */
+/* Append members of a JSON object, without its braces, each after a comma: vLLM's keys and quoth's
+ * own. */
 void traffic_json(const struct traffic_figures *f, const struct traffic_result *r,
                   const struct samples *percent, struct buf *b);
 

@@ -93,8 +93,8 @@ static void close_live(struct traffic_run *u, struct traffic_live *l)
     if (l->queue && !vec_push(&u->idle, l->queue)) queue_close(l->queue);
 }
 
-/* Send a job. A rejected request is recorded.
- * Only an error that concerns all requests fails the run. */
+/* Send a job. A rejected request is recorded. Only an error that concerns all requests fails the
+ * run. */
 static int send_job(struct traffic_run *u, size_t i, struct err *e)
 {
     struct client_trace *trace = &u->r->trace[i];
@@ -131,8 +131,8 @@ static int send_due(struct traffic_run *u, struct err *e)
 
 /* ---- reading ---- */
 
-/* Record the event's time, which the engine set.
- * So polling every 2 ms does not affect the times. */
+/* Record the event's time, which the engine set. So polling every 2 ms does not affect the
+ * times. */
 static void on_event(struct traffic_run *u, struct traffic_live *l, const struct event *ev)
 {
     struct client_trace *trace = &u->r->trace[l->job];
@@ -227,8 +227,8 @@ static int loop(struct traffic_run *u, struct err *e)
 
 /* ---- the run ---- */
 
-/* Cancel all requests after a failure,
- * because the engine writes to a request's queue until its end event. */
+/* Cancel all requests after a failure, because the engine writes to a request's queue until its end
+ * event. */
 static void cancel_all(struct traffic_run *u)
 {
     for (size_t i = 0; i < u->live.n; i++) engine_cancel(u->en, u->live.v[i].id);
@@ -257,8 +257,8 @@ static void close_run(struct traffic_run *u)
     buf_deinit(&u->text);
 }
 
-/* Allocate the clients' records and write them now, so that they are not measured as later
- * growth of memory. */
+/* Allocate the clients' records and write them now, so that they are not measured as later growth
+ * of memory. */
 static int open_result(struct traffic_result *r, const struct traffic *t, struct err *e)
 {
     size_t n_token = 0, at = 0;
@@ -279,8 +279,8 @@ static int open_result(struct traffic_result *r, const struct traffic *t, struct
     return 0;
 }
 
-/* Open the queues for all requests in flight now, so that they are not measured as later
- * growth of memory. */
+/* Open the queues for all requests in flight now, so that they are not measured as later growth of
+ * memory. */
 static int open_queues(struct traffic_run *u, struct err *e)
 {
     enum { TOUCHED_MAX = 64 };

@@ -79,8 +79,8 @@ static void move(struct log_cursor *c, void *array, size_t n)
     c->at += n;
 }
 
-/* Copy a batch. The four counts come first,
- * because a reader needs them for the sizes of the arrays. */
+/* Copy a batch. The four counts come first, because a reader needs them for the sizes of the
+ * arrays. */
 static void move_batch(const struct step_log *l, struct log_cursor *c, struct batch *b)
 {
     move(c, &b->n_row, 1);

@@ -254,8 +254,8 @@ int trial_print(struct trial *b, bool detail, struct err *e)
     return rc == 0 && page_path ? write_page(b, e) : rc;
 }
 
-/* Run a measurement as a command.
- * Return the exit status: 0, or 1 if it failed or b.good is false. */
+/* Run a measurement as a command. Return the exit status: 0, or 1 if it failed or b.good is
+ * false. */
 int trial_main(const char *name, int (*measure)(struct trial *b, const char *model, struct err *e),
                int n_arg, char **arg)
 {

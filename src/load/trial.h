@@ -53,8 +53,8 @@ int trial_figures(struct trial *b, struct err *e);
  * output and write the files that flags name. ERR_IO or ERR_ARG for a file that cannot be written,
  * ERR_MEMORY. */
 int trial_print(struct trial *b, bool detail, struct err *e);
-/* Run a command: measure the model of the arguments, or the bundled model.
- * Return the exit status. */
+/* Run a command: measure the model of the arguments, or the bundled model. Return the exit
+ * status. */
 int trial_main(const char *name, int (*measure)(struct trial *b, const char *model, struct err *e),
                int n_arg, char **arg);
 

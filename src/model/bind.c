@@ -65,8 +65,8 @@ static struct tensor tensor_of(const struct tensor_info *t)
         .type = t->type, .n_out = t->dim[1], .k = t->dim[0], .data = t->data, .name = t->name};
 }
 
-/* Add a tensor to the list that the backend packs after binding.
- * The address t must remain valid. */
+/* Add a tensor to the list that the backend packs after binding. The address t must remain
+ * valid. */
 static void add_tensor(struct binder *b, struct tensor *t)
 {
     t->number = (int)b->m->tensor.n;
@@ -162,8 +162,8 @@ static const float *vector(struct binder *b, const char *name, int64_t n, float 
     return v;
 }
 
-/* Register the vector at *at, f32 [n], for copying to the device.
- * The address `at` must remain valid. */
+/* Register the vector at *at, f32 [n], for copying to the device. The address `at` must remain
+ * valid. */
 static void add_vector(struct binder *b, const float **at, int64_t n)
 {
     if (b->rc == 0 && !vec_push(&b->m->vector, ((struct vector){at, n})))

@@ -2,8 +2,8 @@
  * windows.
  *
  * Every value has a range. An absent value has the default of its architecture's class (arch/).
- * Each key of a mechanism is read for any values of the other keys,
- * so that keys.c finds it marked. */
+ * Each key of a mechanism is read for any values of the other keys, so that keys.c finds it
+ * marked. */
 #include "model_impl.h"
 
 #include <limits.h>
@@ -33,8 +33,8 @@ static bool item_is(const struct meta *m, size_t i, const char *text)
 
 /* ---- rope ---- */
 
-/* Return a scaling parameter that the class of a config.json requires.
- * Its default for a GGUF is 1. */
+/* Return a scaling parameter that the class of a config.json requires. Its default for a GGUF is
+ * 1. */
 static double required(struct binder *b, const char *key, double v, bool needed)
 {
     if (needed && isnan(v) && config_is_hf(b))

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 
-/* Return a host copy of the n floats at x in scratch.
- * No other function copies scratch to the host. */
+/* Return a host copy of the n floats at x in scratch. No other function copies scratch to the
+ * host. */
 static float *fetch(struct model *m, const float *x, int64_t n)
 {
     const int64_t at = x - m->memory;

@@ -125,8 +125,8 @@ const char *config_value_text(const struct meta *m, char out[80])
 
 /* ---- reading ---- */
 
-/* Return true if the architecture reads the key.
- * Idle keys and keys with one accepted value are not read. */
+/* Return true if the architecture reads the key. Idle keys and keys with one accepted value are not
+ * read. */
 bool config_has(const struct binder *b, const char *key)
 {
     const struct config_key *row = row_of(b, key);

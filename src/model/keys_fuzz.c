@@ -66,8 +66,8 @@ static void check_config(const struct config *c)
     }
 }
 
-/* Read the metadata for one architecture. A rejected file must have a sentence, an accepted one
- * a valid config. */
+/* Read the metadata for one architecture. A rejected file must have a sentence, an accepted one a
+ * valid config. */
 static void read_as(const struct checkpoint *c, const struct arch *a)
 {
     struct err e = {0};

@@ -5,8 +5,8 @@
  *   pack_weights --> plan_memory                      model_open
  *   model_params, describe                            facts of struct model_info
  *
- * model_matrices and model_verify need only bind_model,
- * so they allocate neither activations nor KV. */
+ * model_matrices and model_verify need only bind_model, so they allocate neither activations nor
+ * KV. */
 #include "model_impl.h"
 
 #include "base/text.h"
@@ -175,8 +175,8 @@ static struct weights_options weights_options(const struct model *m, const struc
 }
 
 /* Store the weights on the device. The pages of the file are dropped after packing, because only
- * the panels are read from then on.
- * A mapped cache was not packed, so the file's pages were not read. */
+ * the panels are read from then on. A mapped cache was not packed, so the file's pages were not
+ * read. */
 static int pack_weights(struct model *m, const struct model_options *o, struct err *e)
 {
     struct weights_options w = weights_options(m, o);
@@ -199,8 +199,8 @@ static int new_model(struct model **out, const struct checkpoint *c, struct back
     return bind_model(m, o, e);
 }
 
-/* On failure model_close frees each part that exists.
- * Facts are last, because they need the plan. */
+/* On failure model_close frees each part that exists. Facts are last, because they need the
+ * plan. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e)
 {

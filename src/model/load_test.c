@@ -102,8 +102,8 @@ TEST(matrices_of_a_model_are_listed)
     checkpoint_close(c);
 }
 
-/* Copy a golden folder to the temporary folder,
- * replace a field of its config.json, and open the copy. */
+/* Copy a golden folder to the temporary folder, replace a field of its config.json, and open the
+ * copy. */
 static int open_changed(const char *model, const char *from, const char *to, struct err *e)
 {
     static const char *const file[] = {"config.json", "model.safetensors"};

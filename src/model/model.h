@@ -61,8 +61,8 @@ struct model_options {
     int context_max;
     /* store of packed weights; the model sets the key */
     struct weights_options weights;
-    /* limits of batches; the caller sets n_row, n_seq,
-     * n_out and n_adapter, the model all other fields */
+    /* limits of batches; the caller sets n_row, n_seq, n_out and n_adapter, the model all other
+     * fields */
     struct batch_limits batch;
     const struct additions *additions; /* borrowed as long as the model is open; NULL: none */
     /* ids of tokens whose rows of the head are a classifier [n_class_token]; 0: none */
@@ -158,8 +158,8 @@ struct model_out {
  * that batch_check accepts. Does not allocate. */
 struct model_out model_forward(struct model *m, const struct batch *b);
 
-/* Compute head h, which the model must have (head_out[h] > 0). x f32 [d_model]: a pooled row.
- * y f32 [head_out[h]]: the result. Both are on the host and do not overlap. Thread: that of
+/* Compute head h, which the model must have (head_out[h] > 0). x f32 [d_model]: a pooled row. y f32
+ * [head_out[h]]: the result. Both are on the host and do not overlap. Thread: that of
  * model_forward, between two steps. Does not allocate. */
 void model_head(struct model *m, enum head h, const float *x, float *y);
 /* Return the name of label i of a classifier, borrowed, and its length. NULL if it has no name. */

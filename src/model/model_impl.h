@@ -427,8 +427,8 @@ const struct tensor_info *bind_find(const struct binder *b, const char *name);
 /* Write `stem` with the layer number il, then `suffix`, to out. */
 void bind_name(char out[160], const char *stem, int il, const char *suffix);
 /* Bind stem.weight, and stem.bias as `bias` defines. `stem` is a name of tensors.def with at most
- * one %d for the layer number.
- * The layer's config defines the sizes. il: layer number; -1 outside layers. */
+ * one %d for the layer number. The layer's config defines the sizes. il: layer number; -1 outside
+ * layers. */
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias);
 /* As bind_linear, for rows [first, first + n) of a matrix that several layers share. */
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
@@ -444,8 +444,8 @@ void bind_norm(struct binder *b, struct norm *n, const char *stem, int il);
 void bind_part_norm(struct binder *b, struct norm *n, const char *stem, int il, int n_part);
 /* Return true if the file has the tensor stem.weight. */
 bool bind_has(const struct binder *b, const char *stem, int il);
-/* Bind one matrix per expert:
- * stem.weight with three dimensions, or stem.E.weight for each expert E. */
+/* Bind one matrix per expert: stem.weight with three dimensions, or stem.E.weight for each expert
+ * E. */
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il);
 /* As bind_linear, for a matrix [n_out, k] outside of layers that tensors.def does not have. */
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
@@ -454,8 +454,8 @@ void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_
 void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first);
 /* Make l use the bound tensor t. */
 void bind_tied(struct binder *b, struct linear *l, const struct tensor *t);
-/* Return the values, f32 [n], of a tensor that is not in tensors.def.
- * NULL if the file has no such tensor. */
+/* Return the values, f32 [n], of a tensor that is not in tensors.def. NULL if the file has no such
+ * tensor. */
 const float *bind_extra(struct binder *b, const char *name, int64_t n);
 /* Return the number of scratch buffer `name`. Grow the buffer to at least n values per row
  * (bind_rows) or per logits row (bind_outputs). */
@@ -477,8 +477,8 @@ struct fwd {
     const struct batch *batch, *on_device;
     int n_row, il;
     float *x; /* residual stream, f32 [n_row, d]; borrowed from the model's scratch, as are h, y */
-    /* borrowed: buffers of the architecture within a layer, f32 [n_row, d];
-     * h also holds results of norms */
+    /* borrowed: buffers of the architecture within a layer, f32 [n_row, d]; h also holds results of
+     * norms */
     float *h, *y;
 };
 
@@ -503,8 +503,8 @@ void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x
  * its matrices. */
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in);
 
-/* block/plain.c: operations between blocks.
- * All arrays are f32 [n_row, n]. n is d if it is not given. */
+/* block/plain.c: operations between blocks. All arrays are f32 [n_row, n]. n is d if it is not
+ * given. */
 /* Compute y = the norm of x. y may be x. */
 void fwd_norm(struct fwd *f, float *y, const float *x, const struct norm *n);
 void fwd_add(struct fwd *f, float *x, const float *y); /* compute x += y */
@@ -594,8 +594,8 @@ void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias);
  * head, or another classifier. */
 void bind_class_tokens(struct binder *b);
 
-/* Report an intermediate in scratch to the trace callback.
- * Ops are not fused if a callback is set. */
+/* Report an intermediate in scratch to the trace callback. Ops are not fused if a callback is
+ * set. */
 void trace(struct fwd *f, const char *name, const float *x, int64_t n);
 
 /* ---- plan.c, rope.c ---- */

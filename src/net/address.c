@@ -51,8 +51,8 @@ void address_of(struct address *a, const struct sockaddr_storage *from)
     }
 }
 
-/* Parse "1.2.3.4", "1.2.3.4:80", "2001:db8::1" or "[2001:db8::1]:80".
- * Return false for any other text. */
+/* Parse "1.2.3.4", "1.2.3.4:80", "2001:db8::1" or "[2001:db8::1]:80". Return false for any other
+ * text. */
 static bool address_parse(struct address *a, const char *text, size_t n)
 {
     char s[INET6_ADDRSTRLEN];
@@ -108,8 +108,8 @@ int client_networks_parse(struct client_networks *w, const char *text, struct er
 {
     *w = (struct client_networks){0};
     if (!text) return 0;
-    /* an item and its separator have at least two bytes,
-     * so the array is large enough for any text */
+    /* an item and its separator have at least two bytes, so the array is large enough for any
+     * text */
     w->v = calloc(strlen(text) / 2 + 1, sizeof *w->v);
     if (!w->v) return err_memory(e, "the trusted proxies", strlen(text));
     for (const char *s = text; *s;) {

@@ -15,8 +15,8 @@
 enum { SIZE_LINE_MAX = 256, TRAILER_MAX = 4096 };
 
 /* Return true if b is legal here in a line. A CR is legal only before an LF, and an LF only after a
- * CR. Otherwise two parsers could find the end of a line
- * at different places and read different bodies. */
+ * CR. Otherwise two parsers could find the end of a line at different places and read different
+ * bodies. */
 static bool in_line(struct chunks *c, char b)
 {
     bool after_cr = c->cr;
@@ -47,8 +47,8 @@ static bool push_size(struct chunks *c, char b)
         if (c->n_line < sizeof c->line - 1) c->line[c->n_line] = b;
         return ++c->n_line <= SIZE_LINE_MAX;
     }
-    /* a line that does not fit is cut;
-     * its number is complete, because an extension follows the number */
+    /* a line that does not fit is cut; its number is complete, because an extension follows the
+     * number */
     bool whole = c->n_line < sizeof c->line;
     c->line[whole ? c->n_line : sizeof c->line - 1] = 0;
     int64_t size = size_of(c->line, whole);

@@ -137,8 +137,8 @@ static void abandon_exchange(struct conn *c)
     leave_exchange(c, cut ? 503 : 499);
 }
 
-/* The memory of c remains until the end of the loop's round.
- * Only `dead` and `next` are valid then. */
+/* The memory of c remains until the end of the loop's round. Only `dead` and `next` are valid
+ * then. */
 void conn_kill(struct conn *c)
 {
     struct net *n = c->net;
@@ -375,8 +375,8 @@ static bool take_body(struct conn *c)
     return false;
 }
 
-/* Process the bytes that arrived with the head before reading more.
- * A body may be complete without a read. */
+/* Process the bytes that arrived with the head before reading more. A body may be complete without
+ * a read. */
 static bool step_body(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -423,8 +423,8 @@ static ssize_t write_some(struct conn *c, const char *s, size_t n)
     return got == IO_EOF ? IO_FAIL : got;
 }
 
-/* Return the number of the answer's next bytes, and set *s to them; 0 if there are no such
- * bytes. An answer's bytes are in this order:
+/* Return the number of the answer's next bytes, and set *s to them; 0 if there are no such bytes.
+ * An answer's bytes are in this order:
  *    out     head, and the body of a complete answer
  *    ring    streamed bytes
  *    spill   last streamed bytes, and those that did not fit
@@ -598,8 +598,8 @@ static const char *check_one(const struct conn *c)
     return NULL;
 }
 
-/* Return the number of connections in the list; -1
- * if a link is broken or a connection is not of h. */
+/* Return the number of connections in the list; -1 if a link is broken or a connection is not of
+ * h. */
 static int n_closable(const struct conn_list *l, const struct holder *h)
 {
     const struct conn *before = NULL;

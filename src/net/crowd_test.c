@@ -50,8 +50,8 @@ static void until_exchanges(int n)
 
 TEST(net_crowd_of_silent_connections)
 {
-    /* Goal: if the table is full,
-     * the largest client's oldest connection without a complete head is closed. */
+    /* Goal: if the table is full, the largest client's oldest connection without a complete head is
+     * closed. */
     enum { N = 16 };
     NEED(rig_open(&(struct net_options){.conn_max = N}));
     struct client c[N], kept;
@@ -98,8 +98,8 @@ TEST(net_crowd_keeps_new_connections)
 
 TEST(net_crowd_keeps_none_for_long)
 {
-    /* Goal: a connection that has sent no byte
-     * for grace_ms is closed before connections with bytes. */
+    /* Goal: a connection that has sent no byte for grace_ms is closed before connections with
+     * bytes. */
     enum { N = 16 };
     NEED(rig_open(&(struct net_options){.conn_max = N, .grace_ms = 1}));
     struct client begun, c[N];
@@ -305,8 +305,8 @@ static void begin_body(struct client *c, const char *address, size_t n, const ch
 
 TEST(net_crowd_of_unfinished_bodies)
 {
-    /* Goal: the largest client's newest unfinished body is rejected.
-     * Small bodies need no shared memory. */
+    /* Goal: the largest client's newest unfinished body is rejected. Small bodies need no shared
+     * memory. */
     enum { N = 12, BYTES = 200 << 10 };
     char *body = malloc(BYTES);
     memset(body, 'x', BYTES);

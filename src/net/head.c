@@ -50,8 +50,8 @@ ptrdiff_t percent_decode(char *out, const char *s, size_t n, bool plus)
     return ok ? (ptrdiff_t)m : -1;
 }
 
-/* Only values are decoded.
- * A name with escapes does not match, because the server's names need none. */
+/* Only values are decoded. A name with escapes does not match, because the server's names need
+ * none. */
 int query_value(const char *query, const char *name, struct buf *out)
 {
     size_t n_name = strlen(name);
@@ -80,8 +80,8 @@ size_t head_length(const char *s, size_t n)
     return end ? (size_t)(end - s) + 4 : 0;
 }
 
-/* Return the line at *at, without its CRLF.
- * NULL at the end, or if a CR or LF is not part of a CRLF. */
+/* Return the line at *at, without its CRLF. NULL at the end, or if a CR or LF is not part of a
+ * CRLF. */
 static char *next_line(char **at)
 {
     char *line = *at, *end = strchr(line, '\r');

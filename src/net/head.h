@@ -1,5 +1,5 @@
-/* head.h - private to net: parsing of HTTP/1.1, without sockets.
- * Any thread; a head or a decoder of chunks belongs to one thread at a time. */
+/* head.h - private to net: parsing of HTTP/1.1, without sockets. Any thread; a head or a decoder of
+ * chunks belongs to one thread at a time. */
 #ifndef QUOTH_NET_HEAD_H
 #define QUOTH_NET_HEAD_H
 

@@ -2,8 +2,8 @@
  *
  * A holder exists while a connection or an exchange refers to it. It has three lists: waiting
  * exchanges (lane.c), connections without a complete head (oldest first), and unfinished bodies
- * (newest first). Connections and bodies of these lists may be evicted
- * for a smaller holder. Loop thread. */
+ * (newest first). Connections and bodies of these lists may be evicted for a smaller holder. Loop
+ * thread. */
 #include "net_impl.h"
 
 #include "base/check.h"

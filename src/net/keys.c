@@ -1,5 +1,4 @@
-/* keys.c - API keys: the list, its file, lookup in constant time, and the bucket of a key's
- * rate.
+/* keys.c - API keys: the list, its file, lookup in constant time, and the bucket of a key's rate.
  *
  *    SECRET [name=TEXT] [rate=N] [share=X] [role=admin]      a line of the file
  *    sk-1234 name=team rate=60                               60 requests per minute
@@ -20,8 +19,8 @@
 /* KEY_FILE_MAX: bytes. WAIT_MAX_S: a day, maximum of Retry-After for very low rates. */
 enum { SECRET_MAX = 256, KEY_FILE_MAX = 1 << 20, WAIT_MAX_S = 86400 };
 
-/* Compare all SECRET_MAX bytes in constant time.
- * Secrets contain no zero bytes and are padded with zeros. */
+/* Compare all SECRET_MAX bytes in constant time. Secrets contain no zero bytes and are padded with
+ * zeros. */
 static bool same_secret(const char *a, const char *b)
 {
     unsigned char differ = 0;

@@ -85,9 +85,9 @@ static void listen_on(struct net *n, bool on)
     n->listening = on;
 }
 
-/* Accept at most ACCEPTS_MAX connections, so that a flood of them does not delay the open
- * ones. Stop to accept while no file descriptor is left: a level-triggered listener would
- * otherwise spin. */
+/* Accept at most ACCEPTS_MAX connections, so that a flood of them does not delay the open ones.
+ * Stop to accept while no file descriptor is left: a level-triggered listener would otherwise
+ * spin. */
 static void accept_some(struct net *n)
 {
     for (int i = 0; i < ACCEPTS_MAX; i++) {

@@ -45,8 +45,8 @@ static struct net_options with_defaults(const struct net_options *o)
 
 /* ---- the threads of handlers ---- */
 
-/* A handler thread and its lane.
- * The array is allocated once, because threads keep pointers to items. */
+/* A handler thread and its lane. The array is allocated once, because threads keep pointers to
+ * items. */
 struct handler {
     struct net *net; /* borrowed */
     enum lane_kind lane;
@@ -92,8 +92,8 @@ static void start_handlers(struct net *n)
         }
 }
 
-/* Start the threads. They block all signals, also SIGPIPE,
- * which a write to a closed socket would raise. */
+/* Start the threads. They block all signals, also SIGPIPE, which a write to a closed socket would
+ * raise. */
 static int start_threads(struct net *n)
 {
     n->stream_open = os_thread_start(&n->stream_thread, stream_run, n);

@@ -129,8 +129,8 @@ struct net_options {
     size_t body_max;        /* maximum bytes of a body, then 413; 0: 32 MiB */
     /* maximum bytes of all bodies beyond 64 KiB each, then 503; 0: 256 MiB */
     size_t body_total_max;
-    /* time without a first byte after
-     * which a connection may be closed for another one; 0: 100 ms */
+    /* time without a first byte after which a connection may be closed for another one; 0: 100
+     * ms */
     int grace_ms;
     int head_ms;  /* time for a complete head, then 408; 0: 15 s */
     int body_ms;  /* maximum delay of a body behind a rate of 4 KiB/s, then 408; 0: 30 s */
@@ -207,12 +207,12 @@ const char *exchange_header(const struct exchange *x, const char *name);
 const char *exchange_body(const struct exchange *x, size_t *n);
 /* Return the client's X-Request-Id or a generated id. */
 const char *exchange_id(const struct exchange *x);
-/* Return the key of the request, borrowed from net_options.keys;
- * NULL if the route requires no key. */
+/* Return the key of the request, borrowed from net_options.keys; NULL if the route requires no
+ * key. */
 const struct net_key *exchange_key(const struct exchange *x);
 /* Return the number of the client by which limits are shared. The number is never 0. It identifies
- * the key, or the address if there is no key (see net_options.proxies).
- * An IPv6 /64 is one client. */
+ * the key, or the address if there is no key (see net_options.proxies). An IPv6 /64 is one
+ * client. */
 uint64_t exchange_holder(const struct exchange *x);
 /* return the weight of the exchange's key; 1 if there is no key */
 double exchange_holder_weight(const struct exchange *x);
@@ -241,9 +241,8 @@ void exchange_no_memory(struct exchange *x);
 
 /* Send an answer in pieces: begin, push ..., end. The server sends pings in a stream of type
  * "text/event-stream". Pushes of any size are copied and buffered completely. If memory runs out,
- * the client is disconnected (exchange_disconnected). exchange_room is the
- * backpressure: the producer should stop if it returns false. `wake` is called after the ring has
- * space again. */
+ * the client is disconnected (exchange_disconnected). exchange_room is the backpressure: the
+ * producer should stop if it returns false. `wake` is called after the ring has space again. */
 void exchange_begin(struct exchange *x, int status, const char *type);
 /* Append n bytes to the answer. The bytes are copied. If memory runs out, the client is
  * disconnected. */
@@ -266,12 +265,12 @@ typedef void net_wake(struct exchange *x, void *ctx);
  * calls `wake` before the handler has returned. ctx is borrowed until the exchange ends. For
  * handlers only. */
 void exchange_keep(struct exchange *x, net_wake *wake, void *ctx);
-/* Schedule a call of `wake`.
- * Any thread. The function is short, and neither allocates nor uses a socket. */
+/* Schedule a call of `wake`. Any thread. The function is short, and neither allocates nor uses a
+ * socket. */
 void exchange_wake(struct exchange *x);
 /* Move the exchange to handler threads, before work that would delay other streams. For `wake`
- * only. Return true if a handler thread will call `wake` again. Return false if `wake` already
- * runs on a handler thread. */
+ * only. Return true if a handler thread will call `wake` again. Return false if `wake` already runs
+ * on a handler thread. */
 bool exchange_move(struct exchange *x);
 /* Return true if no more bytes reach the client, because it hung up or memory for the answer ran
  * out. A half-closed connection is not a hang-up. Any thread. */

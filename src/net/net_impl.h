@@ -174,8 +174,8 @@ struct exchange {
     uint64_t holder_id;
     int64_t start_us, arrival_us; /* times at which its head and its body were complete */
     bool close_wanted;            /* true: close the connection after this answer */
-    /* true: `wake` runs on handler threads;
-     * the handler side writes `moved` before it sends a message */
+    /* true: `wake` runs on handler threads; the handler side writes `moved` before it sends a
+     * message */
     bool moved;
 
     /* fields of the handler side */
@@ -227,8 +227,8 @@ struct exchange {
 void exchange_reap(struct net *n); /* free finished exchanges; loop thread */
 /* Count x as an answer in progress, if its route is not quick. Loop thread. */
 void exchange_count(struct exchange *x);
-/* Count x as answered in the server and in its holder,
- * although its handler may still run. Loop thread. */
+/* Count x as answered in the server and in its holder, although its handler may still run. Loop
+ * thread. */
 void exchange_answered(struct exchange *x);
 /* Return a new exchange with references of the loop and the handler side; NULL if memory ran out.
  * Loop thread. */
@@ -290,8 +290,8 @@ bool name_is_loopback(const char *host); /* return true for a Host or address of
 /* ---- route.c ---- */
 
 /* Return the route for method and decoded path. *param receives the text matched by {} (allocated).
- * NULL if no route matches: *allow then lists the methods
- * of the path ("" if no route has the path). */
+ * NULL if no route matches: *allow then lists the methods of the path ("" if no route has the
+ * path). */
 const struct net_route *route_find(const struct net_route *r, int n, const char *method,
                                    const char *path, char **param, struct buf *allow);
 
@@ -361,8 +361,8 @@ enum conn_state {
     CONN_BODY,      /* the connection receives the body */
     CONN_ANSWER,    /* the handler runs, or the answer is written */
     /* socket that is shut down for writing; input is discarded. The system would reset the
-     * connection if unread input remained at the close.
-     * The client would then lose the answer's end. */
+     * connection if unread input remained at the close. The client would then lose the answer's
+     * end. */
     CONN_LINGER,
 };
 struct conn {

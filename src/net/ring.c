@@ -50,8 +50,8 @@ size_t ring_span(const struct ring *r, const char **s)
     return n < RING_BYTES - at ? n : RING_BYTES - at;
 }
 
-/* The writer acquires `tail` before it overwrites the bytes,
- * so the reader must be done with them. */
+/* The writer acquires `tail` before it overwrites the bytes, so the reader must be done with
+ * them. */
 void ring_take(struct ring *r, size_t n)
 {
     CHECK(n <= ring_used(r), "%zu bytes of %zu", n, ring_used(r));

@@ -1,5 +1,5 @@
-/* serve_test.h - for tests of net: a server with a few routes, and a client for raw bytes.
- * A client belongs to one thread at a time. */
+/* serve_test.h - for tests of net: a server with a few routes, and a client for raw bytes. A client
+ * belongs to one thread at a time. */
 #ifndef QUOTH_NET_SERVE_TEST_H
 #define QUOTH_NET_SERVE_TEST_H
 
@@ -53,8 +53,8 @@ bool client_open_from(struct client *c, const char *address);
 void client_close(struct client *c); /* close without a TLS close */
 bool client_send(struct client *c, const char *text, size_t n);
 #define client_send_text(c, text) client_send(c, text, strlen(text))
-/* Read until `end` was read, the connection ended, or ms have passed.
- * Return true if `end` was read. */
+/* Read until `end` was read, the connection ended, or ms have passed. Return true if `end` was
+ * read. */
 bool client_reads(struct client *c, const char *end, int ms);
 bool client_ends(struct client *c, int ms); /* return true if the server closes within ms */
 void client_clear(struct client *c);        /* drop the bytes read so far */

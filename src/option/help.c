@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Print one option. A long name puts the help
- * on the next line. "(default ...)" is part of the help. */
+/* Print one option. A long name puts the help on the next line. "(default ...)" is part of the
+ * help. */
 static void option_line(const struct option *o)
 {
     char left[80];

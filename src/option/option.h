@@ -29,8 +29,8 @@ enum option_kind {
     OPTION_WORDS, /* like OPTION_LIST, with all words up to the next flag as values */
 };
 
-/* A row of a table. Pointers are borrowed as long as the table is used;
- * those of the commands are static. */
+/* A row of a table. Pointers are borrowed as long as the table is used; those of the commands are
+ * static. */
 struct option {
     enum option_kind kind;
     /* name of the flag, such as "max-tokens"; `_` and `-` are equal on the command line */
@@ -118,8 +118,8 @@ int print_out(struct buf *take_b, struct err *e);
  * 2): ERR_ARG, ERR_IO or ERR_LIMIT of a config file, or ERR_MEMORY. */
 int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e);
 
-/* Log one line for each accepted flag of another engine that has no effect.
- * Only the first call logs. */
+/* Log one line for each accepted flag of another engine that has no effect. Only the first call
+ * logs. */
 void options_notes(void);
 
 /* Set one option of a table while the program runs, like --NAME VALUE, or like --NAME if value is

@@ -1,5 +1,5 @@
-/* option_impl.h - private to option: the parser's helpers.
- * Main thread only: the rows point to variables of the commands. */
+/* option_impl.h - private to option: the parser's helpers. Main thread only: the rows point to
+ * variables of the commands. */
 #ifndef QUOTH_OPTION_IMPL_H
 #define QUOTH_OPTION_IMPL_H
 

@@ -358,8 +358,8 @@ static bool is_flag(const char *arg)
     return arg[0] == '-' && arg[1] && !isdigit((unsigned char)arg[1]) && !strchr(". \t\n", arg[1]);
 }
 
-/* Insert a positional argument of the command.
- * MODEL precedes other arguments, PROMPT follows them. */
+/* Insert a positional argument of the command. MODEL precedes other arguments, PROMPT follows
+ * them. */
 static int place_argument(struct cursor *at, const char *place, const char *value, struct err *e)
 {
     if (!strstr(at->c->usage, place))
@@ -498,8 +498,8 @@ static int config_line(struct cursor *at, char *line, const char *path, int numb
 /* texts of config files, never freed, because values borrow them */
 static struct text_list config_texts;
 
-/* Apply all lines in their order.
- * A flag after --config, or a later line, overrides a line, because the last value counts. */
+/* Apply all lines in their order. A flag after --config, or a later line, overrides a line, because
+ * the last value counts. */
 static int config_file(struct cursor *at, const char *path, struct err *e)
 {
     struct buf b = {0};

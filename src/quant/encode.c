@@ -37,8 +37,8 @@ static float normalize(float *y, const float *x, int n)
     return max;
 }
 
-/* Write the weights relative to the largest weight.
- * All weights are 1 if importance is NULL or all zero. */
+/* Write the weights relative to the largest weight. All weights are 1 if importance is NULL or all
+ * zero. */
 static void weigh(float *w, const float *importance, int n)
 {
     float max = 0.0f;

@@ -3,8 +3,8 @@
  *
  * A small float is sign | n_exp exponent bits | n_man mantissa bits with the IEEE bias. These
  * functions use magnitudes only. The format defines the meaning of the top exponent (infinity and
- * NaN, or numbers). The thread must be in the canonical rounding mode:
- * nearest even, subnormals kept. */
+ * NaN, or numbers). The thread must be in the canonical rounding mode: nearest even, subnormals
+ * kept. */
 #ifndef QUOTH_QUANT_FLOAT_IMPL_H
 #define QUOTH_QUANT_FLOAT_IMPL_H
 

@@ -18,8 +18,8 @@ enum qtype {
     QT_COUNT
 };
 
-/* Storage of K and V. KV_Q8: int8 times an f32 scale per token and head.
- * The scale is amax / 127. */
+/* Storage of K and V. KV_Q8: int8 times an f32 scale per token and head. The scale is amax /
+ * 127. */
 enum kv_type { KV_F32, KV_F16, KV_BF16, KV_Q8, KV_FP8_E4M3, KV_FP8_E5M2, KV_TYPE_COUNT };
 
 enum { BLOCK_MAX = 256, SUB_MAX = 16 };

@@ -21,8 +21,8 @@
 #undef QTYPE
 
 /* Input values of a block. They are finite, and divided by `unit`, their largest magnitude (1 if
- * all are zero). Sums of them therefore do not overflow or vanish.
- * x and w are borrowed for the call. */
+ * all are zero). Sums of them therefore do not overflow or vanish. x and w are borrowed for the
+ * call. */
 struct values {
     const float *x; /* [n], in [-1, 1]                         */
     const float *w; /* [n] squared-error weights, not all zero */
@@ -237,14 +237,14 @@ void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const flo
 void level_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
 
-/* Each fit function chooses d,
- * scale[] and q[] (also dmin and min[]) of a zeroed b for the values v. */
+/* Each fit function chooses d, scale[] and q[] (also dmin and min[]) of a zeroed b for the values
+ * v. */
 
 /* Fit a block without minimums. f->sub values share a scale. */
 void fit_scales(struct block *b, const struct values *v, const struct format *f);
 
-/* Fit one f16 step and one f16 offset for the block: q in [0, hi], scale 1, min -1.
- * dmin is the offset. */
+/* Fit one f16 step and one f16 offset for the block: q in [0, hi], scale 1, min -1. dmin is the
+ * offset. */
 void fit_line(struct block *b, const struct values *v, const struct format *f);
 
 /* Fit a k-quant with minimums: q in [0, hi], scale[] and min[] in [0, scale.hi]. */

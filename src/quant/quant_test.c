@@ -138,8 +138,8 @@ TEST(encoding_zeros_and_constants)
     }
 }
 
-/* Goal: the encoder finds rows that a format can represent exactly,
- * up to the f16 rounding of the scale. */
+/* Goal: the encoder finds rows that a format can represent exactly, up to the f16 rounding of the
+ * scale. */
 TEST(encoding_finds_representable_rows)
 {
     static const struct {

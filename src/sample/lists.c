@@ -131,8 +131,8 @@ static int set_allowed(uint32_t *left, const struct sample_lists *l, int n_vocab
     return n_left;
 }
 
-/* Reject lists that together forbid every token,
- * because every answer would fail at its first token. */
+/* Reject lists that together forbid every token, because every answer would fail at its first
+ * token. */
 static int check_some_left(const struct sample_lists *l, int n_vocab, struct err *e)
 {
     if (!l->allowed && l->n_bias + l->n_single + l->n_ending < n_vocab) return 0;

@@ -1,7 +1,7 @@
 /* params.c - the table of sampling parameters, and their validation.
  *
- * The range of a row (params.def) validates a number.
- * Each list has a function that validates it. */
+ * The range of a row (params.def) validates a number. Each list has a function that validates
+ * it. */
 #include "sample_impl.h"
 
 #include "base/check.h"

@@ -30,8 +30,8 @@ static double chi_square_tail(double x, int k)
     return 0.5 * erfc((cbrt(x / k) - (1 - v)) / sqrt(2 * v));
 }
 
-/* Return the chi-square of the counts of n draws.
- * All ids with an expected count below 10 are one class. */
+/* Return the chi-square of the counts of n draws. All ids with an expected count below 10 are one
+ * class. */
 static double chi_square(const int *count, const double *p, int n, int *k)
 {
     double chi2 = 0, rare_p = 0;

@@ -10,8 +10,8 @@ static bool xtc_wanted(const struct sample_params *p)
     return p->xtc_probability > 0 && p->xtc_threshold <= 0.5f;
 }
 
-/* Return the last candidate, by descending weight and ascending id,
- * that reaches `floor`; -1 if none. */
+/* Return the last candidate, by descending weight and ascending id, that reaches `floor`; -1 if
+ * none. */
 static int least_choice(const struct sample_work *w, double floor)
 {
     int least = -1;

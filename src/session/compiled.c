@@ -65,8 +65,8 @@ static void destroy(struct compiled *g)
     free(g);
 }
 
-/* Free the grammars in `grave`.
- * The caller holds the lock, which the function releases while it frees. */
+/* Free the grammars in `grave`. The caller holds the lock, which the function releases while it
+ * frees. */
 static void free_graves(struct compiled_cache *c)
 {
     struct compiled *g = c->grave, *next;
@@ -217,8 +217,8 @@ static bool is_for(const struct compiled *g, const struct compiled_key *k)
 
 /* ---- entries ---- */
 
-/* Return a pending entry with copies of the key's texts, and one user. NULL if memory is
- * exhausted. The caller holds the lock. */
+/* Return a pending entry with copies of the key's texts, and one user. NULL if memory is exhausted.
+ * The caller holds the lock. */
 static struct compiled *entry_new(struct compiled_cache *c, uint64_t holder,
                                   const struct compiled_key *k, int n_mask)
 {

@@ -73,8 +73,8 @@ struct compiled_want {
 };
 /* Set *out to the compiled grammar of a constraint. The caller becomes a user of the grammar and
  * calls compiled_drop. Wait if another thread is compiling the grammar. Options with `import` are
- * not shared. Errors: those of grammar_open;
- * ERR_BUSY if the grammars in use exceed bytes_max. Any thread. */
+ * not shared. Errors: those of grammar_open; ERR_BUSY if the grammars in use exceed bytes_max. Any
+ * thread. */
 int compiled_get(struct compiled **out, struct compiled_cache *c, const struct compiled_want *want,
                  struct err *e);
 struct compiled *compiled_share(struct compiled *g); /* Return g with one more user. */

@@ -59,8 +59,8 @@ void constraint_vocab_close(struct constraint_vocab *cv)
     free(cv);
 }
 
-/* Return the vocabulary for masks.
- * Make it on the first call. NULL if memory is exhausted. Any thread. */
+/* Return the vocabulary for masks. Make it on the first call. NULL if memory is exhausted. Any
+ * thread. */
 static const struct grammar_vocab *vocab_of(struct constraint_vocab *cv)
 {
     pthread_mutex_lock(&cv->lock);
@@ -232,8 +232,8 @@ static bool complete_mask(const struct grammar_constraint *gc, uint32_t *mask)
     return false;
 }
 
-/* Set the mask to the forced token alone.
- * Return false if no token is forced, or if the grammar has failed. */
+/* Set the mask to the forced token alone. Return false if no token is forced, or if the grammar has
+ * failed. */
 static bool forced_mask(const struct grammar_constraint *gc, uint32_t *mask)
 {
     const int32_t forced = forced_at(gc, &gc->place);

@@ -1,7 +1,7 @@
 /* Goal: a constraint allows exactly the tokens that continue its grammar, after any forks, accepted
  * and reverted tokens. Method: walk randomly with the bundled model's tokenizer. Every token of the
- * vocabulary is tried before each step.
- * A second grammar checks the text of the walk byte by byte. */
+ * vocabulary is tried before each step. A second grammar checks the text of the walk byte by
+ * byte. */
 #include "session.h"
 #include "../../tests/unit.h"
 
@@ -81,8 +81,8 @@ static size_t mask_bytes(void)
     return ((size_t)rig.n_vocab + 31) / 32 * sizeof *rig.mask;
 }
 
-/* Return a token of the mask; -1 if the mask is empty.
- * A larger `end` makes end tokens more likely. */
+/* Return a token of the mask; -1 if the mask is empty. A larger `end` makes end tokens more
+ * likely. */
 static int32_t pick(const uint32_t *mask, unsigned end)
 {
     int n = 0;
@@ -96,8 +96,8 @@ static int32_t pick(const uint32_t *mask, unsigned end)
     return found;
 }
 
-/* Check for each token that mask and accept agree,
- * and that reverting the token restores the state. */
+/* Check for each token that mask and accept agree, and that reverting the token restores the
+ * state. */
 static void offer_all(struct constraint *c, const char *name)
 {
     for (int id = 0; id < rig.n_vocab; id++) {
@@ -138,8 +138,8 @@ static bool may_end(const uint32_t *mask)
     return some && all;
 }
 
-/* Walk until the text ends.
- * Every second step reverts tokens, or makes a fork and continues with it. */
+/* Walk until the text ends. Every second step reverts tokens, or makes a fork and continues with
+ * it. */
 static void walk(const struct sample *s)
 {
     struct constraint *first = open_sample(s, (struct grammar_limits){0}),

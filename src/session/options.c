@@ -141,8 +141,8 @@ static bool same_name(const char *typed, const char *name)
     return *typed == *name;
 }
 
-/* Return the row of a key; NULL if there is none.
- * A linear search is enough for a few dozen keys. */
+/* Return the row of a key; NULL if there is none. A linear search is enough for a few dozen
+ * keys. */
 static const struct key *find_key(const char *name)
 {
     for (int i = 0; i < N_KEY; i++)

@@ -143,8 +143,8 @@ static bool stopped(struct peaks *p, int64_t wait_us)
     return queue_pop(p->stop, &byte, wait_us);
 }
 
-/* Return true if the engine is idle, has made no step since j->n_step,
- * and the thread need not stop. */
+/* Return true if the engine is idle, has made no step since j->n_step, and the thread need not
+ * stop. */
 static bool is_idle(const struct peaks_job *j)
 {
     struct stats_view v;
@@ -166,8 +166,8 @@ static bool wait_idle(struct peaks_job *j)
 }
 
 /* Allocate the memory that a round reads: eight times the size of the caches. Allocate an eighth of
- * the free memory instead if that is less.
- * Set j->data to NULL if the result is below twice the caches. */
+ * the free memory instead if that is less. Set j->data to NULL if the result is below twice the
+ * caches. */
 static bool open_data(struct peaks_job *j)
 {
     size_t cache = os_cache_bytes(), max = os_memory_free() / 8, want = 8 * cache;

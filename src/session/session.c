@@ -279,8 +279,8 @@ void session_engine_options(struct engine_options *eo, const struct session *s,
     set_itl_target(eo, o);
 }
 
-/* Return the memory that requests may use in total:
- * an eighth of the free memory, at least 1 GiB. */
+/* Return the memory that requests may use in total: an eighth of the free memory, at least 1
+ * GiB. */
 int64_t session_request_bytes(void)
 {
     int64_t free = (int64_t)os_memory_free(), least = 1 << 30;

@@ -102,8 +102,8 @@ static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, 
     return true;
 }
 
-/* Return true if a token is markup:
- * its first and last characters are neither letters nor digits. */
+/* Return true if a token is markup: its first and last characters are neither letters nor
+ * digits. */
 static bool is_markup(const struct piece *p)
 {
     uint32_t first, last;

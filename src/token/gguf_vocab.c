@@ -37,8 +37,8 @@ static int32_t id_field(const struct vocab_file *f, const char *name, int64_t fa
 
 /* ---- tables ---- */
 
-/* Read the pieces. Lists of scores and types are optional.
- * A type out of range makes the piece unused. */
+/* Read the pieces. Lists of scores and types are optional. A type out of range makes the piece
+ * unused. */
 static int read_pieces(struct vocab_file *f)
 {
     const struct meta *tokens = field(f, "tokens"), *score = field(f, "scores"),

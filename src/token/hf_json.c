@@ -127,8 +127,8 @@ static int read_wordpiece(struct tokenizer *t, const struct json *m, struct err 
     return rc;
 }
 
-/* Read the model by its type.
- * Old files have no type. Fields that only one model has identify it then. */
+/* Read the model by its type. Old files have no type. Fields that only one model has identify it
+ * then. */
 static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
 {
     const char *type = hf_type(m);
@@ -291,8 +291,8 @@ static void settle_bos(struct tokenizer *t, const struct json *config)
     }
 }
 
-/* Append EOS if the configuration requires it.
- * add_eos_token appends EOS if the post-processor does not. */
+/* Append EOS if the configuration requires it. add_eos_token appends EOS if the post-processor does
+ * not. */
 static void settle_eos(struct tokenizer *t, const struct json *config)
 {
     if (t->eos < 0 || !json_bool(json_field(config, "add_eos_token"), false)) return;

@@ -187,8 +187,8 @@ static int add_split_text(struct tokenizer *t, const char *pattern, enum split_h
     return tokenizer_add_split(t, pattern, strlen(pattern), how, e);
 }
 
-/* An empty pattern is legal.
- * The pattern is not literal for the splitter: read_pattern quotes a String. */
+/* An empty pattern is legal. The pattern is not literal for the splitter: read_pattern quotes a
+ * String. */
 static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e)
 {
     struct buf pattern = {0};

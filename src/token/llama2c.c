@@ -2,8 +2,8 @@
  * bytes.
  *
  * It was exported from a SentencePiece BPE model. Id 0 is unknown, 1 BOS, and 2 EOS (spelled
- * "\n<s>\n"). 3 to 258 are bytes. The file contains a space for each "▁".
- * This reader restores the "▁". */
+ * "\n<s>\n"). 3 to 258 are bytes. The file contains a space for each "▁". This reader restores the
+ * "▁". */
 #include "token_impl.h"
 
 #include <string.h>

@@ -22,8 +22,8 @@ bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, 
     return true;
 }
 
-/* Add the pairs of t->merge, ranked in order.
- * A pair is skipped if one of its texts is not a symbol. */
+/* Add the pairs of t->merge, ranked in order. A pair is skipped if one of its texts is not a
+ * symbol. */
 bool merges_put_list(struct merges *m, const struct tokenizer *t, const struct strmap *sym)
 {
     struct buf joined = {0};

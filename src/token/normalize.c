@@ -56,8 +56,8 @@ static bool norm_nfkd(const struct norm_step *s, const char *p, size_t n, struct
     return uni_normalize(out, p, n, UNI_NFKD);
 }
 
-/* Lower case by character,
- * without the context rules of Unicode (final sigma), as in Hugging Face. */
+/* Lower case by character, without the context rules of Unicode (final sigma), as in Hugging
+ * Face. */
 static bool norm_lowercase(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -167,8 +167,8 @@ static bool bert_removes(uint32_t cp)
     return cp == 0 || cp == 0xFFFD || cp == UNI_BAD || uni_other(cp);
 }
 
-/* Clean a text by the flags.
- * Chinese characters get blanks around them, so that each becomes a word. */
+/* Clean a text by the flags. Chinese characters get blanks around them, so that each becomes a
+ * word. */
 static void bert_clean(unsigned flags, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;

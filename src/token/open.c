@@ -28,8 +28,8 @@ static int read_model_file(struct tokenizer *t, const char *path, const char *hi
 
 static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, struct err *e);
 
-/* Read the tokenizer of a model file.
- * The checkpoint is open only during the reading. Pieces are copied. */
+/* Read the tokenizer of a model file. The checkpoint is open only during the reading. Pieces are
+ * copied. */
 static int read_model_of(struct tokenizer *t, const char *path, struct err *e)
 {
     struct checkpoint *c;
@@ -47,8 +47,8 @@ static int read_bin_file(struct tokenizer *t, const char *path, struct err *e)
     return read_model_of(t, path, &quiet) == 0 ? 0 : llama2c_read(t, path, e);
 }
 
-/* Read a JSON file. Two kinds of vocabulary have the extension .json.
- * Their names distinguish them. */
+/* Read a JSON file. Two kinds of vocabulary have the extension .json. Their names distinguish
+ * them. */
 static int read_json_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     if (text_ends_with(path, "vocab.json") || text_ends_with(path, "encoder.json"))

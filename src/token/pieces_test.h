@@ -1,5 +1,5 @@
-/* pieces_test.h - the pieces of a text, as "a|b|c", for the tests of this folder.
- * The test's thread only. */
+/* pieces_test.h - the pieces of a text, as "a|b|c", for the tests of this folder. The test's thread
+ * only. */
 #ifndef QUOTH_TOKEN_PIECES_TEST_H
 #define QUOTH_TOKEN_PIECES_TEST_H
 

@@ -250,8 +250,8 @@ static bool digit_groups(struct splitter *s, size_t begin, size_t end, size_t n_
     return true;
 }
 
-/* Run a DIGITS step. With `invert`, a run of digits before a letter is no group:
- * "123abc" stays whole. */
+/* Run a DIGITS step. With `invert`, a run of digits before a letter is no group: "123abc" stays
+ * whole. */
 static bool split_digits(struct encoder *en, const struct pretok_step *step, int next,
                          struct span w)
 {

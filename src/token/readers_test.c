@@ -221,8 +221,8 @@ TEST(normalized_special_tokens_after_prepend)
     remove(temp_path("tokenizer.json"));
 }
 
-/* Goal: an added token matched in normalized text decodes to that text,
- * including the space before it. */
+/* Goal: an added token matched in normalized text decodes to that text, including the space before
+ * it. */
 TEST(normalized_added_tokens_decode_as_found)
 {
     static const int32_t want[] = {0, 1, 4, 5};

@@ -103,8 +103,8 @@ static int translate_escape(struct regex_reader *r, struct buf *out, bool in_cla
 
 static int translate_class(struct regex_reader *r, struct buf *out);
 
-/* Translate a class inside a class.
- * A positive inner class forms a union with the items next to it. */
+/* Translate a class inside a class. A positive inner class forms a union with the items next to
+ * it. */
 static int translate_inner_class(struct regex_reader *r, struct buf *items)
 {
     if (r->i + 1 < r->n && r->p[r->i + 1] == ':') { /* [:alpha:] */

@@ -28,8 +28,8 @@ struct wire_field {
     struct wire data; /* content of a field of type 2 */
 };
 
-/* Read a varint. Seven bits per byte, lowest first;
- * the highest bit is set in all bytes except the last. */
+/* Read a varint. Seven bits per byte, lowest first; the highest bit is set in all bytes except the
+ * last. */
 static bool read_varint(struct wire *w, uint64_t *v)
 {
     *v = 0;

@@ -22,11 +22,11 @@ struct spm {
     size_t n_loose, loose_cap;
     /* User-defined pieces that the added-token matcher lacks (SentencePiece). */
     struct trie user;
-    /* [0x110000 bits] bit of a character:
-     * 1 if a merge or user piece joins it with a following "▁" */
+    /* [0x110000 bits] bit of a character: 1 if a merge or user piece joins it with a following
+     * "▁" */
     uint8_t *crosses;
-    /* [n_piece] two symbols that form each unused piece, UINT32_MAX if none;
-     * NULL if no piece is unused */
+    /* [n_piece] two symbols that form each unused piece, UINT32_MAX if none; NULL if no piece is
+     * unused */
     uint32_t (*cut)[2];
 };
 
@@ -44,8 +44,8 @@ static void spm_close(struct tokenizer *t)
     t->model = NULL;
 }
 
-/* Return true if merging may produce the piece.
- * Unused pieces are produced and then divided again. */
+/* Return true if merging may produce the piece. Unused pieces are produced and then divided
+ * again. */
 static bool is_part(const struct piece *p)
 {
     return p->n_text && (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED ||

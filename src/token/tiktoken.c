@@ -14,8 +14,8 @@
 
 enum { SPECIALS_MAX = 24, LLAMA3_LAST_RESERVED = 128255 };
 
-/* Rows of tiktoken.def. All pointers are static.
- * `in_path`: text that identifies the file by its path. */
+/* Rows of tiktoken.def. All pointers are static. `in_path`: text that identifies the file by its
+ * path. */
 static const struct encoding {
     const char *name, *in_path;
     size_t n_rank; /* number of ranks in the file */
@@ -120,8 +120,8 @@ static int put_reserved(struct tokenizer *t, struct err *e)
     return rc;
 }
 
-/* Add the special tokens of an encoding.
- * Special tokens follow the ranks. Only Llama 3 has reserved ones. */
+/* Add the special tokens of an encoding. Special tokens follow the ranks. Only Llama 3 has reserved
+ * ones. */
 static int put_specials(struct tokenizer *t, const struct encoding *x, struct err *e)
 {
     int rc = 0;

@@ -164,8 +164,8 @@ int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *
 struct regex_work *regex_work_open(void);
 /* Free the scratch; NULL is allowed. */
 void regex_work_close(struct regex_work *w);
-/* Return true if regex_next failed because memory was exhausted.
- * Return false if there was no match. */
+/* Return true if regex_next failed because memory was exhausted. Return false if there was no
+ * match. */
 bool regex_work_failed(const struct regex_work *w);
 /* Find the first match in p[from..n), which is valid UTF-8. Return false if there is no match. If
  * matching exceeds a limit, a part of the text counts as the match. */
@@ -275,8 +275,8 @@ struct merges {
 };
 /* Add a pair. Ignore it if an equal pair exists. Return false if memory is exhausted. */
 bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
-/* Return the slot of a pair, borrowed until the next merges_put.
- * NULL if the pair does not merge. */
+/* Return the slot of a pair, borrowed until the next merges_put. NULL if the pair does not
+ * merge. */
 const struct merge_slot *merges_get(const struct merges *m, uint32_t left, uint32_t right);
 /* Free the table; accepts a zeroed one. */
 void merges_deinit(struct merges *m);

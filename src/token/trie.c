@@ -2,8 +2,8 @@
  *
  * The trie is built once from sorted keys, breadth first, so that the children of a node are
  * adjacent in label order. A step is one memchr over a few bytes. A node needs 11 bytes. The upper
- * levels are used most. For the 250,000 pieces
- * of a large vocabulary they fit into the second-level cache. */
+ * levels are used most. For the 250,000 pieces of a large vocabulary they fit into the second-level
+ * cache. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -30,8 +30,8 @@ static bool trie_alloc(struct trie *t, size_t cap)
     return t->child && t->n_child && t->label && t->value;
 }
 
-/* Return the maximum number of nodes.
- * Without shared prefixes each byte is a node. The root is one more. */
+/* Return the maximum number of nodes. Without shared prefixes each byte is a node. The root is one
+ * more. */
 static size_t node_count_max(const struct trie_key *key, size_t n)
 {
     size_t count = 1;

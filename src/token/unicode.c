@@ -116,8 +116,8 @@ int uni_next(const char *p, size_t n, uint32_t *cp)
     return 1;
 }
 
-/* Return the first occurrence of n_what bytes; NULL if none.
- * memchr on the first byte skips most text. */
+/* Return the first occurrence of n_what bytes; NULL if none. memchr on the first byte skips most
+ * text. */
 const char *bytes_find(const char *p, size_t n, const char *what, size_t n_what)
 {
     while (n >= n_what) {

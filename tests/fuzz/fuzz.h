@@ -1,8 +1,8 @@
 /* fuzz.h - targets for mutated input: FUZZ(name) { ...data[0..n)... } in an x_fuzz.c next to x.c.
  *
  * build/fuzz NAME [-n COUNT] [-t SECONDS] [-s SEED] FILE... mutates the given files and passes them
- * to the target. After a crash (with SAN=address,undefined), the input is in
- * build/fuzz-crash-NAME. The test's thread only. */
+ * to the target. After a crash (with SAN=address,undefined), the input is in build/fuzz-crash-NAME.
+ * The test's thread only. */
 #ifndef QUOTH_TEST_FUZZ_H
 #define QUOTH_TEST_FUZZ_H
 

@@ -1,8 +1,8 @@
 /* golden_test.c - goal: a forward pass equals the forward pass of Hugging Face transformers, and
  * its bits depend only on the text. Method: compare with the reference logits (make.py) of tiny
  * random checkpoints, read as safetensors and as GGUF. Then compute each text in every serving
- * mode, and compare the bits.
- * Recorded hashes at every level of kernels detect a change of any bit. */
+ * mode, and compare the bits. Recorded hashes at every level of kernels detect a change of any
+ * bit. */
 #include "../door/counting.h"
 #include "../levels.h"
 #include "../recorded.h"
@@ -447,8 +447,8 @@ static struct model_out twelve_rows(struct loaded *l, struct batch *b, const int
     return model_forward(l->m, b);
 }
 
-/* Goal: a row gives its logits, its hidden state or both.
- * Each output equals the output requested alone. */
+/* Goal: a row gives its logits, its hidden state or both. Each output equals the output requested
+ * alone. */
 TEST(a_row_gives_logits_a_hidden_state_or_both)
 {
     enum { N = 12, L = OUT_LOGITS, H = OUT_HIDDEN, B = OUT_LOGITS | OUT_HIDDEN };

@@ -3,8 +3,8 @@
  * - A tokenizer splits texts as usual, and encoding fails or gives the usual ids.
  * - A chat template has the usual features.
  * - A checkpoint has all metadata and tensors.
- * Method: open every valid seed of the fuzzers and every golden checkpoint.
- * Each allocation fails once. */
+ * Method: open every valid seed of the fuzzers and every golden checkpoint. Each allocation fails
+ * once. */
 #include "../alloc.h"
 #include "../unit.h"
 

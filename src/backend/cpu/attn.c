@@ -278,8 +278,8 @@ static void span_end(const struct attn_job *j, const struct attn_piece *x, struc
     }
 }
 
-/* Merge the sink and write the row's result.
- * w->rows.o is no longer needed, and contains the sink's zeros. */
+/* Merge the sink and write the row's result. w->rows.o is no longer needed, and contains the sink's
+ * zeros. */
 static void row_finish(const struct attn_job *j, struct attn_work *w, int unit, int head, float m,
                        float l, float *out)
 {

@@ -109,8 +109,8 @@ static int heads_of_chunk(const struct attn_plan *p, int n_unit, int64_t most)
     return (p->n_head_kv + n_chunk - 1) / n_chunk;
 }
 
-/* Return the number of spans, at most n_span,
- * that cost at most cost_max in a chunk of all heads. */
+/* Return the number of spans, at most n_span, that cost at most cost_max in a chunk of all
+ * heads. */
 static int spans_of_part(struct attn_plan *p, int n_unit, int n_span)
 {
     int64_t n = p->cost_max / (cost(p, n_unit, 1) * heads_of_chunk(p, n_unit, p->n_head_kv));

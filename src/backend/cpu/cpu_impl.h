@@ -49,8 +49,8 @@ void cpu_linear_close(struct cpu_backend *c);
 int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, struct err *e);
 /* Free the memory of attention; accepts a half-open backend. */
 void cpu_attn_close(struct cpu_backend *c);
-/* Return a worker's buffer for one head of one token,
- * in any KV type, borrowed until the op ends. */
+/* Return a worker's buffer for one head of one token, in any KV type, borrowed until the op
+ * ends. */
 uint8_t *cpu_kv_code(struct cpu_backend *c, int worker);
 
 /* Return the number of threads for a model of weight_bytes. Any thread. (threads.c) */
@@ -58,8 +58,8 @@ int cpu_threads(int64_t weight_bytes);
 struct cores;
 int cpu_threads_probe(const struct cores *c);
 
-/* Return the weight's panels after cpu_weights.
- * For a mixture, return the panels of the first matrix. */
+/* Return the weight's panels after cpu_weights. For a mixture, return the panels of the first
+ * matrix. */
 struct panels cpu_panels(const struct tensor *t);
 
 /* ---- weights.c: layout of panels ---- */
@@ -147,8 +147,8 @@ void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, co
 void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer *kv,
               const struct batch *batch, const struct attn_spec *spec);
 
-/* A block of 64 positions of one KV head, for n_row rows.
- * All pointers are borrowed for the call. */
+/* A block of 64 positions of one KV head, for n_row rows. All pointers are borrowed for the
+ * call. */
 struct kv_block {
     const struct kv_layer *kv;
     const int32_t *page;      /* page table of the sequence                                */

@@ -212,8 +212,8 @@ static void list_add(struct list_job *j, const struct linear *l, float *y, bool 
     j->n_chunk += (p->n_panel + p->panels_per_chunk - 1) / p->panels_per_chunk * j->tiles.n_tile;
 }
 
-/* Compute one chunk of a list_job.
- * Chunks are numbered by part, then by panels, then by tile of rows. */
+/* Compute one chunk of a list_job. Chunks are numbered by part, then by panels, then by tile of
+ * rows. */
 static void list_chunk(void *ctx, int chunk, int worker)
 {
     (void)worker;

@@ -12,8 +12,8 @@
  * Pieces are packed in a thread's scratch and written from there. This is twice as fast as packing
  * into a map of the file. Packing with hash takes 0.27 s of processor time per GB, instead of 0.5 s
  * (Linux 6.18, ext4). A full disk causes an error number instead of a signal. Whole pieces are
- * written, so the file's pages are large.
- * Reading the weights from them is as fast as from huge pages. */
+ * written, so the file's pages are large. Reading the weights from them is as fast as from huge
+ * pages. */
 #include "cpu_impl.h"
 
 #include "base/hash.h"
@@ -151,8 +151,8 @@ static int verify_pieces(const struct packed *p, const struct file_map *m, bool 
 
 /* ---- opening ---- */
 
-/* Compare the head with the expected one.
- * ERR_FORMAT if the file is damaged or of another layout. */
+/* Compare the head with the expected one. ERR_FORMAT if the file is damaged or of another
+ * layout. */
 static int check_head(const struct packed *p, const struct file_map *m, struct err *e)
 {
     const char *dir = p->o->cache->dir;

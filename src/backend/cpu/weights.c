@@ -152,8 +152,8 @@ static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight
     }
 }
 
-/* A piece may begin in one matrix and end in the next,
- * for experts that are smaller than a piece. */
+/* A piece may begin in one matrix and end in the next, for experts that are smaller than a
+ * piece. */
 void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker)
 {
     const int per = panel_count(p->place->to.n_out);

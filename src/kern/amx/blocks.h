@@ -1,6 +1,6 @@
 /* blocks.h - defines one function per format of an AMX kernel, by the kernel's struct k_group,
- * group_open, group_rows and takes. Include it once, after their definitions.
- * Any thread: kernels change only the memory of their arguments. */
+ * group_open, group_rows and takes. Include it once, after their definitions. Any thread: kernels
+ * change only the memory of their arguments. */
 #ifndef QUOTH_KERN_AMX_BLOCKS_H
 #define QUOTH_KERN_AMX_BLOCKS_H
 

@@ -136,8 +136,8 @@ ALWAYS void group_open(const struct panel_format *f, const struct tile_opening *
         }                                                                                          \
     } while (0)
 
-/* Start one pair of tiles.
- * The tile unit computes it while the vector unit finishes the other pair. */
+/* Start one pair of tiles. The tile unit computes it while the vector unit finishes the other
+ * pair. */
 ALWAYS void dots(const struct panel_format *f, const struct k_group *g, int n_step, const int8_t *q,
                  int64_t q_step, int pair)
 {
@@ -162,8 +162,8 @@ ALWAYS void sums_store(const struct panel_format *f, struct sums *s, int pair)
     }
 }
 
-/* Return the sum over units of min * sum of the row's activations.
- * `sum` is the first unit's pair. */
+/* Return the sum over units of min * sum of the row's activations. `sum` is the first unit's
+ * pair. */
 ALWAYS vi row_mins(const vi *min, int n_unit, const int16_t *sum, int64_t sum_step)
 {
     vi even = vi_zero(), odd = vi_zero();

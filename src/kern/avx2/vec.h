@@ -1,5 +1,5 @@
-/* vec.h - the vector of AVX2 with FMA and F16C. ../avx512/vec.h documents the names.
- * Any thread: vectors are values. */
+/* vec.h - the vector of AVX2 with FMA and F16C. ../avx512/vec.h documents the names. Any thread:
+ * vectors are values. */
 #ifndef QUOTH_KERN_AVX2_VEC_H
 #define QUOTH_KERN_AVX2_VEC_H
 

@@ -169,8 +169,8 @@ static inline void vf_load2_e4m3(vf y[2], const void *p)
     y[1] = vf_mul(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(h, 1)), vf_set1(256));
 }
 
-/* Return maxima of four rows.
- * Lane 4 r' + j of the result is one of the 4 partial maxima of row i + 4 r'. */
+/* Return maxima of four rows. Lane 4 r' + j of the result is one of the 4 partial maxima of row i +
+ * 4 r'. */
 static inline vf max_quarters(const float *s, int stride, int i)
 {
     vf a = vf_load(s + i * stride), b = vf_load(s + (i + 4) * stride);

@@ -1,5 +1,5 @@
-/* dot.h - integer dot products of AVX-VNNI, for tmpl/linear_q8.h.
- * Any thread: kernels change only the memory of their arguments. */
+/* dot.h - integer dot products of AVX-VNNI, for tmpl/linear_q8.h. Any thread: kernels change only
+ * the memory of their arguments. */
 #ifndef QUOTH_KERN_AVXVNNI_DOT_H
 #define QUOTH_KERN_AVXVNNI_DOT_H
 

@@ -96,8 +96,8 @@ static void lane_q8(float *c, const struct panels *w, const uint8_t *panel, int 
 
 /* ---- float activations ---- */
 
-/* Compute c [n_row] for f32 activations.
- * The first group is stored, not added, so that -0 stays -0. */
+/* Compute c [n_row] for f32 activations. The first group is stored, not added, so that -0 stays
+ * -0. */
 static void lane_f32(float *c, const struct panels *w, int r, const struct act *x, int row,
                      int n_row)
 {
@@ -132,8 +132,8 @@ static void lane_bf16(float *c, const struct panels *w, const uint8_t *panel, in
 
 /* ---- panels of outputs ---- */
 
-/* Store one output of n_row rows.
- * The bias is added to the finished sum, then the old value of y. */
+/* Store one output of n_row rows. The bias is added to the finished sum, then the old value of
+ * y. */
 static void put(const struct linear_out *out, const float *c, int r, int row, int n_row)
 {
     for (int i = 0; i < n_row; i++) {

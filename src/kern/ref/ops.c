@@ -49,8 +49,8 @@ static void add(float *y, const float *x, int n)
 #include "kern/curves.def"
 #undef CURVE
 
-/* Rotate `half` pairs of lanes.
- * Pairs are (i, i + half) in the neox form, otherwise (2i, 2i + 1). */
+/* Rotate `half` pairs of lanes. Pairs are (i, i + half) in the neox form, otherwise (2i, 2i +
+ * 1). */
 static void rope_head(float *x, const float *cos, const float *sin, int half, bool neox)
 {
     int step = neox ? 1 : 2, apart = neox ? half : 1;
@@ -68,8 +68,8 @@ static void rope(float *x, int n_head, int d_head, const float *cos, const float
     for (int h = 0; h < n_head; h++) rope_head(x + h * d_head, cos, sin, d_rot / 2, neox);
 }
 
-/* Compute the softmax of x f32 [n].
- * The sum has 16 partial sums by i mod 16, as vectors of 16 lanes have. */
+/* Compute the softmax of x f32 [n]. The sum has 16 partial sums by i mod 16, as vectors of 16 lanes
+ * have. */
 static void softmax(float *y, const float *x, int n)
 {
     float max = -INFINITY, s[16] = {0};

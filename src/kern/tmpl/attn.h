@@ -21,8 +21,8 @@
  * updated once per block, not once per 16 positions.
  *
  * Measured on machine A of docs/measurements.md (Sapphire Rapids, AVX-512, two threads), 32/8 heads
- * of 64 in f16. Three changes followed the earlier version: all KV heads of a block
- * together, one maximum per block, and 2^x instead of exp:
+ * of 64 in f16. Three changes followed the earlier version: all KV heads of a block together, one
+ * maximum per block, and 2^x instead of exp:
  *
  *                                                     now           earlier
  *     decoding at 32 k, of the read bandwidth     81 to 86 %         63 %

@@ -1,13 +1,13 @@
 /* linear.h - linear layers as strips of VL outputs. It assigns strips to kernels and stores their
- * results. The arithmetic is in linear_q8.h and linear_float.h.
- * Any thread: kernels change only the memory of their arguments. */
+ * results. The arithmetic is in linear_q8.h and linear_float.h. Any thread: kernels change only the
+ * memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_LINEAR_H
 #define QUOTH_KERN_TMPL_LINEAR_H
 
 #include "kern/kern_impl.h"
 
-/* Compute c [STRIPS][LINEAR_ROWS][VL] of STRIPS strips (strips_q8).
- * Their panels are `stride` bytes apart. */
+/* Compute c [STRIPS][LINEAR_ROWS][VL] of STRIPS strips (strips_q8). Their panels are `stride` bytes
+ * apart. */
 typedef void strips_fn(const uint8_t *const panel[STRIPS], const int lane[STRIPS], int64_t stride,
                        const struct act *x, int row, int n_row, float *c);
 

@@ -95,8 +95,8 @@ struct row_sums {
     float *c[STRIPS]; /* [row][VL] total C of the row */
 };
 
-/* Initial values of the rows: -zero * sums of 32 values (one array) or of 16 values.
- * The sums as f32. */
+/* Initial values of the rows: -zero * sums of 32 values (one array) or of 16 values. The sums as
+ * f32. */
 struct starts {
     int bias[2][LINEAR_ROWS];
     float sum[LINEAR_ROWS];
@@ -126,8 +126,8 @@ ALWAYS void starts_of(struct starts *st, const struct panel_format *f, const str
     }
 }
 
-/* Sums of one row with each strip over 32 k.
- * lo and hi are the sums over halves of the 32 k if sub is 16. */
+/* Sums of one row with each strip over 32 k. lo and hi are the sums over halves of the 32 k if sub
+ * is 16. */
 struct sums {
     vi lo[STRIPS], hi[STRIPS];
 };

@@ -17,8 +17,8 @@
  *   silu_mul   0.21 of the divider: the operations of exp limit it on this core         42 times
  *   softmax    0.17 of the divider, also limited by exp                                 36 times
  *
- * The reference's fma in silu_mul is a library call.
- * Any thread: kernels change only the memory of their arguments. */
+ * The reference's fma in silu_mul is a library call. Any thread: kernels change only the memory of
+ * their arguments. */
 #ifndef QUOTH_KERN_TMPL_OPS_H
 #define QUOTH_KERN_TMPL_OPS_H
 
@@ -192,8 +192,8 @@ static void rope(float *x, int n_head, int d_head, const float *cos, const float
 
 /* ---- narrow floats ---- */
 
-/* Round to nearest even. A NaN becomes quiet (quant/bf16.c).
- * The low half of each lane is the result. */
+/* Round to nearest even. A NaN becomes quiet (quant/bf16.c). The low half of each lane is the
+ * result. */
 static inline vi bf16_bits(vf x)
 {
     vi u = vi_cast(x), odd = vi_and(vi_srl(u, 16), vi_set1(1));

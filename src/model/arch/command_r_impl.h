@@ -1,5 +1,5 @@
-/* command_r_impl.h - a part that command-r and cohere2 share.
- * The loading thread binds. The engine's thread runs the forward pass. */
+/* command_r_impl.h - a part that command-r and cohere2 share. The loading thread binds. The
+ * engine's thread runs the forward pass. */
 #ifndef QUOTH_ARCH_COMMAND_R_IMPL_H
 #define QUOTH_ARCH_COMMAND_R_IMPL_H
 

@@ -90,8 +90,8 @@ void gemma_hf_config(struct config *c, struct binder *b, int interval)
 
 /* ---- the config ---- */
 
-/* Read the config as llama.cpp does.
- * The interval is fixed, and only the 27B model has a different scale. */
+/* Read the config as llama.cpp does. The interval is fixed, and only the 27B model has a different
+ * scale. */
 static void gguf_config(struct config *c, struct binder *b)
 {
     gemma_gguf_windows(c, b, 6);

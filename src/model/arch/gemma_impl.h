@@ -1,5 +1,5 @@
-/* gemma_impl.h - parts that gemma2 and gemma3 share. gemma3.c defines them.
- * The loading thread binds. The engine's thread runs the forward pass. */
+/* gemma_impl.h - parts that gemma2 and gemma3 share. gemma3.c defines them. The loading thread
+ * binds. The engine's thread runs the forward pass. */
 #ifndef QUOTH_ARCH_GEMMA_IMPL_H
 #define QUOTH_ARCH_GEMMA_IMPL_H
 

@@ -1,5 +1,4 @@
-/* qwen_impl.h - a part that qwen2 and qwen3 share.
- * Only the loading thread calls it. */
+/* qwen_impl.h - a part that qwen2 and qwen3 share. Only the loading thread calls it. */
 #ifndef QUOTH_ARCH_QWEN_IMPL_H
 #define QUOTH_ARCH_QWEN_IMPL_H
 

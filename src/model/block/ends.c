@@ -1,5 +1,5 @@
-/* ends.c - the ends of a decoder:
- * token embedding before the layers, output norm and head after the layers. */
+/* ends.c - the ends of a decoder: token embedding before the layers, output norm and head after the
+ * layers. */
 #include "model/model_impl.h"
 
 #include <limits.h>

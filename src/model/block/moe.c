@@ -8,8 +8,8 @@
  * n_entry is n_row * n_used. Gate and up read row r->row[entry] of x; down reads its entry. */
 #include "model/model_impl.h"
 
-/* The scratch of a row has room for all its entries.
- * i32 lists use f32 scratch, which has the same size. */
+/* The scratch of a row has room for all its entries. i32 lists use f32 scratch, which has the same
+ * size. */
 void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize)
 {
     const struct config *c = &b->m->config;

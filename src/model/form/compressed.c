@@ -12,8 +12,8 @@
  *
  * weight_scale is [1], [n_out], [n_out, n_group] or one item per block. value = (code - zero) *
  * scale. Scales of activations are not used, because quoth computes activations as exactly as for
- * other weights. The groups of the config (config_groups) give the possible bits,
- * group sizes and blocks. */
+ * other weights. The groups of the config (config_groups) give the possible bits, group sizes and
+ * blocks. */
 #include "form_impl.h"
 
 #include "base/text.h"
@@ -127,8 +127,8 @@ static const struct tensor_info *bind_fp4(struct binder *b, const struct site *s
     return t;
 }
 
-/* Bind codes of 8 bits. I8 codes are integers with a zero;
- * F8 codes are indices of a table of 256 levels. */
+/* Bind codes of 8 bits. I8 codes are integers with a zero; F8 codes are indices of a table of 256
+ * levels. */
 static const struct tensor_info *bind_bytes(struct binder *b, const struct site *s,
                                             struct published *p, const struct tensor_info *t)
 {

@@ -76,8 +76,8 @@ static const struct field *field_of(const char *method, const char *name)
     return NULL;
 }
 
-/* Return true if `text` is a name in `list`. | separates the names.
- * A text with | is therefore no name. */
+/* Return true if `text` is a name in `list`. | separates the names. A text with | is therefore no
+ * name. */
 static bool among(const char *text, const char *list)
 {
     const size_t n = strlen(text);
@@ -88,8 +88,8 @@ static bool among(const char *text, const char *list)
     return false;
 }
 
-/* Reject fields that are unknown for the method, or have a value outside `only`.
- * null means absent. */
+/* Reject fields that are unknown for the method, or have a value outside `only`. null means
+ * absent. */
 static void check_fields(struct binder *b, const char *method)
 {
     for (int i = 0; i < checkpoint_n_meta(b->checkpoint) && b->rc == 0; i++) {

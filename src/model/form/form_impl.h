@@ -52,9 +52,8 @@ enum { FORM_INT32 = 4 };
 #define TYPE(id)    (UINT64_C(1) << QT_##id)
 #define FLOAT_TYPES (TYPE(f32) | TYPE(f16) | TYPE(bf16))
 
-/* Set the scales to the tensor t. It has one item per matrix, per output, per output and group,
- * or per block of block_out outputs and block_k inputs (0: no blocks). Rejects
- * other shapes. */
+/* Set the scales to the tensor t. It has one item per matrix, per output, per output and group, or
+ * per block of block_out outputs and block_k inputs (0: no blocks). Rejects other shapes. */
 void form_scales(struct binder *b, const struct site *s, struct published *p,
                  const struct tensor_info *t, int64_t block_out, int64_t block_k);
 /* Set p->group from the tensor `suffix` (i32 [k]) if its groups are not consecutive. */
