@@ -383,15 +383,20 @@ static int run(int n_arg, char **arg)
     return rc ? fail("batch", &e) : all_failed;
 }
 
+static const char detail[] =
+    "Urls of requests: "
+#define DIALECT(path, id) path ", "
+#include "api/dialects.def"
+#undef DIALECT
+    "as for quoth serve. A line that cannot be answered gets an error in its place, and the other "
+    "lines continue. Answers are appended as they complete. After any interruption the same "
+    "command resumes. Exits 1 if every line failed.";
+
 const struct command command_batch = {
     .name = "batch",
     .summary = "answer a file of requests (OpenAI's batch format)",
     .usage = "[MODEL] -i IN.jsonl -o OUT.jsonl [OPTIONS]",
-    .detail =
-        "Urls are /v1/chat/completions, /v1/completions and /v1/embeddings. A line that cannot be "
-        "answered gets an error in its place, and the other lines continue. Answers are appended "
-        "as they complete. After any interruption the same command resumes. Exits 1 if every line "
-        "failed.",
+    .detail = detail,
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -413,14 +413,20 @@ static int run(int n_arg, char **arg)
     return rc ? fail("serve", &e) : 0;
 }
 
+static const char detail[] = "Endpoints: "
+#define ROUTE(method, path, handler, flags) method " " path ", "
+#define DIALECT(path, id)                   "POST " path ", "
+#include "api/routes.def"
+#undef ROUTE
+#undef DIALECT
+                             "and HEAD for each GET. On SIGTERM the server finishes requests in "
+                             "flight.";
+
 const struct command command_serve = {
     .name = "serve",
     .summary = "serve a model over HTTP, with OpenAI's API",
     .usage = "[MODEL] [OPTIONS]",
-    .detail = "Endpoints: /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models (also "
-              "without /v1), /tokenize, /detokenize, /tokenizer_info, /apply-template, "
-              "/reset_prefix_cache, /health, /metrics, /load, /version. On SIGTERM the server "
-              "finishes requests in flight.",
+    .detail = detail,
     .options = options,
     .arg_max = 1,
     .prepare = prepare,

@@ -32,7 +32,7 @@
 /* WAIT_NS: time between two checks for a client that has disconnected. 50 checks of a few
  * microseconds cost less than 0.1 % of a core, and compilations that are worth waiting for take up
  * to seconds. SHARE: the default cache has an eighth of the memory, within these bounds.
- * BYTES_LEAST has room for one grammar of the maximum size (grammar.c), BYTES_MOST for eight. */
+ * BYTES_MIN has room for one grammar of the maximum size (grammar.c), BYTES_MAX for eight. */
 enum { WAIT_NS = 20 * 1000 * 1000 };
 static const int64_t REFUSED_US = 60ll * 1000 * 1000;
 static const int64_t BYTES_MIN = 256ll << 20, BYTES_MAX = 2048ll << 20, SHARE = 8;
