@@ -161,7 +161,7 @@ static const char *check_state(const struct batch *b, int s)
     const int r0 = b->row0[s], r1 = b->row0[s + 1];
     if ((b->state_in[s] < 0) != (b->pos[r0] == 0))
         return "a sequence goes on from no state, or begins with one";
-    if (b->state_out[r1 - 1] < 0) return "the state behind a sequence's last row is not kept";
+    if (b->state_out[r1 - 1] < 0) return "the state after a sequence's last row is not kept";
     for (int r = r0; r < r1; r++) {
         const int32_t slot = b->state_out[r];
         if (slot >= 0 && state_is_shared(b, s, r, slot))
@@ -179,15 +179,17 @@ static int n_logits(const struct batch *b)
 
 /* Check a batch:
  * (1) The counts n_row, n_seq, n_out (at most limits.n_out with OUT_LOGITS) and n_copy are within
- *     the limits. (2) row0 ascends from 0 to n_row, and every sequence has a row. (3) A sequence's
- *     rows are its last positions. pos ascends by one and ends at kv_len - 1, and kv_len fits the
- *     page table.
- * (4) Pages up to kv_len exist. A page is -1 only before the first row (outside its window). (5)
- * slot is the page table's entry for pos. (6) Every array's values are within the bounds of
- * batch.def: tokens below n_vocab, adapters at
+ *     the limits.
+ * (2) row0 ascends from 0 to n_row, and every sequence has a row.
+ * (3) A sequence's rows are its last positions. pos ascends by one and ends at kv_len - 1, and
+ *     kv_len fits the page table.
+ * (4) Pages up to kv_len exist. A page is -1 only before the first row (outside its window).
+ * (5) slot is the page table's entry for pos.
+ * (6) Every array's values are within the bounds of batch.def: tokens below n_vocab, adapters at
  *     most limits.n_adapter. Copied pages are below n_page.
- * (7) With recurrent state: a sequence starts without a state, and the state after its last row is
- *     kept. A written slot has no other reader or writer in the step. */
+ * (7) With recurrent state, a sequence at position 0 reads no state, and every other sequence reads
+ *     one. The state after its last row is kept. A written slot has no other reader or writer in
+ *     the step. */
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows)
 {
     const struct batch_limits *l = &b->limits;

@@ -47,7 +47,7 @@ struct batch {
 
 /* Allocate a batch within the limits, without rows. ERR_MEMORY: b is then safe for batch_close. */
 int batch_open(struct batch *b, const struct batch_limits *limits, struct err *e);
-/* Return the size of an open batch's memory */
+/* Return the number of bytes of an open batch's memory. */
 int64_t batch_bytes(const struct batch_limits *limits);
 /* Free the memory of b. A zeroed batch is allowed. */
 void batch_close(struct batch *b);

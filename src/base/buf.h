@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct buf {
     char *data; /* bytes, owned; NULL if empty */
@@ -22,7 +23,7 @@ struct buf {
 /* A zeroed struct buf is ready for use; there is no buf_init. */
 void buf_deinit(struct buf *b); /* free the memory; zeroes b with `max`; b is reusable */
 void buf_clear(struct buf *b);  /* set n = 0 and failed = false; keep the memory */
-/* Reserve `extra` bytes; returns false if an allocation failed */
+/* Reserve `extra` bytes. Return false if an allocation failed or `max` would be exceeded. */
 bool buf_room(struct buf *b, size_t extra);
 /* Append n bytes. Set b->failed, without a change of the content, if memory ran out or b->max would
  * be exceeded. data may be NULL if n is 0. */
@@ -48,13 +49,15 @@ char *buf_detach(struct buf *b);
     (vec_room((void **)&(a)->v, &(a)->cap, (a)->n + 1, sizeof *(a)->v)                             \
          ? ((a)->v[(a)->n++] = (x), true)                                                          \
          : false)
+/* Reserve space for `count` elements in total. Returns false, without a change, if memory ran
+ * out. */
 #define vec_reserve(a, count) vec_room((void **)&(a)->v, &(a)->cap, (count), sizeof *(a)->v)
-#define vec_deinit(a)         (free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
+/* Free the elements, and zero the array. A zeroed array is allowed. */
+#define vec_deinit(a) (free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
 /* Reserve space for `need` elements of `size` bytes. Update *v and *cap. Return false, without a
- * change, if memory ran out. For the macros above. */
+ * change, if memory ran out. For vec_push and vec_reserve. */
 bool vec_room(void **v, size_t *cap, size_t need, size_t size);
 
-#include <stdint.h>
 /* list of token ids: the only vec that several rooms share */
 struct ids {
     int32_t *v; /* owned; free with vec_deinit */

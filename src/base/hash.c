@@ -16,10 +16,10 @@ uint64_t hash_bytes(const void *data, size_t n, uint64_t seed)
 }
 
 /* Return the slot of key, or the empty slot for it. An empty slot exists because cap > n. */
-static struct strmap_slot *slot_of(const struct strmap *m, const char *key, size_t len)
+static struct strmap_slot *slot_of(const struct strmap *m, const char *key, size_t n)
 {
-    size_t i = hash_bytes(key, len, 0) & (m->cap - 1);
-    while (m->slot[i].key && (m->slot[i].len != len || memcmp(m->slot[i].key, key, len) != 0))
+    size_t i = hash_bytes(key, n, 0) & (m->cap - 1);
+    while (m->slot[i].key && (m->slot[i].n != n || memcmp(m->slot[i].key, key, n) != 0))
         i = (i + 1) & (m->cap - 1);
     return &m->slot[i];
 }
@@ -33,26 +33,26 @@ bool strmap_reserve(struct strmap *m, size_t n)
     if (!grown.slot) return false;
     for (size_t i = 0; i < m->cap; i++) {
         const struct strmap_slot *s = &m->slot[i];
-        if (s->key) *slot_of(&grown, s->key, s->len) = *s;
+        if (s->key) *slot_of(&grown, s->key, s->n) = *s;
     }
     free(m->slot);
     *m = grown;
     return true;
 }
 
-bool strmap_put(struct strmap *m, const char *key, size_t len, uint32_t value)
+bool strmap_put(struct strmap *m, const char *key, size_t n, uint32_t value)
 {
-    if (len > UINT32_MAX || !strmap_reserve(m, m->n + 1)) return false;
-    struct strmap_slot *s = slot_of(m, key, len);
+    if (n > UINT32_MAX || !strmap_reserve(m, m->n + 1)) return false;
+    struct strmap_slot *s = slot_of(m, key, n);
     if (!s->key) m->n++;
-    *s = (struct strmap_slot){.key = key, .len = (uint32_t)len, .value = value};
+    *s = (struct strmap_slot){.key = key, .n = (uint32_t)n, .value = value};
     return true;
 }
 
-const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t len)
+const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t n)
 {
     if (m->n == 0) return NULL;
-    const struct strmap_slot *s = slot_of(m, key, len);
+    const struct strmap_slot *s = slot_of(m, key, n);
     return s->key ? &s->value : NULL;
 }
 

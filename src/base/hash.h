@@ -18,16 +18,18 @@ struct strmap {
     size_t n, cap;            /* number of keys, number of slots (0 or a power of two) */
 };
 struct strmap_slot {
-    const char *key; /* key of the entry, borrowed; NULL: empty slot */
-    uint32_t len, value;
+    const char *key; /* key of the entry, borrowed [n]; NULL: empty slot */
+    uint32_t n, value;
 };
 
 /* Reserve space for n keys. Returns false if memory ran out. */
 bool strmap_reserve(struct strmap *m, size_t n);
-/* Set or replace a value. Returns false if memory ran out. */
-bool strmap_put(struct strmap *m, const char *key, size_t len, uint32_t value);
-/* Return the value of the key; NULL if the map does not contain the key. */
-const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t len);
+/* Set or replace the value of a key of n bytes, which is borrowed. Returns false if memory ran out,
+ * or if n > UINT32_MAX. */
+bool strmap_put(struct strmap *m, const char *key, size_t n, uint32_t value);
+/* Return the value of a key of n bytes, borrowed until the next strmap_put; NULL if the map does
+ * not contain the key. */
+const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t n);
 /* Free the memory of the map. A zeroed map is allowed; m is zeroed. */
 void strmap_deinit(struct strmap *m);
 

@@ -1,7 +1,8 @@
 /* queue.c - a ring with a mutex; see queue.h. Items are messages (a request, an event), at most a
  * few thousand per second. The lock has no measurable cost in a step.
  *
- * (1) head < cap, n <= cap. Items are at the places [head, head + n) modulo cap, oldest first.
+ * (1) head < n_max, n <= n_max. Items are at the places [head, head + n) modulo n_max, oldest
+ *     first.
  * (2) n_waiting counts the threads that wait in queue_pop, n_inside the threads in a push after
  *     unlocking. Both are 0 when the queue is closed.
  * (3) A thread may use the queue after unlocking only while n_inside counts it.
@@ -23,24 +24,24 @@
 struct queue {
     pthread_mutex_t lock;
     pthread_cond_t more, left;
-    size_t cap, item_bytes, head, n;
+    size_t n_max, item_bytes, head, n;
     int n_waiting, n_inside;
     bool woken;         /* true after a queue_wake that no queue_pop has consumed */
     queue_fn *listener; /* function to call after each push; NULL: no listener */
     void *listener_ctx; /* argument of the listener, borrowed from the consumer */
-    char item[];        /* [cap, item_bytes] */
+    char item[];        /* [n_max, item_bytes] */
 };
 
-struct queue *queue_open(size_t cap, size_t item_bytes)
+struct queue *queue_open(size_t n_max, size_t item_bytes)
 {
     size_t n_byte;
-    CHECK(cap > 0 && item_bytes > 0, "%zu items of %zu bytes", cap, item_bytes);
-    if (__builtin_mul_overflow(cap, item_bytes, &n_byte)) return NULL;
+    CHECK(n_max > 0 && item_bytes > 0, "%zu items of %zu bytes", n_max, item_bytes);
+    if (__builtin_mul_overflow(n_max, item_bytes, &n_byte)) return NULL;
     if (n_byte > SIZE_MAX - sizeof(struct queue)) return NULL;
     /* uninitialized, because items are written before they are read */
     struct queue *q = malloc(sizeof *q + n_byte);
     if (!q) return NULL;
-    *q = (struct queue){.cap = cap, .item_bytes = item_bytes};
+    *q = (struct queue){.n_max = n_max, .item_bytes = item_bytes};
     pthread_mutex_init(&q->lock, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -54,8 +55,8 @@ struct queue *queue_open(size_t cap, size_t item_bytes)
 /* Return NULL, or the violated invariant. The caller holds the lock. */
 static const char *check(const struct queue *q)
 {
-    if (q->n > q->cap) return "a queue has more items than places";
-    if (q->head >= q->cap) return "a queue's oldest item is outside of the ring";
+    if (q->n > q->n_max) return "a queue has more items than places";
+    if (q->head >= q->n_max) return "a queue's oldest item is outside of the ring";
     if (q->n_waiting < 0) return "a queue's waiting threads are not counted right";
     if (q->n_inside < 0) return "a queue's pushing threads are not counted right";
     return NULL;
@@ -104,19 +105,19 @@ static void push_byte(void *bell, const void *item)
 
 void queue_ring(struct queue *q, struct queue *bell)
 {
-    CHECK(q != bell, "a queue of %zu items rings itself", q->cap);
+    CHECK(q != bell, "a queue of %zu items rings itself", q->n_max);
     queue_listen(q, push_byte, bell);
 }
 
 static char *item_at(struct queue *q, size_t i)
 {
-    return q->item + (q->head + i) % q->cap * q->item_bytes;
+    return q->item + (q->head + i) % q->n_max * q->item_bytes;
 }
 
 static void end_call(struct queue *q)
 {
     pthread_mutex_lock(&q->lock);
-    CHECK(q->n_inside > 0, "%zu items of %zu", q->n, q->cap);
+    CHECK(q->n_inside > 0, "%zu items of %zu", q->n, q->n_max);
     if (--q->n_inside == 0) pthread_cond_signal(&q->left);
     unlock(q);
 }
@@ -146,7 +147,7 @@ static void notify(struct queue *q, const void *item, bool waited_for)
 bool queue_push(struct queue *q, const void *item)
 {
     pthread_mutex_lock(&q->lock);
-    bool ok = q->n < q->cap;
+    bool ok = q->n < q->n_max;
     bool waited_for = q->n_waiting > 0;
     bool notifies = waited_for || q->listener;
     if (ok) {
@@ -182,7 +183,7 @@ bool queue_pop(struct queue *q, void *item, int64_t wait_us)
     bool got = q->n > 0;
     if (got) {
         memcpy(item, item_at(q, 0), q->item_bytes);
-        q->head = (q->head + 1) % q->cap;
+        q->head = (q->head + 1) % q->n_max;
         q->n--;
     } else if (wait_us != 0) {
         q->woken = false; /* a call without waiting does not consume a wake */

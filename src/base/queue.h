@@ -10,13 +10,14 @@
 
 struct queue;
 
-/* Return a new queue; NULL if memory ran out. */
-struct queue *queue_open(size_t cap, size_t item_bytes);
+/* Return a new queue for at most n_max items of item_bytes bytes, owned by the caller; NULL if
+ * memory ran out. */
+struct queue *queue_open(size_t n_max, size_t item_bytes);
 /* Free q; NULL is allowed. No thread may be in queue_pop or begin a push. queue_close waits for
  * pushes that are still calling the listener. */
 void queue_close(struct queue *q);
 
-/* Append *item. Returns false if the queue is full. */
+/* Append a copy of *item. Returns false if the queue is full. */
 bool queue_push(struct queue *q, const void *item);
 
 /* Remove the oldest item and copy it to *item. Returns false if no item arrived within wait_us (0:

@@ -64,8 +64,8 @@ int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct 
     if (n_page < 1)
         return err_set(e, ERR_ARG, "pages of the KV cache: must be at least 1, got %d", n_page);
     if (page_rows < 1 || page_rows > 64 || (page_rows & (page_rows - 1)))
-        return err_set(e, ERR_ARG, "block size: must be a power of two in [1, 64], got %d",
-                       page_rows);
+        return err_field(e, ERR_ARG, "page_rows", ": must be a power of two in [1, 64], got %d",
+                         page_rows);
     struct pages *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e, "the page table", sizeof *p);
     *p = (struct pages){.n_page = n_page,

@@ -49,7 +49,8 @@
  *     with n_token = n_kv waits for the others. A draft is not part of token. Its rows follow
  *     n_token, and its accepted tokens are picked again.
  * (4) Pages before n_sealed are full and sealed. Every sequence with the prefix shares them, and no
- * sequence writes them again. A group's sequences may share the open page. The writer copies it.
+ *     sequence writes them again. A group's sequences may share the open page. The writer copies
+ *     it.
  * (5) name[i] is the prefix cache's name of page i, for i < n_name. */
 enum { FORCED_MAX = 32 }; /* tokens that a constraint adds to one pick; KNOT_FEW of budget.c */
 enum seq_state { SEQ_IDLE, SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };

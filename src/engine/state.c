@@ -47,7 +47,7 @@ void state_find(struct engine *en, struct seq *s, int n)
     if (n == 0) return;
     s->slots.at = page_find(en->states, s->name[n - 1], page_tokens(en, s, n));
     s->slots.sealed = true;
-    CHECK(s->slots.at >= 0, "no state behind %d pages", n);
+    CHECK(s->slots.at >= 0, "no state after %d pages", n);
 }
 
 /* ---- a step ---- */

@@ -92,8 +92,8 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e);
  * event arrives or time_us() reaches until_us. */
 void fetch_wait(struct fetch *f, int64_t until_us);
 
-size_t fetch_under_way(const struct fetch *f); /* return the number of requests in flight */
-size_t fetch_body_max(const struct fetch *f);  /* return the maximum body of fetch_perform, bytes */
+size_t fetch_n_in_flight(const struct fetch *f); /* return the number of requests in flight */
+size_t fetch_body_max(const struct fetch *f); /* return the maximum body of fetch_perform, bytes */
 
 /* Send r over f's connections and wait for the complete answer. Results and errors are those of
  * fetch_get. Callbacks of r are ignored. Other requests of f continue. A callback must not call

@@ -360,7 +360,7 @@ void fetch_wait(struct fetch *f, int64_t until_us)
     take_done(f);
 }
 
-size_t fetch_under_way(const struct fetch *f)
+size_t fetch_n_in_flight(const struct fetch *f)
 {
     return f->n_call;
 }

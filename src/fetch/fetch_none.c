@@ -28,7 +28,7 @@ void fetch_wait(struct fetch *f, int64_t until_us)
     (void)f, (void)until_us;
 }
 
-size_t fetch_under_way(const struct fetch *f)
+size_t fetch_n_in_flight(const struct fetch *f)
 {
     (void)f;
     return 0;

@@ -306,8 +306,8 @@ TEST_ALONE(fetch_waits_for_many_at_once)
             .url = slow, .ctx = &received[i], .on_body = on_body, .on_done = on_done};
         NEED_OK(fetch_start(f, &r, &e), &e);
     }
-    EXPECT_INT(fetch_under_way(f), N);
-    while (fetch_under_way(f)) fetch_wait(f, time_us() + 1000000);
+    EXPECT_INT(fetch_n_in_flight(f), N);
+    while (fetch_n_in_flight(f)) fetch_wait(f, time_us() + 1000000);
     for (int i = 0; i < N; i++) {
         EXPECT(received[i].n_done == 2 && received[i].n_byte == 9 && !received[i].error[0]);
         EXPECT_INT(received[i].n_new, 1); /* the second request reused the connection */

@@ -185,7 +185,7 @@ static void put_under_way(struct buf *b, struct trace_plot *k, const struct plot
                 us[j] += fmax(0, fmin(hi, (double)to) - fmax(lo, (double)from));
             }
         }
-        sketch_curve(k, line ? "waiting at clients" : "under way");
+        sketch_curve(k, line ? "waiting at clients" : "in flight");
         for (int i = 0; i < s->n; i++) sketch_point(k, span_end(s, i), us[i] / s->us);
     }
     sketch_end(b, k,

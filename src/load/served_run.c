@@ -219,7 +219,7 @@ static int loop(struct served_run *u, struct err *e)
 /* End the requests in flight, then the run, because the requests use its memory. */
 static void close_run(struct served_run *u)
 {
-    while (fetch_under_way(u->t->fetch)) fetch_wait(u->t->fetch, time_us() + LOOK_US);
+    while (fetch_n_in_flight(u->t->fetch)) fetch_wait(u->t->fetch, time_us() + LOOK_US);
     buf_deinit(&u->url);
     buf_deinit(&u->metrics);
 }

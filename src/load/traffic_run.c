@@ -106,7 +106,7 @@ static int send_job(struct traffic_run *u, size_t i, struct err *e)
     if (rc == 0 && l.as_text) rc = reply_open(&l.reply, u->en, q->id, &ro, e);
     q->reply = l.queue;
     l.id = q->id;
-    if (rc == 0 && !vec_push(&u->live, l)) rc = err_memory(e, "requests under way", sizeof l);
+    if (rc == 0 && !vec_push(&u->live, l)) rc = err_memory(e, "requests in flight", sizeof l);
     trace->submit_us = now(u);
     if (rc == 0 && engine_submit(u->en, q, e) == 0) return 0;
     if (rc == 0) u->live.n--, u->n_done++; /* the request was rejected */
