@@ -91,8 +91,8 @@ static void print_engine(const struct traffic_figures *f, const struct traffic_r
             v[STAT_steps] ? (double)v[STAT_rows] / (double)v[STAT_steps] : 0,
             phase(r, STAT_schedule_us), phase(r, STAT_forward_us), phase(r, STAT_sample_us),
             phase(r, STAT_commit_us));
-    fprintf(out, "prefix cache %.1f %%, %lld preemptions, at most %d in flight\n", 100 * f->hit_rate,
-            (long long)v[STAT_preemptions], f->client.under_way_max);
+    fprintf(out, "prefix cache %.1f %%, %lld preemptions, at most %d in flight\n",
+            100 * f->hit_rate, (long long)v[STAT_preemptions], f->client.under_way_max);
     fprintf(out, "%.2f GFLOP/s", f->flops * 1e-9);
     if (f->mfu > 0) fprintf(out, " (%.1f %% of the peak)", 100 * f->mfu);
     fprintf(out, ", %.2f GB/s of weights and KV", f->bytes * 1e-9);
