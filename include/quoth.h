@@ -71,8 +71,8 @@ QUOTH_API const char *quoth_version(void);
 
 QUOTH_API void quoth_free(void *p); /* free memory of the library; p may be NULL */
 
-/* Return the name of the option, parameter or member of a conversation that caused the last failure
- * on this thread; "" if the failure concerns no field. Valid until the next call on this thread. */
+/* Return the name of the field that caused the last failure on this thread: an option, a parameter
+ * or a member of a conversation; "" if none. Valid until the next call on this thread. */
 QUOTH_API const char *quoth_error_field(void);
 
 /* Return the sampling parameters as a JSON list of objects, owned by the caller, for quoth_free;

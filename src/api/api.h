@@ -53,8 +53,8 @@ struct api_call; /* opaque; used by one thread at a time */
  * nothing from the body. `bell` (borrowed, or NULL) is a queue of bytes. It receives one byte if
  * there are events to poll, and must outlive the call. a is borrowed until api_call_close. The
  * caller owns *out, which is NULL after an error. Errors contain the field. ERR_MISSING if the
- * endpoint does not exist; ERR_ARG, ERR_LIMIT, ERR_FORMAT or ERR_UNSUPPORTED if the body is
- * invalid; ERR_BUSY if grammars hold too much memory, or the client has disconnected;
+ * endpoint does not exist. ERR_ARG, ERR_LIMIT, ERR_FORMAT or ERR_UNSUPPORTED if the body is
+ * invalid. ERR_BUSY if grammars hold too much memory, or the client has disconnected.
  * ERR_MEMORY. */
 int api_call_open(struct api_call **out, const struct api *a, const char *url,
                   const struct json *body, struct queue *bell, struct err *e);
@@ -77,8 +77,8 @@ bool api_call_poll(struct api_call *c);
  * microseconds to write. */
 int64_t api_call_size(const struct api_call *c);
 /* Append the body of the response to a complete call. *out is unchanged after an error. ERR_BUSY if
- * the request was refused while queued; ERR_ARG if its fields allow no token; ERR_IO if it was
- * cancelled, or the model's output or the constraint allows no token; ERR_MEMORY. */
+ * the request was refused while queued. ERR_ARG if its fields allow no token. ERR_IO if it was
+ * cancelled, or the model's output or the constraint allows no token. ERR_MEMORY. */
 int api_call_put(const struct api_call *c, struct buf *out, struct err *e);
 /* Return true if the body requests its answer in pieces. api_call_stream then appends frames
  * (server-sent events) with all output since its previous call. The final frame follows after the

@@ -189,8 +189,8 @@ struct api_call {
         echoed; /* text of the last message, emitted before the generated text; in the arena */
 };
 
-/* Return 0 if the choice has an answer. ERR_BUSY if it was refused while queued; ERR_ARG if the
- * request's fields allow no token; ERR_IO if it was cancelled, or no token is allowed;
+/* Return 0 if the choice has an answer. ERR_BUSY if it was refused while queued. ERR_ARG if the
+ * request's fields allow no token. ERR_IO if it was cancelled, or no token is allowed.
  * ERR_MEMORY. */
 int check_choice(const struct part *p, const struct choice *a, struct err *e);
 /* Return the number of a choice's tokens so far. It includes only tokens that were already returned
@@ -258,7 +258,7 @@ struct tools_spec {
 /* Constrain the messages of a call by c->spec and its tools. A message consists of reasoning, calls
  * and content as in chat_answer_tag. Call after the parsers and the prompt are read.
  * ERR_UNSUPPORTED for constraint and tools that cannot be combined, or a prompt that ends at a
- * wrong place; ERR_ARG for two constraints; otherwise the errors of call_compile. Errors contain
+ * wrong place. ERR_ARG for two constraints; otherwise the errors of call_compile. Errors contain
  * the field. */
 int call_constrain_message(struct api_call *c, const struct tools_spec *tools, struct err *e);
 

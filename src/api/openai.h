@@ -61,8 +61,8 @@ void openai_put_members(struct json_out *o, const struct json *object, const cha
  * `input`. The caller owns *out, which is NULL if there are none, and after an error. ERR_ARG or
  * ERR_UNSUPPORTED with the field, ERR_MEMORY. */
 int openai_read_custom(struct json **out, const struct json *body, struct err *e);
-/* Set *out to the text of a custom tool as the member "input" of a structural tag, in the arena; ""
- * if `tool` is a function. ERR_MEMORY. */
+/* Set *out to the text of a custom tool, as the member "input" of a structural tag. It is in the
+ * arena; "" if `tool` is a function. ERR_MEMORY. */
 int openai_custom_input(struct arena *a, const struct json *tool, struct text_span *out,
                         struct err *e);
 /* Read tools, tool_choice and parallel_tool_calls. Set c->tool_parser. out->tool is in the call's

@@ -4,13 +4,13 @@
  *     keys carry a length)
  *   - the last value of a duplicate key is used; keys keep their order of first appearance. A
  *     duplicate is an error if the limits require unique keys
- *   - a number without fraction or exponent that fits int64 is an integer, every other number a
- *     double; a number above double's range is an error
+ *   - a number without fraction or exponent that fits int64 is an integer. Every other number is a
+ *     double. A number above double's range is an error
  *   - depth and node count are limited before any recursion or allocation, so no document exhausts
  *     the stack or memory
  *   - a failed allocation is ERR_MEMORY, never another document
- *   - written doubles have the fewest digits that read back to the same double, and stay doubles
- *     (1.0 and 1e+20, not 1); NaN and infinities are written as null
+ *   - written doubles have the fewest digits that read back to the same double. They stay doubles
+ *     (1.0 and 1e+20, not 1). NaN and infinities are written as null
  *
  * Values are immutable. A child is borrowed from its root and valid as long as the root. Every
  * getter accepts NULL and values of other kinds. The result is then the getter's value for

@@ -8,8 +8,8 @@
  *
  *   (1) A holder within its fair share is admitted if enough units of other holders can be evicted.
  *   (2) A victim has more units relative to its weight than the requesting holder would have.
- *   (3) A holder above its fair share acquires free units, or units of a victim that stays at least
- *       as large as the requesting holder becomes.
+ *   (3) A holder above its fair share acquires free units, or units of a victim. The victim stays
+ *       at least as large as the requesting holder becomes.
  *   (4) The last `reserve` units are only for small holders. A holder is small if it stays within
  *       its share with one more holder of its weight. A flood therefore leaves room for the next
  *       holder.
@@ -61,8 +61,8 @@ void share_release(struct share *s, uint64_t id, int64_t n);
 /* Release n units of the holder that share_settle has marked. */
 void share_release_settled(struct share *s, uint64_t id, int64_t n);
 
-/* Return the room for this holder: the free units, or the unused part of its fair share if enough
- * units of other holders can be evicted. Use it to limit an item of unknown size. */
+/* Return the room for this holder: the free units, or the unused part of its fair share if
+ * evictions can free that part. Use it to limit an item of unknown size. */
 int64_t share_room(const struct share *s, uint64_t id, double weight);
 /* Return the units of the holder; 0 if none. */
 int64_t share_held(const struct share *s, uint64_t id);

@@ -1,5 +1,5 @@
-/* text_test.c - goal: ends, names and digits are found. Corner cases are a text that equals its
- * end, an empty text, a path that ends with a slash, and the characters next to the digits. */
+/* text_test.c - goal: ends, names and digits are found. Corner cases: a text that equals its end,
+ * an empty text, a path that ends with a slash, the characters next to the digits. */
 #include "../../tests/unit.h"
 
 #include "text.h"

@@ -34,8 +34,8 @@ bool utf8_is_control(uint32_t cp);
  * or reverse text. */
 void utf8_show(char *s, size_t n);
 
-/* Return the first character of s[0, n) as text for an error: 'x' in quotes, "the end" if n is 0,
- * "the byte 0x1b" for a control character or invalid UTF-8. `out` is used for some results. */
+/* Return the first character of s[0, n) as text for an error: 'x' in quotes, or "the byte 0x1b" for
+ * a control character or invalid UTF-8; "the end" if n is 0. `out` is used for some results. */
 const char *utf8_first_text(const char *s, size_t n, char out[24]);
 
 /* Return the width of cp on a terminal in columns: 0 (combining), 1 or 2 (wide). */

@@ -6,8 +6,8 @@
  *   tg32 x 8   eight sequences concurrently, 32 tokens each         tokens/s of all together
  *
  * Each row is measured at every --depth, the number of tokens in the cache before (kernels_rows.c).
- * --op measures the backend's ops one by one (kernels_ops.c). -o writes the model as a GGUF file
- * instead, so that other programs can be measured on the same weights.
+ * --op measures the backend's ops one by one (kernels_ops.c). With -o, the command writes the model
+ * as a GGUF file instead, so that other programs can be measured on the same weights.
  *
  *    options -> plan_read -> kernels_rows; kernels_ops (--op); kernels_fusion (--fusion)
  *

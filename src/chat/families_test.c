@@ -522,8 +522,8 @@ static void add_times(struct buf *b, const char *text, int n)
     while (n-- > 0) buf_add_text(b, text);
 }
 
-/* Goal: time grows linearly with the text. Method: parse openings of calls without a call, a name
- * after other members in a family with two forms, and a member's name without an end. */
+/* Goal: time grows linearly with the text. Method: parse openings of calls without a call, and a
+ * member's name without an end. In a family with two forms, parse a name after other members. */
 TEST(chat_hostile_calls_take_linear_time)
 {
     static const struct {

@@ -23,8 +23,8 @@ static void assign_tuple(struct render *r, const struct node *target, struct val
     if (items && i < items->n) jinja_fail(r, "too many values to unpack: %u, not %u", items->n, i);
 }
 
-/* Assign to ns.name. Only namespaces have assignable attributes, because a variable set in a loop
- * is lost at the loop's end and a namespace is jinja2's way around this. */
+/* Assign to ns.name. Only namespaces have assignable attributes. A variable set in a loop is lost
+ * at the loop's end, and a namespace is jinja2's way around this. */
 static void assign_attr(struct render *r, const struct node *target, struct val v)
 {
     struct val object = eval(r, target->a);

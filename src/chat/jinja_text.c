@@ -47,8 +47,8 @@ static int shortest(double d, char digits[20], int *exponent)
     return n;
 }
 
-/* Follow Python's repr of a float: the shortest digits that read back as d, an exponent outside of
- * [-4, 15], and ".0" after a whole number.
+/* Follow Python's repr of a float: the shortest digits that read back as d. It has an exponent
+ * outside of [-4, 15], and ".0" after a whole number.
  *
  *   digits 125, exponent  1  ->  12.5           digits 5, exponent 16  ->  5e+16
  *   digits 125, exponent  4  ->  12500.0        digits 5, exponent -5  ->  5e-05

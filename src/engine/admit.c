@@ -171,8 +171,8 @@ static void admit_seq(struct engine *en, struct seq *s)
     if (seq_wanted(s).from > 0) stats_queried(en->stats, s->n_prompt, s->n_cached);
 }
 
-/* Return true if running[i] can compute a row: it has a page, or may take a free page or a page of
- * a sequence ranked after it. */
+/* Return true if running[i] can compute a row. It has a page for the row, or may take a free page
+ * or a page of a sequence ranked after it. */
 static bool can_continue(const struct engine *en, int i)
 {
     const struct seq *s = en->running[i];

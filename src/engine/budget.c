@@ -18,10 +18,10 @@
  * No steps without prompts are observed while prompts and decodes are mixed for long. So one step
  * in 64 gets no prompts, or one step in 16 if the sequences that decode have changed since the last
  * such step. Such a step has its full weight, even if it is far from its estimate. If recent steps
- * hardly differ in one of the counts, the estimate of that count's cost is unreliable. With a
- * target of 2, p99 was 3.6 to 4.0 times idle without these two rules and 2.1 with them (1 to 32
- * sequences of 64 to 8 k tokens, which changed every 500 steps). Separate sums for decodes of each
- * size changed nothing.
+ * hardly differ in one of the counts, the estimate of that count's cost is unreliable. The two
+ * rules were measured with 1 to 32 sequences of 64 to 8 k tokens, which changed every 500 steps.
+ * With a target of 2, p99 was 3.6 to 4.0 times idle without the rules and 2.1 with them. Separate
+ * sums for decodes of each size changed nothing.
  *
  * The target must hold for 99 steps in 100, not on average. So `margin` follows the 99th percentile
  * of time / estimate, and 5 % of the target is kept in reserve.
@@ -44,13 +44,13 @@
 
 enum { DECODES, MIXED, PROMPTS };
 enum { ONE, MIX, FEW, SOME, MANY, READ, PAIR };
-/* Limits of a step of prompts only, while other requests arrive: its time in microseconds, and the
- * number of rows that keeps the arithmetic units busy. 64 rows have 493 tokens/s, prompts of 512
- * have 590 (Q4_0; docs/measurements.md). */
+/* Limits of a step of prompts only, while other requests arrive. ALONE_US: its time in
+ * microseconds. ALONE_ROWS: number of rows that keeps the arithmetic units busy. A step of 64 rows
+ * has 493 tokens/s, and prompts of 512 have 590 (Q4_0; docs/measurements.md). */
 enum { ALONE_US = 30 * 1000, ALONE_ROWS = 64 };
 enum {
-    /* The curve of time by rows bends where weights are no longer the bound (32 rows), and where
-     * attention over a prompt's own rows begins to count (256 rows). */
+    /* The curve of time by rows bends twice. From 32 rows on, weights are no longer the bound. From
+     * 256 rows on, attention over a prompt's own rows counts. */
     KNOT_FEW = 32,
     KNOT_SOME = 256,
     N_SWEEP = 4,      /* Gauss-Seidel sweeps per step, warm-started: 4 x 49 multiply-adds */

@@ -26,8 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* factor of a call's work to that of the call before: the calls before the last one do together at
- * most a third of its work */
+/* factor of a call's work to that of the call before; all earlier calls together do at most a third
+ * of the last call's work */
 enum { GROWTH = 4 };
 
 struct mask_job {
@@ -128,8 +128,8 @@ static double least_served(const struct deferred *w)
     return least == INFINITY ? 0 : least;
 }
 
-/* Return the least work with which a holder returns: less than that of all holders with jobs by the
- * most expensive call, because the holder may have waited for that call. */
+/* Return the least work with which a holder returns. It is less than the work of all holders with
+ * jobs by the most expensive call, because the holder may have waited for that call. */
 static double floor_of(const struct deferred *w)
 {
     int64_t call = 0;
@@ -183,8 +183,8 @@ static struct turn *turn_of(struct deferred *w, uint64_t holder)
     return t;
 }
 
-/* Return true if a is to run before b: cancelled jobs, then those of the holder with the least
- * work, then those of the least work that have waited longest. */
+/* Return true if a is to run before b. The order is: cancelled jobs, jobs of the holder with the
+ * least work, jobs of the least work that have waited longest. */
 static bool before(struct deferred *w, const struct mask_job *a, const struct mask_job *b)
 {
     bool gone = atomic_load(&a->cancelled), other = atomic_load(&b->cancelled);

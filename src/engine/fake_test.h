@@ -1,8 +1,8 @@
 /* fake_test.h - a model whose K and V can be checked, on a virtual clock. K and V of a token are
  * the token, its position and a hash of all tokens up to it. They are stored at the slots of the
  * batch. Logits are a hash of the prefix in the page table, so wrong K and V give a wrong token.
- * The fake model also reports batches with a page whose content was never written, a write to a
- * shared page, or a read of a hole. The thread that steps the engine calls the model. */
+ * The fake model also reports a batch that reads a hole or a page without content, or writes to a
+ * shared page. The thread that steps the engine calls the model. */
 #ifndef QUOTH_ENGINE_FAKE_TEST_H
 #define QUOTH_ENGINE_FAKE_TEST_H
 

@@ -2,10 +2,11 @@
  *
  *   group_submit -> engine.groups -> last sequence DONE: engine.ended -> group_reap_all: freed
  *
- * A request has several choices: n of them emitted as they are generated, or best_of computed and
- * the n with the highest mean logprob emitted at the end. The first sequence computes the prompt
- * once. All choices pick from its first logits, each with a separate random stream, and continue
- * from its pages. The first choice that writes into the open page copies it (hold.c).
+ * A request has n choices, which are emitted as they are generated. With best_of, more choices are
+ * computed. The n with the highest mean logprob are then emitted at the end. The first sequence
+ * computes the prompt once. All choices pick from its first logits, each with a separate random
+ * stream, and continue from its pages. The first choice that writes into the open page copies it
+ * (hold.c).
  *
  * (1) engine.ended has the groups without live sequences, each once.
  * (2) Only group_reap_all frees groups. It is called while no list of sequences is walked. So a

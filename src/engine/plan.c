@@ -26,10 +26,11 @@
 #include <limits.h>
 #include <math.h>
 
-/* SHORTER: a longer prompt waits for shorter ones at most as long as its own rows take, because
- * each has at most a quarter of its rows. CONTENDED_US: time after a second request during which
- * steps of prompts are short. It is two steps of 512 rows, 0.9 s each with llama-1b. Times between
- * 0 and 8 s change mean completions by -0.7 to 1.3 % (docs/measurements.md, "Constants"). */
+/* SHORTER: a shorter prompt has at most a quarter of a longer prompt's rows. So the longer prompt
+ * waits at most as long as its own rows take. CONTENDED_US: time after a second request during
+ * which steps of prompts are short. It is two steps of 512 rows, 0.9 s each with llama-1b. Times
+ * between 0 and 8 s change mean completions by -0.7 to 1.3 % (docs/measurements.md,
+ * "Constants"). */
 enum { SHORTER = 4, CONTENDED_US = 2 * 1000 * 1000 };
 
 void plan_clear(struct seq *s)

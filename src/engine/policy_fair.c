@@ -1,6 +1,6 @@
-/* policy_fair.c - weighted fair sharing among holders: the virtual token counter (Sheng et al.,
- * "Fairness in Serving Large Language Models", OSDI 2024), which is start-time fair queueing
- * (Goyal, Vin, Cheng, 1996) for jobs of unknown length. It charges time, not tokens.
+/* policy_fair.c - weighted fair sharing among holders by a virtual token counter (Sheng et al.,
+ * "Fairness in Serving Large Language Models", OSDI 2024). This is start-time fair queueing (Goyal,
+ * Vin, Cheng, 1996) for jobs of unknown length. It charges time, not tokens.
  *
  *   virtual time   of a holder: microseconds of machine time that it had, divided by its weight. A
  *                  step's time is split by rows. The holder with the least goes first. Entities of
@@ -11,9 +11,9 @@
  *   admission      A prompt is charged in advance, at the recent price of rows. Its steps are free
  *                  until they have used this up. Otherwise all waiting entities of a key would be
  *                  admitted before its first step was charged. The advance charge orders waiting
- *                  entities only and is not part of the virtual time, because it may be returned: a
- *                  prompt may be cancelled, or found in the cache. A holder that arrived meanwhile
- *                  would start that far behind.
+ *                  entities only. It is not part of the virtual time, because a prompt may be
+ *                  cancelled, or found in the cache. A holder that arrived meanwhile would then
+ *                  start that far behind.
  *   displacing     A waiting entity displaces a running one whose holder is ahead by more than
  *                  SLACK_US. So a flooding key delays another by at most that much. A displaced
  *                  entity displaces another one only when it is behind by SLACK_US plus its prompt.
@@ -34,8 +34,8 @@
 /* N_PROBE: places in which a holder may be. If half of the table is taken, all 16 are taken with a
  * probability of about 2^-16. */
 enum { N_HOLDER = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
-/* Share of a step's price in the running mean: the mean of about 20 steps. 0.01 and 0.25 give the
- * same times on Azure's trace (docs/measurements.md, "Constants"). */
+/* Share of a step's price in the running mean: the mean of about 20 steps. Shares of 0.01 and 0.25
+ * give the same times on Azure's trace (docs/measurements.md, "Constants"). */
 static const double price_share = 0.05;
 
 /* A holder as this policy sees it. */

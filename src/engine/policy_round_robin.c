@@ -1,5 +1,5 @@
 /* policy_round_robin.c - an entity that has generated a slice of tokens goes to the end of the
- * round (Kleinrock's round robin of time sharing, 1964, with tokens for time).
+ * round. This is Kleinrock's round robin of time sharing (1964), with tokens for time.
  *
  *   arrive --> the end of the round --> it runs --slice_tokens generated--> the end of the round
  *

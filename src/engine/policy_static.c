@@ -1,5 +1,5 @@
-/* policy_static.c - static batching, the baseline for continuous batching, as in model servers
- * before Orca (Yu et al., OSDI 2022): all waiting entities become a batch. No entity joins the
+/* policy_static.c - static batching: all waiting entities become a batch. It is the baseline for
+ * continuous batching, as in model servers before Orca (Yu et al., OSDI 2022). No entity joins the
  * batch before all of its entities are done, and finished entities are computed until then. */
 #include "policy_impl.h"
 

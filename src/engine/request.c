@@ -1,7 +1,7 @@
 /* request.c - memory of a request before engine_submit.
  *
- * The defaults are those of OpenAI's completions API: one answer of at most 16 tokens. -1 means
- * that no log probabilities of the prompt are requested. */
+ * The defaults are those of OpenAI's completions API: one answer of at most 16 tokens. No log
+ * probabilities of the prompt are requested. */
 #include "engine_impl.h"
 
 #include "base/check.h"

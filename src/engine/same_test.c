@@ -1,12 +1,12 @@
 /* same_test.c - goal: a request's tokens and logprobs depend on the request only (docs/design.md
- * 5). It is quoth's strongest test. Method: requests of mixed length and sampling settings on
- * golden models, first one at a time without caches, then in every other way of serving them. They
- * run concurrently, with prefix hits, under every policy. A small pool makes them preempt each
- * other, by copying and by recomputing. Page sizes vary, and chunks have 16 to 8192 rows. All bits
- * must be equal. The clock is virtual and jumps (rig_test.h), because a policy depends on time. One
- * clock is the same in every run, and another one is new. A failure prints its seed, which
- * QUOTH_CLOCK repeats. ./test takes a sample of requests and ways; QUOTH_LONG=1 takes 280 requests
- * and all. Hashes of the answers are recorded, to show that a refactoring changes none. */
+ * 5). It is quoth's strongest test. Method: serve requests of mixed length and sampling settings on
+ * golden models, one at a time without caches. Then serve them in every other way. They run
+ * concurrently, with prefix hits, under every policy. A small pool makes them preempt each other,
+ * by copying and by recomputing. Page sizes vary, and chunks have 16 to 8192 rows. All bits must be
+ * equal. The clock is virtual and jumps (rig_test.h), because a policy depends on time. One clock
+ * is the same in every run, and another one is new. A failure prints its seed, which QUOTH_CLOCK
+ * repeats. ./test takes a sample of requests and ways; QUOTH_LONG=1 takes 280 requests and all.
+ * Hashes of the answers are recorded, to show that a refactoring changes none. */
 #include "../../tests/levels.h"
 #include "../../tests/recorded.h"
 #include "../../tests/unit.h"

@@ -23,8 +23,8 @@
 /* Minimum number of prompt rows of a step that counts for the rate of prefill. Rates of fewer rows
  * are lower: 8, 16 and 64 rows have 216, 339 and 493 tokens/s (docs/measurements.md). */
 enum { PREFILL_ROWS = 16 };
-/* Share of a new rate in the running mean: the mean of about 10 steps. 0.02 and 0.5 give the same
- * times on Azure's trace (docs/measurements.md, "Constants"). */
+/* Share of a new rate in the running mean: the mean of about 10 steps. Shares of 0.02 and 0.5 give
+ * the same times on Azure's trace (docs/measurements.md, "Constants"). */
 static const double rate_share = 0.1;
 
 /* ---- the batch ---- */

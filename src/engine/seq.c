@@ -35,8 +35,9 @@ uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i)
  * a few at a time, with a mask for each. */
 static bool open_drafts(struct seq *s, const struct engine *en)
 {
-    /* FORCED: a mask each, 25 kB with 200 k tokens. 8 rows cost 1.5 times a step of one row (Q4_0:
-     * 216 and 40 tokens/s in docs/measurements.md), so 8 forced tokens are 5 times as fast. */
+    /* FORCED: number of forced tokens of a step, with a mask each (25 kB for 200 k tokens). A step
+     * of 8 rows costs 1.5 times a step of one row. So 8 forced tokens are 5 times as fast (Q4_0:
+     * 216 and 40 tokens/s in docs/measurements.md). */
     enum { FORCED = 8 };
     const struct request *r = s->group->request;
     s->draft_max = s->group->beam || r->pooling ? 0 : en->drafter.n_max;

@@ -1,5 +1,5 @@
-/* trace_text.c - events of a trace in the JSON array format of Chrome's trace viewer, one per line;
- * times in microseconds of the system's monotonic clock.
+/* trace_text.c - events of a trace in the JSON array format of Chrome's trace viewer, one per line.
+ * Times are microseconds of the system's monotonic clock.
  *
  *   process 1, engine    steps, ends of requests, and curves: sequences, KV pages
  *   process 2, running   a lane for each sequence that runs concurrently

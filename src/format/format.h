@@ -63,10 +63,10 @@ struct meta;
 /* Open a checkpoint. path: a .gguf file (any part of a split model), a directory, a llama2.c .bin
  * or a .safetensors file. The path of model.safetensors, a shard or the index opens their directory
  * if it has a config.json. Any other .safetensors file opens alone, without metadata. The caller
- * owns *out. Errors contain the file, the field, the found value and the expected value:
- * ERR_MISSING if a file or a part is absent, ERR_FORMAT if it violates its format or is cut short,
- * ERR_UNSUPPORTED for a version or dtype that is not supported, ERR_LIMIT, ERR_IO, ERR_ARG for
- * another kind of file, ERR_MEMORY. */
+ * owns *out. Errors contain the file, the field, the found value and the expected value.
+ * ERR_MISSING if a file or a part is absent. ERR_FORMAT if it violates its format or is cut short.
+ * ERR_UNSUPPORTED for a version or dtype that is not supported. ERR_ARG for another kind of file.
+ * ERR_LIMIT, ERR_IO, ERR_MEMORY. */
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e);
 /* Open a checkpoint whose config.json has other values. overrides: JSON object of fields of
  * config.json; NULL or "{}": none. The caller owns *out, which is NULL after an error. ERR_FORMAT
@@ -102,7 +102,7 @@ const char *dummy_shapes(int i);
 /* Return legal value i of `quant`, from 0. NULL after the last value. The text is static. */
 const char *dummy_quants(int i);
 /* Open a model of random weights. The caller owns *out. ERR_ARG for an unknown shape or quant, with
- * the list of legal values; ERR_UNSUPPORTED if the format does not fit the shape; the errors of
+ * the list of legal values. ERR_UNSUPPORTED if the format does not fit the shape. The errors of
  * checkpoint_open for o->model. */
 int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o, struct err *e);
 

@@ -379,8 +379,8 @@ TEST(hf_real_directories)
 
 /* ---- the golden checkpoints, written by transformers and converted by llama.cpp's tool ---- */
 
-/* Return true if rows are permuted: row 2i or 2i + 1 of a head in GGUF is row i or i + d/2 in the
- * directory (format.h). */
+/* Return true if rows are permuted: rows 2i and 2i + 1 of a head in GGUF are rows i and i + d/2 in
+ * the directory. */
 static bool rows_permuted(const struct tensor_info *hf, const struct tensor_info *gguf, int64_t d)
 {
     size_t n_row = hf->n_byte / (size_t)hf->dim[1];

@@ -84,7 +84,7 @@ static uint32_t ending(struct pieces *p, uint32_t e, uint8_t contexts)
 }
 
 /* Add the concatenation of two items. The conditions on both sides of an empty text apply to the
- * same place, so the empty texts of a and of b are separate cases. */
+ * same place. So the empty texts of a and of b are separate cases. */
 static void join_items(struct pieces *p, const struct piece_item *a, const struct piece_item *b,
                        struct regex_piece *out)
 {

@@ -4,7 +4,7 @@
  * form for every keyword, so without pruning the number of forms is exponential in n. The following
  * are removed. The set of values remains the same.
  *
- *   a form without a value: a required member has none, e.g. the tag of the alternatives
+ *   a form without a value, because a required member has no value
  *   a factor that the form implies: the form itself is the product
  *   a form that implies another form of the sum
  *
@@ -57,8 +57,8 @@ static unsigned types_of(struct schema *s, uint32_t sub, int depth)
            types_of_list(s, sub, "oneOf", false, depth);
 }
 
-/* Return true if the literals of a set contradict each other. There are three cases: one literal is
- * the negation of another, there is no common type, or there are only scalar types and no common
+/* Return true if the literals of a set contradict each other. There are three cases. One literal is
+ * the negation of another, or there is no common type, or there are only scalar types and no common
  * scalar. */
 static bool find_clash(struct schema *s, uint32_t set)
 {

@@ -134,8 +134,8 @@ static int is_string(const struct json *sub)
     return json_count(list) == 0 || (n_text > 0 && n_text < json_count(list)) ? -1 : n_text > 0;
 }
 
-/* Return the texts from which a parser that removes one line break at each end reads `values`:
- * between line breaks, or without any at its ends. */
+/* Return the texts from which a parser reads `values` if it removes one line break at each end.
+ * They are between line breaks, or have no line break at their ends. */
 static uint32_t spelled_lines(struct exprs *e, uint32_t values)
 {
     uint32_t line = expr_bytes(e, "\n", 1), all = expr_not(e, EXPR_EMPTY),

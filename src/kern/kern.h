@@ -202,8 +202,8 @@ struct kern {
 
     /* Normalize n_row rows of n: y = (x * r) * g, r = 1 / sqrt(mean of x^2 + eps); g f32 [n]. */
     void (*rms_norm)(float *y, const float *x, const float *g, int n_row, int n, float eps);
-    /* Normalize n_row rows of n: y = (x - mean) / sqrt(variance + eps) * g + bias; g f32 [n]; bias
-     * f32 [n], NULL: none. */
+    /* Normalize x f32 [n_row, n] to y: y = (x - mean) / sqrt(variance + eps) * g + bias. g is f32
+     * [n], bias f32 [n]; NULL: no bias. */
     void (*layer_norm)(float *y, const float *x, const float *g, const float *bias, int n_row,
                        int n, float eps);
     void (*add)(float *y, const float *x, int n); /* add x to y */

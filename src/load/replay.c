@@ -1,7 +1,7 @@
 /* replay.c - quoth bench replay: sends a trace of real requests through the real engine at their
  * original times. Options and JSON keys are those of vllm bench serve, which measures a server.
  *
- * The command exits with 1 in two cases, for scripts and long tests: fewer than --goodput-share of
+ * The command exits with 1 in two cases, for scripts and long tests. Fewer than --goodput-share of
  * the requests meet the objectives of --goodput, or memory grew by more than
  * --memory-growth-max. */
 #include "trial.h"

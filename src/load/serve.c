@@ -4,7 +4,7 @@
  *   flags -> target_open, target_model -> prompts_make -> (until the server is ready)
  *         -> (warm-up) -> served_run -> report
  *
- * The command exits with 1 in two cases, for scripts: no request was answered, or fewer than
+ * The command exits with 1 in two cases, for scripts. No request was answered, or fewer than
  * --goodput-share of the requests meet the objectives of --goodput. */
 #include "served.h"
 

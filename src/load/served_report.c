@@ -1,5 +1,5 @@
-/* served_report.c - the report of a measured server: the table and JSON keys of vllm bench serve,
- * quoth's own keys, and a page with curves; see served.h.
+/* served_report.c - the report of a measured server; see served.h. It has the table and JSON keys
+ * of vllm bench serve, quoth's own keys, and a page with curves.
  *
  * The server's own figures are the difference of two readings of its /metrics. Figures that the
  * server does not report are null, or absent if vLLM omits them (spec_decode_...). Power is the

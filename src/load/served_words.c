@@ -1,9 +1,9 @@
 /* served_words.c - prompts of words with a given number of tokens; see served.h.
  *
- * Words are appended until the text has the given number of tokens. --tokenizer or the server
- * (/tokenize) counts the tokens of the prompt or of a message's text. The count of a prompt
- * includes the tokens that the tokenizer adds. Without a tokenizer or /tokenize, each word counts
- * as one token. The usage in each answer gives the actual number. */
+ * Words are appended until the text has the given number of tokens. The tokenizer of --tokenizer,
+ * or the server (/tokenize), counts the tokens of the prompt or of a message's text. The count of a
+ * prompt includes the tokens that the tokenizer adds. Without a tokenizer or /tokenize, each word
+ * counts as one token. The usage in each answer gives the actual number. */
 #include "served.h"
 
 #include "token/token.h"

@@ -169,8 +169,8 @@ TEST(random_traffic_is_as_requested)
 
 TEST(ramps_rise_as_requested)
 {
-    /* Goal: in the middle of a ramp from 2 to 18, the rate is 10 per second if the ramp is linear,
-     * and 6 if it is exponential. */
+    /* Goal: the rate in the middle of a ramp from 2 to 18 is 10 per second for a linear ramp, and 6
+     * for an exponential one. */
     for (int k = 0; k < 2; k++) {
         struct traffic t = {.seed = 5};
         struct err e;

@@ -1,10 +1,10 @@
 /* bind.c - conversion of a checkpoint's tensors to an architecture's weights.
  *
  * All names and shapes in the file are checked. The architecture's table (format/tensors.def) gives
- * the shape of each tensor. A tensor that is neither bound nor listed in left_out.def is rejected,
- * because a model without one of its tensors would give wrong results without an error. Blocks
- * reserve scratch with functions of this file. Every tensor is looked up by name once, in linear
- * time.
+ * the shape of each tensor. A tensor that is neither bound nor listed in left_out.def is rejected.
+ * Without this rule, a model without one of its tensors would give wrong results and no error.
+ * Blocks reserve scratch with functions of this file. Every tensor is looked up by name once, in
+ * linear time.
  *
  *   table     {"blk.%d.attn_q", [D_Q, D]}      format/tensors.def
  *   file      blk.3.attn_q.weight [4096, 4096]

@@ -1,4 +1,4 @@
-/* load.c - convert a checkpoint to a model: select the architecture, read its config (config.c),
+/* load.c - convert a checkpoint to a model. Select the architecture, read its config (config.c),
  * bind its tensors (bind.c), pack the tensors for the device, plan memory (plan.c).
  *
  *   choose_arch --> config_read --> bind_all          bind_model: no memory of the device yet

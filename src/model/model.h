@@ -53,7 +53,7 @@ struct model_options {
     int64_t kv_bytes; /* bytes of all pages; 0: derived from memory_utilization */
     /* Fraction of the machine's memory for the whole process. Pages get the rest after weights,
      * activations and swap space. 0: pages for n_longest sequences of context_max tokens (n_longest
-     * 0: 1), at most half of the free memory, at least one sequence. */
+     * 0: 1). They then have at most half of the free memory, and hold at least one sequence. */
     double memory_utilization;
     int n_longest;
     int64_t swap_bytes; /* host memory for pages of preempted sequences; 0: none */
@@ -115,8 +115,8 @@ struct model_info {
 /* Open a model. The checkpoint must outlive the model, because names and vectors remain in the
  * checkpoint's map. So must the backend and the additions of *o. The caller owns *out, which is
  * NULL after an error. Errors contain the tensor or key, the found value and the expected value.
- * ERR_UNSUPPORTED for an architecture, key or number format; ERR_MISSING for an absent tensor or
- * key; ERR_FORMAT for a wrong shape or value; ERR_LIMIT if activations or KV pages do not fit;
+ * ERR_UNSUPPORTED for an architecture, key or number format. ERR_MISSING for an absent tensor or
+ * key. ERR_FORMAT for a wrong shape or value. ERR_LIMIT if activations or KV pages do not fit.
  * ERR_MEMORY. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e);

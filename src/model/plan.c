@@ -27,8 +27,8 @@ static int choose_context(const struct model *m, int n_requested, int64_t token_
     return n;
 }
 
-/* Return the number of bytes for pages: the fraction memory_utilization of the memory of the
- * machine or control group, minus packed weights, adapters, activations and swap space. */
+/* Return the number of bytes for pages. They are the fraction memory_utilization of the memory of
+ * the machine or control group, minus packed weights, adapters, activations and swap space. */
 static int64_t kv_room(const struct model *m, const struct model_options *o)
 {
     double all = (double)os_memory_bytes() * o->memory_utilization;
@@ -65,8 +65,8 @@ static int choose_pages(const struct model *m, const struct model_options *o, in
     return n < 1 ? 1 : n > max ? (int)max : (int)n;
 }
 
-/* Set the maximum number of page copies of a step: one copy on write per sequence, and the pages of
- * one sequence swapped out and in. */
+/* Set the maximum number of page copies of a step. There is room for a copy on write per sequence,
+ * and for swapping one sequence out and in. */
 static void choose_copies(struct batch_limits *l, bool swap)
 {
     if (l->n_copy == 0) l->n_copy = l->n_seq + (swap ? 2 * l->page_stride : 0);

@@ -26,8 +26,8 @@ static bool in_line(struct chunks *c, char b)
 }
 
 /* Return the number at the beginning of a size line. The number has at most 15 digits. Return -1 if
- * the number is missing or the text after it is not an extension. 15 hexadecimal digits have 60
- * bits, so the shift cannot overflow. */
+ * the number is missing or the text after it is not an extension. The shift cannot overflow,
+ * because 15 hexadecimal digits have 60 bits. */
 static int64_t size_of(const char *line, bool whole)
 {
     int64_t v = 0;

@@ -162,8 +162,8 @@ void net_close(struct net *n); /* call net_drain with 0 ms, then free n; NULL is
 /* Counters since net_open. Any thread. */
 struct net_stats {
     int n_conn, n_exchange; /* current numbers of connections and exchanges */
-    /* current number of answers, except those of ROUTE_QUICK: from the end of a request's body to
-     * the answer's last byte, or to the handler's end if the client disconnected */
+    /* current number of answers, except those of ROUTE_QUICK. An answer counts from the end of the
+     * request's body to its last byte, or to the handler's end if the client disconnected */
     int n_answer;
     /* accepted connections, answers, disconnects before the end of an answer */
     int64_t n_accepted, n_request, n_hangup;

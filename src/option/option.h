@@ -115,7 +115,7 @@ int print_out(struct buf *take_b, struct err *e);
 /* Fill the targets of c->options from the command line and --config FILE. Positional arguments move
  * to the front of arg; *n_arg becomes their number. Texts of the command line are borrowed until
  * the program ends. Return 0, 1 if help was printed (exit 0), or an error with the sentence (exit
- * 2): ERR_ARG, ERR_IO or ERR_LIMIT of a config file, or ERR_MEMORY. */
+ * 2). ERR_ARG for a flag, ERR_IO or ERR_LIMIT of a config file, ERR_MEMORY. */
 int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e);
 
 /* Log one line for each accepted flag of another engine that has no effect. Only the first call

@@ -1,5 +1,5 @@
-/* parse_test.c - goal: a command line and a config file set the targets of a table, and the error
- * for any other word names the flag, its range and the line. Method: one option of each kind, in a
+/* parse_test.c - goal: a command line and a config file set the targets of a table. The error for
+ * any other word names the flag, its range and the line. Method: one option of each kind, in a
  * small command. */
 #include "option_impl.h"
 

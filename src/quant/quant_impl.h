@@ -81,8 +81,8 @@ static inline void half_store(uint8_t *p, float x)
 }
 
 /* Unpack bit fields in runs of `run` bytes. Field k of byte m is value k * run + m of the run. Most
- * formats have such runs, for example nibbles of a block's halves (run 16, 4 bits), the 2-bit codes
- * of the k-quants (run 32), and plain bit strings (run 1). */
+ * formats have such runs. Examples are nibbles of a block's halves (run 16, 4 bits), the 2-bit
+ * codes of the k-quants (run 32), and plain bit strings (run 1). */
 static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, int n_bit)
 {
     const int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
@@ -208,8 +208,8 @@ float step_error(const int8_t *q, const float *x, const float *w, int n, float s
 /* Encoding of a sub-block's values as integers, and the steps that fit_scale.c tries. All pointers
  * are static. */
 struct coder {
-    /* function that writes to q [n] the admissible integers with the least sum w (x - step q)^2, or
-     * any admissible integers if step is 0 */
+    /* function that writes admissible integers to q [n]: those with the least sum w (x - step q)^2;
+     * any if step is 0 */
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
     /* Range of q. Positive and negative steps are tried unless lo == -hi. fit_line and fit_lines

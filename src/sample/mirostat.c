@@ -1,5 +1,5 @@
-/* mirostat.c - mirostat 2 (Basu et al. 2021, "Mirostat: a neural text decoding algorithm that
- * directly controls perplexity"): keep the surprise (-log2 p) of the picked tokens at tau bits.
+/* mirostat.c - keep the surprise (-log2 p) of the picked tokens at tau bits. It is mirostat 2 (Basu
+ * et al. 2021, "Mirostat: a neural text decoding algorithm that directly controls perplexity").
  *
  *   cut    remove candidates with a surprise above mu, except the most likely candidate
  *   draw   draw from the remaining candidates; s = surprise of the picked token, with p

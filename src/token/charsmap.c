@@ -1,7 +1,7 @@
 /* charsmap.c - SentencePiece's "precompiled_charsmap": text rules compiled to a double array.
  *
- * Layout of the blob: u32 size of the array in bytes; the array, one u32 unit per node
- * (darts-clone); the replacements, each with a final NUL. Bits of a unit:
+ * The blob has the size of the array in bytes (u32), then the array, one u32 unit per node
+ * (darts-clone). The replacements follow, each with a final NUL. Bits of a unit:
  *   0-7    label of its edge; bit 31 is set in a value unit
  *   8      a key ends here
  *   9      the offset is shifted left by 8

@@ -14,8 +14,7 @@
 
 enum { CANCEL_EACH = 4096 }; /* merges between two checks: about 0.6 ms at 0.15 s per MB */
 /* Maximum length at which the scan is faster than the heap. The scan takes 0.72 of the heap's time
- * for words of 8 letters, 0.84 of 24, 0.99 of 48, 1.16 of 64 and 2.2 of 192 (docs/measurements.md,
- * "Constants"). */
+ * for words of 8 letters, 0.99 for 48 and 2.2 for 192 (docs/measurements.md, "Constants"). */
 enum { SCAN_MAX = 48 };
 #define RANK_NONE UINT32_MAX
 

@@ -1,6 +1,6 @@
 /* encoder_test.c - goal: the hidden states of an encoder, and of a decoder without a head, equal
- * those of Hugging Face transformers, and their bits depend only on the text. Method: compare with
- * the references of tiny random checkpoints (encoders.py), read as safetensors and as GGUF. Then
+ * those of Hugging Face transformers. Their bits depend only on the text. Method: compare with the
+ * references of tiny random checkpoints (encoders.py), read as safetensors and as GGUF. Then
  * compute the text next to others, by other threads, pages and kernels, and compare the bits. */
 #include "../levels.h"
 #include "../unit.h"

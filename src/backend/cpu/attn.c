@@ -24,8 +24,8 @@
  * with up to 102 such parts do not wait for page faults. */
 enum { SLOT_BYTES_MAX = 64 << 20, SLOT_BYTES_FIRST = 2 << 20 };
 
-/* Return the maximum number of rows x heads that share each widened block of K and V. With 256 rows
- * of 128 values, widening takes 2 % of the time. 32768 values of f32 are 128 kB in each of q, o and
+/* Return the maximum number of rows x heads that share each widened block of K and V. Widening
+ * takes 2 % of the time with 256 rows of 128 values. They are 128 kB of f32 in each of q, o and
  * totals. These 384 kB stay in an L2 cache of 512 kB. */
 static int unit_rows(int d_head)
 {

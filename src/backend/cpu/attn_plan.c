@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* maximum number of parts of all divided pieces, without first parts: 8 for each of 128 threads,
- * which leaves at most an eighth of a thread's time idle at the end */
+/* maximum number of parts of all divided pieces, without first parts: 8 for each of 128 threads. At
+ * most an eighth of a thread's time is then idle at the end */
 enum { EXTRA_MAX = 1024 };
 
 int attn_plan_open(struct attn_plan *p, int row_max, struct err *e)

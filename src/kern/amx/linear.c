@@ -29,7 +29,8 @@ static int step_of(enum qtype t)
  * spans.
  *
  * REST_MIN: full tiles have already unpacked the codes. A further tile of Q4_0 then takes at least
- * 270 cycles, and AVX-512 takes 749 / 16 = 47 per row: 270 / 47 = 5.8 rows. */
+ * 270 cycles, and AVX-512 takes 749 / 16 = 47 per row. The tile is faster from 270 / 47 = 5.8 rows
+ * on. */
 enum { REST_MIN = 6 };
 
 static int rows_min(enum qtype t)

@@ -10,9 +10,9 @@
  * 127 * 256 < 2^23 for each plane, 2^30 for both. Only B is needed if every product fits into seven
  * bits (Q2_K).
  *
- * Cycles per 16 rows x 16 outputs x 256 k: 128 of the tile unit (64 with one plane), 32 of tile
- * stores, about 60 of the vector unit (100 more with minimums). These times overlap in part. Making
- * the planes takes about 450 cycles for all rows.
+ * Cycles per 16 rows x 16 outputs x 256 k: 128 of the tile unit, 32 of tile stores, about 60 of the
+ * vector unit. One plane takes 64 of the tile unit, minimums 100 more of the vector unit. These
+ * times overlap in part. Making the planes takes about 450 cycles for all rows.
  *
  * Machine A at 128 rows: 436 (Q4_K) and 301 (Q6_K); the parts take 180 and 160. The version before,
  * integer scales per sub-block, took 600 and more for Q4_K (docs/measurements.md, "AMX"). */

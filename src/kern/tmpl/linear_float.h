@@ -13,8 +13,8 @@
  *                next 128 k are prefetched
  *
  * Block formats are always tiled: decoding costs more than the pass through the L1 cache. Measured
- * on machine A of docs/measurements.md (Sapphire Rapids), one thread: share of the read bandwidth
- * (1 row) and of the fma peak (16 and 64 rows) of the same run:
+ * on machine A of docs/measurements.md (Sapphire Rapids), one thread. Shares are of the read
+ * bandwidth (1 row) and of the fma peak (16 and 64 rows) of the same run:
  *
  *                     memory, 1 row     16 rows     64 rows
  *     AVX-512  F16          0.98         0.70        0.76

@@ -10,8 +10,9 @@
  *   norm 840 / 137 / 157        norm of 32 heads 1080 / 196 / 117      rope 950 / 53 / 60
  *   softmax 16600 / 718 / 474   silu_mul 15000 / 480 / 331             to f16 1570 / 41 / 35
  *
- * Shares of the bound on an AMD EPYC of family 25, AVX2, one thread (docs/measurements.md, "Shares
- * of the other kernels"); the last column is the speed-up over the reference, which it replaced:
+ * The table has shares of the bound on an AMD EPYC of family 25, AVX2, one thread
+ * (docs/measurements.md, "Shares of the other kernels"). The last column is the speed-up over the
+ * reference, which it replaced:
  *   norm       0.44 of the latency of its chain, 4 cycles of fma per 16 values          17 times
  *   add        0.49 of a plain loop over the L1 cache                                    1 time
  *   silu_mul   0.21 of the divider: the operations of exp limit it on this core         42 times

@@ -74,8 +74,8 @@ static inline float lanes_sum(const vf w[ROW_VECS])
 }
 
 /* Write t = (max - x) * minus_scale of a block's n logits, past n that of -INFINITY. t is -0 or
- * below. Return an upper bound of the bits of all t as integers: the t outside of (-105, 0] (lower
- * numbers, positive numbers, NaNs) have higher bits than the others. */
+ * below. Return an upper bound of the bits of all t as integers. Every t outside of (-105, 0],
+ * including NaNs, has higher bits than every t inside. */
 static inline vi block_exponents(vf t[ROW_VECS], const float *x, int n, float max,
                                  float minus_scale)
 {

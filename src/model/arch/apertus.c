@@ -1,5 +1,5 @@
-/* apertus.c - Apertus ("Apertus: Democratizing Open and Compliant LLMs", arXiv 2509.14233): a llama
- * with norms of q and k heads, and a feed-forward block with xIELU and without a gate. */
+/* apertus.c - Apertus ("Apertus: Democratizing Open and Compliant LLMs", arXiv 2509.14233). It is a
+ * llama with norms of q and k heads. The feed-forward block has xIELU and no gate. */
 #include "model/model_impl.h"
 
 /* defaults of ApertusConfig of transformers 5 */

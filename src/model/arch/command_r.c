@@ -1,5 +1,6 @@
-/* command_r.c - Command-R (Cohere): attention and feed-forward block in parallel, after one
- * LayerNorm without bias; a factor of the logits; in the largest models norms of q and k heads. */
+/* command_r.c - Command-R (Cohere). Attention and feed-forward block are parallel, after one
+ * LayerNorm without bias. The logits have a factor. The largest models have norms of q and k
+ * heads. */
 #include "command_r_impl.h"
 
 /* defaults of CohereConfig of transformers 5 */

@@ -1,6 +1,6 @@
 /* gemma.c - Gemma 1 ("Gemma: Open Models Based on Gemini Research and Technology", arXiv
- * 2403.08295): a llama with GeGLU, embeddings times sqrt(d) and a tied head. Hugging Face files
- * contain g - 1 for the weight g of each norm. */
+ * 2403.08295). It is a llama with GeGLU, embeddings times sqrt(d) and a tied head. Hugging Face
+ * files contain g - 1 for the weight g of each norm. */
 #include "model/model_impl.h"
 
 /* defaults of GemmaConfig of transformers 5 */

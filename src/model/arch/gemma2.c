@@ -1,6 +1,6 @@
 /* gemma2.c - Gemma 2 ("Gemma 2: Improving Open Language Models at a Practical Size", arXiv
- * 2408.00118): norms before and after each block, a window in every other layer, caps of attention
- * scores and logits. */
+ * 2408.00118). It has norms before and after each block, a window in every other layer, and caps of
+ * attention scores and logits. */
 #include "gemma_impl.h"
 
 /* defaults of Gemma2Config of transformers 5 */

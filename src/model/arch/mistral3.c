@@ -1,5 +1,5 @@
-/* mistral3.c - Ministral 3 (Mistral AI): a llama with YaRN, whose queries are scaled by 1 + beta
- * ln(1 + floor(position / original context)), as in Llama 4. */
+/* mistral3.c - Ministral 3 (Mistral AI), a llama with YaRN. Queries are scaled by 1 + beta ln(1 +
+ * floor(position / original context)), as in Llama 4. */
 #include "model/model_impl.h"
 
 /* defaults of Ministral3Config of transformers 5 */

@@ -122,8 +122,8 @@ static void count_matrix(void *ctx, const char *tensor, enum qtype type, int64_t
     c->n++, c->n_converted += converted, c->n_by_type[type]++, c->n_value += n_value;
 }
 
-/* Goal: the matrices of a quantized model are reported with their formats in memory, and the number
- * of parameters is that of the matrices, not of their codes. */
+/* Goal: the matrices of a quantized model are reported with their formats in memory. The number of
+ * parameters is that of the matrices, not of their codes. */
 TEST(form_matrices_are_counted_as_in_memory)
 {
     struct opened o;
