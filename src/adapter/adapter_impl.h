@@ -67,7 +67,8 @@ struct adapters {
     int64_t rank_max, out_max;   /* largest sizes of an addition */
     struct backend *backend;     /* borrowed; NULL before adapters_bind */
     struct weights *weights;     /* matrices on the device, owned */
-    float *inner, *outer;        /* scratch on the device, owned */
+    /* scratch on the device, owned: f32 [n_row, rank_max], f32 [n_row, out_max] */
+    float *inner, *outer;
     size_t inner_bytes, outer_bytes;
 };
 

@@ -114,7 +114,8 @@ struct output {
 };
 enum { OUTPUTS_MAX = 4 };
 
-/* A gated feed-forward block: down(curve(gate x) * up x). All pointers are borrowed for the op. */
+/* A gated feed-forward block of x f32 [n_row, k]: down(curve(gate x) * up x). All pointers are
+ * borrowed for the op. */
 struct glu {
     const struct linear *gate, *up, *down;
     enum curve curve;
@@ -141,7 +142,7 @@ struct route {
  * rope is NULL. All pointers are borrowed for the op. */
 struct rope_put {
     float *q, *k;
-    const float *v;
+    const float *v; /* f32 [n_row, n_head_kv, d_v] */
     int n_head;
     const float *q_norm, *k_norm; /* f32 [d_k] */
     float eps;
@@ -219,7 +220,8 @@ struct backend_ops {
      * last op. The result is valid until the next begin. */
     const struct batch *(*begin)(struct backend *b, const struct batch *batch);
 
-    /* Set y f32 [n_row, w->k] to rows token[i] of w; zeros if a token is outside [0, w->n_out). */
+    /* Set row i of y f32 [n_row, w->k] to row token[i] of w; token i32 [n_row]. The row is zero if
+     * the token is outside [0, w->n_out). */
     void (*embed)(struct backend *b, float *y, const struct tensor *w, const int32_t *token,
                   int n_row);
     /* Normalize rows: y, x f32 [n_row, n]; g f32 [n]. y may be x. */
@@ -240,19 +242,22 @@ struct backend_ops {
      * pages of batch. */
     void (*attn)(struct backend *b, float *y, const float *q, const struct kv_layer *kv,
                  const struct batch *batch, const struct attn_spec *spec);
-    /* Compute y f32 [n] = curve(gate) * up. y may be gate. */
+    /* Compute y f32 [n] = curve(gate) * up; gate, up f32 [n]. y may be gate. */
     void (*curve_mul)(struct backend *b, float *y, const float *gate, const float *up, int64_t n,
                       enum curve curve);
-    void (*curve)(struct backend *b, float *y, int64_t n, enum curve curve); /* y = curve(y) */
-    /* Compute y f32 [n] = alpha_p y^2 + beta y if y > 0, else (expm1(min(y, eps)) - y) alpha_n +
-     * beta y. */
+    /* Replace y f32 [n] by curve(y). */
+    void (*curve)(struct backend *b, float *y, int64_t n, enum curve curve);
+    /* Replace y f32 [n] by alpha_p y^2 + beta y if y > 0, otherwise by (expm1(min(y, eps)) - y)
+     * alpha_n + beta y. */
     void (*xielu)(struct backend *b, float *y, int64_t n, const struct xielu *p);
-    void (*add)(struct backend *b, float *y, const float *x, int64_t n); /* add x to y */
-    void (*scale)(struct backend *b, float *x, int64_t n, float by);     /* multiply x by `by` */
+    /* Add x f32 [n] to y f32 [n]. */
+    void (*add)(struct backend *b, float *y, const float *x, int64_t n);
+    /* Multiply x f32 [n] by a factor. */
+    void (*scale)(struct backend *b, float *x, int64_t n, float by);
     /* Clamp x f32 [n] to [-limit, limit]. A NaN stays. */
     void (*clamp)(struct backend *b, float *x, int64_t n, float limit);
-    void (*softcap)(struct backend *b, float *x, int64_t n,
-                    float cap); /* x = cap * tanh(x / cap) */
+    /* Replace x f32 [n] by cap * tanh(x / cap). */
+    void (*softcap)(struct backend *b, float *x, int64_t n, float cap);
 
     /* Fill r's arrays from logits f32 [n_row, n_expert], which are overwritten. Select the n_used
      * largest logits of each row. The lower expert is selected from equal logits. */
@@ -265,12 +270,12 @@ struct backend_ops {
      * The sum is computed by fma from 0, experts ascending. add: add the sum to y. */
     void (*combine)(struct backend *b, float *y, const float *x, const struct route *r, int n_row,
                     int64_t n, bool add);
-    /* Set y f32 [n_out, d] to rows row[i] of x. */
+    /* Set row i of y f32 [n_out, d] to row row[i] of x f32 [n_row, d]; row i32 [n_out]. */
     void (*gather)(struct backend *b, float *y, const float *x, const int32_t *row, int n_out,
                    int d);
 
-    /* Fused ops, called by the functions of fused.c. They respect `plain`. NULL: fusion not
-     * supported. */
+    /* Fused ops, called by the functions of fused.c. They respect `plain`. Shapes are those of
+     * these functions (backend.h). NULL: fusion not supported. */
     void (*linears)(struct backend *b, const struct output *out, int n, const struct input *in,
                     int n_row);
     void (*linear_add)(struct backend *b, float *y, const struct linear *l, const float *x,

@@ -41,15 +41,16 @@ enum { PAGE_ROOT = 0 };
  * (adapter, image, a tenant's salt). Names differ between pools. */
 uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra);
 
-/* Seal a full and computed page: page_find can find it, and it must not be written again. Returns
- * the page that the caller then holds. The result is this page, or an earlier page of that name.
- * This page is then dropped. */
+/* Seal a full and computed page with tokens i32 [page_rows]: page_find can find it, and it must not
+ * be written again. Returns the page that the caller then holds. The result is this page, or an
+ * earlier page of that name. This page is then dropped. */
 int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens);
 
-/* Find the page with that name and tokens, and hold it once more for the caller. Returns -1 if no
- * such page exists. */
+/* Find the page with that name and tokens i32 [page_rows], and hold it once more for the caller.
+ * Returns -1 if no such page exists. */
 int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens);
-/* Find the page with that name and tokens without holding it. Returns -1 if no such page exists. */
+/* Find the page with that name and tokens i32 [page_rows], without holding it. Returns -1 if no
+ * such page exists. */
 int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens);
 
 /* Callbacks for the ages of cached pages. evicted: times since the page was taken and since its
@@ -67,9 +68,9 @@ void pages_now(struct pages *p, int64_t now_us);
 /* Free every cached page. Held pages can no longer be found. */
 void pages_clear(struct pages *p);
 
-/* Check the invariants of pages.c against the given tables. table[i] contains n[i] pages, -1 for a
- * hole. Returns NULL or a description of the violation. For tests, and for debug builds after every
- * step. */
+/* Check the invariants of pages.c against the given tables [n_table]. table[i] contains i32 [n[i]]
+ * pages, -1 for a hole. Returns NULL or a description of the violation. For tests, and for debug
+ * builds after every step. */
 const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n,
                         int n_table);
 

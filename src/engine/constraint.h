@@ -41,9 +41,9 @@ struct constraint_ops {
     /* Set the bits of the tokens that may come next: mask u32 [ceil(n_vocab / 32)], overwritten.
      * Return false if the constraint failed; this ends the sequence. */
     bool (*mask)(struct constraint *c, uint32_t *mask);
-    /* Fill the mask if about n_work units of work suffice. Else return LATER: the mask is
-     * undefined, and the next call needs less work. The mask does not depend on n_work. NULL:
-     * `mask` never takes longer than a step may. */
+    /* Fill the mask u32 [ceil(n_vocab / 32)] if about n_work units of work suffice. Otherwise
+     * return LATER: the mask is undefined, and the next call needs less work. The mask does not
+     * depend on n_work. NULL: `mask` never takes longer than a step may. */
     enum constraint_made (*mask_within)(struct constraint *c, uint32_t *mask, int64_t n_work);
     /* Advance by the token. Return false, without a change, if the token is not allowed or the
      * constraint failed. */
@@ -52,9 +52,9 @@ struct constraint_ops {
     bool (*no_memory)(const struct constraint *c);
     /* Undo the last n accepted tokens, n <= CONSTRAINT_BACK_MAX. Cannot fail. */
     void (*rollback)(struct constraint *c, int n);
-    /* Get up to n tokens that must come next, without accepting them: the mask before each allows
-     * only that token. Return their number; 0 if no forced token was found. NULL: always 0.
-     * *n_work: maximum work; it is reduced by the work done. */
+    /* Write up to n tokens that must come next to token i32 [n], without accepting them: the mask
+     * before each allows only that token. Return their number; 0 if no forced token was found.
+     * NULL: always 0. *n_work: maximum work; it is reduced by the work done. */
     int (*forced)(struct constraint *c, int32_t *token, int n, int64_t *n_work);
 };
 enum { CONSTRAINT_BACK_MAX = 32 }; /* at least the drafts of a step and FORCED (seq.c) */

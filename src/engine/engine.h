@@ -186,7 +186,8 @@ struct executor {
     struct model_out (*forward)(void *ctx, const struct batch *b);
     /* Values of each head's result; 0: no such head. */
     int head_out[N_HEAD];
-    /* Compute a head. NULL: the result of HEAD_EMBED is the pooled row. */
+    /* Compute head h: x f32 [d_hidden] is a pooled row, y f32 [head_out[h]] the result. NULL: the
+     * result of HEAD_EMBED is the pooled row. */
     void (*head)(void *ctx, enum head h, const float *x, float *y);
     int64_t (*now_us)(void *ctx); /* Return the time of the engine's clock, microseconds. */
 };

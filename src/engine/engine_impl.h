@@ -371,7 +371,9 @@ void group_cancel(struct engine *en, uint64_t request_id, int choice);
 void group_end(struct engine *en, struct group *g, enum finish f);
 /* End the requests that are past their deadline or refused. */
 void group_end_expired(struct engine *en);
-/* Fork the choices of g. logits, mask: those of the first sequence. */
+/* Fork the choices of g.
+ *   logits  f32 [n_vocab] of the first sequence
+ *   mask    u32 [n_mask_word] of the first sequence; NULL: all tokens are allowed */
 void group_fork(struct engine *en, struct group *g, const float *logits, const uint32_t *mask);
 /* End all choices except the first with an error, before they are forked. */
 void group_fail(struct engine *en, struct group *g);
@@ -547,20 +549,20 @@ enum cause constraint_cause(const struct seq *s);
 bool constraint_lists_forbid(const struct group *g);
 /* Copy the state of the constraint of `from`, another sequence of the group. */
 void constraint_follow(struct seq *s, const struct seq *from);
-/* Fill the masks of those of v [n] that pick in this step. */
+/* Fill the masks of those sequences in v [n] that pick in this step. */
 void constraint_masks(struct engine *en, struct seq **v, int n);
 bool constraint_lacks(const struct seq *s,
                       int i); /* Return true if the mask before pick i failed. */
 /* Return true if pick i > 0 is left to the next step, because its mask may need too much work for
  * this step. */
 bool constraint_defers(const struct seq *s, int i);
-/* Return the mask before pick i; NULL if s has no constraint. */
+/* Return the mask before pick i, u32 [s->n_mask_word]; NULL if s has no constraint. */
 const uint32_t *constraint_mask(const struct seq *s, int i);
-/* Return a mask of token alone, in the memory of mask 0. */
+/* Return a mask of token alone, u32 [s->n_mask_word], in the memory of mask 0. */
 const uint32_t *constraint_mask_of(const struct seq *s, int32_t token);
-/* Set token [n] to the tokens that must come next. Return their number, in [0, n]. */
+/* Set token i32 [n] to the tokens that must come next. Return their number, in [0, n]. */
 int constraint_forced(struct engine *en, const struct seq *s, int32_t *token, int n);
-/* Return the number of the first tokens that are allowed one after another. */
+/* Return the number of first tokens of token i32 [n] that are allowed one after another. */
 int constraint_allows(struct seq *s, const int32_t *token, int n);
 
 /* ---- deferred.c ---- */
@@ -605,7 +607,8 @@ bool emit_answers(const struct engine *en, struct group *g);
 /* Emit EVENT_DONE of g, and count its answer. */
 void emit_done(struct engine *en, const struct group *g);
 void emit_count(struct engine *en, struct seq *s); /* Count a generated token. */
-/* Pick a token of s and emit it. mask: allowed tokens; NULL: all tokens. */
+/* Pick a token of s by logits f32 [n_vocab], and emit it. mask u32 [s->n_mask_word]: allowed
+ * tokens; NULL: all tokens. */
 void emit_pick(struct engine *en, struct seq *s, const float *logits, const uint32_t *mask);
 /* Pick the tokens that are forced after the pick of s. */
 void emit_forced(struct engine *en, struct seq *s);

@@ -200,63 +200,67 @@ struct kern {
 
     /* ---- elementwise ops, norms, rope: any length, any alignment; y may be x ---- */
 
-    /* Normalize n_row rows of n: y = (x * r) * g, r = 1 / sqrt(mean of x^2 + eps); g f32 [n]. */
+    /* Normalize x f32 [n_row, n] to y: y = (x * r) * g, r = 1 / sqrt(mean of x^2 + eps); g f32
+     * [n]. */
     void (*rms_norm)(float *y, const float *x, const float *g, int n_row, int n, float eps);
     /* Normalize x f32 [n_row, n] to y: y = (x - mean) / sqrt(variance + eps) * g + bias. g is f32
      * [n], bias f32 [n]; NULL: no bias. */
     void (*layer_norm)(float *y, const float *x, const float *g, const float *bias, int n_row,
                        int n, float eps);
-    void (*add)(float *y, const float *x, int n); /* add x to y */
-    /* Compute y = f(x), and y = f(gate) * up, for the functions f of curves.def. */
+    void (*add)(float *y, const float *x, int n); /* add x f32 [n] to y f32 [n] */
+    /* Compute y f32 [n] = f(x) of x f32 [n], for each function f of curves.def. */
     void (*curve[CURVE_COUNT])(float *y, const float *x, int n);
+    /* Compute y f32 [n] = f(gate) * up; gate, up f32 [n]. */
     void (*curve_mul[CURVE_COUNT])(float *y, const float *gate, const float *up, int n);
 
-    /* Rotate the first d_rot values of n_head heads, d_head apart, in place. cos, sin f32 [d_rot /
-     * 2]. Pairs are (i, i + d_rot/2) if neox, otherwise (2i, 2i+1). a' = fma(-b, sin, a * cos), b'
-     * = fma(a, sin, b * cos). */
+    /* Rotate the first d_rot values of each head of x f32 [n_head, d_head] in place. cos, sin f32
+     * [d_rot / 2]. Pairs (a, b) are (i, i + d_rot/2) if neox, otherwise (2i, 2i+1). a becomes
+     * fma(-b, sin, a * cos), b becomes fma(a, sin, b * cos). */
     void (*rope)(float *x, int n_head, int d_head, const float *cos, const float *sin, int d_rot,
                  bool neox);
 
-    /* Compute y = p / (sum of p), p = exp(x - max x). The sum has 16 lanes (i mod 16), then the
-     * tree. At least one x is finite, and no x is NaN. */
+    /* Compute y f32 [n] = p / (sum of p), p = exp(x - max x), of x f32 [n]. The sum has 16 lanes (i
+     * mod 16), then the tree. At least one x is finite, and no x is NaN. */
     void (*softmax)(float *y, const float *x, int n);
 
-    /* Convert to and from narrow floats, like f16_of_f32 and similar functions of quant.h. */
-    void (*to_f16)(uint16_t *y, const float *x, int n);
-    void (*to_bf16)(uint16_t *y, const float *x, int n);
-    void (*of_f16)(float *y, const uint16_t *x, int n);
-    void (*of_bf16)(float *y, const uint16_t *x, int n);
+    /* Convert x [n] to y [n], like f16_of_f32 and similar functions of quant.h. */
+    void (*to_f16)(uint16_t *y, const float *x, int n);  /* f32 to f16 */
+    void (*to_bf16)(uint16_t *y, const float *x, int n); /* f32 to bf16 */
+    void (*of_f16)(float *y, const uint16_t *x, int n);  /* f16 to f32 */
+    void (*of_bf16)(float *y, const uint16_t *x, int n); /* bf16 to f32 */
 
     /* ---- rows of logits, for src/sample, in blocks of ROW_BLOCK values. The last block may be
      * shorter. A NaN is treated as -inf (forbidden), +inf as FLT_MAX. ---- */
 
-    /* Write the maxima of the blocks to block_max f32 [ceil(n / 64)]. Returns the maximum of all
-     * x. */
+    /* Write the maxima of the blocks of x f32 [n] to block_max f32 [ceil(n / 64)]. Returns the
+     * maximum of all x. */
     float (*row_max)(float *block_max, const float *x, int n);
 
-    /* Write y = x if bit i of mask u32 [ceil(n / 32)] is set, otherwise -inf. */
+    /* Write y[i] = x[i] if bit i of mask u32 [ceil(n / 32)] is set, otherwise -inf; x, y f32
+     * [n]. */
     void (*row_mask)(float *y, const float *x, const uint32_t *mask, int n);
 
-    /* Compute w = exp((x - max) * scale), 0 < scale <= FLT_MAX, max >= all x (FLT_MAX if an x is
-     * +inf). w of a forbidden x is 0. Writes w to weight f32 [n] unless weight is NULL. Writes the
-     * blocks' sums to block_sum f32 [ceil(n / 64)]: w in 16 lanes (i mod 16), ascending, then the
-     * tree. Returns the sum of the block sums, ascending, in double. */
+    /* Compute w = exp((x - max) * scale) of x f32 [n], 0 < scale <= FLT_MAX, max >= all x (FLT_MAX
+     * if an x is +inf). w of a forbidden x is 0. Writes w to weight f32 [n] unless weight is NULL.
+     * Writes the blocks' sums to block_sum f32 [ceil(n / 64)]: w in 16 lanes (i mod 16), ascending,
+     * then the tree. Returns the sum of the block sums, ascending, in double. */
     double (*row_exp)(float *weight, float *block_sum, const float *x, int n, float max,
                       float scale);
 
-    /* Find all x in [lo, hi), -FLT_MAX <= lo. Writes their indices and values, by ascending index,
-     * and returns their number. index and value have room for n + 16 values. All of them may be
-     * overwritten. value may be x. Blocks with a maximum below lo are not read. */
+    /* Find all values in [lo, hi) of x f32 [n], -FLT_MAX <= lo. Writes their indices to index i32
+     * and their values to value f32, by ascending index, and returns their number. index and value
+     * have room for n + 16 items. All of them may be overwritten. value may be x. Blocks with a
+     * maximum (block_max f32 [ceil(n / 64)]) below lo are not read. */
     int (*row_find)(int32_t *index, float *value, const float *x, const float *block_max, int n,
                     float lo, float hi);
 
-    /* Set *n_above to the number of x >= floor. Returns the sum of their w (f32 [n], each >= 0;
-     * NULL: 1), in the order of row_exp. A lower floor never gives a lower sum. */
+    /* Set *n_above to the number of values >= floor of x f32 [n]. Returns the sum of their w (f32
+     * [n], each >= 0; NULL: 1), in the order of row_exp. A lower floor never gives a lower sum. */
     double (*row_mass)(const float *w, const float *x, int n, float floor, int *n_above);
 
-    /* Return the sum of (a - p) * (b - q), by fma in the lanes of row_exp. Return the sum of a - p
-     * if b is NULL. Both differences are clamped to +-2^60 to prevent overflow. No difference is
-     * NaN. */
+    /* Return the sum of (a - p) * (b - q) of a, b f32 [n], by fma in the lanes of row_exp. Return
+     * the sum of a - p if b is NULL. Both differences are clamped to +-2^60 to prevent overflow. No
+     * difference is NaN. */
     double (*row_product)(const float *a, float p, const float *b, float q, int n);
 
     /* Compute one block: positions [pos0, pos0 + 64). pos0 is a multiple of 64. */
@@ -266,14 +270,15 @@ struct kern {
     int attn_rows_narrow;
     int attn_tile_rows; /* number of interleaved query rows, at most 8 */
 
-    /* Merge a span into the total (m, l, out f32 [d_v]), initially m = -inf, l = 0, out = 0. top is
-     * the larger of the two maxima, a = 2^(total's m - top), b = 2^(span's - top). Then l =
-     * fma(tree(span's l), b, l * a), out[d] = fma(o[d], b, out[d] * a), m = top. Only spans with a
-     * visible position are merged. An attention sink is merged last, as a span with m = the sink, l
-     * = 1 in lane 0, o = 0. 2^(x - top) is 2^x if top is -inf. */
+    /* Merge a span (span_m, span_l f32 [16], span_o f32 [attn_stride(d_v)]) into the total (m, l,
+     * out f32 [d_v]), initially m = -inf, l = 0, out = 0. top is the larger of the two maxima, a =
+     * 2^(total's m - top), b = 2^(span's - top). Then l = fma(tree(span's l), b, l * a), out[d] =
+     * fma(o[d], b, out[d] * a), m = top. Only spans with a visible position are merged. An
+     * attention sink is merged last, as a span with m = the sink, l = 1 in lane 0, o = 0. 2^(x -
+     * top) is 2^x if top is -inf. */
     void (*attn_merge)(float *m, float *l, float *out, const float *span_m, const float *span_l,
                        const float *span_o, int d_v);
-    /* Write y f32 [d_v] = out * (1 / l); zeros if l = 0 (no visible position). */
+    /* Write y f32 [d_v] = out * (1 / l) of out f32 [d_v]; zeros if l = 0 (no visible position). */
     void (*attn_finish)(float *y, const float *out, float l, int d_v);
 
     /* Widen n rows x [n, d] of the type to y f32 [n, attn_stride(d)], zeros from d on. A panel of K

@@ -228,7 +228,7 @@ struct model {
     VEC(struct tensor *) tensor;
     struct weights *weights;   /* packed tensors, owned */
     VEC(struct vector) vector; /* norms and biases, which plan.c copies to the device */
-    float *vectors;            /* all vectors on the device, owned [n_vector_float] */
+    float *vectors;            /* all vectors on the device, owned f32 [n_vector_float] */
     int64_t n_vector_float;
     /* structs of the architecture, in the arena: one for the ends, and layer [n_layer] */
     void *ends, *layer;
@@ -241,11 +241,11 @@ struct model {
 
     struct rope_spec rope[ROPES_MAX]; /* ropes [config.n_rope] */
     struct rope_rows {
-        float *table; /* tables of `rope` on the device: cos, then sin; owned */
-        /* made: staging buffer on the host, cos, then sin, of ROPE_ROWS rows; freq: frequencies
-         * [d_rot / 2]; both in the arena */
+        /* tables of `rope` on the device, cos, then sin: owned f32 [2, pos_max, d_rot / 2] */
+        float *table;
+        /* staging buffer on the host, cos, then sin: f32 [2, ROPE_ROWS, d_rot / 2], in the arena */
         float *made;
-        double *freq; /* arena */
+        double *freq; /* frequencies f64 [d_rot / 2], in the arena */
     } rope_rows[ROPES_MAX];
     int n_rope_row; /* number of computed rows at the start of the tables */
     struct kv_store kv;
@@ -489,18 +489,19 @@ static inline float *fwd_at(const struct fwd *f, int scratch)
     return f->m->scratch.v[scratch].at;
 }
 
-/* linear.c: compute y = l x, f32 [n_row, n_out]. _add functions add l x to y. fwd_linear receives
- * the number of rows. All other functions compute the rows of f. */
+/* linear.c: compute y f32 [n_row, n_out] = l x of x f32 [n_row, k]. _add functions add l x to y.
+ * fwd_linear receives the number of rows. All other functions compute the rows of f. */
 void fwd_linear(struct fwd *f, float *y, const struct linear *l, const float *x, int n_row);
-/* Compute the n outputs of one input, in one op if the backend fuses them. */
+/* Compute out [n], the outputs of one input, in one op if the backend fuses them. */
 void fwd_linears(struct fwd *f, const struct output *out, int n, const struct input *in);
-/* Add l x to y, f32 [n_row, n_out]. */
+/* Add l x of x f32 [n_row, k] to y f32 [n_row, n_out]. */
 void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float *x);
-/* Compute l's matrix of an expert for each of the expert's rows in r. */
+/* Compute y f32 [n_row * n_used, n_out]: for each entry of r, the matrix of its expert times its
+ * row of x f32 [n_row, k]. If by_entry, use row `entry` of x f32 [n_row * n_used, k] instead. */
 void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x,
                  const struct route *r, bool by_entry);
-/* Compute the gated unit g of one input, in one op if the backend fuses it and no adapter adds to
- * its matrices. */
+/* Compute y f32 [n_row, d] = the gated unit g of one input, in one op if the backend fuses it and
+ * no adapter adds to its matrices. */
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in);
 
 /* block/plain.c: operations between blocks. All arrays are f32 [n_row, n]. n is d if it is not
@@ -571,10 +572,12 @@ void decoder_embed(struct fwd *f, const void *ends);
 struct model_out decoder_output(struct fwd *f, const void *ends);
 /* Set x f32 [n_row, d] to the rows of embd for the batch's tokens, without factors. */
 void fwd_embed(struct fwd *f, float *x, const struct tensor *embd);
-/* Gather the result rows of x into f->h. The rows of f are then the result rows. */
+/* Gather the result rows of f->x into f->h, and return it, f32 [n_out, d]. The rows of f are then
+ * the result rows. */
 float *fwd_wanted(struct fwd *f);
-/* Compute results from the result rows h. The head computes logits rows. Hidden rows are copied.
- * Both kinds of results remain on the device until model_forward fetches them. */
+/* Compute results from the result rows h f32 [n_out, d]. The head computes logits f32 [n_logits,
+ * n_vocab]. Hidden rows are copied. Both kinds of results remain on the device until model_forward
+ * fetches them. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e);
 
 /* block/encoder.c: the ends of encoders. encoder_segments returns the number of segments: the value
@@ -594,8 +597,8 @@ void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias);
  * head, or another classifier. */
 void bind_class_tokens(struct binder *b);
 
-/* Report an intermediate in scratch to the trace callback. Ops are not fused if a callback is
- * set. */
+/* Report an intermediate x f32 [n_row, n] in scratch to the trace callback. Ops are not fused if a
+ * callback is set. */
 void trace(struct fwd *f, const char *name, const float *x, int64_t n);
 
 /* ---- plan.c, rope.c ---- */

@@ -80,9 +80,10 @@ static inline void half_store(uint8_t *p, float x)
     u16_store(p, f16_of_f32(x));
 }
 
-/* Unpack bit fields in runs of `run` bytes. Field k of byte m is value k * run + m of the run. Most
- * formats have such runs. Examples are nibbles of a block's halves (run 16, 4 bits), the 2-bit
- * codes of the k-quants (run 32), and plain bit strings (run 1). */
+/* Unpack n bit fields of x u8 [n * n_bit / 8] to q i8 [n], in runs of `run` bytes. Field k of byte
+ * m is value k * run + m of the run. Most formats have such runs. Examples are nibbles of a block's
+ * halves (run 16, 4 bits), the 2-bit codes of the k-quants (run 32), and plain bit strings (run
+ * 1). */
 static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, int n_bit)
 {
     const int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
@@ -100,7 +101,8 @@ static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, in
         }
 }
 
-/* Pack bits [from, from + n_bit) of each q as bit fields. This is the inverse of fields_unpack. */
+/* Pack bits [from, from + n_bit) of each value of q i8 [n] as bit fields, to y u8 [n * n_bit / 8].
+ * This is the inverse of fields_unpack. */
 static inline void fields_pack(uint8_t *y, const int8_t *q, int n, int run, int n_bit, int from)
 {
     int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
@@ -111,18 +113,19 @@ static inline void fields_pack(uint8_t *y, const int8_t *q, int n, int run, int 
                 y[m] |= (uint8_t)(((q[at + k * run + m] >> from) & mask) << (k * n_bit));
 }
 
-/* Set q |= high << by, for formats that store upper bits separately. */
+/* Set q i8 [n] |= high i8 [n] << by, for formats that store upper bits separately. */
 static inline void bits_join(int8_t *q, const int8_t *high, int n, int by)
 {
     for (int i = 0; i < n; i++) q[i] = (int8_t)(q[i] | high[i] << by);
 }
 
+/* Add `by` to q i8 [n]. */
 static inline void q_add(int8_t *q, int n, int by)
 {
     for (int i = 0; i < n; i++) q[i] = (int8_t)(q[i] + by);
 }
 
-/* Write y = q + by, the codes that pack stores, for formats with a zero point. */
+/* Write y i8 [n] = q i8 [n] + by, the codes that pack stores, for formats with a zero point. */
 static inline void q_shifted(int8_t *y, const int8_t *q, int n, int by)
 {
     for (int i = 0; i < n; i++) y[i] = (int8_t)(q[i] + by);
@@ -130,6 +133,7 @@ static inline void q_shifted(int8_t *y, const int8_t *q, int n, int by)
 
 /* ---- decode and dot, from unpacked blocks ---- */
 
+/* Decode the blocks of n values in x to y f32 [n]. */
 static inline void format_decode(const struct format *f, float *y, const uint8_t *x, int64_t n)
 {
     struct block b;
@@ -145,6 +149,7 @@ static inline void format_decode(const struct format *f, float *y, const uint8_t
     }
 }
 
+/* Return the dot product of q i8 [n] and a i8 [n]. */
 static inline int32_t int_dot(const int8_t *q, const int8_t *a, int n)
 {
     int32_t sum = 0;
@@ -152,6 +157,7 @@ static inline int32_t int_dot(const int8_t *q, const int8_t *a, int n)
     return sum;
 }
 
+/* Return the sum of a i8 [n]. */
 static inline int32_t int_sum(const int8_t *a, int n)
 {
     int32_t sum = 0;
@@ -159,6 +165,7 @@ static inline int32_t int_sum(const int8_t *a, int n)
     return sum;
 }
 
+/* Return the dot product of the blocks of n values in w and a i8 [n] (qtype_ops.dot_group). */
 static inline float format_dot(const struct format *f, const uint8_t *w, const int8_t *a, int n)
 {
     struct block b;
@@ -176,7 +183,8 @@ static inline float format_dot(const struct format *f, const uint8_t *w, const i
     return t;
 }
 
-/* Clean, fit and pack n values, block by block (encode.c). */
+/* Clean, fit and pack x f32 [n] to y, block by block (encode.c). importance f32 [n], as for
+ * qtype_ops.encode. */
 void format_encode(const struct format *f, uint8_t *y, const float *x, int64_t n,
                    const float *importance);
 
@@ -202,14 +210,14 @@ void format_encode(const struct format *f, uint8_t *y, const float *x, int64_t n
 /* Return the f16 nearest to x, within f16's finite range. */
 float half_near(float x);
 
-/* Return sum w (x - step q)^2. */
+/* Return sum w (x - step q)^2 of q i8 [n], x f32 [n] and w f32 [n]. */
 float step_error(const int8_t *q, const float *x, const float *w, int n, float step);
 
 /* Encoding of a sub-block's values as integers, and the steps that fit_scale.c tries. All pointers
  * are static. */
 struct coder {
-    /* function that writes admissible integers to q [n]: those with the least sum w (x - step q)^2;
-     * any if step is 0 */
+    /* function that writes admissible integers for x f32 [n] to q i8 [n]: those with the least sum
+     * w (x - step q)^2, w f32 [n]; any if step is 0 */
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
     /* Range of q. Positive and negative steps are tried unless lo == -hi. fit_line and fit_lines
@@ -230,10 +238,11 @@ struct coder {
     int d_factor; /* the block stores d * d_factor as f16 */
 };
 
-/* Set q [n] to the integers nearest to x / step, within the coder's range. */
+/* Set q i8 [n] to the integers nearest to x / step, x f32 [n], within the coder's range. w f32 [n]
+ * is not used. */
 void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                      float step);
-/* Set q [n] to the levels nearest to x / step. */
+/* Set q i8 [n] to the levels nearest to x / step, x f32 [n]. w f32 [n] is not used. */
 void level_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
 
@@ -256,12 +265,14 @@ extern const int8_t level_iq4[16];   /* IQ4_NL, IQ4_XS            */
 extern const int8_t level_e2m1[16];  /* MXFP4, NVFP4: 2 x E2M1    */
 extern const int8_t ladder_e2m1[16]; /* levels of E2M1, ascending */
 
+/* Replace the codes in q i8 [n] by their levels. */
 static inline void levels_of_codes(int8_t *q, const int8_t level[16], int n)
 {
     for (int i = 0; i < n; i++) q[i] = level[q[i]];
 }
 
-/* Write the first code of each level. This is the inverse of levels_of_codes. */
+/* Write the first code of each level of q i8 [n] to code i8 [n]. This is the inverse of
+ * levels_of_codes. */
 void codes_of_levels(int8_t *code, const int8_t *q, const int8_t level[16], int n);
 
 /* ---- code books of the IQ formats (iq_grid.c) ---- */
@@ -276,13 +287,14 @@ struct grid {
 };
 extern const struct grid grid_iq1, grid_iq2_xxs, grid_iq2_xs, grid_iq2_s, grid_iq3_xxs, grid_iq3_s;
 
+/* Write the values of a point to q i8 [g->dim]. */
 static inline void grid_point(int8_t *q, const struct grid *g, int code)
 {
     int key = g->key[code], mask = (1 << g->n_bit) - 1;
     for (int i = 0; i < g->dim; i++) q[i] = g->level[(key >> (i * g->n_bit)) & mask];
 }
 
-/* Return the code of the point with these values. The point must exist. */
+/* Return the code of the point with the values q i8 [g->dim]. The point must exist. */
 int grid_code(const struct grid *g, const int8_t *q);
 
 /* Search costs. cost[i][l]: cost of level l for value i. */
@@ -291,15 +303,16 @@ struct grid_cost {
     float extra[8][8]; /* additional cost of the wrong sign of value i at level l */
 };
 
-/* Find the point with the least cost. Writes its levels to q [dim] and returns its cost. If `flip`,
- * exactly one value has the wrong sign: the value with the least additional cost. The returned cost
- * includes it. */
+/* Find the point with the least cost. Writes its levels to q i8 [dim] and returns its cost. If
+ * `flip`, exactly one value has the wrong sign: the value with the least additional cost. The
+ * returned cost includes it. */
 float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q);
 
-/* Find, apply and encode magnitudes from a grid, with a sign per value (grid_signed.c). */
+/* Set q i8 [n] to the points of c->grid with a sign per value that are nearest to x / step, x f32
+ * [n], by weights w f32 [n] (grid_signed.c). */
 void grid_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                   float step);
-uint8_t signs_of(const int8_t q[8]);
+uint8_t signs_of(const int8_t q[8]); /* return the signs: bit i is set if q[i] < 0 */
 /* Negate the values whose sign bit is set. */
 void signs_apply(int8_t q[8], unsigned signs);
 int magnitude_code(const struct grid *g, const int8_t *q); /* grid_code of |q| */
@@ -311,17 +324,20 @@ static inline unsigned signs_of_7(unsigned bits)
     return bits | (unsigned)(__builtin_popcount(bits) & 1) << 7;
 }
 
-/* Unpack and pack scales 2 s + 1. s are consecutive nibbles. For IQ2_XS, IQ2_S, IQ3_S. */
+/* Unpack n scales 2 s + 1, whose s are consecutive nibbles of x u8 [n / 2]. For IQ2_XS, IQ2_S,
+ * IQ3_S. */
 void odd_scales_unpack(struct block *b, const uint8_t *x, int n);
-/* Write the scales that odd_scales_unpack reads. */
+/* Write the n scales that odd_scales_unpack reads to y u8 [n / 2]. */
 void odd_scales_pack(uint8_t *y, const struct block *b, int n);
 
-/* Find, apply and encode values 8 g + shift, with g from a grid of -1, 0, 1 (iq1.c). shift is -1 or
- * 1 per c->run values. */
+/* Set q i8 [n] to the integers 8 g + shift nearest to x / step, x f32 [n], by weights w f32 [n]. g
+ * is from a grid of -1, 0, 1, and shift is -1 or 1 per c->run values (iq1.c). */
 void shift_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
+/* Write the integers of the point `code`, with shift -1 if minus, else 1. */
 void shift_point(int8_t q[8], int code, bool minus);
-int shift_code(const int8_t q[8]);
+int shift_code(const int8_t q[8]); /* return the code of the point */
+/* Return true if the shift of the values is -1. */
 static inline bool shift_is_minus(const int8_t q[8])
 {
     return (q[0] & 7) == 7;
@@ -329,9 +345,9 @@ static inline bool shift_is_minus(const int8_t q[8])
 
 /* ---- scales of Q4_K and Q5_K (k_scale.c) ---- */
 
-/* Unpack and pack 12 bytes: eight 6-bit scales and eight 6-bit minimums. */
+/* Unpack x u8 [12]: eight 6-bit scales and eight 6-bit minimums. */
 void k_scales_unpack(struct block *b, const uint8_t *x);
-/* Write the scales and minimums that k_scales_unpack reads. */
+/* Write the scales and minimums that k_scales_unpack reads to y u8 [12]. */
 void k_scales_pack(uint8_t *y, const struct block *b);
 
 #endif

@@ -41,14 +41,14 @@ struct sample_params {
 #include "sample/params.def"
     const struct text_span *dry_breaker; /* sequence breakers of DRY [n_dry_breaker] */
     int n_dry_breaker;                   /* -1: the default breakers \n : " * */
-    /* values in [-100, 100]; -100 forbids the token (logit -inf) */
+    /* additions to logits [n_bias], in [-100, 100]; -100 forbids the token (logit -inf) */
     const struct token_bias *bias;
     int n_bias;
-    const int32_t *allowed; /* only these tokens are permitted; n_allowed 0: all */
+    const int32_t *allowed; /* permitted tokens i32 [n_allowed]; n_allowed 0: all */
     int n_allowed;
-    const struct ids *bad_word; /* token sequences that an answer never completes */
+    const struct ids *bad_word; /* token sequences that an answer never completes [n_bad_word] */
     int n_bad_word;
-    const int32_t *stop_id; /* stop tokens in addition to the model's own */
+    const int32_t *stop_id; /* stop tokens in addition to the model's own, i32 [n_stop_id] */
     int n_stop_id;
     uint64_t seed;
     bool seeded; /* false: the engine chooses a seed */
@@ -103,8 +103,8 @@ struct sample_lists; /* prepared lists of a request; opaque; immutable, any thre
  * last sampler is closed. */
 struct sample_vocab {
     int n_vocab;
-    const int32_t *eog;
-    int n_eog;             /* number of the model's end-of-generation ids */
+    const int32_t *eog; /* i32 [n_eog] the model's end-of-generation ids */
+    int n_eog;
     const void *tokenizer; /* argument of bytes() */
     /* bytes of a token, for DRY's breakers; NULL if none */
     const char *(*bytes)(const void *tokenizer, int32_t id, size_t *n);
@@ -148,8 +148,7 @@ void sampler_close(struct sampler *s); /* Close s; s may be NULL. */
 /* Return the number of bytes of s, without borrowed lists. */
 int64_t sampler_bytes(const struct sampler *s);
 
-/* Add tokens to the history: the tokens of the prompt before the first pick, then every accepted
- * token. */
+/* Add ids i32 [n], the tokens of the prompt, to the history before the first pick. */
 void sampler_accept_prompt(struct sampler *s, const int32_t *ids, int n);
 /* Add an accepted token to the history. The position of the random numbers advances. */
 void sampler_accept(struct sampler *s, int32_t id);
@@ -171,9 +170,8 @@ struct pick {
     struct logprob top[100];
 };
 
-/* Pick a token from logits f32 [n_vocab] (read only). mask [ceil(n_vocab / 32)] has bit i set if
- * token i is permitted; NULL: no mask. Does not allocate. Engine thread, or any thread with its own
- * `work`. */
+/* Pick a token from logits f32 [n_vocab]. mask u32 [ceil(n_vocab / 32)] has bit i set if token i is
+ * permitted; NULL: no mask. Does not allocate. */
 void sampler_pick(struct sampler *s, struct sample_work *w, const float *logits,
                   const uint32_t *mask, struct pick *out);
 
@@ -185,12 +183,13 @@ enum {
     FORBIDS_ENDS = 8,    /* min_tokens */
 };
 /* Return the fields of s that forbid a token with a logit that the mask permits: bits FORBIDS_*.
- * Arguments and threads: as sampler_pick. */
+ * Arguments as of sampler_pick. */
 unsigned sampler_forbidding(const struct sampler *s, struct sample_work *w, const float *logits,
                             const uint32_t *mask);
 
-/* Compute the log-softmax of the raw logits for `id` and the top n_logprob tokens, without sampling
- * (prompt logprobs, beams). mask: as for sampler_pick. The top tokens are permitted tokens. */
+/* Compute the log-softmax of the raw logits f32 [n_vocab] for `id` and the top n_logprob tokens,
+ * without sampling (prompt logprobs, beams). mask u32 [ceil(n_vocab / 32)]: permitted tokens, which
+ * alone can be top tokens; NULL: all tokens. */
 void sample_logprobs(struct sample_work *w, const float *logits, int n_vocab, const uint32_t *mask,
                      int32_t id, int n_logprob, struct pick *out);
 

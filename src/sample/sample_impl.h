@@ -54,9 +54,9 @@ struct sample_work {
     float max;    /* highest logit of the row */
 };
 
-/* Make all tokens of the row candidates. Return false if every token is forbidden. */
+/* Make all tokens of row f32 [n] candidates. Return false if every token is forbidden. */
 bool cand_survey(struct sample_work *w, const float *row, int n);
-/* Make all tokens of the row candidates again, after cand_survey of the row. */
+/* Make all tokens of row f32 [n] candidates again, after cand_survey of the row. */
 static inline void cand_restart(struct sample_work *w, const float *row, int n)
 {
     w->weighed = w->weighed && w->row == row;
@@ -79,12 +79,12 @@ static inline int32_t cand_id(const struct sample_work *w, int at)
 }
 /* Keep the k highest candidates. Ties go to the lower id. */
 void cand_keep_top(struct sample_work *w, int k);
-/* Keep part of a list: by key, by weight, or one candidate. */
 struct cut;
+/* Keep the candidates of a list that the cut keeps by key f32 [w->n]. */
 void cand_keep_cut(struct sample_work *w, const float *key, struct cut cut);
 /* Keep the candidates with weight >= floor. */
 void cand_keep_weight(struct sample_work *w, double floor);
-void cand_keep_one(struct sample_work *w, int at);
+void cand_keep_one(struct sample_work *w, int at); /* keep candidate `at` of a list */
 
 /* Store an edited logit. A forbidden token remains forbidden. The logit of a permitted token
  * remains finite. */
@@ -203,12 +203,13 @@ struct sampler {
     int n_history, n_prompt, n_out;
 };
 
-/* Run all stages before the draw. w then has the candidates, as a list or as the whole row. Return
- * false if no candidate is left. */
+/* Run all stages before the draw, with logits f32 [n_vocab] and mask u32 [ceil(n_vocab / 32)]
+ * (NULL: no mask). w then has the candidates, as a list or as the whole row. Return false if no
+ * candidate is left. */
 bool chain_candidates(const struct sampler *s, struct sample_work *w, const float *logits,
                       const uint32_t *mask);
-/* Apply the edit stages and the mask. Return the edited logits, or `logits` itself if there is
- * nothing to edit. */
+/* Apply the edit stages and the mask u32 [ceil(n_vocab / 32)] (NULL: no mask). Return the edited
+ * logits f32 [n_vocab], or `logits` itself if there is nothing to edit. */
 const float *chain_edit(const struct sampler *s, struct sample_work *w, const float *logits,
                         const uint32_t *mask);
 

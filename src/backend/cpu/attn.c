@@ -41,7 +41,8 @@ struct attn_work {
     int32_t *from, *to, *pos;  /* i32 [rows of a piece] */
     float *slope, *q;          /* f32 [rows of a piece]; q as in struct attn_rows */
     float *k, *v, *k_scale, *v_scale, *part; /* see cpu_kv_block */
-    float *top, *sum, *out; /* totals of each head: [n_row], [n_row], [n_row, attn_stride(d_v)] */
+    /* totals of each head, f32: [n_row], [n_row], [n_row, attn_stride(d_v)] */
+    float *top, *sum, *out;
 };
 
 /* State of attention. memory and slot are owned. */
@@ -49,10 +50,10 @@ struct attn {
     struct attn_plan plan;
     int n_thread, unit_rows;          /* maximum rows x heads of a piece */
     int d_max;                        /* maximum number of values of a head */
-    float *memory;                    /* [n_thread, work_floats] memory of the workers */
+    float *memory;                    /* f32 [n_thread, work_floats] memory of the workers */
     int64_t work_floats, slot_floats; /* sizes in floats: a worker's memory, a slot */
-    float *slot; /* [SLOT_BYTES_MAX] slots; the part after SLOT_BYTES_FIRST is touched on first
-                  * use */
+    /* f32 slots, [SLOT_BYTES_MAX] bytes; the part after SLOT_BYTES_FIRST is touched on first use */
+    float *slot;
 };
 
 /* ---- memory ---- */

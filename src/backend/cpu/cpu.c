@@ -134,8 +134,8 @@ static void cpu_rms_norm(struct backend *b, float *y, const float *x, const floa
 /* Arguments of layer_norm. All pointers are borrowed for the op. */
 struct layer_norm_job {
     struct kern *kern;
-    float *y;
-    const float *x;
+    float *y;       /* f32 [n_row, n_part, n] */
+    const float *x; /* f32 [n_row, n_part, n] */
     const struct layer_norm *norm;
     int n_row, n_row_piece;
 };
@@ -236,7 +236,7 @@ static void cpu_curve(struct backend *b, float *y, int64_t n, enum curve curve)
 /* Arguments of xielu. All pointers are borrowed for the op. */
 struct xielu_job {
     struct kern *kern;
-    float *y;
+    float *y; /* f32 [n] */
     int64_t n;
     const struct xielu *p;
 };

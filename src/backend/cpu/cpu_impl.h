@@ -10,9 +10,9 @@
 
 /* Memory of a struct act with up to row_max rows of k_max values of any type. Owned. */
 struct cpu_acts {
-    void *x;
-    float *scale;
-    int16_t *sum;
+    void *x;       /* values of any type (struct act), [n_byte] bytes */
+    float *scale;  /* f32 [ceil(k_max / 256), row_max] */
+    int16_t *sum;  /* i16 [ceil(k_max / 32), row_max, 2] */
     size_t n_byte; /* size of x in bytes */
 };
 
@@ -151,13 +151,13 @@ void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer
  * call. */
 struct kv_block {
     const struct kv_layer *kv;
-    const int32_t *page;      /* page table of the sequence                                */
+    const int32_t *page;      /* i32 [ceil(hi / page_rows)] page table of the sequence */
     int n_row;                /* number of rows; decides if K and V are widened */
-    int head, pos0;           /* pos0 a multiple of 64                                     */
+    int head, pos0;           /* KV head; first position, a multiple of 64 */
     int lo, hi;               /* positions outside [lo, hi) are undefined; lo < hi */
     int next_head, next_pos0; /* next block, for prefetching positions below `end` */
     int end;
-    /* scratch: [4, d_k, 16], [64, attn_stride(d_v)], [64], [64], [16, d_k] */
+    /* scratch, f32: [4, d_k, 16], [64, attn_stride(d_v)], [64], [64], [16, d_k] */
     float *k, *v, *k_scale, *v_scale, *part;
 };
 void cpu_kv_block(struct attn_kv *out, const struct kern *kern, const struct kv_block *b);

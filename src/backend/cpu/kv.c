@@ -156,8 +156,9 @@ void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row)
 
 /* Address of a position's K and V. Pointers are borrowed from the KV store. */
 struct kv_place {
-    uint8_t *k, *v;                 /* panel of K that contains the position; row of V */
-    const float *k_scale, *v_scale; /* f32, NULL unless KV_Q8 */
+    /* panel of K that contains the position, [d_k, w]; row of V, [d_v]; both of the KV type */
+    uint8_t *k, *v;
+    const float *k_scale, *v_scale; /* f32 [1], NULL unless KV_Q8 */
 };
 
 static struct kv_place place_of(const struct kv_block *b, int head, int pos)
