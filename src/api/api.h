@@ -161,8 +161,8 @@ int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *
 int api_render(const struct api *a, const struct json *body, struct buf *prompt,
                struct chat_turn *turn, struct err *e);
 
-/* Scale a pooled vector to length 1; zeros are unchanged. Return false if its length is not
- * finite. */
+/* Scale a pooled vector v f32 [n] to length 1; zeros are unchanged. Return false if its length is
+ * not finite. */
 bool api_normalize(float *v, int n);
 
 /* Set word[0] and word[1] to the token sequences of `text` at the start of a text and after a space

@@ -16,7 +16,8 @@ static inline bool backend_fuses(const struct backend *b, enum fusion f)
     return !(b->plain >> f & 1);
 }
 
-/* Compute a gated block with plain ops, for a backend without a fused glu for the case. */
+/* Compute y f32 [n_row, d], a gated block, with plain ops, for a backend without a fused glu for
+ * the case. */
 void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const struct input *in,
                        int n_row);
 

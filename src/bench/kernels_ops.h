@@ -30,11 +30,9 @@ struct ops {
     struct weights *weights; /* owned: the matrices on the device */
     struct ids n_row;        /* numbers of rows to measure, owned */
     int row_max;
-    /* Operands on the device, owned: f32 [n_value], each large enough for any op, and index i32
-     * [row_max]: 0, 1, 2 ... */
-    int64_t n_value;
-    float *x, *y, *z, *ones; /* owned */
-    int32_t *index;          /* owned */
+    int64_t n_value;         /* number of values that are enough for any op */
+    float *x, *y, *z, *ones; /* operands on the device, owned f32 [n_value] */
+    int32_t *index;          /* 0, 1, 2 ..., on the device, owned i32 [row_max] */
     struct kv_store kv;
     struct bench_batch batch;
     const struct batch *on_device; /* borrowed: batch on the device, copied by op->begin */

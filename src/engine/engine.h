@@ -199,8 +199,8 @@ struct executor executor_of_model(struct model *m);
 struct drafter {
     void *ctx; /* borrowed; argument of propose */
     int n_max; /* maximum number of tokens of a draft, at most DRAFT_MAX; 0: no drafter */
-    /* Write up to n <= n_max tokens that may follow token [0, n_token) of a choice of r. Return the
-     * number of tokens. */
+    /* Write up to n <= n_max tokens to draft i32 [n] that may follow token i32 [n_token] of a
+     * choice of r. Return the number of tokens. */
     int (*propose)(void *ctx, const struct request *r, int choice, const int32_t *token,
                    int n_token, int32_t *draft, int n);
 };

@@ -201,7 +201,7 @@ struct head_layers {
 /* A vector that ops read: f32 [n]. Binding sets a host address. plan_memory replaces it by a device
  * address. */
 struct vector {
-    const float **at; /* borrowed: the field of a norm or a linear layer that ops read */
+    const float **at; /* f32 [n]; borrowed: the field of a norm or a linear layer that ops read */
     int64_t n;
 };
 
@@ -211,7 +211,9 @@ struct scratch {
     const char *name;         /* name of the buffer, static text */
     int64_t per_row, per_out; /* number of f32 (or i32) values per row of a batch; per logits row */
     int64_t fixed;            /* number of values per batch */
-    float *at;                /* borrowed from model.memory, 64-byte aligned; set by plan.c */
+    /* f32 or i32 [n_row * per_row + n_out * per_out + fixed], borrowed from model.memory, 64-byte
+     * aligned; set by plan.c */
+    float *at;
 };
 
 struct arch;
@@ -504,20 +506,20 @@ void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x
  * no adapter adds to its matrices. */
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in);
 
-/* block/plain.c: operations between blocks. All arrays are f32 [n_row, n]. n is d if it is not
- * given. */
-/* Compute y = the norm of x. y may be x. */
+/* block/plain.c: operations between blocks. */
+/* Compute y = the norm of x, f32 [n_row, d]. y may be x. */
 void fwd_norm(struct fwd *f, float *y, const float *x, const struct norm *n);
-void fwd_add(struct fwd *f, float *x, const float *y); /* compute x += y */
-void fwd_scale(struct fwd *f, float *x, float by);     /* compute x *= by */
+/* Compute x += y, f32 [n_row, d]. */
+void fwd_add(struct fwd *f, float *x, const float *y);
+void fwd_scale(struct fwd *f, float *x, float by); /* compute x *= by, f32 [n_row, d] */
 /* Clamp x f32 [n_row, n] to [-limit, limit]. */
 void fwd_clamp(struct fwd *f, float *x, int64_t n, float limit);
 /* Cap the logits of the output; cap 0: no cap. */
 void fwd_softcap(struct fwd *f, struct model_out *out, float cap);
 /* Multiply the logits of the output by a factor. */
 void fwd_scale_logits(struct fwd *f, struct model_out *out, float by);
-/* Return the norm of x as a block's input. The block computes the norm at its first use, fused if
- * the backend supports that. */
+/* Return the norm of x f32 [n_row, d] as a block's input. The block computes the norm at its first
+ * use, fused if the backend supports that. */
 struct input fwd_normed(struct fwd *f, const float *x, const struct norm *n);
 /* Return x, f32 [n_row, d], as a block's input without a norm. */
 struct input fwd_plain(const float *x);
@@ -536,7 +538,7 @@ void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_bl
 void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a);
 /* Apply head norms and rope, store k and v in the KV pages, and compute attention. */
 void fwd_attend(struct fwd *f, const struct attn_block *a);
-/* Apply the output projection. The _add function adds the result to x. */
+/* Set y f32 [n_row, d] to the output projection. The _add function adds it to x. */
 void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a);
 /* Add the output projection to x f32 [n_row, d]. */
 void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);

@@ -19,7 +19,7 @@ enum { FEW = 32, BY_VALUE_STEPS = 48 };
 
 /* State of rank_cut. key and weight are borrowed for the call. */
 struct rank_search {
-    const float *key, *weight;
+    const float *key, *weight; /* f32 [n]; weight NULL: 1 each */
     int n;
     double target;
     float top;      /* highest key */

@@ -103,10 +103,10 @@ struct trie_key {
 };
 /* A trie. The arrays are owned. */
 struct trie {
-    uint32_t *child;   /* first child of a node; children are adjacent, in label order */
-    uint16_t *n_child; /* number of children, [0, 256] */
-    uint8_t *label;    /* label of the edge to the node */
-    int32_t *value;    /* id of the key that ends at the node; -1 if none */
+    uint32_t *child;   /* [n_node] first child of a node; children are adjacent, in label order */
+    uint16_t *n_child; /* [n_node] number of children, in [0, 256] */
+    uint8_t *label;    /* [n_node] label of the edge to the node */
+    int32_t *value;    /* [n_node] id of the key that ends at the node; -1 if none */
     uint32_t n_node;   /* number of nodes; 0: empty trie */
 };
 /* Build a trie and sort key[n]. Use the last of equal keys. Return false if memory is exhausted. */

@@ -106,7 +106,7 @@ struct convert_job {
     const struct cpu_backend *c;
     const struct act *to;
     const struct input *in;
-    const int32_t *row; /* rows of the input; NULL: row i of the input is row i */
+    const int32_t *row; /* i32 [to->n_row] rows of the input; NULL: row i of the input is row i */
 };
 
 /* Return true for bf16 activations with weights that are not BF16. Such activations are rounded to

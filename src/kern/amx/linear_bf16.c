@@ -46,8 +46,8 @@ static void tiles_open(int low, int high)
 
 /* Sources of the tiles of a block of k. Pointers are borrowed. */
 struct operands {
-    const uint16_t *a;            /* first of 16 rows, ACT_GROUP apart */
-    const uint8_t *b[PANELS_MAX]; /* pairs of k of the panels          */
+    const uint16_t *a;            /* bf16 [16, ACT_GROUP] rows of activations */
+    const uint8_t *b[PANELS_MAX]; /* pairs of k of the panels */
 };
 
 /* Multiply two panels x up to 32 rows. */

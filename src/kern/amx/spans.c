@@ -35,7 +35,7 @@ ALWAYS int span_of(const struct panel_format *f)
 
 /* Sources of the tiles of a group. Pointers are borrowed. */
 struct operands {
-    /* activations of 16 rows of a group, 64 apart; the next 64 k are at a + a_step */
+    /* activations i8 [16, 64] of 16 rows; the next 64 k of the group are at a + a_step */
     const int8_t *a;
     const int8_t *b; /* bytes of the group [k / 4][16][4] */
     int64_t a_step;

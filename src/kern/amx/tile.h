@@ -36,9 +36,9 @@ static inline void tiles_open(int step)
 /* Rows of x in one group: pointers to the first row, and steps to the next 64 k and to the next
  * unit. All pointers are borrowed from the struct act. */
 struct x_rows {
-    const int8_t *q;
-    const int16_t *sum;
-    const float *scale;
+    const int8_t *q;    /* i8 [n_row, 64] activations */
+    const int16_t *sum; /* i16 [n_row, 2] sums of 16 values */
+    const float *scale; /* f32 [n_row] */
     int64_t q_step, sum_step;
 };
 

@@ -89,7 +89,7 @@ struct score_of {
     const char *b[2];      /* vectors of the first d; the vectors of the next d are 16 values
                             * later */
     const char *ahead[2];  /* lines to prefetch in the first and in the second half of the steps */
-    const float *times[2]; /* scales of KV_Q8; NULL: no scales */
+    const float *times[2]; /* f32 [VL] scales of KV_Q8; NULL: no scales */
 };
 
 /* Compute the scores of n_row rows with 2 VL positions. */
@@ -334,7 +334,8 @@ static void group_mask(struct row_group *g)
     }
 }
 
-/* Write the maximum of positions i, i + 16, i + 32 and i + 48 to lane i of row r. */
+/* Write the maximum of positions i, i + 16, i + 32 and i + 48 of s f32 [VL, 64] to lane i of row r
+ * of fold f32 [VL, 16]. */
 static void fold_rows(float *fold, const float *s)
 {
     for (int r = 0; r < VL; r++, s += ATTN_BLOCK, fold += ATTN_TILE)

@@ -49,10 +49,10 @@ enum { EIGHT = 8 };
 
 /* Rows of x in one group. Pointers are borrowed from the struct act. */
 struct rows {
-    const int8_t *q; /* 64 values of the first row; the next 64 k are at q + q_step */
-    /* pair of sums of the first row; the next unit's pair is at sum + sum_step */
+    const int8_t *q; /* i8 [n, 64] activations; the next 64 k are at q + q_step */
+    /* i16 [n, 2] sums of 16 values; the next unit's pairs are at sum + sum_step */
     const int16_t *sum;
-    const float *scale;
+    const float *scale; /* f32 [n] */
     int64_t q_step, sum_step;
     int n;
 };
