@@ -1,8 +1,9 @@
 /* bind.c - conversion of an adapter's tensors to additions.
  *
  * PEFT names the tensors of a module base_model.model.MODULE.lora_A.weight and .lora_B.weight. The
- * names of modules are those of format/tensors.def. Only matrices of layers have additions yet:
- * embedding, head and experts are rejected, as is each other tensor that no matrix uses.
+ * names of modules are those of format/tensors.def. Only matrices of layers have additions yet.
+ * Tensors of the embedding, the head and experts are rejected, and so is each other tensor that no
+ * matrix uses.
  *
  *   file        base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight   [r, k]
  *               base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight   [n_out, r]

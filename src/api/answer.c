@@ -103,7 +103,7 @@ static void choice_event(struct part *p, struct choice *a, const struct event *e
     p->no_memory |= a->reply.failed;
 }
 
-/* The end event concerns all choices: it carries the reason for the end of each. */
+/* The end event concerns all choices. It has the reason for the end of each choice. */
 void part_event(struct part *p, const struct event *ev)
 {
     if (ev->kind == EVENT_PROMPT)

@@ -69,8 +69,8 @@ struct call_origin {
      * they begin at api_call_submit */
     int64_t arrival_us;
 };
-/* Open a call of a known dialect, otherwise like api_call_open. Errors: those of api_call_open,
- * except ERR_MISSING. */
+/* Open a call of a known dialect, otherwise like api_call_open. The caller owns *out, which is NULL
+ * after an error. Errors: those of api_call_open, except ERR_MISSING. */
 int call_open(struct api_call **out, const struct api *a, const struct dialect *dialect,
               const struct json *body, struct call_origin from, struct queue *bell, struct err *e);
 

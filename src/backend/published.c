@@ -239,8 +239,8 @@ static void put_blocks(uint8_t *to, const struct published *p, enum qtype type, 
     }
 }
 
-/* Write one row of f32. The two products are rounded one after another, as in the library that made
- * the file. */
+/* Write one row of f32. The two products are rounded separately, as in the library that made the
+ * file. */
 static void put_floats(uint8_t *to, const struct published *p, int64_t row, int64_t k)
 {
     struct scale_run r = {0};

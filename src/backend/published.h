@@ -56,7 +56,7 @@ enum published_form { FORM_ROWS, FORM_CODES };
 /* A matrix [n_out, k] as published. All pointers are borrowed from its files or its loader. */
 struct published {
     enum published_form form;
-    const uint8_t *rows; /* FORM_ROWS: the rows, one after another */
+    const uint8_t *rows; /* FORM_ROWS: the rows, contiguous */
     struct codes code, zero;
     const float *level; /* f32 [2^bits] value of each code; NULL: integers */
     int zero_point;     /* zero of all codes if zero.data is NULL */

@@ -1,7 +1,7 @@
 /* json.h - JSON (RFC 8259). Its special cases are decided only here:
  *
  *   - text must be valid UTF-8; a lone surrogate escape becomes U+FFFD; \u0000 is kept (strings and
- *     keys carry a length)
+ *     keys have a length)
  *   - the last value of a duplicate key is used; keys keep their order of first appearance. A
  *     duplicate is an error if the limits require unique keys
  *   - a number without fraction or exponent that fits int64 is an integer. Every other number is a

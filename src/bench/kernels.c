@@ -2,7 +2,7 @@
  * limits. Rows and units are those of llama-bench and llama-batched-bench.
  *
  *   pp512      a prompt of 512 tokens, the last token's logits      tokens/s
- *   tg128      128 tokens one after the other                       tokens/s
+ *   tg128      128 tokens in sequence                                tokens/s
  *   tg32 x 8   eight sequences concurrently, 32 tokens each         tokens/s of all together
  *
  * Each row is measured at every --depth, the number of tokens in the cache before (kernels_rows.c).
@@ -43,7 +43,7 @@ static const struct option options[] = {
     FORM_OPTION("prompt", "N,...", &prompts, lengths_form,
                 "tokens of a prompt (default 512; none: skip)", .letter = 'p'),
     FORM_OPTION("gen", "N,...", &gens, lengths_form,
-                "tokens to generate, one after the other (default 128; none: skip)", .letter = 'n'),
+                "tokens to generate in sequence (default 128; none: skip)", .letter = 'n'),
     FORM_OPTION("batch", "N,...", &batches, batches_form,
                 "concurrent sequences (default 1,2,4,8,16,32,64; none: skip)"),
     INT_OPTION("batch-gen", "N", &n_batch_gen, 1, 1 << 20,

@@ -56,8 +56,9 @@ void flags_release(struct constraint *c); /* free a constraint; no effect for NU
 
 /* ---- template.c: the prompt template ---- */
 
-/* Open the template of a file FILE.jinja, or of a model, whose header is also opened. Close *c even
- * after a failure. ERR_MISSING: the model has no template. */
+/* Open the template of a file FILE.jinja, or of a model, whose header is also opened. The caller
+ * owns *t and *c, and closes *c even after a failure. ERR_MISSING if the model has no template;
+ * otherwise the errors of chat_template and checkpoint_open. */
 int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e);
 
 /* ---- answer.c: generate ---- */
@@ -188,7 +189,7 @@ enum line_result {
 };
 
 /* Open the line editor, at most one per program. Until line_close, keys are kept for line_read and
- * not echoed. ERR_IO if there is no terminal. */
+ * not echoed. The caller owns *out. ERR_IO if there is no terminal. */
 int line_open(struct line **out, struct err *e);
 void line_close(struct line *l); /* save the history; no-op for NULL */
 

@@ -270,8 +270,8 @@ static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
     s->n_fresh = s->n_token > s->n_kv ? s->n_token - s->n_kv : 1;
 }
 
-/* First all masks are filled in parallel, then the sequences are processed one after another. Their
- * order has no effect on results, because each has its own sampler. */
+/* First all masks are filled in parallel, then the sequences are processed in order. Their order
+ * has no effect on results, because each has its own sampler. */
 void sample_rows(struct engine *en, struct model_out out)
 {
     struct seq **v = en->order; /* forks join the running sequences during the loop */

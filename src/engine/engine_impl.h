@@ -359,8 +359,9 @@ void seq_follow(struct engine *en, struct seq *child, const struct seq *parent);
 
 /* ---- group.c ---- */
 
-/* Open the group of take_r and its sequences. On failure the caller keeps take_r. ERR_LIMIT if the
- * group needs more than bytes_max bytes (0: no limit). Any thread. */
+/* Open the group of take_r and its sequences. The caller owns *out. On failure the caller keeps
+ * take_r. ERR_LIMIT if the group needs more than bytes_max bytes (0: no limit), ERR_MEMORY. Any
+ * thread. */
 int group_open(struct group **out, const struct engine *en, struct request *take_r,
                int64_t bytes_max, struct err *e);
 void group_close(struct group *g); /* Close g, whose sequences must hold no pages. */
@@ -562,7 +563,7 @@ const uint32_t *constraint_mask(const struct seq *s, int i);
 const uint32_t *constraint_mask_of(const struct seq *s, int32_t token);
 /* Set token i32 [n] to the tokens that must come next. Return their number, in [0, n]. */
 int constraint_forced(struct engine *en, const struct seq *s, int32_t *token, int n);
-/* Return the number of first tokens of token i32 [n] that are allowed one after another. */
+/* Return the number of first tokens of token i32 [n] that are allowed in sequence. */
 int constraint_allows(struct seq *s, const int32_t *token, int n);
 
 /* ---- deferred.c ---- */

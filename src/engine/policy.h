@@ -61,7 +61,8 @@ struct policy_options {
     int n_seq;             /* maximum number of sequences of a batch */
 };
 
-/* Open a policy. An ERR_ARG error lists the policies that exist. */
+/* Open a policy. The caller owns *out, which is NULL after an error. ERR_ARG for an unknown name,
+ * with a list of the policies. ERR_MEMORY. */
 int policy_open(struct policy **out, const struct policy_options *o, struct err *e);
 void policy_close(struct policy *p); /* p may be NULL */
 

@@ -347,7 +347,7 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
         policy_admitted(p, &se[k], 0);
     }
     EXPECT_TEXT(order, "045123");
-    /* the charge in advance is used up, and its remainder returned at the end of the prompt */
+    /* the advance charge is used up, and its remainder is returned at the end of the prompt */
     double before = se[0].fair.prepaid_us;
     policy_served(p, &se[0], 250, 500, 1000000, 0);
     EXPECT_INT(before - se[0].fair.prepaid_us, 500000);

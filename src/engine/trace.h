@@ -49,7 +49,8 @@ struct trace_options {
     int n_event;       /* number of events in the ring; 0: 8192 */
     bool paused;       /* true: write nothing before trace_close; for tests */
 };
-/* Create the file and start the writer. ERR_IO: the error contains the path. */
+/* Create the file and start the writer. The caller owns *out, which is NULL after an error. ERR_IO
+ * with the path, ERR_MEMORY. */
 int trace_open(struct trace **out, const struct trace_options *o, struct err *e);
 void trace_close(struct trace *t); /* Write the events in the ring and close t; t may be NULL. */
 

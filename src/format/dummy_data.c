@@ -177,7 +177,7 @@ static size_t padded(size_t n)
     return (n + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-/* Generate all tensors, one after another, in one block of memory. */
+/* Generate all tensors in sequence, in one block of memory. */
 static int make_all(struct dummy *d, struct checkpoint *c, struct err *e)
 {
     size_t total = ALIGN_BYTES;

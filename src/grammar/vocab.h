@@ -52,7 +52,7 @@ struct vocab {
     struct vocab_trie other;
     /* trie of all tokens: one walk for states outside of strings, where the classes do not help */
     struct vocab_trie all;
-    char *bytes; /* owned; bytes of all tokens, one after another */
+    char *bytes; /* owned; contiguous bytes of all tokens */
     /* owned; [n_vocab]: ends of the tokens: token i is bytes[end[i - 1] .. end[i]) */
     uint32_t *end;
 };

@@ -100,8 +100,8 @@ static int plan_vectors(struct model *m, struct err *e)
 
 /* ---- scratch ---- */
 
-/* Lay out all buffers one after another, each aligned to 64 bytes. Only measure if base is NULL.
- * Return the total number of floats. */
+/* Lay out all buffers in sequence, each aligned to 64 bytes. Only measure if base is NULL. Return
+ * the total number of floats. */
 static int64_t lay_out(struct model *m, float *base)
 {
     int64_t at = 0;

@@ -32,7 +32,8 @@ bool ring_open(struct ring *r);
 void ring_close(struct ring *r);
 /* Write s. Return the number of bytes that fitted. For the writer. */
 size_t ring_put(struct ring *r, const char *s, size_t n);
-/* Return the number of contiguous bytes at *s. For the reader. */
+/* Set *s to the next unread bytes, borrowed until ring_take, and return the number of contiguous
+ * ones. For the reader. */
 size_t ring_span(const struct ring *r, const char **s);
 /* Remove n bytes, at most those of ring_span. For the reader. */
 void ring_take(struct ring *r, size_t n);
@@ -289,9 +290,9 @@ bool name_is_loopback(const char *host); /* return true for a Host or address of
 
 /* ---- route.c ---- */
 
-/* Return the route for method and decoded path. *param receives the text matched by {} (allocated).
- * NULL if no route matches: *allow then lists the methods of the path ("" if no route has the
- * path). */
+/* Return the route for method and decoded path, borrowed from r. Set *param to the text matched by
+ * {}, owned by the caller. NULL if no route matches: *allow then lists the methods of the path (""
+ * if no route has the path). */
 const struct net_route *route_find(const struct net_route *r, int n, const char *method,
                                    const char *path, char **param, struct buf *allow);
 
@@ -319,8 +320,8 @@ void sock_event(struct sock *s, unsigned events); /* process epoll events, befor
 
 struct tls_server;
 struct tls;
-/* Open a server's TLS from two PEM files. Call tls_server_close in any case. ERR_ARG if a file
- * cannot be used or the key is not the certificate's, ERR_MEMORY. */
+/* Open a server's TLS from two PEM files. The caller owns *t, and calls tls_server_close in any
+ * case. ERR_ARG if a file cannot be used or the key is not the certificate's, ERR_MEMORY. */
 int tls_server_open(struct tls_server **t, const char *cert, const char *key, struct err *e);
 /* Free the keys of a server; NULL is allowed. */
 void tls_server_close(struct tls_server *t);

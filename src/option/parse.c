@@ -309,8 +309,8 @@ static int judge_value(const struct option *o, const char *dashes, const char *v
     return rc;
 }
 
-/* Set or only check an option by its name. Of the aliases, only those that pass any value on are
- * accepted, because no command line exists here. */
+/* Set or only check an option by its name. Only aliases that pass any value on are accepted,
+ * because no command line exists here. */
 static int set_named(const struct option *table, const char *name, const char *value,
                      bool only_judge, struct err *e)
 {

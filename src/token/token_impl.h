@@ -212,8 +212,8 @@ int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob
  * matches. Set *to to their replacement, borrowed from m. */
 size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const char **to,
                         size_t *n_to);
-/* Find the shortest rule that matches at p, as Hugging Face does. Return false if no rule
- * matches. */
+/* Find the shortest rule that matches at p, as Hugging Face does. Set *to to its replacement,
+ * borrowed from m. Return false if no rule matches. */
 bool charsmap_first(const struct charsmap *m, const char *p, size_t n, const char **to,
                     size_t *n_to);
 

@@ -7,7 +7,7 @@ Each folder is a tiny llama with quantized linear layers. compressed-tensors, bi
 layers are written by their libraries (pip install --no-deps compressed-tensors bitsandbytes loguru);
 GPTQ and AWQ by the code here, from the description of the formats. logits.f32 is transformers' result
 with the dequantized weights, in float64. values.txt has, for each quantized matrix, the 64-bit FNV-1a
-hash of its values as f32, rows one after another, with -0 as 0. The libraries compute these values,
+hash of its values as f32, contiguous rows, with -0 as 0. The libraries compute these values,
 with scales in f32.
 
 A folder has several kinds of one form if the form permits this (dynamic, config_groups).

@@ -58,7 +58,7 @@ struct attn {
 
 /* ---- memory ---- */
 
-/* Place the arrays of `w` in memory, one after another. Returns their size in floats. */
+/* Place the arrays of `w` in memory, in sequence. Return their size in floats. */
 static int64_t work_layout(struct attn_work *w, float *memory, int n_row, int d)
 {
     const int64_t rows = attn_head_rows(n_row), wide = attn_stride(d);

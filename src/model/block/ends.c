@@ -105,8 +105,7 @@ float *fwd_wanted(struct fwd *f)
     return f->h;
 }
 
-/* Rows of the same kind that follow each other are one call. An output may be both logits and
- * hidden state. */
+/* Consecutive rows of the same kind are one call. An output may be both logits and hidden state. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e)
 {
     const struct batch *b = f->batch;

@@ -1,7 +1,7 @@
 /* plain.c - operations between blocks: norms, residuals, scales, caps.
  *
  * These functions bind the sizes of a forward pass (rows, width, vocabulary) to the backend's ops,
- * so that an architecture's wiring reads like its paper. An input may carry a pending norm:
+ * so that an architecture's wiring reads like its paper. An input may have a pending norm:
  *
  *   fwd_normed(x, norm) --> fused with the next linear layers if the backend can
  *   fwd_plain(x)        --> used unchanged

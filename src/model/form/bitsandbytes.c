@@ -122,8 +122,8 @@ static const struct tensor_info *bind_4bit(struct binder *b, const struct site *
     return t;
 }
 
-/* Require rows one after another, format 0. The others are layouts of single GPUs, which the
- * library rejects too. */
+/* Require contiguous rows, format 0. The others are layouts of single GPUs, which the library
+ * rejects too. */
 static void check_rows(struct binder *b, const struct site *s)
 {
     const struct tensor_info *t = form_find(b, s, "weight_format");

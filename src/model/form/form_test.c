@@ -258,7 +258,7 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
                        cases[i].to, strlen(cases[i].to), cases[i].word);
 }
 
-/* Goal: codes of bitsandbytes that are not rows one after another are rejected. */
+/* Goal: codes of bitsandbytes that are not contiguous rows are rejected. */
 TEST(other_layouts_of_8_bit_codes_are_refused)
 {
     struct checkpoint *c;
