@@ -25,8 +25,8 @@ static bool as_json;
 static const struct option options[] = {
     INT_OPTION("prompt", "N", &n_prompt, 1, 1 << 20, "tokens of the prompt (default 512)",
                .letter = 'p'),
-    INT_OPTION("gen", "N", &n_gen, 1, 1 << 20,
-               "tokens to generate in sequence (default 32)", .letter = 'n'),
+    INT_OPTION("gen", "N", &n_gen, 1, 1 << 20, "tokens to generate in sequence (default 32)",
+               .letter = 'n'),
     INT_OPTION("depth", "N", &depth, 0, 1 << 20, "tokens in the cache before the run (default 0)",
                .letter = 'd'),
     INT_OPTION("repeat", "N", &n_round, 1, 1000, "rounds (default 5)", .letter = 'r'),
