@@ -56,7 +56,7 @@ static bool module_of(char module[TENSOR_NAME_MAX], const char *arch, const stru
     return false;
 }
 
-/* Return a tensor of a module; NULL if the file has none. suffix: "lora_A" or "lora_B" */
+/* Return a tensor of a module; NULL if the file has none. suffix: "lora_A" or "lora_B". */
 static const struct tensor_info *find_factor(struct bind_state *b, const char *module,
                                              const char *suffix)
 {

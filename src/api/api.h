@@ -41,7 +41,7 @@ struct api {
 
 /* ---- errors ---- */
 
-int api_status(int rc); /* Return the HTTP status of an ERR_* code; 200 for 0. */
+int api_status(int rc); /* return the HTTP status of an ERR_* code; 200 for 0 */
 /* Append {"message":...,"type":...,"param":...,"code":...}; e->field is param. */
 void api_error_put(struct buf *b, int rc, const struct err *e);
 

@@ -128,7 +128,7 @@ int64_t part_bytes(const struct part *p);
 int part_ready(struct part *p, const struct api_call *c, struct err *e);
 /* Add an event to the part's choices. Thread: the one of the call. */
 void part_event(struct part *p, const struct event *ev);
-void part_deinit(struct part *p); /* Free a part that is not running. A zeroed part is allowed. */
+void part_deinit(struct part *p); /* free a part that is not running; accepts zeros */
 
 /* A constraint that a field of a body requests. */
 struct constraint_spec {

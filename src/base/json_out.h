@@ -38,8 +38,8 @@ void out_end(struct json_out *o); /* end the innermost object or list */
 
 /* Append a text of n bytes, quoted and escaped. `key` is NULL in a list. */
 void out_text(struct json_out *o, const char *key, const char *text, size_t n);
-void out_word(struct json_out *o, const char *key,
-              const char *text); /* text up to its NUL; NULL: null */
+/* Append a text up to its NUL; text NULL: append null. */
+void out_word(struct json_out *o, const char *key, const char *text);
 /* Append a text that needs no escape, such as base64. */
 void out_plain(struct json_out *o, const char *key, const char *text, size_t n);
 /* Append an integer. */

@@ -17,7 +17,7 @@ struct samples {
 };
 /* Return the mean; 0 if there are no samples. */
 double samples_mean(const struct samples *s);
-/* Return the standard deviation; 0 for fewer than two values */
+/* Return the standard deviation; 0 for fewer than two values. */
 double samples_sd(const struct samples *s);
 double samples_median(struct samples *s); /* return the median; sort s */
 /* Sort the samples in ascending order. */

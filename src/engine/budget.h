@@ -65,7 +65,7 @@ void budget_contended(struct budget *b, bool contended);
 void budget_observe(struct budget *b, const struct step_load *l, int64_t us);
 /* estimated microseconds of a step with load l */
 double budget_us(const struct budget *b, const struct step_load *l);
-bool budget_is_fitted(
-    const struct budget *b); /* true if the number of observed steps suffices for an estimate */
+/* Return true if the number of observed steps suffices for an estimate. */
+bool budget_is_fitted(const struct budget *b);
 
 #endif

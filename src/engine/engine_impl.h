@@ -342,14 +342,14 @@ uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i);
 bool seq_decodes(const struct seq *s);
 /* Return the number of tokens left to compute; 1 while s decodes. */
 int seq_n_left(const struct seq *s);
-void seq_wait(struct engine *en, struct seq *s); /* Move s to WAITING. */
+void seq_wait(struct engine *en, struct seq *s); /* move s to WAITING */
 /* Move s to RUNNING, for which there must be room. */
 void seq_run(struct engine *en, struct seq *s);
 /* Move the running s to WAITING, or end it if it is padding. */
 void seq_preempt(struct engine *en, struct seq *s);
 /* Move s to IDLE and release everything that it holds. s may continue later. */
 void seq_idle(struct engine *en, struct seq *s);
-void seq_end(struct engine *en, struct seq *s, enum finish f); /* Move s to DONE. */
+void seq_end(struct engine *en, struct seq *s, enum finish f); /* move s to DONE */
 /* End the batch if all running sequences are padding. */
 void seq_end_padding(struct engine *en);
 /* Copy the tokens and the state of the parent to the child. */
@@ -364,7 +364,7 @@ void seq_follow(struct engine *en, struct seq *child, const struct seq *parent);
  * thread. */
 int group_open(struct group **out, const struct engine *en, struct request *take_r,
                int64_t bytes_max, struct err *e);
-void group_close(struct group *g); /* Close g, whose sequences must hold no pages. */
+void group_close(struct group *g); /* close g, whose sequences must hold no pages */
 void group_submit(struct engine *en, struct group *take_g);
 /* Cancel a choice of a request; choice -1: all choices. */
 void group_cancel(struct engine *en, uint64_t request_id, int choice);
@@ -399,7 +399,7 @@ void rank_running(struct engine *en);
 
 /* Clear the planned rows of s, and the events reserved for them. */
 void plan_clear(struct seq *s);
-void plan_undo(struct engine *en, struct seq *s); /* Remove the rows of s from the step. */
+void plan_undo(struct engine *en, struct seq *s); /* remove the rows of s from the step */
 /* Plan the rows of sequences that decode. This may preempt sequences ranked after them. */
 void plan_decodes(struct engine *en);
 /* Compute the load of the planned decodes. */
@@ -420,7 +420,7 @@ void admit_waiting(struct engine *en);
 
 /* Fill en->batch. Return false if there is nothing to compute or copy. */
 bool sched_next(struct engine *en);
-void sched_commit(struct engine *en); /* Finish the step after its events have been pushed. */
+void sched_commit(struct engine *en); /* finish the step after its events have been pushed */
 
 /* ---- portion.c ---- */
 
@@ -428,12 +428,12 @@ void sched_commit(struct engine *en); /* Finish the step after its events have b
 int portion_open(struct engine *en, struct err *e);
 /* Free the portions of en. Safe if portion_open failed. */
 void portion_close(struct engine *en);
-void portion_submitted(struct engine *en, uint64_t holder); /* Record a submission of the holder. */
+void portion_submitted(struct engine *en, uint64_t holder); /* record a submission of the holder */
 /* Count s, which begins to run, in the portion of its holder. */
 void portion_run(struct engine *en, const struct seq *s);
 /* Remove s, which stops running, from the portion of its holder. */
 void portion_run_end(struct engine *en, const struct seq *s);
-void portion_begin(struct engine *en); /* Start the plan of a step. */
+void portion_begin(struct engine *en); /* start the plan of a step */
 /* Return true if holders other than that of s are active. */
 bool portion_bounded(const struct engine *en, const struct seq *s);
 /* Return the number of rows in [0, n] that s may have in this step next to the other rows of its
@@ -462,7 +462,7 @@ int hold_more(struct engine *en, struct seq *s, int n);
 int hold_need(const struct engine *en, const struct seq *s);
 /* Return the number of pages that the running s still needs for its known tokens. */
 int hold_reserved(const struct engine *en, const struct seq *s);
-bool hold_holds(const struct seq *s); /* Return true if the running s holds pages or a state. */
+bool hold_holds(const struct seq *s); /* return true if the running s holds pages or a state */
 /* Return the number of pages that preempting `last` would free for s: pages held by `last` alone
  * and not in s's prefix. */
 int hold_freed(const struct engine *en, const struct seq *last, const struct seq *s);
@@ -479,7 +479,7 @@ int hold_copies(const struct seq *s);
 bool hold_can_acquire(const struct engine *en, const struct seq *s);
 /* Seal the full pages of s and drop its pages before the window. */
 void hold_commit(struct engine *en, struct seq *s);
-void hold_drop(struct engine *en, struct seq *s); /* Release all pages of s. */
+void hold_drop(struct engine *en, struct seq *s); /* release all pages of s */
 /* Preempt s by swap or by recomputation, whichever costs less. */
 void hold_preempt(struct engine *en, struct seq *s);
 /* Share the parent's pages with child. */
@@ -519,14 +519,14 @@ void state_fork(struct engine *en, struct seq *child, const struct seq *parent);
 /* Return the number of free slots left after admitting one more sequence if only the first
  * n_running running sequences stayed. */
 int states_left(const struct engine *en, int n_running);
-int states_least(int n_seq); /* Return the number of slots that n_seq sequences need. */
+int states_least(int n_seq); /* return the number of slots that n_seq sequences need */
 /* Return true if host memory has room for the state of s. */
 bool state_can_swap_out(const struct engine *en, const struct seq *s);
 /* Copy the state of s to host memory, which state_can_swap_out has found room in. */
 void state_swap_out(struct engine *en, struct seq *s);
 /* Restore the state of s from the cache, or from host memory. */
 void state_swap_in(struct engine *en, struct seq *s);
-void state_drop_host(struct engine *en, struct seq *s); /* Release the state of s in host memory. */
+void state_drop_host(struct engine *en, struct seq *s); /* release the state of s in host memory */
 
 /* ---- constraint.c ---- */
 
@@ -552,8 +552,8 @@ bool constraint_lists_forbid(const struct group *g);
 void constraint_follow(struct seq *s, const struct seq *from);
 /* Fill the masks of those sequences in v [n] that pick in this step. */
 void constraint_masks(struct engine *en, struct seq **v, int n);
-bool constraint_lacks(const struct seq *s,
-                      int i); /* Return true if the mask before pick i failed. */
+/* Return true if the mask before pick i failed. */
+bool constraint_lacks(const struct seq *s, int i);
 /* Return true if pick i > 0 is left to the next step, because its mask may need too much work for
  * this step. */
 bool constraint_defers(const struct seq *s, int i);
@@ -582,7 +582,7 @@ bool deferred_put(struct engine *en, struct seq *s);
 bool deferred_collect(struct engine *en);
 /* Return true if a job uses `shared` of a constraint. */
 bool deferred_uses(const struct engine *en, const void *shared);
-void deferred_cancel(struct mask_job *j); /* Cancel j, whose sequence ends; NULL is allowed. */
+void deferred_cancel(struct mask_job *j); /* cancel j, whose sequence ends; NULL is allowed */
 
 /* ---- draft.c ---- */
 
@@ -607,7 +607,7 @@ void emit_choice(const struct engine *en, const struct seq *s);
 bool emit_answers(const struct engine *en, struct group *g);
 /* Emit EVENT_DONE of g, and count its answer. */
 void emit_done(struct engine *en, const struct group *g);
-void emit_count(struct engine *en, struct seq *s); /* Count a generated token. */
+void emit_count(struct engine *en, struct seq *s); /* count a generated token */
 /* Pick a token of s by logits f32 [n_vocab], and emit it. mask u32 [s->n_mask_word]: allowed
  * tokens; NULL: all tokens. */
 void emit_pick(struct engine *en, struct seq *s, const float *logits, const uint32_t *mask);
@@ -623,7 +623,7 @@ bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id);
 int record_open(struct engine *en, const struct engine_options *o, struct err *e);
 /* Close the trace. Safe if record_open failed. */
 void record_close(struct engine *en);
-void record_wait(struct engine *en, struct seq *s); /* Record that s starts to wait. */
+void record_wait(struct engine *en, struct seq *s); /* record that s starts to wait */
 /* Record the end of the wait of s: it runs next, or is done. */
 void record_wait_end(struct engine *en, const struct seq *s);
 /* Record that s begins to run, and take a lane for it. */

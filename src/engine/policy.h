@@ -68,8 +68,8 @@ void policy_close(struct policy *p); /* p may be NULL */
 
 /* Life of an entity: arrive, then alternately admitted and preempted, then leave, at any point. */
 void policy_arrive(struct policy *p, struct sched_entity *se, int64_t now_us);
-void policy_admitted(struct policy *p, struct sched_entity *se,
-                     int64_t now_us); /* Admit se and set se->running. */
+/* Admit se and set se->running. */
+void policy_admitted(struct policy *p, struct sched_entity *se, int64_t now_us);
 /* Preempt se, which waits again, and clear se->running. se->n_left is the number of tokens that it
  * will have to compute. */
 void policy_preempted(struct policy *p, struct sched_entity *se, int64_t now_us);

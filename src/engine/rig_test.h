@@ -76,6 +76,6 @@ void slow_close(struct slow_rig *r);
  * memory. */
 struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 int slow_submit(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
-void slow_run(struct slow_rig *r); /* Run until nothing is left; set r->view. */
+void slow_run(struct slow_rig *r); /* run until nothing is left; set r->view */
 
 #endif

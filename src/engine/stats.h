@@ -89,7 +89,7 @@ void stats_close(struct stats *st); /* st may be NULL */
 
 /* parts of a step in the order of their counters: schedule, forward, sample, commit */
 enum { STATS_LAPS = 4 };
-void stats_begin(struct stats *st, int64_t now_us); /* Begin a step. */
+void stats_begin(struct stats *st, int64_t now_us); /* begin a step */
 /* End the next part of the step. */
 void stats_lap(struct stats *st, int64_t now_us);
 /* Return the microseconds of part i of the last step. */
@@ -109,7 +109,7 @@ void stats_peak(struct stats *st, int64_t now_us, const struct stats_level *l);
 void stats_step(struct stats *st, int64_t now_us, const struct batch *b,
                 const struct stats_level *l);
 
-void stats_count(struct stats *st, enum stat_id s, int64_t n); /* Add n to a counter. */
+void stats_count(struct stats *st, enum stat_id s, int64_t n); /* add n to a counter */
 /* Count a lookup in the prefix cache. */
 void stats_queried(struct stats *st, int n_token, int n_found);
 /* Count n_token more tokens as found by the last lookup. */

@@ -50,11 +50,11 @@ struct cfg_rule {
 
 /* Open an empty cfg. Return false if memory is exhausted. Call cfg_close in any case. */
 bool cfg_open(struct cfg *g, struct expr_limits x, struct machine_limits limits);
-void cfg_close(struct cfg *g); /* Safe on a zeroed struct. */
+void cfg_close(struct cfg *g); /* safe on a zeroed struct */
 
 /* Return the number of the rule with this name. Make the rule if it is new. */
 uint32_t cfg_rule_named(struct cfg *g, const char *name, size_t n);
-uint32_t cfg_rule_new(struct cfg *g); /* Make a rule without a name. Return its number. */
+uint32_t cfg_rule_new(struct cfg *g); /* make a rule without a name; return its number */
 /* Add an alternative of n parts to a rule. */
 bool cfg_add(struct cfg *g, uint32_t rule, const struct cfg_item *part, size_t n);
 

@@ -27,8 +27,8 @@ void categories_deinit(struct categories *c);
 void charset_deinit(struct charset *s);
 void charset_add(struct charset *s, uint32_t lo, uint32_t hi);
 void charset_add_set(struct charset *s, const struct charset *more);
-void charset_settle(struct charset *s); /* Sort and merge the ranges. */
-void charset_invert(struct charset *s); /* Invert the set, and settle it. */
+void charset_settle(struct charset *s); /* sort and merge the ranges */
+void charset_invert(struct charset *s); /* invert the set, and settle it */
 /* Keep only code points that are in both sets. */
 void charset_intersect(struct charset *s, const struct charset *other);
 /* Add the other cases of every letter (simple case mapping). */
@@ -38,8 +38,7 @@ void charset_fold(struct charset *s);
 bool charset_add_category(struct charset *s, struct categories *c, const char *name, size_t n);
 /* Add the characters of \d, \w or \s (by the letter); c may be NULL if `unicode` is false. */
 void charset_add_class(struct charset *s, struct categories *c, char letter, bool unicode);
-uint32_t charset_expr(
-    struct charset *s,
-    struct exprs *x); /* Settle s and return an expression of the UTF-8 of its characters. */
+/* Settle s and return an expression of the UTF-8 of its characters. */
+uint32_t charset_expr(struct charset *s, struct exprs *x);
 
 #endif

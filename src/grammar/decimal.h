@@ -20,7 +20,7 @@ bool decimal_read(struct decimal *d, const char *text, size_t n);
 
 /* Two spellings of numbers: without an exponent and, if requested, in scientific notation (one
  * digit before the point). */
-uint32_t number_any(struct exprs *x); /* Return all numbers without an exponent. */
+uint32_t number_any(struct exprs *x); /* return all numbers without an exponent */
 uint32_t number_scientific(struct exprs *x);
 /* Return the integers in the spelling 1 and, if requested, 1.0 and 1e0. */
 uint32_t number_integer(struct exprs *x, bool fraction_of_zeros, bool scientific);

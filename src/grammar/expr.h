@@ -133,7 +133,7 @@ struct exprs {
 /* Open an empty set of expressions. Return false if memory is exhausted. Call exprs_close in any
  * case. One thread at a time uses a set. */
 bool exprs_open(struct exprs *x, struct expr_limits limit);
-void exprs_close(struct exprs *x); /* Safe on a zeroed struct. */
+void exprs_close(struct exprs *x); /* safe on a zeroed struct */
 
 /* ---- limits (expr_limit.c) ---- */
 
@@ -147,7 +147,7 @@ size_t exprs_bytes(const struct exprs *x);
 /* Count n steps and check all limits. Set x->failed and return false if one is reached or if the
  * client has disconnected. */
 bool exprs_check(struct exprs *x, size_t n);
-int64_t exprs_work(const struct exprs *x); /* Return the number of steps since exprs_open. */
+int64_t exprs_work(const struct exprs *x); /* return the number of steps since exprs_open */
 /* Count n steps of work, of about 15 ns each. Every long loop calls it. Return false if a limit is
  * reached, or the client has disconnected (base/cancel.h). */
 static inline bool expr_spend(struct exprs *x, size_t n)
@@ -188,7 +188,7 @@ uint32_t expr_string_python(struct exprs *x, uint32_t a);
 /* Return the spellings of the texts of a, without a closing quote: a part of a string. Texts of a
  * have no tags. */
 uint32_t expr_string_part(struct exprs *x, uint32_t a, bool python);
-bool expr_is_string_part(const struct expr *e); /* Return true for a state of expr_string_part. */
+bool expr_is_string_part(const struct expr *e); /* return true for a state of expr_string_part */
 /* Return the spellings of the texts of a, with the escapes of the STRING e. */
 uint32_t expr_string_like(struct exprs *x, const struct expr *e, uint32_t a);
 /* Return the plain JSON spelling of each text of a, and the closing quote. EXPR_EMPTY if `a` has

@@ -91,7 +91,7 @@ struct grammar_options {
  * pointer, byte, line). */
 int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text, size_t n,
                  const struct grammar_options *o, struct err *e);
-void grammar_close(struct grammar *g); /* NULL is allowed. */
+void grammar_close(struct grammar *g); /* NULL is allowed */
 
 /* Return the state before the first byte, or GRAMMAR_DEAD after a failure. */
 uint32_t grammar_begin(struct grammar *g);
@@ -141,7 +141,7 @@ enum grammar_made grammar_forced_within(struct grammar *g, uint32_t state, int64
 /* Return 0, or the reason of a failure: ERR_LIMIT beyond a limit, ERR_BUSY if `grow` returned false
  * or the client disconnected, ERR_MEMORY. The states of a failed grammar must not be used. */
 int grammar_failure(const struct grammar *g, struct err *e);
-size_t grammar_bytes(const struct grammar *g); /* Return the number of bytes that g holds. */
+size_t grammar_bytes(const struct grammar *g); /* return the number of bytes that g holds */
 /* Return true if g failed, or used more than half of its memory, states, configs or stack cells. A
  * new text should then use a new grammar. */
 bool grammar_worn(const struct grammar *g);
@@ -149,6 +149,6 @@ bool grammar_worn(const struct grammar *g);
 /* Open a vocabulary for masks: order the tokens of a tokenizer, which is borrowed. NULL if memory
  * is exhausted. */
 struct grammar_vocab *grammar_vocab_open(const struct tokenizer *t);
-void grammar_vocab_close(struct grammar_vocab *v); /* NULL is allowed. */
+void grammar_vocab_close(struct grammar_vocab *v); /* NULL is allowed */
 
 #endif

@@ -123,7 +123,7 @@ struct machine_config {
 
 bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits limit,
                   expand_fn *expand, void *front);
-void machine_close(struct machine *m); /* Safe on a zeroed struct. */
+void machine_close(struct machine *m); /* safe on a zeroed struct */
 
 /* Return the config before the first byte of a text of `rule`. CONFIG_DEAD if there is no such
  * text, or after a failure. */

@@ -43,8 +43,8 @@ struct pieces {
 };
 
 struct regex_piece piece_plain(uint32_t e);
-bool piece_is_plain(
-    const struct regex_piece *a); /* Return true if a has no condition on its context. */
+/* Return true if a has no condition on its context. */
+bool piece_is_plain(const struct regex_piece *a);
 /* Return an assertion: the empty text between contexts. */
 struct regex_piece piece_between(uint8_t left, uint8_t right);
 struct regex_piece piece_either(struct pieces *p, const struct regex_piece *a,

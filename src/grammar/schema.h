@@ -174,7 +174,7 @@ enum { SAT_UNKNOWN, SAT_BUSY, SAT_NO, SAT_YES };
  * exprs_error. */
 int schema_open(struct schema *s, const char *text, size_t n, const struct schema_options *opt,
                 struct expr_limits x, struct machine_limits limits, struct err *e);
-void schema_close(struct schema *s); /* Safe on a zeroed struct. */
+void schema_close(struct schema *s); /* safe on a zeroed struct */
 uint32_t schema_root(const struct schema *s);
 
 /* ---- private to schema*.c ---- */
@@ -189,8 +189,8 @@ static inline bool schema_ok(const struct schema *s)
 
 /* schema_read.c: subschemas, references */
 bool schema_read(struct schema *s);
-uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent,
-                const char *keyword); /* Return the number of subschema j. */
+/* Return the number of subschema j. */
+uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const char *keyword);
 uint32_t sub_const(struct schema *s, const struct json *value, uint32_t parent);
 static inline uint32_t lit_of(uint32_t sub, bool negated)
 {
@@ -207,9 +207,9 @@ uint32_t name_number(struct schema *s, const char *name, size_t n);
  * integers. */
 unsigned sub_types(struct schema *s, uint32_t sub, bool *integer);
 
-/* schema_scalar.c */
-uint32_t lang_of(struct schema *s, uint32_t sub,
-                 unsigned type); /* type: JT_NULL, JT_BOOL, JT_NUMBER or JT_TEXT (decoded) */
+/* schema_scalar.c: return the language of a type's values that a subschema accepts. type: JT_NULL,
+ * JT_BOOL, JT_NUMBER or JT_TEXT (decoded). */
+uint32_t lang_of(struct schema *s, uint32_t sub, unsigned type);
 uint32_t lang_universe(struct schema *s, unsigned type);
 bool schema_needs_multiples(struct schema *s);
 /* Return the JSON texts of the set's scalars. */
@@ -277,7 +277,7 @@ bool set_sat(struct schema *s, uint32_t set);
 /* Return true if types or scalars show that a set has no value. The result is cached. Unlike
  * set_sat, it visits no other set (schema_prune.c). */
 bool set_clashes(struct schema *s, uint32_t set);
-bool set_forms(struct schema *s, uint32_t set); /* Fill in form, n_form and scalar of a set. */
+bool set_forms(struct schema *s, uint32_t set); /* fill in form, n_form and scalar of a set */
 
 /* The rule after a member's name, by the tag of the name. A rule has choice[first .. first + n),
  * ascending by tag. */
@@ -308,7 +308,7 @@ uint32_t form_names_noted(struct schema *s, uint32_t form, bool top);
 bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name);
 
 /* schema_notation.c. top: the name belongs to the outermost object */
-bool notation_names_arguments(const struct schema *s); /* Return true if the value is arguments. */
+bool notation_names_arguments(const struct schema *s); /* return true if the value is arguments */
 /* Return the spellings of the strings of `text`, of constants, and of numbers. */
 uint32_t notation_string(struct schema *s, uint32_t text);
 uint32_t notation_constant(struct schema *s, uint32_t e);

@@ -22,17 +22,17 @@ struct schema_work {
 
 /* Take the forms of one keyword, and empty f. ok: false if making the forms failed. */
 bool work_take(struct schema_work *w, struct forms *f, bool ok);
-bool work_take_form(struct schema_work *w, struct schema_form f, bool made); /* Take one form. */
-bool work_take_lit(struct schema_work *w, uint32_t lit); /* Take the forms of a literal. */
+bool work_take_form(struct schema_work *w, struct schema_form f, bool made); /* take one form */
+bool work_take_lit(struct schema_work *w, uint32_t lit); /* take the forms of a literal */
 /* Read a count. Return false if the keyword is absent, or after a failure. */
 bool work_count(struct schema *s, uint32_t sub, const char *key, uint32_t *n);
 /* Take the minimum and maximum number of items or members. */
 bool work_bounds(struct schema_work *w, const char *min_key, const char *max_key);
 
-struct schema_form
-form_any(unsigned type); /* Return the form that every array or object satisfies. */
+/* Return the form that every array or object satisfies. */
+struct schema_form form_any(unsigned type);
 struct schema_form form_bounded(unsigned type, uint32_t min, uint32_t max);
-bool forms_true(struct schema *s, struct forms *out, unsigned type); /* Append form_any to `out`. */
+bool forms_true(struct schema *s, struct forms *out, unsigned type); /* append form_any to `out` */
 /* Append a form. ok: false if making the form failed. */
 bool forms_add(struct schema *s, struct forms *out, struct schema_form f, bool ok);
 bool forms_product(struct schema *s, struct forms *a, struct forms *b); /* a = a and b */

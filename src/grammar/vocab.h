@@ -61,7 +61,7 @@ struct vocab {
  * for a token without text (special tokens). Return false if memory is exhausted. */
 typedef const char *token_fn(const void *arg, int32_t id, size_t *n);
 bool vocab_open(struct vocab *v, int n_vocab, token_fn *token, const void *arg);
-void vocab_close(struct vocab *v); /* Safe on a zeroed struct. */
+void vocab_close(struct vocab *v); /* safe on a zeroed struct */
 
 /* Return true if a longer token begins with these bytes. */
 bool vocab_has_prefix(const struct vocab *v, const char *text, size_t n);

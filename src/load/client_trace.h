@@ -67,7 +67,7 @@ void client_figures_close(struct client_figures *f); /* accepts a zeroed struct 
 double client_figures_peak_rate(const struct client_figures *f);
 /* Return the standard deviation of the population, as in numpy. */
 double latency_sd(const struct samples *ms);
-/* Return the share of good requests in all requests */
+/* Return the share of good requests in all requests. */
 double goodput_share(const struct client_figures *f);
 
 /* Append members of a JSON object, without its braces, each after a comma. */

@@ -144,7 +144,7 @@ bool sample_lists_forbid(const struct sample_lists *l);
  * ERR_MEMORY. */
 int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,
                  uint32_t choice, int context_max, struct err *e);
-void sampler_close(struct sampler *s); /* Close s; s may be NULL. */
+void sampler_close(struct sampler *s); /* close s; s may be NULL */
 /* Return the number of bytes of s, without borrowed lists. */
 int64_t sampler_bytes(const struct sampler *s);
 

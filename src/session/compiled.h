@@ -58,8 +58,8 @@ struct compiled {
  * that are no longer in the cache; 0: a share of this machine's memory. Return NULL if memory is
  * exhausted. */
 struct compiled_cache *compiled_cache_open(int n_max, int64_t bytes_max);
-void compiled_cache_close(
-    struct compiled_cache *c); /* c may be NULL; no grammar of the cache may be in use */
+/* Free the cache, of which no grammar may be in use; c may be NULL. */
+void compiled_cache_close(struct compiled_cache *c);
 
 /* A constraint, described by grammar_open's arguments; all borrowed. */
 struct compiled_want {
@@ -77,7 +77,7 @@ struct compiled_want {
  * thread. */
 int compiled_get(struct compiled **out, struct compiled_cache *c, const struct compiled_want *want,
                  struct err *e);
-struct compiled *compiled_share(struct compiled *g); /* Return g with one more user. */
+struct compiled *compiled_share(struct compiled *g); /* return g with one more user */
 /* Drop a use of g; NULL is allowed. Any thread. Another thread frees g. */
 void compiled_drop(struct compiled *g);
 /* Update the count of the memory that g holds. Thread: the user of g. */

@@ -30,8 +30,8 @@ struct constraint_vocab;
  * ERR_MEMORY. The thread that opens the session. */
 int constraint_vocab_open(struct constraint_vocab **out, const struct tokenizer *t, int n_vocab,
                           struct err *e);
-void constraint_vocab_close(
-    struct constraint_vocab *w); /* w may be NULL; no constraint may exist */
+/* Free the data, which no constraint may use; w may be NULL. The thread that closes the session. */
+void constraint_vocab_close(struct constraint_vocab *w);
 
 /* Compile n bytes of a constraint on the calling thread, within o->limits. The caller owns *out and
  * closes it with op->close. holder: account that the memory is charged to (base/share.h); 0: none.

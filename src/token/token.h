@@ -29,7 +29,7 @@ int tokenizer_family_form(const char *text, struct err *e);
  * name. The caller owns *out, which is NULL after an error. Errors as of tokenizer_open.
  * ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a path is too long. */
 int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e);
-void tokenizer_close(struct tokenizer *t); /* Close t; t may be NULL. */
+void tokenizer_close(struct tokenizer *t); /* close t; t may be NULL */
 
 enum {
     /* Add BOS, EOS, CLS and SEP as the tokenizer defines. Do not add a BOS if the text already

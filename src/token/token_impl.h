@@ -356,7 +356,7 @@ struct tokenizer {
     int32_t bos, eos, unk;
 };
 
-struct tokenizer *tokenizer_new(void); /* Create an empty tokenizer. NULL if memory is exhausted. */
+struct tokenizer *tokenizer_new(void); /* create an empty tokenizer; NULL if memory is exhausted */
 /* Store piece number `id` and copy its text. If `id` is beyond the end, the ids between become
  * unused. ERR_LIMIT if the id or the length is too large, ERR_MEMORY. */
 int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind,
@@ -373,7 +373,7 @@ void tokenizer_mark_eog(struct tokenizer *t, int64_t id);
 /* Derive the tables from the pieces, after the reader. ERR_FORMAT if there is no piece,
  * ERR_MEMORY. */
 int tokenizer_finish(struct tokenizer *t, struct err *e);
-bool tokenizer_index(struct tokenizer *t); /* Fill t->find. May be called early and repeatedly. */
+bool tokenizer_index(struct tokenizer *t); /* fill t->find; may be called early and repeatedly */
 
 /* ---- encode.c ---- */
 
@@ -410,7 +410,7 @@ void added_deinit(struct added *a);
 
 /* ---- alphabet.c: GPT-2's byte <-> character alphabet ---- */
 
-void alphabet_add(struct buf *out, uint8_t byte); /* Append the byte's character in UTF-8. */
+void alphabet_add(struct buf *out, uint8_t byte); /* append the byte's character in UTF-8 */
 /* Return the byte of cp; -1 if cp is not in the alphabet. */
 int alphabet_byte(uint32_t cp);
 /* Decode a text in GPT-2's alphabet. Return false if a character is not in the alphabet. */
