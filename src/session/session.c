@@ -7,8 +7,8 @@
  * may be NULL, because opening may have failed.
  *
  * --memory-limit is enforced in two steps. begin_limit reserves the weights at their size in the
- * file, so that the plan of the model divides the rest. end_limit then counts what the model really
- * uses, and fails if less than a sixteenth of the limit remains for requests. */
+ * file, so that the plan of the model divides the rest. end_limit then counts what the model uses,
+ * and fails if less than a sixteenth of the limit remains for requests. */
 #include "session.h"
 
 #include "adapter/adapter.h"
