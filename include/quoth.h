@@ -18,8 +18,9 @@
  * A request's tokens and logprobs have the same bits, alone and with other requests.
  *
  * Threads. Several threads may use a quoth_model concurrently. Only one thread at a time may use a
- * quoth_queue. Different queues of one model are independent. Any thread may call quoth_cancel. A
- * process that has opened a model must not use it in a forked child.
+ * quoth_queue. Different queues of one model are independent. Any thread may call quoth_cancel, and
+ * the functions without a model. A process that has opened a model must not use it in a forked
+ * child.
  *
  * Ownership. Memory returned through char ** or int32_t ** is owned by the caller and freed with
  * quoth_free. Pointers in an event are valid until the next quoth_poll or quoth_queue_close of its

@@ -8,7 +8,9 @@
  *     before submission (TIMES_body to _tokenize) are exceptions, which are counted immediately.
  * (2) The writer never waits, allocates or makes a system call. A reader copies again if a step
  *     ended meanwhile (some kB, a microsecond).
- * stats.def lists the figures. Part of the engine's public header (engine.h includes this). */
+ *
+ * One thread opens and closes the statistics. stats.def lists the figures. Part of the engine's
+ * public header (engine.h includes this). */
 #ifndef QUOTH_ENGINE_STATS_H
 #define QUOTH_ENGINE_STATS_H
 
@@ -51,7 +53,8 @@ struct stat_info {
     enum stat_space space;
 };
 extern const struct stat_info stat_info[STAT_COUNT], times_info[TIMES_COUNT];
-/* Return the factor from the kept to the shown value: 1, 1e-6 or 1e-6. */
+/* Return the factor from the kept to the shown value: 1 for STAT_ONE, otherwise 1e-6. Any
+ * thread. */
 double stat_scale(enum stat_unit u);
 
 /* Reading of the statistics. Units as kept: tokens, microseconds, millionths. */

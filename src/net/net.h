@@ -8,8 +8,9 @@
  * A request and its answer are an exchange. The loop owns it until the handler is called. Then the
  * handler owns it until exchange_reply, exchange_error or exchange_end. Every exchange must reach
  * one of these calls, even if its client has disconnected. A handler and its callbacks never run at
- * the same time. The threads share queues and one byte ring per stream. So a slow client fills only
- * its ring and delays no other client. */
+ * the same time. Only they call the functions of their exchange, unless a comment gives another
+ * thread. One thread opens, drains and closes a server. The threads share queues and one byte ring
+ * per stream. So a slow client fills only its ring and delays no other client. */
 #ifndef QUOTH_NET_H
 #define QUOTH_NET_H
 

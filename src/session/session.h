@@ -6,7 +6,7 @@
  *      --chat_open--------> the template for conversations
  *
  * Commands, the library and the server open their models with this interface. One thread opens and
- * closes a session. */
+ * closes a session. Any thread may read it, and call the functions without a session. */
 #ifndef QUOTH_SESSION_H
 #define QUOTH_SESSION_H
 
