@@ -60,7 +60,8 @@ static void set_clock(struct jumpy *c, struct executor *x, uint64_t seed)
 int golden_open(struct rig *r, const struct rig_options *o, struct err *e)
 {
     *r = (struct rig){0};
-    int rc = checkpoint_open(&r->c, golden(o->model, "model.gguf"), e);
+    const char *gguf = golden(o->model, "model.gguf");
+    int rc = checkpoint_open(&r->c, gguf ? gguf : golden(o->model, ""), e);
     struct backend_options bo = {
         .n_thread = o->n_thread, .cpu_level = o->level, .act = ACT_CHOICE_F32};
     if (rc == 0) rc = test_backend(&r->b, o->wrap, &bo, e);
