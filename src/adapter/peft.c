@@ -29,7 +29,7 @@ enum { CONFIG_BYTES_MAX = 1 << 20, MATCH_STEPS_MAX = 10000, PATTERNS_MAX = 256 }
 static const struct key {
     const char *name;
     const char *only; /* accepted values, in JSON; NULL: all */
-    const char *why;  /* what other values require; NULL if none */
+    const char *why;  /* feature that other values require; NULL if none */
 } keys[] = {
 #define PEFT_READ(key)            {#key, NULL, NULL},
 #define PEFT_IDLE(key, why)       {#key, NULL, NULL},
@@ -276,8 +276,9 @@ static int of_pattern(const struct peft *p, const struct json *patterns, const c
         size_t n;
         const char *key = json_it_key(it, &n);
         if (strlen(key) != n)
-            return err_set(e, ERR_FORMAT, "%s: a pattern must not have a NUL, got one at byte %zu",
-                           p->path, strlen(key));
+            return err_set(e, ERR_FORMAT,
+                           "%s: a pattern: must not contain NUL, got one at offset %zu", p->path,
+                           strlen(key));
         if (is_plain(key))
             found = plain_matches(module, key);
         else

@@ -1164,7 +1164,7 @@ TEST(api_errors_give_the_field_of_the_client)
             "best_of");
     refused_at(&rig, CHAT,
                "{" USER ",'tools':[{'type':'function','function':{'name':'f\\u0000g'}}]}", "tools",
-               "[0].function.name: must not have a NUL, got one at byte 1");
+               "[0].function.name: must not contain NUL, got one at offset 1");
     rig_close(&rig);
 }
 

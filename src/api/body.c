@@ -113,7 +113,7 @@ int body_text(const struct json *body, const char *name, size_t n_max, const cha
     if (n > n_max)
         return err_field(e, ERR_ARG, name, ": must have at most %zu bytes, got %zu", n_max, n);
     if (strlen(text) != n)
-        return err_field(e, ERR_ARG, name, ": must not have a NUL, got one at byte %zu",
+        return err_field(e, ERR_ARG, name, ": must not contain NUL, got one at offset %zu",
                          strlen(text));
     *out = text;
     return 0;

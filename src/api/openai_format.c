@@ -141,8 +141,8 @@ static int read_white_space(struct api_call *c, struct grammar_options *o, const
     const char *text = json_text(value, &n);
     if (!text) return wrong_type(field, place, "a string", value, e);
     if (strlen(text) != n)
-        return err_field(e, ERR_ARG, field, "%s: must not contain NUL, got one at byte %zu", place,
-                         strlen(text));
+        return err_field(e, ERR_ARG, field, "%s: must not contain NUL, got one at offset %zu",
+                         place, strlen(text));
     o->white_space = arena_text(&c->arena, text, n);
     return o->white_space ? 0 : err_memory(e, "a constraint", n);
 }

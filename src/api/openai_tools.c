@@ -30,7 +30,7 @@ static int check_tools(const struct json *tools, struct err *e)
         const struct json *name = json_field(function, "name");
         if (json_kind(name) == JK_TEXT && !json_text(name, NULL))
             return err_field(e, ERR_ARG, "tools",
-                             "[%zu].function.name: must not have a NUL, got one at byte %zu", i,
+                             "[%zu].function.name: must not contain NUL, got one at offset %zu", i,
                              strlen(json_text(name, &n)));
         if (!name || json_kind(name) != JK_TEXT)
             return wrong_type("tools", i, ".function.name", "a string", name, e);

@@ -49,7 +49,7 @@ void bus_unregister(const void *data)
 static void write_text(const char *text)
 {
     ssize_t put = write(STDERR_FILENO, text, strlen(text));
-    (void)put; /* the failure cannot be reported anywhere else */
+    (void)put; /* the failure has no other report */
 }
 
 /* Report the file of the faulting address and exit. Only functions that are safe in a signal
@@ -63,7 +63,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
         write_text("quoth: error: ");
         write_text(map[i].path);
         write_text(
-            ": cannot read: the file was cut short, or its disk failed, while it was in use\n");
+            ": cannot read: the file was truncated, or its disk failed, while it was in use\n");
         _exit(1);
     }
     signal(sig, SIG_DFL); /* the access faults again and has the default effect */

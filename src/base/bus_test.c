@@ -44,15 +44,15 @@ static void read_cut_file(int out, const char *path, bool thread)
     _exit(5);
 }
 
-/* Read a map of a file that was cut short, in a child process, because SIGBUS ends it. Expect one
- * sentence with the path. */
+/* Read a map of a truncated file, in a child process, because SIGBUS ends it. Expect one sentence
+ * with the path. */
 static void check_cut_file(bool thread)
 {
     int pipe_fd[2], status;
     char output[600] = "", path[300], want[400];
     size_t n = 0;
     snprintf(path, sizeof path, "%s", temp_path("cut.bin"));
-    snprintf(want, sizeof want, "quoth: error: %s: cannot read: the file was cut short", path);
+    snprintf(want, sizeof want, "quoth: error: %s: cannot read: the file was truncated", path);
     NEED(pipe(pipe_fd) == 0);
     pid_t child = fork();
     NEED(child >= 0);

@@ -96,7 +96,7 @@ static int text_field(const char **out, size_t *n, const struct json *root, cons
     if (json_kind(j) == JK_TEXT) {
         size_t n_all;
         size_t at = strlen(json_text(j, &n_all));
-        return err_field(e, ERR_ARG, name, ": must not contain NUL, got one at byte %zu", at);
+        return err_field(e, ERR_ARG, name, ": must not contain NUL, got one at offset %zu", at);
     }
     return err_field(e, ERR_ARG, name, ": expected a string, got %s", json_kind_name(json_kind(j)));
 }

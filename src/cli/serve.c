@@ -352,8 +352,8 @@ static int check_rope(const struct checkpoint *c, struct err *e)
     const char *type = meta_text(checkpoint_meta(c, key), NULL);
     if (!type) type = "none";
     if (!rope_scaling || strcmp(rope_scaling, type) == 0) return 0;
-    return err_set(e, ERR_ARG, "--rope-scaling %.60s: MODEL's file decides: it has %s",
-                   rope_scaling, type);
+    return err_set(e, ERR_ARG, "--rope-scaling: must be %.60s as in MODEL's file, got %s", type,
+                   rope_scaling);
 }
 
 /* --check: read the model's header, tokenizer and template, and the adapters' configurations, but

@@ -29,7 +29,7 @@ struct gguf_reader {
     int file, part;      /* file: index in c->file; part: part number in a split model */
     const uint8_t *data; /* bytes of the model [n] */
     size_t n, at;        /* bytes of the model, and position of the reader */
-    uint64_t alignment;  /* of the data section, a power of two */
+    uint64_t alignment;  /* alignment of the data section, a power of two */
     int64_t split_no, split_count, split_n_tensor; /* metadata split.* of the part; -1 if absent */
     int rc;                                        /* first failure; 0 if none */
 };
@@ -48,7 +48,7 @@ static const uint8_t *next_bytes(struct gguf_reader *r, uint64_t n, const char *
     if (n > r->n - r->at) {
         bool cut = n < CUT_MAX;
         FAIL(r, ERR_FORMAT, "%s: %sat byte %zu: %s takes %llu bytes, but the file has %zu more%s",
-             r->path, cut ? "the file is cut short: " : "", r->at, what, (unsigned long long)n,
+             r->path, cut ? "the file is truncated: " : "", r->at, what, (unsigned long long)n,
              r->n - r->at, cut ? "; download it again" : "");
         return NULL;
     }
@@ -154,7 +154,7 @@ static void take_list(struct gguf_reader *r, struct meta *m, const char *key, in
     } else if (n > (r->n - r->at) / size) {
         FAIL(r, ERR_FORMAT,
              "%s: %skey \"%s\": a list of %llu items does not fit the %zu bytes left%s", r->path,
-             n < CUT_MAX ? "the file is cut short: " : "", key, (unsigned long long)n, r->n - r->at,
+             n < CUT_MAX ? "the file is truncated: " : "", key, (unsigned long long)n, r->n - r->at,
              n < CUT_MAX ? "; download it again" : "");
     } else if (item == VT_TEXT) {
         struct text_slice *index = push(r, m->n, sizeof *index, key);
@@ -261,7 +261,7 @@ static void place_tensor(struct gguf_reader *r, struct tensor_info *t, uint64_t 
         t->data = r->data + data_start + offset;
     else if (!r->c->header_only || room > 0)
         FAIL(r, ERR_FORMAT, "%s: %stensor \"%s\": %zu bytes at offset %llu of %llu bytes of data%s",
-             r->path, offset < CUT_MAX ? "the file is cut short: " : "", t->name, t->n_byte,
+             r->path, offset < CUT_MAX ? "the file is truncated: " : "", t->name, t->n_byte,
              (unsigned long long)offset, (unsigned long long)room,
              offset < CUT_MAX ? "; download it again" : "");
 }

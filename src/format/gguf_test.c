@@ -193,14 +193,14 @@ TEST(gguf_tensor_refusals)
     refuse_tensor(1, (int64_t[]){8}, 0, 8, "offset 8, expected a multiple of the alignment 32");
     refuse_tensor(
         1, (int64_t[]){8}, 0, 32,
-        "cut short: tensor \"w\": 32 bytes at offset 32 of 32 bytes of data; download it again");
+        "truncated: tensor \"w\": 32 bytes at offset 32 of 32 bytes of data; download it again");
     refuse_tensor(1, (int64_t[]){8}, 0, UINT64_MAX - 31,
                   "tensor \"w\": 32 bytes at offset 18446744073709551584");
     struct made g = made_begin(3, 2, 0);
     made_tensor(&g, "w", 1, (int64_t[]){1}, 0, 0), made_tensor(&g, "w", 1, (int64_t[]){1}, 0, 0);
     expect_refused(&g, "must have one tensor of each name, got two \"w\"");
     g = one_tensor(), g.head.n--;
-    expect_refused(&g, "the file is cut short: tensor");
+    expect_refused(&g, "the file is truncated: tensor");
     char name[66];
     memset(name, 'n', 65), name[65] = 0;
     g = made_begin(3, 1, 0), made_tensor(&g, name, 1, (int64_t[]){8}, 0, 0);

@@ -94,7 +94,7 @@ static int read_offsets(struct safetensors_reader *r, struct tensor_info *t,
         return err_set(r->e, ERR_FORMAT,
                        "%s: %stensor \"%s\": data_offsets [%lld, %lld], expected a range in 0 .. "
                        "%zu%s",
-                       r->path, cut ? "the file is cut short: " : "", t->name_raw, (long long)begin,
+                       r->path, cut ? "the file is truncated: " : "", t->name_raw, (long long)begin,
                        (long long)end, r->n, cut ? "; download it again" : "");
     char size[32] = "fewer than 2^63";
     const bool sized = tensor_set_bytes(t);
@@ -182,7 +182,7 @@ int safetensors_load(struct checkpoint *c, const char *path, struct err *e)
     for (int i = 0; i < 8 && f->n_byte >= 8; i++) n_header |= (uint64_t)f->data[i] << (8 * i);
     if (n_header > n_left && n_header <= HEADER_BYTES_MAX && f->n_byte > 8 && f->data[8] == '{')
         return err_set(e, ERR_FORMAT,
-                       "%s: the file is cut short: its header has %llu bytes, but %llu are left; "
+                       "%s: the file is truncated: its header has %llu bytes, but %llu are left; "
                        "download it again",
                        path, (unsigned long long)n_header, (unsigned long long)n_left);
     if (n_header < 2 || n_header > n_left || n_header > HEADER_BYTES_MAX)

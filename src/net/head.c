@@ -97,11 +97,11 @@ static int no_line(const char *at, const char *text, struct err *e)
     const char *end = at + strcspn(at, "\r\n");
     return err_set(e, ERR_FORMAT,
                    "the request's head: must have lines that end with CRLF, got the byte 0x%02x "
-                   "without it at %td",
+                   "without it at offset %td",
                    (unsigned char)*end, end - text);
 }
 
-/* Cut the word before the next single space off *at. NULL if there is no space or the word is
+/* Detach the word before the next single space from *at. NULL if there is no space or the word is
  * empty. Only one space is a separator (RFC 9112, 3). */
 static char *cut_word(char **at)
 {
@@ -136,10 +136,11 @@ static int parse_target(struct head *h, struct err *e)
 {
     for (const char *c = h->target; *c; c++)
         if ((unsigned char)*c <= ' ' || *c == 127 || *c == '#')
-            return err_set(e, ERR_FORMAT,
-                           "the request's target: must have neither blanks, control characters nor "
-                           "#, got the byte 0x%02x at %td",
-                           (unsigned char)*c, c - h->target);
+            return err_set(
+                e, ERR_FORMAT,
+                "the request's target: must not contain blanks, control characters or #, "
+                "got the byte 0x%02x at offset %td",
+                (unsigned char)*c, c - h->target);
     const char *path = path_of(h->target, h->method), *mark = path ? strchr(path, '?') : NULL;
     if (!path)
         return err_set(e, ERR_FORMAT,
@@ -311,7 +312,7 @@ static int parse_meaning(struct head *h, struct err *e)
     return rc ? rc : parse_framing(h, e);
 }
 
-/* The text is copied and cut in place. So all fields are NUL-terminated strings without further
+/* The text is copied and divided in place. So all fields are NUL-terminated strings without further
  * allocations, except the path. */
 int head_parse(struct head *h, const char *s, size_t n, struct err *e)
 {
@@ -322,8 +323,8 @@ int head_parse(struct head *h, const char *s, size_t n, struct err *e)
     h->text[n] = 0;
     const char *nul = memchr(s, 0, n);
     if (nul)
-        return err_set(e, ERR_FORMAT, "the request's head: must not have NUL, got one at byte %td",
-                       nul - s);
+        return err_set(e, ERR_FORMAT,
+                       "the request's head: must not contain NUL, got one at offset %td", nul - s);
     char *at = h->text, *line = next_line(&at);
     int rc = line ? parse_request_line(h, line, e) : no_line(at, h->text, e);
     /* the loop ends at the empty line, which is the last line of a complete head */

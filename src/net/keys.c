@@ -56,7 +56,7 @@ int net_key_form(const char *secret, struct err *e)
         if ((unsigned char)secret[i] <= ' ' || secret[i] == 127)
             return err_set(e, ERR_ARG,
                            "API key: must not contain spaces or control characters, got the byte "
-                           "0x%02x at %zu",
+                           "0x%02x at offset %zu",
                            (unsigned char)secret[i], i);
     return 0;
 }
@@ -124,9 +124,10 @@ static int read_field(struct net_key *key, const char *word, struct err *e)
                        word);
     for (const char *c = word + 5; *c; c++) /* names are written to logs and metrics */
         if ((unsigned char)*c < ' ' || *c == 127)
-            return err_set(e, ERR_FORMAT,
-                           "name: must not contain control characters, got the byte 0x%02x at %td",
-                           (unsigned char)*c, c - (word + 5));
+            return err_set(
+                e, ERR_FORMAT,
+                "name: must not contain control characters, got the byte 0x%02x at offset %td",
+                (unsigned char)*c, c - (word + 5));
     char *name = strdup(word + 5);
     if (!name) return err_memory(e, "a key's name", strlen(word));
     free((char *)key->name);

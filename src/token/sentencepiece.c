@@ -92,7 +92,7 @@ struct sentencepiece_reader {
 static int malformed(struct err *e, const char *what, size_t n, size_t n_left)
 {
     return err_set(e, ERR_FORMAT,
-                   "%s is damaged or cut short: expected a protobuf field, got other data before "
+                   "%s is damaged or truncated: expected a protobuf field, got other data before "
                    "byte %zu of %zu",
                    what, n - n_left, n);
 }

@@ -43,14 +43,14 @@ def cut(source, name, size):
 def test_a_download_that_broke_off():
     whole = os.path.getsize(MODEL)
     for size in [40, 500, 3000, whole // 3, whole - 100]:
-        says(["run", cut(MODEL, "cut.gguf", size), "hi"], 1, "cut.gguf", "cut short", "download it again")
+        says(["run", cut(MODEL, "cut.gguf", size), "hi"], 1, "cut.gguf", "truncated", "download it again")
     folder = os.path.join(TMP, "hf")
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("*.gguf"))
     weights = [name for name in os.listdir(folder) if name.endswith(".safetensors")][0]
     whole = os.path.getsize(os.path.join(folder, weights))
     for size in [200, whole // 2, whole - 4]:
         cut(os.path.join(FOLDER, weights), os.path.join("hf", weights), size)
-        says(["run", folder, "hi"], 1, weights, "cut short", "download it again")
+        says(["run", folder, "hi"], 1, weights, "truncated", "download it again")
 
 
 def test_names_that_are_no_files():

@@ -421,7 +421,7 @@ def shrinking_file():
         s.stop()
     else:
         check(s.process.wait(20) == 1, f"status {s.process.returncode}")
-        check(f"error: {path}: cannot read: the file was cut short" in s.text(), s.text()[-300:])
+        check(f"error: {path}: cannot read: the file was truncated" in s.text(), s.text()[-300:])
     shutil.copy(MODEL, path)
     s = Server("--disable-access-log", "--no-mmap", model=path)
     try:
