@@ -117,8 +117,8 @@ QUOTH_API char *quoth_stats(const quoth_model *m);
  * by the caller, for quoth_free; NULL if memory ran out. Any thread. */
 QUOTH_API char *quoth_metrics(const quoth_model *m);
 
-/* Remove the cached prefixes, so later requests compute their prompts again. Running requests are
- * not affected. Any thread. */
+/* Remove the cached prefixes, so later requests recompute their prompts. Running requests are not
+ * affected. Any thread. */
 QUOTH_API void quoth_reset_prefix_cache(quoth_model *m);
 
 /* ---- text and tokens ---- */

@@ -47,7 +47,7 @@ static int end_output(int rc)
 
 static int run(int argc, char **argv)
 {
-    static char **words; /* these data live as long as the program */
+    static char **words; /* these data are valid until the program ends */
     words = is_run_alias(argc, argv) ? calloc((size_t)argc + 2, sizeof *words) : NULL;
     if (words) {
         words[0] = argv[0];

@@ -1,4 +1,4 @@
-/* alloc_wrap.c - wrappers for this program's own calls of malloc (Makefile, -Wl,--wrap), because
+/* alloc_wrap.c - wrappers for this program's own calls to malloc (Makefile, -Wl,--wrap), because
  * sanitizers define malloc themselves. Allocations of shared libraries bypass the wrappers, unless
  * a library calls a function of this program. */
 #include "alloc.h"

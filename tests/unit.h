@@ -18,7 +18,7 @@ struct test {
     const char *name, *file;
     void (*run)(void);
     bool alone;  /* true: no other test runs at the same time */
-    bool chosen; /* true if a filter matches, or there is none */
+    bool chosen; /* true if a filter matches, or if there is no filter */
     struct test *next;
 };
 

@@ -73,7 +73,8 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e)
         return err_memory(e, "a result", (size_t)p->n_pooled * sizeof *p->pooled);
     if (!p->queue || !p->choice) return err_memory(e, "a request", sizeof *p->choice);
     p->bell = c->bell;
-    /* a stop string may end the answer between two tokens, so each event must be read at once */
+    /* each event is read immediately, because a stop string may end the answer between two
+     * tokens */
     p->eager = c->stream || p->reply.n_stop > 0;
     if (c->bell) queue_listen(p->queue, on_event, p);
     p->request->reply = p->queue;

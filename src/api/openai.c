@@ -80,7 +80,7 @@ void openai_put_head(const struct api_call *c, const char *object, const char *l
     out_list(o, list);
 }
 
-/* Append ids, from ids[from] on, and the token that stopped the choice. */
+/* Append the ids from ids[from] to the end, and the token that stopped the choice. */
 static void put_token_ids(const struct choice *a, size_t from, struct json_out *o)
 {
     out_list(o, "token_ids");

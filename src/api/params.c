@@ -162,7 +162,7 @@ static int read_biases(struct biases *b, const struct tokenizer *t, int n_vocab,
         rc = read_bias_value(&bias, json_it_value(it), e);
         if (rc == 0) rc = add_key_bias(b, t, key, n, bias, e);
     }
-    if (rc == 0 && b->n > (size_t)n_vocab) /* more entries would be repetitions */
+    if (rc == 0 && b->n > (size_t)n_vocab) /* further entries would be repetitions */
         rc =
             err_field(e, ERR_LIMIT, "logit_bias",
                       ": must have at most %d entries, one for each token, got %zu", n_vocab, b->n);
@@ -251,7 +251,7 @@ static int read_lists(struct sample_params *p, const struct api *api, const stru
     /* reject an empty list, as vLLM does, because it would allow all tokens */
     if (rc == 0 && p->allowed && p->n_allowed == 0)
         rc = err_field(e, ERR_ARG, "allowed_token_ids", ": must allow at least 1 token, got 0");
-    if (rc == 0 && p->n_allowed > n_vocab) /* more entries would be repetitions */
+    if (rc == 0 && p->n_allowed > n_vocab) /* further entries would be repetitions */
         rc = err_field(e, ERR_LIMIT, "allowed_token_ids", ": must have at most %d entries, got %d",
                        n_vocab, p->n_allowed);
     if (rc == 0)

@@ -121,8 +121,8 @@ static void end_stopped(struct posted *p)
 }
 
 /* Continue the call (net_wake). The bell is emptied before the events are read, so the engine
- * signals a later event again. A stream without room leaves its events in the queue; the ring's
- * next wake continues. */
+ * signals later events. A stream without room leaves its events in the queue; the ring's next wake
+ * continues. */
 static void advance(struct exchange *x, void *posted)
 {
     struct posted *p = posted;

@@ -244,7 +244,7 @@ static int n_prompt(const char *name, const struct json *list, int *n, struct er
     *n = 1;
     for (size_t i = 0; json_kind(list) == JK_LIST && i < json_count(list); i++) {
         enum json_kind kind = json_kind(json_item(list, i));
-        if (kind != JK_TEXT && kind != JK_LIST) return 0; /* the list has ids, and perhaps texts */
+        if (kind != JK_TEXT && kind != JK_LIST) return 0; /* the list has ids, and possibly texts */
     }
     *n = json_kind(list) == JK_LIST ? (int)json_count(list) : 1;
     return 0;

@@ -37,7 +37,7 @@ void server_answer(const struct server *s, struct exchange *x, server_put_fn *pu
 int server_model(const struct server *s, const char *name, struct err *e);
 /* Open s->orca and take its first sample. Call before the first request. ERR_MEMORY. */
 int orca_open(struct server *s, struct err *e);
-void orca_close(struct server *s); /* accepts a half-opened server */
+void orca_close(struct server *s); /* accepts a half-built server */
 /* Add the current load to the answer's head, if the client requests it. Call before the answer
  * begins. */
 void orca_put(struct exchange *x, const struct server *s);

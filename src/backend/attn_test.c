@@ -2,7 +2,7 @@
  * mechanism and KV type. The result's bits depend only on the sequence, the mechanism and the KV
  * type. Method: compute steps of prompts, chunks, drafts and decodes over scattered pages. Some
  * pages are shared, and all stale memory is NaN. The test reads the pages by the layout in
- * backend.h and computes attention in double precision. The rows are then computed again: on every
+ * backend.h and computes attention in double precision. The rows are then recomputed: on every
  * level, by 1 to 3 threads, over pages of another size, and alone. The bits must be equal. */
 #include "../../tests/unit.h"
 

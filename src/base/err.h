@@ -28,7 +28,7 @@ struct err {
     char field[64];           /* field, flag or parameter at fault; "": none */
     size_t field_at;          /* offset of the field's name in text */
     int code;                 /* ERR_*; 0 if nothing failed */
-    long long n_found, n_max; /* value and limit of an ERR_LIMIT; 0, 0: not given */
+    long long n_found, n_max; /* value and limit of an ERR_LIMIT; 0, 0 if not given */
 };
 
 /* Set code and sentence, truncated at the buffer's end. Returns `code`, for `return err_set(e,

@@ -238,7 +238,7 @@ static int make_room(int dir, const struct filecache *c, uint64_t n_byte, struct
 
 /* ---- new files ---- */
 
-/* Reserve the disk space now if the file system can. Otherwise filecache_put fails when the disk is
+/* Reserve the disk space now if the file system can. Otherwise filecache_put fails if the disk is
  * full. A size above the process's limit for files is rejected, because the system would send a
  * signal. */
 static int set_size(const struct filecache_file *f, uint64_t n_byte, struct err *e)

@@ -23,7 +23,7 @@
 #include "os.h"
 
 struct filecache {
-    const char *dir;     /* borrowed; created when needed. NULL: no cache */
+    const char *dir;     /* borrowed; path of a folder that is created if needed; NULL: no cache */
     uint64_t n_byte_min; /* minimum size of a file to cache; callers check it */
     /* maximum size of all files. 0: 100 GB, or a quarter of the disk space for them if that is
      * less. The least recently used files are evicted. */

@@ -124,7 +124,7 @@ TEST(filecache_makes_room_from_what_was_used_longest_ago)
     NEED_OK(keep(&c, "a", N, 'a', &e), &e);
     NEED_OK(keep(&c, "b", N, 'b', &e), &e);
     NEED_OK(keep(&c, "c", N, 'c', &e), &e);
-    EXPECT(holds(&c, "a", N, 'a', NULL)); /* a was just used, so b is the oldest file */
+    EXPECT(holds(&c, "a", N, 'a', NULL)); /* a was used last, so b is the oldest file */
     NEED_OK(keep(&c, "d", N, 'd', &e), &e);
     EXPECT(holds(&c, "a", N, 'a', NULL) && !holds(&c, "b", N, 'b', NULL) &&
            holds(&c, "c", N, 'c', NULL) && holds(&c, "d", N, 'd', NULL));

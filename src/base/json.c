@@ -285,7 +285,7 @@ void json_member_text(struct buf *b, const char *key, const char *text)
         buf_add_text(b, "null");
 }
 
-/* Check only; the value is parsed again where it is used. ERR_MEMORY is the one failure that does
+/* Only validate: the value is reparsed where it is used. ERR_MEMORY is the one failure that does
  * not blame the text. */
 int json_object_form(const char *text, struct err *e)
 {

@@ -48,7 +48,7 @@ struct writer *log_writer(void)
 static void put_line(const char *line, size_t n)
 {
     ssize_t put = writer ? writer_put(writer, line, n) : write(STDERR_FILENO, line, n);
-    (void)put; /* the failure cannot be reported anywhere else */
+    (void)put; /* the failure has no other report */
 }
 
 /* Escape control characters that JSON permits in texts, such as U+202E. */

@@ -25,9 +25,9 @@ void file_map_close(struct file_map *m); /* unmap the file; accepts a zeroed str
 /* Release this process's pages of the file. They are read again on access. */
 void file_map_release_pages(const struct file_map *m);
 
-/* Replace the map by a private copy of its first n_keep bytes. data[0, n_keep) then stays valid if
- * the file changes. Do not read later bytes. The map is unchanged after ERR_MEMORY. No other thread
- * may read the map during the call. */
+/* Replace the map by a private copy of its first n_keep bytes. data[0, n_keep) is then valid even
+ * if the file changes. Do not read later bytes. The map is unchanged after ERR_MEMORY. No other
+ * thread may read the map during the call. */
 int file_map_detach(struct file_map *m, size_t n_keep, struct err *e);
 
 /* Append a whole file to `out`. ERR_LIMIT if it is larger than bytes_max. The path "-" is standard

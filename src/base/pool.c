@@ -46,7 +46,7 @@ enum {
     /* A parked thread needs 34 to 59 us, 68 to 120 in the ninth decile, to meet the others
      * (docs/measurements.md). Spinning for the same time at most doubles a wait. */
     SPIN_US = 80,
-    STALL_US = 10,     /* a thread whose CPU clock stops for this time is not running */
+    STALL_US = 10,     /* minimum stop of a CPU clock that shows that its thread does not run */
     RECHECK_US = 1000, /* maximum length of a sleep for the end of a phase */
     /* bits of the chunk number in a job and in a range; the phase counter has the other bits and
      * does not overflow for years */
@@ -79,7 +79,7 @@ struct pool {
     _Alignas(64) _Atomic uint32_t phase; /* low bits of the phase; the futex of parked workers */
     _Atomic int n_parked;                /* number of workers in the futex, or about to enter it */
     _Atomic bool quit;
-    _Atomic uint64_t n_lend; /* number of cores that waiting threads gave away */
+    _Atomic uint64_t n_lend; /* number of cores lent by waiting threads */
 
     int n_thread, n_started;
     bool pinned;

@@ -4,7 +4,7 @@
  * (1) head < n_max, n <= n_max. Items are at the places [head, head + n) modulo n_max, oldest
  *     first.
  * (2) n_waiting counts the threads that wait in queue_pop, n_inside the threads in a push after
- *     unlocking. Both are 0 when the queue is closed.
+ *     unlocking. Both are 0 if the queue is closed.
  * (3) A thread may use the queue after unlocking only while n_inside counts it.
  *
  * Signalling is slow if the thread holds the lock: the woken thread may preempt it, block on the
@@ -26,7 +26,7 @@ struct queue {
     pthread_cond_t more, left;
     size_t n_max, item_bytes, head, n;
     int n_waiting, n_inside;
-    bool woken;         /* true after a queue_wake that no queue_pop has consumed */
+    bool woken;         /* true after a queue_wake until a queue_pop consumes it */
     queue_fn *listener; /* function to call after each push; NULL: no listener */
     void *listener_ctx; /* argument of the listener, borrowed from the consumer */
     char item[];        /* [n_max, item_bytes] */
@@ -125,8 +125,7 @@ static void end_call(struct queue *q)
 /* Signal a waiting thread and call the listener after a push, without the lock. */
 static void notify(struct queue *q, const void *item, bool waited_for)
 {
-    static _Thread_local int n_listener; /* number of listener calls that are active on this
-                                          * thread */
+    static _Thread_local int n_listener; /* number of active listener calls on this thread */
     /* queue whose waiting thread this thread signals later; NULL if none; n_inside counts this
      * thread */
     static _Thread_local struct queue *owed;

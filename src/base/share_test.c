@@ -65,7 +65,7 @@ TEST(share_refuses_the_next_of_equal_holders)
     struct share *s = open_share(64, 0, 64);
     for (uint64_t id = 0; id < 64; id++) EXPECT_INT(take_one(s, id, 1), 0);
     EXPECT_INT(take_one(s, 64, 1), -1); /* there are as many holders as units */
-    EXPECT_INT(take_one(s, 65, 2), 1);  /* its weight makes holder 65 the smallest */
+    EXPECT_INT(take_one(s, 65, 2), 1);  /* this weight makes holder 65 the smallest */
     share_close(s);
 }
 
@@ -125,7 +125,7 @@ struct item {
     bool settled;
 };
 struct model_holder {
-    double weight; /* weight of the holder; 0 if it has no units */
+    double weight; /* weight of the holder; 0 without units */
     struct item item[ITEM_MAX];
     int n_item;
 };

@@ -186,7 +186,7 @@ void writer_close(struct writer *w, int wait_ms)
         for (int i = 0; !queue_push(w->queue, &p) && i < wait_ms + 1000; i++) poll(NULL, 0, 1);
         ended = join(w, wait_ms);
     }
-    if (!ended) return; /* the thread still uses this memory */
+    if (!ended) return; /* the thread uses this memory */
     while (w->queue && queue_pop(w->queue, &p, 0)) free(p.data);
     queue_close(w->queue);
     free(w);

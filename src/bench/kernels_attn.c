@@ -105,7 +105,8 @@ int ops_open_kv(struct ops *b, struct err *e)
     return rc ? rc : fill_kv(b, e);
 }
 
-/* Measure n_seq sequences of one row each, or one sequence of n rows, from position `depth` on. */
+/* Measure n_seq sequences of one row each, or one sequence of n rows. The first position is
+ * `depth`. */
 static int measure_attn_case(struct ops *b, bool is_prompt, int n_seq, int n, int depth,
                              struct err *e)
 {

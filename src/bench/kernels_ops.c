@@ -205,8 +205,8 @@ static const struct op {
 
 /* ---- opening ---- */
 
-/* Return the number of the key ARCH.key; 1 if it is not positive or too large, because the file may
- * contain anything. */
+/* Return the value of the key ARCH.key. Return 1 if the value is not positive or too large, because
+ * the file may contain anything. */
 static int size_of(const struct checkpoint *c, const char *key, int64_t fallback)
 {
     char full[160];

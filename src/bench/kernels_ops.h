@@ -30,7 +30,7 @@ struct ops {
     struct weights *weights; /* owned: the matrices on the device */
     struct ids n_row;        /* numbers of rows to measure, owned */
     int row_max;
-    int64_t n_value;         /* number of values that are enough for any op */
+    int64_t n_value;         /* sufficient number of values for every op */
     float *x, *y, *z, *ones; /* operands on the device, owned f32 [n_value] */
     int32_t *index;          /* 0, 1, 2 ..., on the device, owned i32 [row_max] */
     struct kv_store kv;

@@ -101,7 +101,7 @@ struct bench_batch {
 int bench_batch_open(struct bench_batch *b, const struct batch_limits *l, int page_rows,
                      int n_vocab, struct err *e);
 void bench_batch_close(struct bench_batch *b); /* accepts a zeroed struct */
-/* Append sequence number `seq` with n rows from pos0 on. want_logits: request logits for the last
+/* Append sequence number `seq` with rows [pos0, pos0 + n). want_logits: request logits for the last
  * row. */
 void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_logits);
 /* Return the page in which sequence `seq` stores its i-th page of rows. */

@@ -158,8 +158,8 @@ static pid_t start_busy(int cpu)
     for (;;) cpu_pause();
 }
 
-/* Measure the throughput during the work of another program on one CPU, as a share of the
- * undisturbed throughput. */
+/* Measure the throughput while another program works on one CPU, as a share of the undisturbed
+ * throughput. */
 static int measure_contended(struct pool *p, double rate, int cpu, struct err *e)
 {
     double idle = phases_per_s(p, rate);

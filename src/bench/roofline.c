@@ -246,7 +246,7 @@ static void reached_print(const struct reached *r, const struct roofline *m, str
     bool first = true;
     for (int k = m->n_level - 1; k >= 0; k--)
         if (r->share[k] > 0 &&
-            (r->share[k] <= 1 || first)) { /* a level that is slower than the rate is not a limit */
+            (r->share[k] <= 1 || first)) { /* ignore a level that is slower than the rate */
             char share[16];
             printf("%s %.2f: %s of %s", first ? "" : ",", r->prefill / r->share[k],
                    share_text(share, r->share[k], 1, 1, ABOVE_PEAK), m->level[k]->name);

@@ -221,7 +221,7 @@ struct jinja_parser {
     struct err *err;       /* borrowed: receives the first failure */
     int rc;                /* 0, or the code of the first failure */
     int depth;             /* number of open parser_enter */
-    int loops; /* number of for loops around the current statement, inside the current macro */
+    int loops; /* number of for loops of the current macro around the current statement */
     /* borrowed: first unknown filter or test outside of conditional expressions; NULL if none */
     const struct token *unknown;
     const char *unknown_what; /* static: "filter" or "test" */
@@ -288,7 +288,7 @@ enum { N_GROWING = 8 };
 
 struct render {
     struct arena arena;                /* owned: every value of the rendering */
-    struct growing growing[N_GROWING]; /* growing texts, most recently used first */
+    struct growing growing[N_GROWING]; /* texts under construction, most recently used first */
     /* Output. Macros and {% set %} blocks also append text here. They then move it to a value. */
     struct buf out;            /* owned */
     struct err *err;           /* borrowed: receives the first failure */
@@ -310,8 +310,9 @@ struct val jinja_fail(struct render *r, const char *fmt, ...) __attribute__((for
 /* Fail the rendering with a given ERR_*, unless it has failed before. */
 void jinja_fail_code(struct render *r, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-bool render_charge(struct render *r, uint64_t n_step); /* count steps; return false if failed */
-bool render_enter(struct render *r); /* begin a recursion; return false if failed */
+/* count steps; return false after a failure */
+bool render_charge(struct render *r, uint64_t n_step);
+bool render_enter(struct render *r); /* begin a recursion; return false after a failure */
 /* End the recursion of render_enter. */
 void render_leave(struct render *r);
 /* Return zeroed memory in the rendering's arena. NULL if failed. */
@@ -446,7 +447,7 @@ size_t text_space(const char *s, size_t n);
 size_t text_space_back(const char *s, size_t n);
 /* Return v without white space at the chosen ends; the bytes are v's. */
 struct val text_strip(struct val v, bool left, bool right);
-/* Return the first place of needle from byte `from` on, borrowed from hay; NULL if none. */
+/* Return the first place of needle in hay[from, n), borrowed from hay; NULL if none. */
 const char *text_find(struct render *r, struct val hay, size_t from, struct val needle);
 
 /* ---- functions: globals, filters, tests and methods share one form ---- */

@@ -216,7 +216,8 @@ struct parser_stage {
 step_fn tool_step, reason_step, harmony_step;
 enum chat_place
 reason_place(const struct parser_stage *s); /* return the place of the reasoning stage s */
-enum chat_place harmony_place(const struct parser_stage *s); /* likewise, of a stage of harmony */
+/* text of a pending header of harmony */
+enum chat_place harmony_place(const struct parser_stage *s);
 
 /* Return the family by its name or an alias; NULL if none. */
 const struct tool_family *tool_family_of(const char *name);
@@ -238,7 +239,7 @@ size_t tool_find(const struct tool_family *f, const char *text, size_t n);
 /* The front of a call: its name, id, and length. */
 struct tool_head {
     char name[NAME_ROOM], id[NAME_ROOM]; /* name and id of the call; id is "" if none */
-    size_t n_used; /* number of bytes before the arguments; 0 if the call is parsed again */
+    size_t n_used; /* number of bytes before the arguments; 0 if the call is reparsed */
     bool empty;    /* true: the text is an empty list of calls */
 };
 

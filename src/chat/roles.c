@@ -1,10 +1,10 @@
 /* roles.c - messages whose content a template ignores.
  *
  * Many templates omit a message with an unknown role and raise no exception. The model would then
- * answer a conversation without that message. So the conversation is rendered again with a marker
- * as the content of each message that may not be printed. The content has no effect if the prompt
- * lacks the marker and equals the prompt with the message's own content. Conversations of users,
- * assistants, tools and a leading system message need no second rendering. */
+ * answer a conversation without that message. So the conversation is rendered a second time with a
+ * marker as the content of each message that may not be printed. The content has no effect if the
+ * prompt lacks the marker and equals the prompt with the message's own content. Conversations of
+ * users, assistants, tools and a leading system message need no second rendering. */
 #include "chat/template_impl.h"
 
 #include <stdio.h>

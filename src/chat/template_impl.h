@@ -21,7 +21,7 @@ struct thinking {
 struct family {
     const char *name;
     const char *has[4]; /* texts that the source contains */
-    const char *lacks;  /* text that the source does not contain; NULL if none */
+    const char *lacks;  /* text that the source must not contain; NULL if none */
     /* Adapt the messages; NULL if the messages need no adaptation. */
     void (*adjust)(struct render *r, const struct template *t, struct list *messages);
     struct thinking thinking;

@@ -34,7 +34,7 @@ struct tool_opening {
 };
 
 /* Return true if a tool of the request has this name, or if no tools are known. Otherwise a call
- * without any mark may not have the name. */
+ * without any mark must not have the name. */
 static bool is_tool(const struct parser_stage *s, const char *name)
 {
     return json_count(s->schemas) == 0 || schema_has_tool(s->schemas, name);
@@ -96,7 +96,7 @@ static size_t begin_call(struct parser_stage *s, const struct tool_opening *o)
     bool no_call = is_content(s, &o->head);
     s->in_section |= o->in_section;
     s->state = no_call ? TEXT : CALL;
-    if (is_list(o->body)) /* parse the list again from its bracket */
+    if (is_list(o->body)) /* reparse the list from its bracket */
         s->call = (struct tool_call){.body = o->body, .emitted = true};
     else if (!no_call)
         call_begin(s, o->body, &o->head);

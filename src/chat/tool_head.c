@@ -2,7 +2,7 @@
  *
  * The text is a call as soon as its name is complete. Any following text is emitted as its
  * arguments. The name may be the last member of a JSON object. This file searches for the name, and
- * object_step then parses the object again.
+ * object_step then reparses the object.
  *
  * The search stops after NAME_FAR bytes. With more text it continues from its last position.
  * Without this limit, a text with many openings and no name would be searched from each opening to

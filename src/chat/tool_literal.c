@@ -147,8 +147,8 @@ static const char *constant(const char *text, size_t n)
     return NULL;
 }
 
-/* Emit a bare word. The word ends at the next delimiter, which may not have arrived yet. v->at is
- * the searched length. */
+/* Emit a bare word. The word ends at the next delimiter, possibly in later text. v->at is the
+ * searched length. */
 static size_t word(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;

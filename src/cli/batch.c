@@ -59,7 +59,7 @@ struct batch_run {
     struct queue *bell;         /* queue that receives a byte for each event, owned */
     struct flight flight[FLIGHT_MAX];
     int n_flight;
-    struct flight next; /* line that was read and waits for room in the engine's queue */
+    struct flight next; /* pending line, which waits for room in the engine's queue */
     uint64_t n_skipped, n_ok, n_failed, n_prompt, n_output;
     int64_t start_us;
 };

@@ -284,8 +284,8 @@ static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struc
     return rc;
 }
 
-/* Keep the answer's text and ids. They do not correspond if a stop text cut the answer inside a
- * token. */
+/* Keep the answer's text and ids. They do not correspond if a stop text truncated the answer inside
+ * a token. */
 static void keep_answer(struct dialog *d, const struct answer *a)
 {
     if (a->reply.matched) return;

@@ -178,7 +178,7 @@ static void put_rows(struct draw *d, size_t from, int last)
     }
 }
 
-/* Draw all rows from row `top` on, at the top of the window. */
+/* Draw row `top` and all later rows, at the top of the window. */
 static void put_window(struct draw *d, int top)
 {
     int n = (int)d->rows.n, n_row = d->size.n_row;

@@ -34,7 +34,7 @@ struct line {
     EditLine *el;      /* owned */
     HistoryW *history; /* owned */
     struct draw draw;
-    FILE *screen;    /* stream for editing, owned unless it is stdout */
+    FILE *screen;    /* stream for editing; owned unless stdout */
     FILE *nowhere;   /* owned; receives libedit's own drawing */
     char path[1024]; /* path of the history; "" if there is no folder for it */
     bool interrupted, was_empty;

@@ -20,7 +20,7 @@ struct paint {
     int column, hang;
     int gap;         /* blanks to write before the next word */
     int n_word;      /* columns of `word` */
-    struct buf word; /* glyphs and styles not written yet */
+    struct buf word; /* pending glyphs and styles */
     /* state of the line of the text */
     /* first bytes of the line if they may be a list mark, a heading mark or a fence */
     struct buf lead;

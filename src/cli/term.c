@@ -23,8 +23,9 @@ static const char enter[] = "\033[?1049h\033[?25l\033[?7l",
 
 /* modes at the start, restored at the end */
 static struct termios found;
-static bool has_keys;    /* standard input is a terminal */
-static sigset_t waiting; /* signal mask during term_wait, because SIGWINCH is delivered only then */
+static bool has_keys; /* standard input is a terminal */
+/* signal mask during term_wait, the only time at which SIGWINCH is delivered */
+static sigset_t waiting;
 
 /* Write all bytes. An error is ignored, because the terminal is then closed and a signal
  * follows. */

@@ -58,7 +58,7 @@ struct top {
     /* points of the curves, one per reading; NAN if a reading failed */
     float point[TOP_POINTS][TOP_CURVES];
     int n_point;
-    char trouble[200]; /* error of the last reading; "": no error */
+    char trouble[200]; /* error of the last reading; "" if none */
     bool restarted;    /* true: the server was restarted between two readings */
 };
 void top_add(struct top *t, const struct top_sample *s);
@@ -69,7 +69,7 @@ struct top_figures {
     /* borrowed from struct top; NULL: no reading succeeded; all other fields are then invalid */
     const struct top_sample *now;
     double seconds;          /* length of the window; 0 if there is only one reading */
-    double per_s[TOP_COUNT]; /* rates over the window; NAN if there is no window */
+    double per_s[TOP_COUNT]; /* rates over the window; NAN without a window */
     double hit_rate, accept_rate, rows_per_step, cpu;
     double forward, sample; /* shares of the steps' time */
     /* times of the window, or since the server's start if there is no window */

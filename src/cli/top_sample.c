@@ -132,7 +132,7 @@ void top_figures(const struct top *t, struct top_figures *f)
     for (int i = 0; i < TOP_COUNT; i++) f->per_s[i] = window ? rate(a, b, i) : NAN;
     for (int i = 0; i < TOP_TIMES; i++)
         f->recent[i] = window ? scrape_since(&a->times[i], &b->times[i]) : b->times[i];
-    double of[TOP_COUNT]; /* use the window's increase, or totals if there is no window */
+    double of[TOP_COUNT]; /* use the increase over the window, or totals if there is no window */
     for (int i = 0; i < TOP_COUNT; i++) of[i] = window ? f->per_s[i] : b->v[i];
     double all = of[TOP_schedule] + of[TOP_forward] + of[TOP_sample] + of[TOP_commit];
     f->forward = share(of[TOP_forward], all);

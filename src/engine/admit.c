@@ -21,8 +21,8 @@ enum { RESIDE_US = 50 * 1000, GROWTH_ROWS = 16, WATERMARK = 100 };
 
 /* ---- room ---- */
 
-/* Return the free pages left after admitting s if only the first n_running running sequences
- * stayed. The result is negative if s does not fit. */
+/* Return the number of free pages after an admission of s, if only the first n_running running
+ * sequences stayed. The result is negative if s does not fit. */
 static int pages_left(const struct engine *en, const struct seq *s, int n_running)
 {
     int rows = pages_rows(en->pages), n = pages_n_free(en->pages) - hold_need(en, s);
@@ -159,7 +159,7 @@ static void admit_seq(struct engine *en, struct seq *s)
         return;
     }
     hold_acquire(en, s);
-    s->entity.n_left = s->n_token - s->n_kv; /* tokens found in the cache cost nothing */
+    s->entity.n_left = s->n_token - s->n_kv; /* tokens from the cache have no cost */
     seq_run(en, s);
     if (!constraint_admit(en, s)) {
         s->stall = STALL_ADMITTED;

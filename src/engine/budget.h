@@ -2,7 +2,7 @@
  *
  * A sequence that decodes gets one token per step, so a step's time is the time between two tokens.
  * The target limits it; prompts use the remainder. A step's time is estimated from earlier steps
- * (budget.c). The budget decides how prompts are cut, which changes no bit of the result. */
+ * (budget.c). The budget divides prompts into chunks, which changes no bit of the result. */
 #ifndef QUOTH_ENGINE_BUDGET_H
 #define QUOTH_ENGINE_BUDGET_H
 
@@ -17,7 +17,8 @@ struct step_load {
     /* number of pairs (prompt row, earlier position): the quadratic part */
     double n_pair;
 };
-/* Add a sequence that computes n_row rows from position pos on: prompt rows, or one decoded row. */
+/* Add a sequence with n_row rows at positions [pos, pos + n_row): prompt rows, or one decoded
+ * row. */
 void step_load_add(struct step_load *l, int pos, int n_row, bool prompt);
 
 struct budget_options {
@@ -34,9 +35,9 @@ enum { BUDGET_N_TERM = 7, BUDGET_N_KIND = 3 };
 struct budget {
     struct budget_options options; /* options with defaults filled in */
     double multiple;               /* multiple in force */
-    bool contended;                /* true: steps of prompts only are limited too */
+    bool contended;                /* true: the limit also holds for steps of prompts only */
     double weight[BUDGET_N_TERM];  /* microseconds per unit of each term */
-    double speed;                  /* current slowdown of the machine against the weights */
+    double speed;                  /* current slowdown of the machine, relative to the weights */
     double margin;                 /* 99th percentile of time / estimate in mixed steps */
     /* number of observed steps; maximum number of prompt rows in one of them */
     int n_observed[BUDGET_N_KIND], prompt_row_max;

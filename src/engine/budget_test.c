@@ -72,7 +72,7 @@ struct course {
     /* microseconds of each step; exact microseconds of its decodes alone */
     double step_us[STEPS_MAX], idle_us[STEPS_MAX];
     int n_step;
-    double us, rate; /* total time; rate relative to the prompt alone */
+    double us, rate; /* total time, and rate relative to the prompt alone */
 };
 
 static int n_prompt = 1; /* number of waiting prompts; only the first one is computed */

@@ -43,7 +43,7 @@ struct constraint_ops {
     bool (*mask)(struct constraint *c, uint32_t *mask);
     /* Fill the mask u32 [ceil(n_vocab / 32)] if about n_work units of work suffice. Otherwise
      * return LATER: the mask is undefined, and the next call needs less work. The mask does not
-     * depend on n_work. NULL: `mask` never takes longer than a step may. */
+     * depend on n_work. NULL: `mask` is always within the work of a step. */
     enum constraint_made (*mask_within)(struct constraint *c, uint32_t *mask, int64_t n_work);
     /* Advance by the token. Return false, without a change, if the token is not allowed or the
      * constraint failed. */

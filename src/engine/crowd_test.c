@@ -10,8 +10,8 @@ enum { N_SEQ = 16, N_ROW = 32, LONG = 900, SHORT = 12, MANY = 64 };
 struct crowd {
     struct slow_rig r;
     int n_step, first[40],
-        /* number of steps until request i had its first token; until it had all tokens; 0: not
-         * yet */
+        /* number of steps up to the first token of request i, and up to its last one; 0 if
+         * pending */
         done[40];
 };
 
@@ -61,7 +61,7 @@ static void crowd_steps(struct crowd *c, int n)
     }
 }
 
-/* Run a long prompt when short ones arrive. Return the number of steps until the last short prompt
+/* Run a long prompt while short ones arrive. Return the number of steps until the last short prompt
  * has its first token. */
 static int wait_beside_a_prompt(const char *scheduler, uint64_t other, int n_short)
 {
@@ -98,12 +98,12 @@ TEST(prompts_of_one_length_go_by_arrival)
     NEED_OK(crowd_open(&c, "fair", 400, &e), &e);
     for (int i = 0; i < 6; i++) crowd_submit(&c, i, 1, 3 * N_ROW, 1, 1);
     crowd_steps(&c, 1000);
-    for (int i = 0; i < 6; i++)
-        EXPECT_INT(c.first[i], 3 * (i + 1)); /* no prompt has half of its rows for another */
+    for (int i = 0; i < 6; i++) /* no prompt has computed half of its rows before another one */
+        EXPECT_INT(c.first[i], 3 * (i + 1));
     slow_close(&c.r);
 }
 
-/* Run a request with many choices that has all places when other requests arrive. */
+/* Run a request with many choices that has all places. Then other requests arrive. */
 static void beside_many_choices(uint64_t other)
 {
     static struct crowd c;
@@ -117,7 +117,7 @@ static void beside_many_choices(uint64_t other)
     crowd_steps(&c, 5000);
     for (int i = 1; i <= 4; i++) EXPECT(c.first[i] > from && c.first[i] <= from + 8);
     EXPECT(c.done[0] > 0 && c.done[0] <= 5 + (MANY / (N_SEQ - N_SEQ / 8) + 1) * 60 +
-                                             60); /* the large request ends nearly as soon */
+                                             60); /* the large request ends almost as early */
     slow_close(&c.r);
 }
 
@@ -262,7 +262,7 @@ TEST(a_flood_has_half_of_the_steps_while_others_submit)
         worst = c.first[i] - from > worst ? c.first[i] - from : worst;
     }
     EXPECT_INT(worst, 1);
-    EXPECT_INT(c.r.engine->n_running, WIDE - 1); /* one place was enough for the other request */
+    EXPECT_INT(c.r.engine->n_running, WIDE - 1); /* the other request needed only one place */
     stats_read(engine_stats(c.r.engine), &c.r.view);
     EXPECT_INT(c.r.view.value[STAT_displaced], 1); /* a displacement for the first request only */
     EXPECT(rows_of_the_flood(&c, 20, &apart) <= HALF);
@@ -287,7 +287,7 @@ TEST(a_policy_without_holders_divides_no_step)
     slow_close(&c.r);
 }
 
-/* Long prompts of a flood fill the step's time; a short prompt of another holder is not cut for
+/* Long prompts of a flood fill the step's time; a short prompt of another holder is not divided for
  * them. */
 TEST(a_short_prompt_is_not_cut_beside_long_ones)
 {
@@ -302,7 +302,8 @@ TEST(a_short_prompt_is_not_cut_beside_long_ones)
         crowd_submit(&c, i, 2, SHORT, 1, 2);
         crowd_steps(&c, 4);
         NEED(c.first[i] > 0);
-        n_slow += c.first[i] - from > 1; /* more than one step; one step in 64 has no prompts */
+        /* more than one step, because one step in 64 has no prompts */
+        n_slow += c.first[i] - from > 1;
         worst = c.first[i] - from > worst ? c.first[i] - from : worst;
     }
     test_note("%d steps at most, %d of 30 more than one", worst, n_slow);

@@ -1,4 +1,4 @@
-/* deferred.c - masks that need more work than a step may do. A thread of low priority makes them
+/* deferred.c - masks with more work than the maximum of a step. A thread of low priority makes them
  * while their sequences get no rows. So no other sequence waits for them.
  *
  *   constraint_prepare --mask_within a step's work: LATER--> job --todo--> thread: mask_within with
@@ -16,7 +16,7 @@
  * the end of a job if there are too many jobs.
  *
  * If there is no thread (the engine is stepped by hand, or pthread_create fails), each step makes
- * one call. The next job tries to start a thread again. */
+ * one call. The next job retries to start a thread. */
 #include "engine_impl.h"
 
 #include "base/check.h"

@@ -63,7 +63,8 @@ TEST(a_small_holder_gets_a_place_beside_a_flood)
     for (int i = 0; i < N_QUEUE; i++) NEED_OK(submit(&r, i, &flood, &e), &e);
     EXPECT_INT(submit(&r, N_QUEUE, &flood, &e), ERR_BUSY);
     for (int i = 20; i < 24; i++) NEED_OK(submit(&r, i, &small, &e), &e);
-    EXPECT_INT(submit(&r, 24, &small, &e), ERR_BUSY); /* half of the queue is its share */
+    /* the share of the holder is half of the queue */
+    EXPECT_INT(submit(&r, 24, &small, &e), ERR_BUSY);
     EXPECT_INT(submit(&r, 9, &flood, &e), ERR_BUSY);
     engine_step(r.engine);
     /* the newest requests are refused */

@@ -1,7 +1,7 @@
 /* draft.c - rows of draft tokens: several tokens of one sequence in one step.
  *
- *     token[n_kv .. n_token)   rows that must be computed; the last one's logits pick a token
- *     draft[0 .. n_draft)      rows after them: proposed by a drafter, or forced by a constraint
+ *     token[n_kv, n_token)   rows that must be computed; the last one's logits pick a token
+ *     draft[0, n_draft)      rows after them: proposed by a drafter, or forced by a constraint
  *
  * Each row's logits pick the token that they would pick alone, with the random numbers of that
  * position (emit.c). A row is accepted if the token before it is the one picked there. The rest is
@@ -22,7 +22,8 @@ static int room_for(const struct engine *en, const struct seq *s)
 {
     const struct batch_limits *l = &en->batch.limits;
     const struct group *g = s->group;
-    bool one = g->forked || g->n_seq == 1; /* otherwise its first logits are for all choices */
+    /* otherwise the first logits of the prompt are for all choices */
+    bool one = g->forked || g->n_seq == 1;
     if (!s->plan.decodes || s->plan.n_pick != 1 || s->draft_max == 0 || s->padding || !one)
         return 0;
     int n = least(s->draft_max, l->n_row - en->plan.n_row);

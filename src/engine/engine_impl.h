@@ -13,7 +13,7 @@
  *   portion.c     limits of one holder's rows and places while other holders are active
  *   hold.c        pages of a sequence: prefixes, growth, copy on write, preemption, swapping
  *   constraint.c  masks of the tokens that may come next
- *   deferred.c    masks that need more work than a step may do
+ *   deferred.c    masks with more work than a step's maximum
  *   draft.c       rows of draft tokens: several tokens of a sequence in one step
  *   state.c       recurrent state of a sequence
  *   emit.c        logits -> tokens -> events
@@ -42,7 +42,7 @@
  *
  * (1) n_kv <= n_token. Tokens [0, n_token) are known. K and V of positions [0, n_kv) are in pages
  *     while it runs. While it waits, they are in host memory (n_host > 0), or n_kv is 0.
- * (2) Only RUNNING sequences hold pages, which they acquire as they grow. page[n_hole .. n_page)
+ * (2) Only RUNNING sequences hold pages, which they acquire as they grow. page[n_hole, n_page)
  *     cover at least [0, n_kv). Pages before the window are -1.
  * (3) It decodes (seq_decodes) while only the n_fresh tokens of its last step are left to compute.
  *     n_fresh is above 1 if a constraint forced tokens. Otherwise it prefills or recomputes. A beam
@@ -72,7 +72,7 @@ struct seq_plan {
     int n_logits;         /* number of results that are logits */
     int n_pick;           /* number of logits that pick a token */
     int n_event;          /* number of events that the results will make */
-    int n_more;           /* number of further tokens that may be emitted: forced tokens */
+    int n_more;           /* maximum number of further emitted tokens: forced tokens */
     bool decodes;         /* true: the rows are decoded rows, not prompt rows */
     int row0, out0;       /* index of the first row and of the first result in the batch */
     int logits0, hidden0; /* index of the first result of each kind in the batch */
@@ -100,7 +100,7 @@ struct seq {
     int64_t rank;               /* rank in this step */
     /* true: ranks after sequences of equal rank, which may displace it */
     bool extra;
-    bool late;        /* true: would be extra, but has waited for EXTRA_US */
+    bool late;        /* true: the sequence waited for EXTRA_US, so it is not extra */
     int n_before;     /* number of unfinished choices of the group before this one */
     enum stall stall; /* reason for which it gets no rows in this step */
     /* number of the sequence's last decoded row, among the rows of all sequences (plan.c) */
@@ -136,7 +136,7 @@ struct seq {
      * rows */
     int n_cached;
 
-    struct seq_plan plan; /* its part of the step that is planned or computed */
+    struct seq_plan plan; /* part of the entity in the step that is planned or computed */
 
     enum finish finish; /* reason of the end; not NONE: seq_end at the end of the step */
     enum cause cause;   /* cause of FINISH_ERROR */
@@ -154,7 +154,7 @@ struct seq {
     int64_t admit_us; /* time of the last admission, microseconds */
     struct {
         int lane;                    /* lane of the trace, valid while the sequence runs */
-        int64_t since_us, decode_us; /* start of waiting or running; start of decoding */
+        int64_t since_us, decode_us; /* start times of waiting or running, and of decoding */
         int n_decoded;               /* number of tokens decoded since the start of running */
     } traced;                        /* data for the trace */
     struct seq *next;                /* borrowed: next in the waiting list, oldest first */
@@ -186,7 +186,7 @@ struct group {
     struct request *request; /* owned; request of the group */
     struct sample_lists *lists; /* owned; prepared lists; NULL if the request has lists already */
     struct seq *seq;            /* arena [n_seq] sequences of the group */
-    int n_seq, n_live;          /* number of sequences; number of those that are not yet DONE */
+    int n_seq, n_live;          /* number of sequences, and number of sequences before DONE */
     struct door_place door;
     int n_preempted; /* number of preemptions of all its sequences */
     bool forked;
@@ -247,7 +247,7 @@ struct engine {
     struct {
         struct trace *trace; /* owned; NULL if there is no trace */
         bool *taken;         /* owned [limits.n_seq]; true: the lane is in use */
-        int64_t n_dropped;   /* number of dropped events counted in the statistics */
+        int64_t n_dropped;   /* number of dropped events, as in the statistics */
     } traced;
     struct budget budget;  /* limit of the rows of prompts in a step with decodes */
     struct step_load load; /* load of the step in the batch */
@@ -264,8 +264,8 @@ struct engine {
         int n_copy_kept;
         bool preempted; /* true: a sequence was preempted, so no sequence is admitted */
         bool idle;      /* true: no running sequence can continue */
-        bool blocked;   /* true: idle, and running beams wait for waiting beams */
-        bool unmasked;  /* true: a sequence was admitted whose mask is made in the next step */
+        bool blocked;   /* true: no rows in this step, and running beams wait for waiting beams */
+        bool unmasked;  /* true: an admitted sequence gets its mask in the next step */
         bool deferred;  /* true: the policy keeps sequences waiting although there may be room */
     } plan;
     struct sample_work *work; /* owned; scratch of sampling */
@@ -276,19 +276,20 @@ struct engine {
     struct sample_vocab vocab;
     int32_t *eog;              /* owned [vocab.n_eog] end-of-generation ids */
     struct queue *inbox;       /* owned, of struct message */
-    struct deferred *deferred; /* owned; masks that need more work than a step may do */
+    struct deferred *deferred; /* owned; masks with more work than a step's maximum */
     struct seq_list waiting;
     struct {
         /* owned [limits.n_seq], [n] used: portions of the holders of running sequences */
         struct portion *v;
         int n;
-        struct submission recent[2]; /* last submission, and last submission of another holder */
-        double per_position;         /* worth that each position adds to a row that attends to it */
+        /* times of the last submission, and of the last one of another holder */
+        struct submission recent[2];
+        double per_position; /* worth that each position adds to a row that attends to it */
     } portions;
     /* Owned arrays [limits.n_seq] of borrowed sequences: running ones in rank order; scratch of
      * planning; scratch of sampling. */
     struct seq **running, **order, **constrained;
-    int64_t forced_work;  /* work that this step may still do for forced tokens */
+    int64_t forced_work;  /* remaining work of this step for forced tokens */
     uint64_t n_row_given; /* number of rows given to sequences that decode */
     int n_running;
     struct group *groups; /* owned: list of the submitted groups that are not freed */
@@ -439,7 +440,7 @@ bool portion_bounded(const struct engine *en, const struct seq *s);
 /* Return the number of rows in [0, n] that s may have in this step next to the other rows of its
  * holder. Return n if no other holder is active. */
 int portion_rows(const struct engine *en, const struct seq *s, int n, bool prompt);
-/* Return the number of rows of the prompt of s that the budget may not cut. */
+/* Return the number of rows of the prompt of s that the budget must not divide. */
 int portion_free(const struct engine *en, const struct seq *s);
 /* Add n_row planned rows of s to the portion of its holder. */
 void portion_take(struct engine *en, const struct seq *s, int n_row, bool prompt);
@@ -539,7 +540,8 @@ void constraint_close(struct seq *s);
 bool constraint_prepare(struct engine *en);
 /* Make the mask of s, which was admitted. Return false if the mask needs a job in the next step. */
 bool constraint_admit(const struct engine *en, struct seq *s);
-/* Return true if s may have no rows in this step: a job may be using its constraint. */
+/* Return true if s must not have rows in this step, because a job may be using the constraint of
+ * s. */
 bool constraint_waits(const struct engine *en, const struct seq *s);
 /* Accept the token in the constraint of s; true if s has no constraint. */
 bool constraint_accept(struct seq *s, int32_t token);

@@ -198,7 +198,7 @@ TEST(a_static_batch_computes_everyone_until_the_last_is_done)
             drain(q[i], &t[i]), n_done += i < 4 && t[i].n_done && n_full < 19;
     }
     EXPECT_INT(n_full, 19); /* steps after the prompts' step, until the longest request is done */
-    EXPECT_INT(n_done, 0);  /* no request is done before */
+    EXPECT_INT(n_done, 0);  /* no earlier request is complete */
     for (int i = 0; i < 5; i++) {
         EXPECT(t[i].n == length[i] && t[i].n_done == 1 && t[i].finish == FINISH_LENGTH);
         queue_close(q[i]);
@@ -346,7 +346,7 @@ TEST(requests_that_cannot_be_are_refused_by_name)
     rq = make(ids, 5, 1, q);
     EXPECT_INT(engine_submit(r.en, rq, &e), ERR_BUSY);
     request_close(rq);
-    golden_close(&r); /* close while all requests are still in the inbox */
+    golden_close(&r); /* close while all requests are in the inbox */
     queue_close(q);
 }
 

@@ -26,11 +26,11 @@ struct fake_state {
 struct fake {
     struct batch_limits limits;
     int n_page, page_rows, n_host_page, window;
-    int n_host_state;              /* with limits.n_state: the model has recurrent state too */
+    int n_host_state;              /* with limits.n_state, the model also has recurrent state */
     bool no_kv;                    /* true: the model has only recurrent state; window is 1 */
     int jump_every;                /* one step in this number takes up to 200 ms more; 0: none */
     uint64_t rng;                  /* state of the random numbers of the jumps */
-    _Atomic int64_t now_us;        /* a caller of engine_submit reads it during a step */
+    _Atomic int64_t now_us;        /* a caller of engine_submit reads the value during a step */
     struct pool *pool;             /* borrowed; NULL if none */
     struct fake_cell *cell;        /* owned [n_page * page_rows] cells of the pages */
     struct fake_cell *host;        /* owned [n_host_page * page_rows] cells in host memory */

@@ -160,7 +160,7 @@ void group_cancel(struct engine *en, uint64_t request_id, int choice)
     struct group *g = en->groups;
     while (g && g->request->id != request_id) g = g->next;
     if (!g) return;
-    if (g->n_live == 0) { /* its answers are being emitted */
+    if (g->n_live == 0) { /* its answers are in emission */
         if (g->ranked && (choice < 0 || g->n_answer == 1)) g->ended = FINISH_ABORT;
         return;
     }

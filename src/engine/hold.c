@@ -55,7 +55,7 @@ static int32_t look_up(const struct engine *en, const struct seq *s, int i)
 }
 
 /* Return the number of leading pages of s that may come from the cache. Pages with wanted results
- * may not come from it, and at least one token must be left to compute. */
+ * must not come from it, and at least one token must be left to compute. */
 static int found_max(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), max = (s->n_token - 1) / rows;
@@ -196,7 +196,7 @@ static bool own_page(struct engine *en, struct seq *s, int i, bool *lacks)
     return true;
 }
 
-/* Acquire pages for up to n rows from position `from` on. Return the number of rows that have
+/* Acquire pages for up to n rows at positions [from, from + n). Return the number of rows that have
  * pages. */
 static int grow(struct engine *en, struct seq *s, int from, int n)
 {
@@ -312,7 +312,7 @@ static void swap_in(struct engine *en, struct seq *s)
     }
     s->n_host = 0;
     en->n_swapped--;
-    s->n_sealed = s->n_hole; /* sealed again once the copies are done */
+    s->n_sealed = s->n_hole; /* sealed after the copies are complete */
     state_swap_in(en, s);
 }
 

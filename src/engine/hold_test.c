@@ -263,7 +263,7 @@ TEST(what_the_cache_has_is_not_paid_for_in_advance)
     s.policy = "fair", s.n_row = 16;
     rig_open(&r, &s);
     answer(&r, make(&r, 400, 1));
-    struct request *other = make(&r, 60, 1); /* short enough that the other request gets no rows */
+    struct request *other = make(&r, 60, 1); /* so short that the other request gets no rows */
     other->prompt.v[0] = 31;
     NEED_OK(engine_submit(r.en, other, &e), &e);
     NEED_OK(engine_submit(r.en, make(&r, 400, 1), &e), &e);

@@ -4,9 +4,9 @@
  *   plan_padding
  *
  * Sequences that decode get their row before any prompt. Prompts share the rest of the step's rows
- * and of its time limit (budget.h), in chunks, in rank order. How a prompt is cut never changes a
- * bit of the result (docs/design.md 5). Half of the rows for prompts go to shorter prompts that
- * rank like the first one.
+ * and of its time limit (budget.h), in chunks, in rank order. The division of a prompt never
+ * changes a bit of the result (docs/design.md 5). Half of the rows for prompts go to shorter
+ * prompts that rank like the first one.
  *
  * A sequence that must be computed whole (an encoder's) gets all its rows or none. Sequences get
  * rows in rank order alone, so the first one always has the room of an empty step.

@@ -22,17 +22,18 @@ struct sched_entity {
     uint64_t holder;      /* number of the holder; 0: none */
     double holder_weight; /* weight of the holder, > 0 */
     int n_prompt;         /* number of prompt tokens */
-    int n_left;           /* number of known tokens not yet computed; 1 while the entity decodes */
-    bool decodes;         /* true: its rows of the served step were decoded rows */
-    int n_cached;         /* number of leading tokens in the prefix cache, while the entity waits */
-    bool running;         /* true from policy_admitted to policy_preempted or policy_leave */
+    /* number of known tokens without a computed row; 1 while the entity decodes */
+    int n_left;
+    bool decodes; /* true: its rows of the served step were decoded rows */
+    int n_cached; /* number of leading tokens in the prefix cache, while the entity waits */
+    bool running; /* true from policy_admitted to policy_preempted or policy_leave */
     /* fields of policy.c */
-    int64_t ready_us; /* time of the start of its wait; running prompt: time of its last row */
+    int64_t ready_us; /* start time of its wait; time of the last row of a running prompt */
     /* true: its starvation bound was reached when it was admitted or had rows */
     bool overdue;
     union { /* state of the entity under one policy */
         struct {
-            int level;    /* number of its queue, 0 first */
+            int level;    /* index of the queue, 0 first */
             int n_served; /* number of rows in that queue */
             int n_done;   /* number of rows so far */
             int n_redo;   /* number of rows lost by preemption */

@@ -16,7 +16,7 @@
  *                  start that far behind.
  *   displacing     A waiting entity displaces a running one whose holder is ahead by more than
  *                  SLACK_US. So a flooding key delays another by at most that much. A displaced
- *                  entity displaces another one only when it is behind by SLACK_US plus its prompt.
+ *                  entity displaces another one only if it is behind by SLACK_US plus its prompt.
  *   places         A waiting entity also displaces a running entity of another holder immediately,
  *                  if that holder then still runs as many entities per weight as its own holder. So
  *                  a holder that uses little waits for no place. This counts places, not time, so
@@ -25,8 +25,8 @@
  *                  if nothing of its holder runs. Otherwise a flood, whose entities have all waited
  *                  for long, would go before all others.
  *
- * Holders are in a fixed table. An idle one leaves it when its place is needed, the least advanced
- * first, because it has the least history. A new one joins holder 0 if all are active. */
+ * Holders are in a fixed table. An idle holder leaves the table if its place is needed, the least
+ * advanced first, because it has the least history. A new one joins holder 0 if all are active. */
 #include "policy_impl.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@ static struct policy *open_policy(const char *name)
     struct policy_options o = {.name = name, .n_seq = 4, .starvation_us = 1000000};
     if (policy_open(&p, &o, &e) != 0) {
         test_fail(__FILE__, __LINE__, "%s", e.text);
-        exit(1); /* no test below could continue */
+        exit(1); /* no later test could continue */
     }
     return p;
 }
@@ -281,7 +281,7 @@ TEST(fair_shares_bank_no_credit_and_forget_no_debt)
     policy_served(p, &a, 1, 1, 60000000, 0); /* a runs alone for a minute */
     policy_arrive(p, &b, 0);
     int64_t lead = policy_rank(p, &a, 0) + 1000000 - policy_rank(p, &b, 0); /* less the slack */
-    EXPECT_INT(lead, 0); /* b starts at a's virtual time: it has not saved up a minute */
+    EXPECT_INT(lead, 0); /* b begins at a's virtual time: the idle minute earned nothing */
     policy_admitted(p, &b, 0);
     policy_served(p, &a, 1, 1, 5000000, 0);
     policy_leave(p, &a);
@@ -315,7 +315,7 @@ TEST(fair_promotes_an_overdue_turn_if_nothing_of_its_share_runs)
     policy_admitted(p, &flood[0], now);
     EXPECT(policy_rank(p, &flood[0], now) < policy_rank(p, &other, now));
     EXPECT(policy_rank(p, &flood[1], now) > policy_rank(p, &other, now));
-    policy_preempted(p, &flood[0], now); /* its place is free again, and still its own */
+    policy_preempted(p, &flood[0], now); /* the freed place is reserved for the request */
     EXPECT(policy_rank(p, &flood[0], now) < policy_rank(p, &flood[1], now + 1) ||
            policy_rank(p, &flood[0], now) == policy_rank(p, &flood[1], now));
     policy_admitted(p, &flood[0], now);
@@ -415,7 +415,7 @@ TEST(fair_owes_nothing_for_payments_that_were_given_back)
         policy_admitted(p, &se[i], 0);
     }
     policy_arrive(p, &other, 0);
-    for (int i = 0; i < 4; i++) policy_leave(p, &se[i]); /* cancelled: no entity had any service */
+    for (int i = 0; i < 4; i++) policy_leave(p, &se[i]); /* cancelled: no entity had a row */
     policy_arrive(p, &next, 0);
     EXPECT_INT(policy_rank(p, &next, 0) - policy_rank(p, &other, 0), 0);
     policy_leave(p, &stays), policy_leave(p, &other), policy_leave(p, &next);

@@ -1,9 +1,9 @@
 /* pooling.c - a prompt becomes one vector: the mean of its rows' final hidden states, or the last
  * or first one.
  *
- * Each row arrives once, in the order of positions, however the prompt is cut into chunks and
- * however often it is preempted (seq_wanted). Rows are added in f64 in that order, so the vector
- * depends on the prompt only (docs/design.md 5). The client normalizes and shortens it. */
+ * Each row arrives once, in the order of positions, for any chunks and any number of preemptions
+ * (seq_wanted). Rows are added in f64 in that order, so the vector depends on the prompt only
+ * (docs/design.md 5). The client normalizes and shortens it. */
 #include "engine_impl.h"
 
 #include "base/check.h"

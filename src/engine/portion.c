@@ -14,8 +14,8 @@
  *           decodes have half of it. Sequences that decode take turns.
  *   places  all but an eighth, so that a new holder gets one without a preemption.
  *
- * The budget does not cut prompts of up to ROWS_FREE rows: each holder has that many free rows of
- * prompts, if the step has few. This holds with or without other holders, because the budget's
+ * The budget does not divide prompts of up to ROWS_FREE rows: each holder has that many free rows
+ * of prompts, if the step has few. This holds with or without other holders, because the budget's
  * estimate may be far off and its minimum is one row. Only policies that divide among holders use
  * any of this (policy.h). It changes which rows a step has, but no bit of a result (docs/design.md
  * 5). */

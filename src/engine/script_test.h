@@ -12,7 +12,7 @@ struct script_shared {
     _Atomic int n_inside; /* number of calls of mask in progress */
     _Atomic int64_t n_mask;
     const char *_Atomic wrong; /* error; NULL if none */
-    bool slow;                 /* true: some masks need more work than a step may do */
+    bool slow;                 /* true: some masks need more work than a step's maximum */
     _Atomic int64_t n_late;
 };
 

@@ -21,7 +21,7 @@ enum {
 struct choice {
     int32_t want[LEN_MAX];
     int n_want, n_output, n_got;
-    int draft_at, n_draft; /* number of tokens before the last draft; number of tokens in it */
+    int draft_at, n_draft; /* numbers of tokens before the last draft and in the draft */
     double sum_logprob;
     bool done;
 };
@@ -64,7 +64,7 @@ struct sim {
     uint64_t rng;
     int len_max;
     struct script_shared shared[N_SHARED];
-    int64_t n_proposed, n_accepted; /* number of draft tokens; of those that were generated */
+    int64_t n_proposed, n_accepted; /* number of draft tokens, and number of accepted ones */
     int64_t n_done, n_aborted, n_expired, n_cached, wait_us_max, n_refused, n_evicted;
     struct stats_view stats;
     bool failed;
@@ -170,7 +170,7 @@ static struct request *invent(struct sim *s, const struct client *c)
     r->params.temperature = below(s, 2) ? 0 : 1;
     r->params.seed = rng_next(&s->rng);
     r->params.seeded = true;
-    r->params.stop_id = stop + below(s, 2); /* the first stop token is hardly ever generated */
+    r->params.stop_id = stop + below(s, 2); /* the first stop token is very improbable */
     r->params.n_stop_id = 1;
     r->priority = below(s, 3);
     r->holder = holder_of(s, c);
@@ -276,7 +276,7 @@ static void step_client(struct sim *s, struct client *c, bool arrivals)
 
 /* ---- drafts ---- */
 
-/* Return up to n of the expected tokens from the at-th on. */
+/* Return the expected tokens [at, at + n), or fewer at the end. */
 static int propose_right(const struct choice *x, int at, int32_t *draft, int n)
 {
     int i = 0;

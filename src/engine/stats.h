@@ -6,8 +6,8 @@
  * (1) A reading is the state at the end of a step, never in the middle of one. So its figures are
  *     consistent (answers that ended = times counted). It may be one step old. Refusals and times
  *     before submission (TIMES_body to _tokenize) are exceptions, which are counted immediately.
- * (2) The writer never waits, allocates or makes a system call. A reader copies again if a step
- *     ended meanwhile (some kB, a microsecond).
+ * (2) The writer never waits, allocates or makes a system call. A reader repeats its copy if a step
+ * ended meanwhile (some kB, a microsecond).
  *
  * One thread opens and closes the statistics. stats.def lists the figures. Part of the engine's
  * public header (engine.h includes this). */
@@ -101,7 +101,7 @@ int64_t stats_lap_us(const struct stats *st, int i);
 /* Levels that the engine reports. */
 struct stats_level {
     int n_running, n_waiting;
-    bool deferred; /* true: sequences wait because the policy defers them, not for lack of room */
+    bool deferred; /* true: the policy defers waiting sequences for which there is room */
     int n_page_held, n_page_cached;
     int n_swapped; /* number of waiting sequences whose pages are in host memory */
 };

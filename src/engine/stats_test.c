@@ -50,7 +50,7 @@ TEST(stats_of_one_request_are_those_worked_out_by_hand)
     EXPECT_INT(v[STAT_outputs], 11);
     EXPECT_INT(t[TIMES_step_rows].sum, 90);
     EXPECT_INT(t[TIMES_step_tokens].n, 13);
-    EXPECT_INT(t[TIMES_step_tokens].sum, 80 + 11); /* as vLLM counts: the first token too */
+    EXPECT_INT(t[TIMES_step_tokens].sum, 80 + 11); /* as in vLLM, the first token is counted */
     EXPECT_INT(t[TIMES_step_us].n, 13);
     EXPECT_NEAR(v[STAT_forward_us], prefill + 10 * gap);
     EXPECT_INT(v[STAT_schedule_us] + v[STAT_sample_us] + v[STAT_commit_us], 0);
@@ -167,7 +167,7 @@ TEST(stats_marks_are_the_most_of_a_window)
     EXPECT_INT(stats_marks(st, r.slow.now_us, 6000000).n_running, 2);
     r.slow.now_us += 10 * (int64_t)STATS_WINDOW_US;
     NEED_OK(slow_submit(&r, 0, 16, 1, &e), &e);
-    slow_run(&r); /* all slots are written again */
+    slow_run(&r); /* all slots are rewritten */
     m = stats_marks(st, r.slow.now_us, INT64_MAX);
     EXPECT_INT(m.n_running, 1);
     EXPECT_INT(m.n_waiting, 0);

@@ -28,8 +28,8 @@ struct trace {
     bool started, paused;
     /* File descriptor; writer thread only. */
     int fd;
-    bool failed;               /* true: nothing more is written */
-    int64_t n_byte, bytes_max; /* size of the file, and its limit; 0: none */
+    bool failed;               /* true: later writes have no effect */
+    int64_t n_byte, bytes_max; /* size of the file, and maximum size; 0: no limit */
     struct trace_text text;
     struct buf out;
 };

@@ -41,8 +41,8 @@ struct transfer {
 
 struct fetch {
     CURLM *multi;          /* owned */
-    int epoll;             /* epoll's file descriptor; -1 if not open */
-    int64_t due_us;        /* time of the next call of libcurl, microseconds; INT64_MAX if none */
+    int epoll;             /* file descriptor of epoll; -1 if closed */
+    int64_t due_us;        /* time of the next call to libcurl, microseconds; INT64_MAX if none */
     struct transfer *call; /* owned: list of the requests in flight [n_call] */
     size_t n_call;
     struct fetch_options o;

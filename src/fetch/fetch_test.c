@@ -330,8 +330,8 @@ TEST(fetch_hands_pieces_over_as_they_come)
     struct received refuses = {.f = f, .refuse = true};
     struct fetch_request r = {.url = at(base, "/pieces"), .on_body = on_body, .on_done = on_done};
     bool apart = false;
-    for (int turn = 0; turn < 5 && !apart; turn++) { /* both may arrive together on a busy
-                                                      * machine */
+    /* on a busy machine both possibly arrive together */
+    for (int turn = 0; turn < 5 && !apart; turn++) {
         struct received received = {.f = f};
         r.ctx = &received;
         NEED_OK(fetch_start(f, &r, &e), &e);
@@ -354,7 +354,7 @@ TEST(fetch_hands_pieces_over_as_they_come)
     NEED_OK(fetch_start(f, &r, &e), &e);
     while (!refuses.n_done) fetch_wait(f, time_us() + 1000000);
     EXPECT(strstr(refuses.error, "timed out"));
-    r.total_ms = 0; /* the request is in flight when the client is closed */
+    r.total_ms = 0; /* the request is in flight at the end of the client */
     NEED_OK(fetch_start(f, &r, &e), &e);
     fetch_wait(f, time_us() + 10000);
     fetch_close(f);

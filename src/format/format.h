@@ -64,7 +64,7 @@ struct meta;
  * or a .safetensors file. The path of model.safetensors, a shard or the index opens their directory
  * if it has a config.json. Any other .safetensors file opens alone, without metadata. The caller
  * owns *out. Errors contain the file, the field, the found value and the expected value.
- * ERR_MISSING if a file or a part is absent. ERR_FORMAT if it violates its format or is cut short.
+ * ERR_MISSING if a file or a part is absent. ERR_FORMAT if it violates its format or is truncated.
  * ERR_UNSUPPORTED for a version or dtype that is not supported. ERR_ARG for another kind of file.
  * ERR_LIMIT, ERR_IO, ERR_MEMORY. */
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e);
@@ -119,7 +119,7 @@ int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress
  * the metadata and the tensor list. Returns false if the tensors come from no file (random
  * weights). */
 bool checkpoint_key(const struct checkpoint *c, uint64_t key[2]);
-/* Release the memory of file pages read so far. The next read loads the pages again. */
+/* Release the memory of file pages read so far. The next read reloads the pages. */
 void checkpoint_release_pages(const struct checkpoint *c);
 /* Copy names, types and metadata to memory and release the files. The files may then change or
  * disappear. Their tensors have no data. Random weights are kept. No other thread may read c during

@@ -31,7 +31,7 @@ struct cfg {
     struct strmap name_of;
     VEC(struct cfg_rule) rule; /* rules by number; [0] is the start rule, which may be undefined */
     VEC(struct symbol) sym;    /* symbols of all alternatives */
-    /* ends of the alternatives: alternative i is sym[end[i - 1] .. end[i]) */
+    /* ends of the alternatives: alternative i is sym[end[i - 1], end[i]) */
     VEC(uint32_t) end;
     VEC(struct cfg_graft *) graft; /* owned; grafts of other machines */
     VEC(struct cfg_choice) choice;

@@ -103,7 +103,7 @@ static uint32_t copy_new(struct cfg *g, struct cfg_graft *t, uint32_t e, int dep
     case EX_SCIENTIFIC_INTEGER:
         if (it.a == 0) return expr_scientific_integer(x);
         break;
-    case EX_ESCAPE: /* these are states after a first byte: no rule contains them */
+    case EX_ESCAPE: /* these are states after a first byte, which no rule contains */
     case EX_HEX:
         break;
     }
@@ -133,7 +133,7 @@ static uint32_t rule_of(struct cfg *g, uint32_t graft, uint32_t rule)
         uint32_t made = cfg_rule_new(g);
         if (g->m.x.failed) return 0;
         t->rule.v[rule] = made + 1;
-        g->rule.v[made].productive = true; /* a front end makes no rule without a text */
+        g->rule.v[made].productive = true; /* front ends make only rules with a text */
         g->rule.v[made].graft = graft + 1;
         g->rule.v[made].graft_rule = rule;
     }

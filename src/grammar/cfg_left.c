@@ -204,7 +204,7 @@ static bool fill_tail_of(struct left *l, struct left_job j, uint32_t c, uint8_t 
 static bool fill_tail(struct left *l, struct left_job j)
 {
     enum { VISITED = 1, DONE = 2 };
-    uint8_t *unit = calloc(l->n, 1); /* by rule: not 0 if the rule is complete when b is complete */
+    uint8_t *unit = calloc(l->n, 1); /* by rule: not 0 if the rule is complete at the end of b */
     if (!unit) return expr_fail(&l->g->m.x, EXPR_NO_MEMORY), false;
     bool ok = true, more = true;
     for (unit[j.b] = VISITED; ok && more;) {

@@ -182,12 +182,12 @@ static uint32_t plain_equal(struct exprs *x, const struct decimal *d)
 
 /* ---- comparison ---- */
 
-/* Return the digits after a point that are above f[0..n), or also equal to it if `or_equal`. There
+/* Return the digits after a point that are above f[0, n), or also equal to it if `or_equal`. There
  * is at least one digit, and zeros may be last. */
 static uint32_t fraction_above(struct exprs *x, const char *f, int n, bool or_equal)
 {
     uint32_t some = digits(x, 1, EXPR_INF);
-    if (n == 0) /* all digits are at least f = 0, and all digits but zeros are above f */
+    if (n == 0) /* all digits are at least f = 0, and all digits except zeros are above f */
         return or_equal ? some : expr_and(x, some, expr_not(x, zeros(x, 0)));
     uint32_t e = EXPR_EMPTY;
     for (int i = n; i > 0; i--) {
@@ -206,7 +206,7 @@ static uint32_t fraction_above(struct exprs *x, const char *f, int n, bool or_eq
     return e;
 }
 
-/* Return the natural numbers above d[0..n), which has no leading zeros. */
+/* Return the natural numbers above d[0, n), which has no leading zeros. */
 static uint32_t natural_above(struct exprs *x, const char *d, int n)
 {
     uint32_t longer = expr_cat(x, expr_range(x, '1', '9'), digits(x, (uint32_t)n, EXPR_INF));

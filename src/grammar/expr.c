@@ -339,7 +339,7 @@ static int by_head(const void *p, const void *q)
     return (a->rest > b->rest) - (a->rest < b->rest);
 }
 
-/* Return the alternation of v[0..n), which have one head: a p | a q = a (p | q). */
+/* Return the alternation of v[0, n), which have one head: a p | a q = a (p | q). */
 static uint32_t join_rests(struct exprs *x, const struct headed *v, size_t n)
 {
     uint32_t few[32], *rest = n <= 32 ? few : malloc(n * sizeof *rest);
@@ -396,7 +396,7 @@ static uint32_t combine(struct exprs *x, enum expr_op op, size_t mark)
     return x->failed ? EXPR_EMPTY : e;
 }
 
-/* Return the union or intersection of v[0..n). Flatten nested lists of the operator first. */
+/* Return the union or intersection of v[0, n). Flatten nested lists of the operator first. */
 static uint32_t combine_list(struct exprs *x, enum expr_op op, const uint32_t *v, size_t n)
 {
     if (x->failed) return EXPR_EMPTY;

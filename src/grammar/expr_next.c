@@ -32,7 +32,7 @@ static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
     }
     size_t n = x->work.n - mark;
     uint32_t d = n == 0 ? EXPR_EMPTY : x->work.v[mark];
-    if (n > 1) { /* expr_or_list pushes onto the same stack, so it gets a copy */
+    if (n > 1) { /* copy: expr_or_list pushes onto the same stack */
         uint32_t few[16], *v = n <= 16 ? few : malloc(n * sizeof *v);
         if (!v) return x->work.n = mark, expr_fail(x, EXPR_NO_MEMORY);
         memcpy(v, x->work.v + mark, n * sizeof *v);
@@ -394,7 +394,7 @@ static bool visit_state(struct exprs *x, struct state_search *s, uint32_t now, u
 {
     if (d == EXPR_EMPTY || x->e[d].alive == ALIVE_NO || x->seen[d] == now) return false;
     bool goal = is_goal(x, d);
-    x->seen_now = now; /* is_goal may have started other generations */
+    x->seen_now = now; /* is_goal possibly started other generations */
     if (!goal && x->e[d].alive != ALIVE_NO) push_state(x, s, d, from);
     return goal;
 }

@@ -160,7 +160,7 @@ static int grow(uint64_t *s, int depth)
     return i;
 }
 
-/* Return true if node i matches t[0..n), by backtracking. */
+/* Return true if node i matches t[0, n), by backtracking. */
 static bool slow(int i, const char *t, int n)
 {
     const struct node *d = &node[i];

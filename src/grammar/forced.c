@@ -4,7 +4,7 @@
  * A later text X can change the last tokens of a forced span F. At most one token of F X crosses
  * the end of F. That token begins at an offset s such that F[s..] is a prefix of a token of the
  * vocabulary. s is |F| if no token crosses. Text before a token boundary is encoded as if it were
- * alone. So the tokens before s are those of F[0..s). No later text can change the common prefix of
+ * alone. So the tokens before s are those of F[0, s). No later text can change the common prefix of
  * all these encodings. */
 #include "grammar_in.h"
 
@@ -82,8 +82,8 @@ static size_t common(const struct ids *a, const struct ids *b, size_t n)
     return i;
 }
 
-/* Set *n_settled to the number of first tokens of s[0..n) that no later text changes. ids: tokens
- * of s[0..n) alone. */
+/* Set *n_settled to the number of first tokens of s[0, n) that no later text changes. ids: tokens
+ * of s[0, n) alone. */
 static int count_settled(const struct grammar_vocab *v, const char *s, size_t n,
                          const struct ids *ids, size_t *n_settled, struct err *e)
 {
@@ -126,7 +126,7 @@ static int tokens_of(struct grammar *g, uint32_t state, const struct buf *span, 
 }
 
 /* Reserve memory for the tokens of a state. Drop all cached tokens if there are too many; they can
- * be computed again. Return false if memory is exhausted. */
+ * be recomputed. Return false if memory is exhausted. */
 static bool reserve(struct grammar *g, uint32_t state)
 {
     size_t cap = g->cap_forced;

@@ -23,7 +23,7 @@ static struct grammar *open_grammar(enum grammar_kind kind, const char *text, si
     return g;
 }
 
-/* Return a grammar that forces s[0..n): a choice of two strings that differ in the next
+/* Return a grammar that forces s[0, n): a choice of two strings that differ in the next
  * character. */
 static struct grammar *forcing(const char *s, size_t n, const struct grammar_vocab *v)
 {
@@ -42,7 +42,7 @@ static struct grammar *forcing(const char *s, size_t n, const struct grammar_voc
     return g;
 }
 
-/* Check that the tokens of s[0..n) and a continuation begin with `ids`. */
+/* Check that the tokens of s[0, n) and a continuation begin with `ids`. */
 static void check_prefix(const struct tokenizer *t, const struct ids *ids, const char *s, size_t n,
                          const char *more, size_t n_more)
 {

@@ -99,7 +99,7 @@ uint32_t grammar_begin(struct grammar *g);
  * bytes that begin some text of the grammar. */
 uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, size_t n,
                         size_t *n_used);
-/* Return the state after a token, or GRAMMAR_DEAD if the token may not follow. */
+/* Return the state after a token, or GRAMMAR_DEAD if the token must not follow. */
 uint32_t grammar_accept_token(struct grammar *g, uint32_t state, int32_t token);
 /* Return true if the text may end in this state. */
 bool grammar_ends(const struct grammar *g, uint32_t state);

@@ -38,7 +38,7 @@ struct symbol {
 /* Alternatives of a rule, filled by alts_begin and alts_add. */
 struct alts {
     VEC(struct symbol) sym;
-    VEC(uint32_t) end; /* ends of the alternatives: alternative i is sym[end[i - 1] .. end[i]) */
+    VEC(uint32_t) end; /* ends of the alternatives: alternative i is sym[end[i - 1], end[i]) */
 };
 
 struct machine;
@@ -76,11 +76,11 @@ struct machine {
     bool accepts;
     /* true: the config under construction has more than thread_max threads */
     bool crowded;
-    bool cut;            /* true after a limit of depth or threads has removed a part of a config */
+    bool cut;            /* true after a limit of depth or threads removed a part of a config */
     uint32_t search_now; /* generation of the search of machine_need.c */
     struct arena rows;
     int64_t late_at; /* value of exprs_work at which the work on a mask is interrupted; 0: never */
-    bool late;       /* true: the work was interrupted, so its results are incomplete */
+    bool late;       /* true: the work was interrupted, so the results are incomplete */
     struct {
         uint64_t *slot; /* owned; open addressing: expression << 32 | tag, + 1 */
         bool *open;     /* owned; results by slot */

@@ -439,7 +439,7 @@ static void search_room(struct machine *m, uint32_t e, struct room *out)
         }
         out->n_char += ok;
         from = to;
-        if (ok && s.found.n == to) { /* no new state was found, so there is no limit */
+        if (ok && s.found.n == to) { /* no new state was found, so the number has no limit */
             out->n_char = NO_LIMIT;
             break;
         }

@@ -118,7 +118,7 @@ TEST(regex_refuses_by_name)
 TEST(regex_refuses_unsupported_set_operators_and_counts)
 {
     static const struct {
-        const char *pattern, *why; /* why NULL: the pattern matches "-" */
+        const char *pattern, *why; /* `why` is NULL: the pattern matches "-" */
     } c[] = {{"[a--b]", "byte 2: set operation --"},
              {"[a-c~~b]", "byte 4: set operation ~~"},
              {"x[[a]--[b]]", "byte 5: set operation --"},

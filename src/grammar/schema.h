@@ -279,7 +279,7 @@ bool set_sat(struct schema *s, uint32_t set);
 bool set_clashes(struct schema *s, uint32_t set);
 bool set_forms(struct schema *s, uint32_t set); /* fill in form, n_form and scalar of a set */
 
-/* The rule after a member's name, by the tag of the name. A rule has choice[first .. first + n),
+/* The rule after a member's name, by the tag of the name. A rule has choice[first, first + n),
  * ascending by tag. */
 struct tag_rule {
     uint32_t tag, rule;

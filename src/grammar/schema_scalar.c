@@ -60,8 +60,8 @@ static uint32_t complement(struct schema *s, unsigned type, uint32_t e)
 
 /* ---- values ---- */
 
-/* Read a number of the schema in the spelling of its text, because an int64 or a double may not
- * hold it exactly. Return false if the number has too many digits, or after a failure. */
+/* Read a number of the schema in the spelling of its text, because an int64 or a double may be too
+ * small for it. Return false if the number has too many digits, or after a failure. */
 static bool schema_decimal(struct schema *s, const struct json *j, struct decimal *d)
 {
     const uint32_t *known = strmap_get(&s->number_of, (const char *)&j, sizeof j);

@@ -7,7 +7,7 @@
  *
  * In a nested style, lists and objects are members between marks, too. The parser searches for the
  * first closing mark of a name. So a value is JSON if its members would need the name of an
- * enclosing member. It is JSON, too, if it may have no members, or if their types are unknown. */
+ * enclosing member. It is JSON, too, if its members are optional, or if their types are unknown. */
 #include "tag.h"
 
 #include "regex.h"

@@ -23,9 +23,9 @@
  * depth-first order each sibling is a cache miss. Blocks of siblings are in depth-first order. */
 struct vocab_trie {
     struct trie_node {
-        /* children: trie.node[child .. child + n_child); byte of the edge to the node */
+        /* children: trie.node[child, child + n_child); byte of the edge to the node */
         uint32_t child : 24, byte : 8;
-        /* number of children; number of values: trie.value[first .. first + n) */
+        /* number of children; number of values: trie.value[first, first + n) */
         uint32_t n_child : 9, n : 23;
         uint32_t first;
     } * node; /* owned; nodes; the first n_root nodes have no parent */
@@ -53,7 +53,7 @@ struct vocab {
     /* trie of all tokens: one walk for states outside of strings, where the classes do not help */
     struct vocab_trie all;
     char *bytes; /* owned; contiguous bytes of all tokens */
-    /* owned; [n_vocab]: ends of the tokens: token i is bytes[end[i - 1] .. end[i]) */
+    /* owned; [n_vocab]: ends of the tokens: token i is bytes[end[i - 1], end[i]) */
     uint32_t *end;
 };
 

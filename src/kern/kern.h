@@ -281,8 +281,8 @@ struct kern {
     /* Write y f32 [d_v] = out * (1 / l) of out f32 [d_v]; zeros if l = 0 (no visible position). */
     void (*attn_finish)(float *y, const float *out, float l, int d_v);
 
-    /* Widen n rows x [n, d] of the type to y f32 [n, attn_stride(d)], zeros from d on. A panel of K
-     * is d rows of 16. Prefetches as many bytes at `ahead`. Any address is valid there. */
+    /* Widen n rows x [n, d] of the type to y f32 [n, attn_stride(d)], with zeros after d. A panel
+     * of K is d rows of 16. Prefetches as many bytes at `ahead`. Any address is valid there. */
     void (*kv_get[KV_TYPE_COUNT])(float *y, const void *x, int n, int d, const void *ahead);
     /* Convert x f32 [n] to y of the type, rounded as in quant.h; FP8 saturates. Returns the scale.
      * For KV_Q8 it is amax / 127, and y = rint(x * (1 / scale)). The scale is 0 with zeros if amax

@@ -25,7 +25,7 @@
  * memory speed. No other format grows by more than 4 %. Packing is lossless: it preserves the
  * integers of struct block.
  *
- * Arithmetic limits the packing of block formats, because integers are unpacked and packed again.
+ * Arithmetic limits the packing of block formats, because integers are unpacked and repacked.
  * Measured on machine A, one thread, GB/s of the file's format (docs/measurements.md, "Packing, and
  * AMX"). "Before" packs bit by bit:
  *

@@ -55,7 +55,7 @@ extern struct figure_flags {
     const char
         *percentiles; /* --metric-percentiles, borrowed from the arguments; NULL: not given */
     double peak_tflops, peak_gbs;
-    struct text_list goodput; /* each command declares --goodput in its own form */
+    struct text_list goodput; /* the commands have different forms of --goodput */
 } figure_flags;
 /* Parse objectives and percentiles (`fallback`: the default percentiles). Append to *percent, which
  * the caller owns. ERR_ARG for a wrong form or a number outside [0, 100], ERR_MEMORY. */

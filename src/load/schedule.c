@@ -311,7 +311,7 @@ static int hits(const struct traffic *t, struct err *e)
     struct sim_options o = base_options();
     double x[POOLS_MAX], y[POOLS_MAX];
     size_t n = 0;
-    o.cost = (struct sim_cost){.step = 10000}; /* the time is not important, only the pages */
+    o.cost = (struct sim_cost){.step = 10000}; /* only the pages matter, not the time */
     o.shrink = SHRINK;
     /* large steps without a time limit: the order of requests then depends on the trace only */
     o.n_row = 1 << 14;

@@ -154,12 +154,13 @@ struct served_answer {
     struct sse sse;
     /* owned: texts of the first choice and of an error response */
     struct buf text, error;
-    VEC(int64_t) token_us;               /* owned: times of the first choice's tokens */
-    int64_t now_us;                      /* arrival time of the current bytes */
-    int64_t n_input, n_output, n_cached; /* from the usage; -1: not reported */
-    int n_event;                         /* events of all choices */
-    bool finished;                       /* true after a finish reason or the end of the stream */
-    bool several;                        /* true if there are several choices */
+    VEC(int64_t) token_us; /* owned: times of the first choice's tokens */
+    int64_t now_us;        /* arrival time of the current bytes */
+    /* number of tokens in the reported usage; -1: not reported */
+    int64_t n_input, n_output, n_cached;
+    int n_event;   /* events of all choices */
+    bool finished; /* true after a finish reason or the end of the stream */
+    bool several;  /* true if there are several choices */
 };
 void served_answer_init(struct served_answer *a, bool chat, bool keep_text);
 /* Parse the next n bytes, which arrived at now_us. Return false if no more bytes are needed. */

@@ -1,6 +1,6 @@
 /* served_answer.c - parse one response of a measured server as it arrives; see served.h.
  *
- * A token is an event with a choice that has text. In a completion, an event without text before
+ * Count an event as a token if its choice has text. In a completion, an event without text before
  * the end is also a token (a special token). A chat's first event, which has only the role, is not
  * a token. A last event with only the finish reason is not a token. The number of tokens is the
  * usage's, or the number of events if there is no usage. */

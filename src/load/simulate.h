@@ -12,8 +12,8 @@
 
 /* Cost model of a step, in microseconds. */
 struct sim_cost {
-    double step, row; /* time per step; time per row */
-    double kv, pair;  /* time per position read; time per pair of prompt row and position */
+    double step, row; /* time per step, and time per row */
+    double kv, pair;  /* time per position read, and time per pair of prompt row and position */
     double page;      /* time per page copied to or from host memory */
 };
 /* llama-1b Q4_0 on two cores of machine A (docs/measurements.md). */
@@ -28,7 +28,7 @@ struct sim_options {
     int64_t starvation_us;
     int slice_tokens; /* time slice of round_robin in tokens; 0: its default */
     double itl_multiple;
-    bool at_once; /* true: submit a job when few jobs wait, regardless of its arrival */
+    bool at_once; /* true: submit a job if few jobs wait, regardless of its arrival */
     /* divisor of lengths (Mooncake's blocks of 512 become pages of 512 / shrink); 0: 1 */
     int shrink;
     /* [n] key of each job, for fair sharing, borrowed; NULL: one key for all jobs */

@@ -101,7 +101,7 @@ TEST(policies_meet_their_bars_on_real_arrivals)
                   mean, wait, bound);
         if (i == 0) fcfs = mean;
         if (strcmp(o.scheduler, "mlfq") == 0) EXPECT(mean * 1.5 <= fcfs);
-        if (joins) EXPECT(wait <= bound + 60); /* until a running job is done */
+        if (joins) EXPECT(wait <= bound + 60); /* until the end of the running job */
         sim_result_close(&r);
     }
     traffic_close(&t);
@@ -121,7 +121,7 @@ TEST(a_key_that_floods_costs_others_little_more_than_their_share)
               f.first_s / f.fair_first_s, f.done_s / f.fair_done_s);
     EXPECT(f.done_s <= 1.2 * f.fair_done_s);
     EXPECT(f.first_s <= 1.2 * f.fair_first_s);
-    o.scheduler = "fcfs"; /* check that the test detects starvation */
+    o.scheduler = "fcfs"; /* check that the test can detect starvation */
     NEED_OK(sim_flood(&f, &t, &o, &e), &e);
     EXPECT(f.done_s > 2 * f.fair_done_s);
     traffic_close(&t);

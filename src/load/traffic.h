@@ -95,7 +95,7 @@ struct traffic_result {
     int64_t *token_us;          /* owned: token times, referenced by trace */
     size_t n;
     VEC(struct load_sample) sample; /* owned; one sample per second */
-    struct stats_view stats;        /* the engine's statistics of this run only */
+    struct stats_view stats;        /* statistics of the engine for this run only */
     /* CPU time of the process; energy of the machine, -1 if not readable */
     int64_t cpu_us, energy_uj;
 };

@@ -238,7 +238,7 @@ static void cancel_all(struct traffic_run *u)
     }
 }
 
-/* Read the engine's statistics when it is idle. The engine emits the last answers before it counts
+/* Read the engine's statistics while it is idle. The engine emits the last answers before it counts
  * their step. */
 static void read_stats(struct traffic_run *u, struct stats_view *v)
 {

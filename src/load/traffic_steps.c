@@ -2,7 +2,7 @@
  * the model alone computes the same batches; see traffic.h.
  *
  * Only time is measured, so the contents of the pages do not matter. The log is one block of
- * memory, filled from its beginning. Steps are not logged when the log is full. */
+ * memory, filled from its beginning. Steps are not logged if the log is full. */
 #include "traffic.h"
 
 #include "base/cpu.h"
@@ -16,7 +16,7 @@ struct step_log {
     int32_t *word;   /* logged batches, owned [word_max] */
     size_t n_word, word_max;
     int n_step;
-    int64_t first_us, last_us; /* beginnings of the first and the last logged step */
+    int64_t first_us, last_us; /* start times of the first and the last logged step */
     bool full;
 };
 

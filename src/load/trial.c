@@ -120,7 +120,7 @@ static int measure_peaks(struct trial *b, struct traffic_peaks *p, struct err *e
     return rc;
 }
 
-/* The peaks are measured once, before the first run. trial_figures measures them again. */
+/* The peaks are measured before the first run, and again by trial_figures. */
 int trial_run(struct trial *b, int max_concurrency, int n_choice, struct err *e)
 {
     struct sample_params params = sample_params_default;

@@ -35,9 +35,10 @@ struct trial {
 enum { TRIAL_LOG_BYTES = 64 << 20 };
 /* Parameters of the model and of an engine for jobs of the lengths in t. log_bytes 0: no log. */
 struct trial_setup {
-    bool offline; /* true: no inter-token target by default; see struct session_options */
+    bool offline; /* true: no inter-token target by default (struct session_options) */
     bool prefix_cache;
-    bool touch_pages; /* true: touch pages before the run, to exclude them from memory growth */
+    /* true: touch all pages before the run, which excludes them from memory growth */
+    bool touch_pages;
     size_t log_bytes;
 };
 /* Read the flags, open the model and start the engine for the jobs in b->t. Call trial_close in any

@@ -160,7 +160,7 @@ static void check_between(struct binder *b, const char *key, double v, double le
 
 static void check_rope_scaling(struct binder *b, const struct rope_config *r, bool llama3)
 {
-    enum { RATIO_MAX = 1000000 }; /* of contexts, beyond any useful one */
+    enum { RATIO_MAX = 1000000 }; /* maximum number of contexts, larger than any useful one */
     check_between(b, "rope.scaling.factor", r->factor, 0, RATIO_MAX);
     check_between(b, "rope.scaling.yarn_beta_fast", r->beta_fast, 0, INFINITY);
     check_between(b, "rope.scaling.yarn_beta_slow", r->beta_slow, 0, INFINITY);
@@ -381,7 +381,8 @@ static void config_epsilon(struct binder *b, struct config *c)
 {
     const char *own = b->m->arch->layer_norm_eps, *key = "attention.layer_norm_rms_epsilon";
     if (own) key = config_is_hf(b) ? own : "attention.layer_norm_epsilon";
-    if (own) config_meta(b, "attention.layer_norm_rms_epsilon"); /* some GGUF files have both */
+    /* some GGUF files have both keys */
+    if (own) config_meta(b, "attention.layer_norm_rms_epsilon");
     double eps = config_real(b, key, NAN);
     c->rms_eps = (float)eps;
     if (!(eps >= 0))

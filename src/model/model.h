@@ -154,8 +154,8 @@ struct model_out {
     int n_logits, n_hidden; /* numbers of rows */
 };
 
-/* Run the batch's copies, then compute all rows. A batch may have no rows. Cannot fail on a batch
- * that batch_check accepts. Does not allocate. */
+/* Run the batch's copies, then compute all rows. A batch with 0 rows is valid. Cannot fail on a
+ * batch that batch_check accepts. Does not allocate. */
 struct model_out model_forward(struct model *m, const struct batch *b);
 
 /* Compute head h, which the model must have (head_out[h] > 0). x f32 [d_model]: a pooled row. y f32

@@ -35,7 +35,7 @@ struct rope_config {
     double low_freq, high_freq;  /* llama3: bounds of the ramp */
     double beta_fast, beta_slow; /* yarn: bounds of the ramp, rotations */
     bool ramp_whole;             /* yarn: true if the ramp's bounds are rounded to whole lanes */
-    bool ramp_forward; /* yarn: true if the ramp's end is at least its start (llama.cpp) */
+    bool ramp_forward; /* yarn: true if the ramp's end is clamped to its start (llama.cpp) */
     double magnitude;  /* factor of cos and sin */
     /* cos and sin are also multiplied by 1 + beta ln(1 + floor(position / context_original)) */
     double beta;
@@ -474,8 +474,8 @@ void bind_all(struct binder *b);
 
 struct fwd {
     struct model *m; /* borrowed */
-    /* borrowed: batch on the host and on the device; both have counts; ops read arrays of
-     * on_device */
+    /* borrowed: the batch on the host, and on the device. Both have counts. Ops read the arrays of
+     * on_device. */
     const struct batch *batch, *on_device;
     int n_row, il;
     float *x; /* residual stream, f32 [n_row, d]; borrowed from the model's scratch, as are h, y */

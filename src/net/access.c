@@ -27,7 +27,7 @@ static void put_text(struct buf *b, const char *name, const char *text)
 
 /* Append an answer as one JSON object, for example
  *    {"time":"2026-01-31T12:00:00.000Z",...,"method":"POST","path":"/v1/models","status":200,...}
- * A rejected head may have no method or path. The line then contains "-". */
+ * A rejected head possibly has no method or path. The line then contains "-". */
 static void put_json(struct buf *b, const struct exchange *x, int status, int64_t us)
 {
     buf_add_text(b, "{\"time\":\"");

@@ -105,7 +105,7 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
 }
 
 /* End the loop's part of an exchange. Status 499 means that the client disconnected before the
- * answer's end. 503 means that net_drain cut the answer. */
+ * answer's end. 503 means that net_drain truncated the answer. */
 static void leave_exchange(struct conn *c, int status)
 {
     struct exchange *x = c->x;
@@ -156,7 +156,7 @@ void conn_kill(struct conn *c)
     if (c->prev) c->prev->next = c->next;
     if (c->next) c->next->prev = c->prev;
     if (n->conns == c) n->conns = c->next;
-    c->next = n->dead; /* events of this round may still refer to it */
+    c->next = n->dead; /* events of this round possibly refer to the connection */
     n->dead = c;
     atomic_fetch_sub(&n->n_conn, 1);
 }
@@ -546,7 +546,7 @@ void conn_event(struct conn *c, unsigned events)
     if ((events & EPOLLERR) || ((events & EPOLLHUP) && c->state != CONN_LINGER))
         conn_kill(c);
     else if (c->state == CONN_BODY || c->hot)
-        mark_hot(c); /* a round of the loop has only a few turns of reading bodies */
+        mark_hot(c); /* a round of the loop reads few bodies */
     else
         conn_pump(c);
     if (!c->dead && c->sock.fin) probe(c);
@@ -557,7 +557,7 @@ void conn_event(struct conn *c, unsigned events)
  * client began a request. */
 static void time_out(struct conn *c, int64_t now_us)
 {
-    c->sock.drained = false; /* the event of these bytes may not be read yet */
+    c->sock.drained = false; /* the event of these bytes is possibly still unread */
     conn_pump(c);
     if (c->dead || !c->deadline_us || now_us < c->deadline_us) return;
     bool began = c->state == CONN_BODY || (c->state == CONN_HEAD && c->in.n > 0);

@@ -72,7 +72,7 @@ FUZZ(net_keys)
     int rc = net_keys_parse(&k, (const char *)data, n, "keys", &e);
     assert(rc == 0 || e.text[0]);
     if (rc == 0) fuzz_accepted();
-    for (size_t i = 0; i < k.n; i++) { /* check also the keys before a failure */
+    for (size_t i = 0; i < k.n; i++) { /* also check the keys before a failure */
         assert(net_keys_find(&k, k.v[i].secret, strlen(k.v[i].secret)) == &k.v[i]);
         assert(strlen(k.v[i].name) <= n + 30 && k.v[i].per_minute >= 0);
         assert(k.v[i].share >= 1e-3 && k.v[i].share <= 1e6);

@@ -140,7 +140,7 @@ TEST(connections_with_violated_invariants_are_reported)
     EXPECT(conn_check(&n));
     c.state = CONN_BODY; /* an exchange of another connection */
     EXPECT(conn_check(&n));
-    x.conn = &c; /* the connection may be closed although a body arrives */
+    x.conn = &c; /* the connection is possibly closed while a body arrives */
     EXPECT(conn_check(&n));
     idle_unlink(&c);
     EXPECT(!conn_check(&n));

@@ -28,7 +28,7 @@ struct net_key {
     const char *name, *secret; /* owned by the list; logs contain the name */
     double per_minute;         /* maximum rate of requests; 0: no limit */
     double share;              /* weight of its fair share, [0.001, 1e6] (default 1) */
-    bool admin;                /* true if it may also use routes of ROUTE_ADMIN */
+    bool admin;                /* true if the client may also use routes of ROUTE_ADMIN */
     double token;              /* loop thread: level of the bucket that per_minute fills */
     int64_t token_us;          /* loop thread: time of `token`, as time_us */
 };
@@ -136,7 +136,7 @@ struct net_options {
     int head_ms;  /* time for a complete head, then 408; 0: 15 s */
     int body_ms;  /* maximum delay of a body behind a rate of 4 KiB/s, then 408; 0: 30 s */
     int idle_ms;  /* maximum time between requests; 0: 75 s */
-    int write_ms; /* time without progress in sending before disconnecting; 0: 30 s */
+    int write_ms; /* maximum time without progress in sending, then a disconnect; 0: 30 s */
     int ping_ms;  /* idle time of an event stream before a comment is sent; 0: 15 s */
 };
 
@@ -155,8 +155,8 @@ int net_port(const struct net *n); /* return the port; 0 for a unix socket */
 /* Return "http://127.0.0.1:8000", "https://..." or "unix:/path"; borrowed until net_close. */
 const char *net_url(const struct net *n);
 bool net_public(const struct net *n); /* return true if other machines can connect */
-/* Refuse new connections and complete answers for at most wait_ms. Then cut the remaining answers
- * (exchange_cut) and disconnect. Return after all connections are closed. */
+/* Refuse new connections and complete answers for at most wait_ms. Then truncate the remaining
+ * answers (exchange_cut) and disconnect. Return after all connections are closed. */
 void net_drain(struct net *n, int wait_ms);
 void net_close(struct net *n); /* call net_drain with 0 ms, then free n; NULL is allowed */
 
@@ -170,7 +170,7 @@ struct net_stats {
     int64_t n_accepted, n_request, n_hangup;
     int64_t n_status[6];                    /* answers by status / 100 */
     int64_t loop_us, handler_us, stream_us; /* CPU time of the threads             */
-    int64_t n_log_lost;                     /* lost lines of the access log */
+    int64_t n_log_lost;                     /* number of lost lines of the access log */
 };
 /* Return the server's counters. Any thread. */
 struct net_stats net_stats(const struct net *n);

@@ -24,7 +24,7 @@
 enum { RING_BYTES = 64 * 1024 };
 struct ring {
     char *data;                  /* owned, [RING_BYTES]; NULL before the stream begins */
-    _Atomic uint64_t head, tail; /* bytes written, bytes read so far */
+    _Atomic uint64_t head, tail; /* number of bytes written, and number of bytes read */
 };
 /* Allocate the bytes. Return false if memory ran out. */
 bool ring_open(struct ring *r);
@@ -99,7 +99,7 @@ void body_release(struct exchange *x);
 /* ---- lane.c ---- */
 
 struct lane {
-    struct queue *queue;  /* owned: struct exchange *, to its threads; NULL ends a thread */
+    struct queue *queue;  /* owned: queue of struct exchange * to its threads; NULL ends a thread */
     int n_thread, n_each; /* number of threads; maximum number of threads per holder */
     int n_busy;
     atomic_int n_waiting;
@@ -123,7 +123,7 @@ const char *lane_check(const struct net *n);
 /* Report that the handler has returned. Consume a reference. Handler thread. */
 void lane_finished(struct exchange *x, enum lane_kind lane);
 
-/* ---- error.c: answers sent when memory or room has run out, prepared at the start ---- */
+/* ---- error.c: answers for lack of memory or room, prepared at the start ---- */
 
 struct fixed {
     /* owned; head: text without body and Content-Length; whole: text with both */
@@ -304,7 +304,7 @@ int key_wait_s(struct net_key *key, int64_t now_us); /* return 0, or the seconds
 
 struct sock {
     int fd;
-    bool fin; /* true if the client sends no more bytes; it may still read */
+    bool fin; /* true if the client sends no more bytes, but possibly reads */
     /* results of the last read: true if no byte is left; true at the end of the input */
     bool drained, eof;
 };
@@ -405,7 +405,7 @@ const char *conn_check(const struct net *n);
 /* Set route, key and headers of an exchange with a complete head. Return false if it was rejected
  * and answered. Loop thread. */
 bool check_head(struct conn *c, struct exchange *x);
-extern const char body_full[]; /* message of a 503 when memory has run out */
+extern const char body_full[]; /* message of a 503 for lack of memory */
 
 /* ---- access.c, count.c: record finished answers. Loop thread ---- */
 
@@ -453,11 +453,11 @@ struct net {
     /* access_to: writer of the access log, borrowed; NULL if none. access_own: the same writer,
      * owned; NULL if it is the program log's writer. */
     struct writer *access_to, *access_own;
-    struct buf access;     /* lines of the access log that are not written yet */
+    struct buf access;     /* pending lines of the access log */
     int64_t access_due_us; /* time at which the pending lines are written */
     int64_t trim_us; /* time at which free memory is returned if no request is in flight; 0: none */
     bool access_at_once; /* true if the log is a terminal: write each line immediately */
-    bool paused;         /* true if no descriptors are left, so that the loop does not accept */
+    bool paused;         /* true if no descriptors are left, which stops accepting */
     bool listening;
 
     atomic_bool rung, draining, cut;
@@ -473,7 +473,8 @@ enum { ACCESS_MS = 100 };
 /* Maximum numbers of connections beyond conn_max. REFUSED_MAX: for holders below their share.
  * FRESH_MAX: for more connections without a received byte. */
 enum { REFUSED_MAX = 128, FRESH_MAX = 1024 };
-enum { CUT_MS = 1000 }; /* time that handlers have to end the answers that net_drain cuts */
+/* time limit of handlers for the end of the answers that net_drain truncates */
+enum { CUT_MS = 1000 };
 enum { READ_BYTES = 64 * 1024, LINGER_MS = 2000, LINGER_DRAIN_MS = 200 };
 
 #endif

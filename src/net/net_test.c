@@ -197,7 +197,7 @@ TEST(net_bodies_are_held_within_a_limit)
                      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 126536\r\n\r\n");
     client_send(&a, part, sizeof part);
     check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n",
-                 "hello"); /* this answer shows that the body has been read */
+                 "hello"); /* this answer shows that the server read the body */
     client_send_text(&b,
                      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 126000\r\n\r\n");
     EXPECT(client_reads(&b, "HTTP/1.1 503", SOON) && client_reads(&b, "Retry-After: 1", SOON));

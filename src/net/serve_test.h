@@ -37,7 +37,7 @@ bool make_certificate(const char *cert, const char *key);
 bool rig_open(const struct net_options *o);
 void rig_close(void);
 void rig_release(void); /* answer the requests to /wait */
-void rig_tick(void);    /* send a frame to the requests to /tick */
+void rig_tick(void);    /* send a frame to each request of /tick */
 /* Wait until n reaches value. Return false on timeout. */
 bool rig_until(atomic_int *n, int value, int ms);
 

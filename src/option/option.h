@@ -26,7 +26,7 @@ enum option_kind {
     OPTION_REAL,  /* double *, checked against [lo, hi]                      */
     OPTION_TEXT,  /* const char **                                           */
     OPTION_LIST,  /* struct text_list *: may be repeated; --no-NAME empties it */
-    OPTION_WORDS, /* like OPTION_LIST, with all words up to the next flag as values */
+    OPTION_WORDS, /* OPTION_LIST whose values are all words up to the next flag */
 };
 
 /* A row of a table. Pointers are borrowed as long as the table is used; those of the commands are

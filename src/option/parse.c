@@ -463,7 +463,7 @@ static int foreign_option(struct cursor *at, const char *name, size_t n, const c
 
 /* ---- config files: lines of "name: value" or "name = value", # begins a comment ---- */
 
-/* Cut blanks and one pair of quotes off both ends, in place. */
+/* Remove blanks and one pair of quotes from both ends, in place. */
 static char *trimmed(char *text)
 {
     while (isspace((unsigned char)*text)) text++;

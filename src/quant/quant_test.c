@@ -214,7 +214,7 @@ TEST(encoding_spends_its_bits_where_importance_is)
         if (!(gain < 1.0))
             test_fail(__FILE__, __LINE__, "%s: weighted error %.4f of the plain",
                       qtype_info[t].name, gain);
-        memset(w, 0, sizeof w); /* zero weights have the effect of no weights */
+        memset(w, 0, sizeof w); /* zero weights are equal to no weights */
         qtype_info[t].ops->encode(a, x, N, w);
         qtype_info[t].ops->encode(b, x, N, NULL);
         if (memcmp(a, b, qtype_bytes((enum qtype)t, N)))

@@ -185,7 +185,7 @@ TEST(sample_lists_are_shared)
     EXPECT(sampler_bytes(alone) >= sample_lists_bytes(lists));
     EXPECT(sample_lists_bytes(lists) >= (int64_t)sizeof token);
     p.lists = lists;
-    p.bad_word = NULL; /* the sampler does not read the list again */
+    p.bad_word = NULL; /* the sampler does not reread the list */
     for (int i = 0; i < N; i++) {
         p.min_tokens = i == 0 ? 0 : 1;
         NEED_OK(sampler_open(&s[i], &p, &v, (uint32_t)i, 100, &e), &e);

@@ -29,7 +29,7 @@ static int typical_order(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Cut by |-ln p - entropy| = |E[logit] - logit| / temperature. */
+/* Truncate by |-ln p - entropy| = |E[logit] - logit| / temperature. */
 static void ref_typical_p(struct dist *d, const struct sample_params *p)
 {
     double sum = 0;

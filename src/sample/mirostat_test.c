@@ -11,7 +11,7 @@ static double mean_surprise(float tau, int n_pick)
     struct sample_params p = sample_params_default;
     p.mirostat = 2;
     p.mirostat_tau = tau;
-    p.top_k = 1; /* top_k has no effect, because mirostat replaces it */
+    p.top_k = 1; /* mirostat replaces top_k */
     struct rig r = {0};
     if (!rig_open(&r, &p, N)) return NAN;
     r.s->context_max = INT32_MAX; /* no stage of this sampler keeps a history */

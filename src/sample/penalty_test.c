@@ -1,5 +1,5 @@
-/* penalty_test.c - goal: the three penalties equal vLLM's, with and without a window. Method: count
- * the whole history again at every token of random histories. */
+/* penalty_test.c - goal: the three penalties equal vLLM's, with and without a window. Method:
+ * recount the whole history at every token of random histories. */
 #include "sample_test.h"
 
 static float ref_penalty(const struct sample_params *p, float logit, const int32_t *history, int n,

@@ -80,7 +80,7 @@ static inline int32_t cand_id(const struct sample_work *w, int at)
 /* Keep the k highest candidates. Ties go to the lower id. */
 void cand_keep_top(struct sample_work *w, int k);
 struct cut;
-/* Keep the candidates of a list that the cut keeps by key f32 [w->n]. */
+/* Keep those candidates of a list that the cut selects by key f32 [w->n]. */
 void cand_keep_cut(struct sample_work *w, const float *key, struct cut cut);
 /* Keep the candidates with weight >= floor. */
 void cand_keep_weight(struct sample_work *w, double floor);

@@ -21,7 +21,7 @@ static int ref_stop(const char *text, size_t n, const struct text_span *stop, in
     return -1;
 }
 
-/* Return the length of the longest end of text[0..n) that begins a stop string. */
+/* Return the length of the longest end of text[0, n) that begins a stop string. */
 static size_t ref_held(const char *text, size_t n, const struct text_span *stop, int n_stop)
 {
     size_t held = 0;

@@ -422,7 +422,7 @@ TEST(adapters_in_a_batch_do_not_change_other_rows)
     }
     eo.check = true;
     NEED_OK(engine_open(&s.engine, &eo, &e), &e);
-    for (int turn = 0; turn < 2; turn++) { /* the second finds the first one's pages */
+    for (int turn = 0; turn < 2; turn++) { /* the second request finds the pages of the first one */
         for (int i = 0; i < N; i++)
             NEED_OK(submit(s.engine, q[i], i / N_ADAPTER, i % N_ADAPTER, &e), &e);
         collect(s.engine, q, mixed[turn], N);

@@ -472,7 +472,7 @@ static int make_entry(struct compiled **out, struct compiled_cache *c, uint64_t 
 
 /* Wait for entry i and share it. Set *out on success, or *rc on an error. Return false if the entry
  * failed with ERR_BUSY or ERR_MEMORY. Such a failure belongs to the request that compiled the
- * entry, so the caller tries again. */
+ * entry, so the caller retries. */
 static bool share_entry(struct compiled **out, struct compiled_cache *c, int i, int *rc,
                         struct err *e)
 {

@@ -44,10 +44,10 @@ struct compiled {
     /* error code, valid in stage FAILED */
     int rc;
     struct err why;
-    int64_t until_us;  /* end of the time (time_us) in which further requests get the error */
+    int64_t until_us;  /* time (time_us) until which further requests get the error */
     atomic_int n_user; /* number of users: constraints, waiting requests and the cache */
     atomic_llong n_byte;
-    atomic_bool worn; /* true: not used for further requests (grammar_worn) */
+    atomic_bool worn; /* true: no further request uses the grammar (grammar_worn) */
     atomic_bool
         over;        /* true: the grammar failed because all grammars together exceeded bytes_max */
     uint64_t holder; /* holder for which the grammar was compiled */

@@ -104,7 +104,7 @@ TEST(compiled_refusals_are_not_kept)
     EXPECT_INT(rc, ERR_BUSY);
     EXPECT_INT(compiled_counts(c).n_kept, 0);
     EXPECT_INT(compiled_counts(c).n_byte, 0);
-    compiled_drop(get(c, large, o)); /* this call compiles the grammar again for its client */
+    compiled_drop(get(c, large, o)); /* this call recompiles the grammar for its client */
     compiled_cache_close(c);
 }
 
@@ -129,7 +129,7 @@ TEST(compiled_refusals_of_large_grammars_are_kept)
     EXPECT_INT(compiled_counts(c).n_kept, 1);
     EXPECT(compiled_counts(c).n_byte < 4096);
     struct grammar_options o = {0};
-    compiled_drop(get(c, large, o)); /* other limits are another key */
+    compiled_drop(get(c, large, o)); /* other limits give another key */
     compiled_drop(get(c, "a", o));   /* evicts the refusal */
     EXPECT_INT(compiled_counts(c).n_kept, 2);
     EXPECT_INT(compiled_counts(c).n_miss, 3);

@@ -161,7 +161,7 @@ static int64_t work_begin(struct compiled *of, int64_t n_work)
 static void work_end(struct compiled *of, int64_t work_before)
 {
     of->owed += grammar_work(of->g) - work_before;
-    compiled_count(of); /* do not use a failed grammar for other requests */
+    compiled_count(of); /* no other request may use a failed grammar */
 }
 
 /* Compute the forced tokens of p's span in at most about n_work steps. */

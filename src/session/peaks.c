@@ -8,7 +8,7 @@
  * for that slice only. The result is that of the fastest round, because other programs can only
  * reduce it. The file's name contains the processor, the level of the kernels and the number of
  * threads, because the rates depend on them. The file contains a hash of its text. So the peaks are
- * measured again if a power failure truncated the file. */
+ * remeasured if a power failure truncated the file. */
 #include "session.h"
 
 #include "base/cpu.h"
@@ -44,7 +44,7 @@ struct peaks {
     bool started;
     struct queue *stop; /* owned; a pushed byte stops the thread */
     struct machine_peaks measured;
-    atomic_bool known; /* true: `measured` will not change */
+    atomic_bool known; /* true: `measured` is final */
 };
 
 /* ---- choice of the arithmetic ---- */
@@ -112,7 +112,7 @@ static bool load_file(const struct peaks *p, struct machine_peaks *m)
            is_sane(ops[ARITH_INT8]) && is_sane(ops[ARITH_BF16]) && is_sane(ops[ARITH_F32]);
 }
 
-/* A failure is only logged: the rates are then measured again at the next start. */
+/* A failure is only logged. The next start remeasures the rates. */
 static void save_file(const struct peaks *p)
 {
     char dir[4096], text[200];

@@ -284,7 +284,7 @@ void session_engine_options(struct engine_options *eo, const struct session *s,
 int64_t session_request_bytes(void)
 {
     int64_t free = (int64_t)os_memory_free(), least = 1 << 30;
-    if (os_memory_limited()) return free / 2; /* use half of the memory that the plan left */
+    if (os_memory_limited()) return free / 2; /* use half of the memory that the plan leaves */
     return free / 8 > least ? free / 8 : least;
 }
 

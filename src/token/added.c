@@ -23,7 +23,7 @@ static bool is_separate(const char *p, size_t n, size_t begin, size_t end)
     return true;
 }
 
-/* Find the longest permitted token at p[at..n). Return the length of its match; 0 if no token
+/* Find the longest permitted token at p[at, n). Return the length of its match; 0 if no token
  * matches. */
 static size_t match_at(const struct encoder *en, const struct added *a, const char *p, size_t n,
                        size_t at, int32_t *id)

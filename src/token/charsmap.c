@@ -15,7 +15,7 @@
 struct charsmap {
     const uint32_t *unit; /* double array [n_unit] */
     size_t n_unit;
-    const char *to; /* replacements; their last byte is NUL */
+    const char *to; /* NUL-terminated replacements, one after the other */
     size_t n_to;
 };
 
@@ -53,7 +53,7 @@ static uint32_t children_of(uint32_t unit)
     return (unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* Find the shortest or the longest key that is a prefix of p[0..n). Return the key's length and set
+/* Find the shortest or the longest key that is a prefix of p[0, n). Return the key's length and set
  * *value to its value. */
 static size_t find_key(const struct charsmap *m, const char *p, size_t n, bool longest,
                        uint32_t *value)

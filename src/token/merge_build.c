@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Add the pairs that make the symbol `made`, whose text is p[0..n), with rank `rank`. */
+/* Add the pairs that make the symbol `made`, whose text is p[0, n), with rank `rank`. */
 bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n,
                      uint32_t made, uint32_t rank)
 {

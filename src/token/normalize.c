@@ -24,7 +24,7 @@ struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run)
     return &t->norm.v[t->norm.n - 1];
 }
 
-/* Iterate over the characters of p[0..n). Set len and cp to the character's length and code point.
+/* Iterate over the characters of p[0, n). Set len and cp to the character's length and code point.
  * cp is UNI_BAD for an invalid byte. */
 #define EACH_CHAR(p, n, i, len, cp)                                                                \
     for (size_t i = 0, len = 0; i < (n) && (len = (size_t)uni_next((p) + i, (n)-i, &cp)) > 0;      \

@@ -112,7 +112,7 @@ struct splitter {
     enum split_how how;  /* behaviour of the step */
     int next;            /* index of the step that receives the parts */
     size_t begin, end;   /* pending part, which may still grow */
-    bool held, held_hit; /* true: a part is pending; it ends with a match */
+    bool held, held_hit; /* true: a part that ends with a match is pending */
     /* text in GPT-2's alphabet if offsets refer to it; NULL if offsets refer to the raw text */
     const char *mapped;
     size_t mapped_at, raw_at; /* one position in both spellings */

@@ -260,7 +260,7 @@ static bool encode_chunk(struct encoder *en, const struct spm *m, const char *p,
     return true;
 }
 
-/* Return the length of the part of p[0..n) that may be encoded alone. The part ends before a "▁"
+/* Return the length of the part of p[0, n) that may be encoded alone. The part ends before a "▁"
  * that no merge joins to the text before it. */
 static size_t chunk_len(const struct spm *m, const char *p, size_t n)
 {

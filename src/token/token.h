@@ -43,7 +43,7 @@ enum {
     ENCODE_CONTINUE = 4,
 };
 
-/* Append the ids of text[0..n) to `out`. Every text is valid. Return 0, ERR_MEMORY, ERR_LIMIT if n
+/* Append the ids of text[0, n) to `out`. Every text is valid. Return 0, ERR_MEMORY, ERR_LIMIT if n
  * > 2^31 - 1, or ERR_BUSY if cancelled (base/cancel.h). The time is O(n log n). Any thread. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags,
                      struct ids *out, struct err *e);
@@ -66,7 +66,7 @@ size_t tokenizer_n_least(const struct tokenizer *t, size_t n);
 
 enum { DECODE_SKIP_SPECIAL = 1 }; /* Omit special tokens. */
 
-/* Append the bytes of ids[0..n) to `out`. Ids outside the vocabulary add nothing. Return false if
+/* Append the bytes of ids[0, n) to `out`. Ids outside the vocabulary add nothing. Return false if
  * memory is exhausted. */
 bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, unsigned flags,
                       struct buf *out);

@@ -113,7 +113,7 @@ struct trie {
 bool trie_build(struct trie *t, struct trie_key *key, size_t n);
 /* Return the child of `node` for byte c; 0 if none. Node 0 is the root. */
 uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t c);
-/* Return the length of the longest key that is a prefix of p[0..n); 0 if none. Set *value to the
+/* Return the length of the longest key that is a prefix of p[0, n); 0 if none. Set *value to the
  * value of that key. */
 size_t trie_longest(const struct trie *t, const char *p, size_t n, int32_t *value);
 /* Free the arrays; accepts a zeroed trie. */
@@ -133,7 +133,7 @@ bool uni_mark_nonspacing(uint32_t cp);
 bool uni_cjk(uint32_t cp); /* true for Chinese characters as BERT defines them */
 void uni_add_lower(struct buf *out, uint32_t cp);
 enum uni_form { UNI_NFC, UNI_NFD, UNI_NFKC, UNI_NFKD };
-/* Append the normal form of p[0..n). Copy bytes that are not UTF-8. Return false if memory is
+/* Append the normal form of p[0, n). Copy bytes that are not UTF-8. Return false if memory is
  * exhausted. */
 bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form);
 /* Decode one character like utf8_decode, but always advance. The length is 1 and *cp is UNI_BAD if
@@ -143,7 +143,7 @@ int uni_next(const char *p, size_t n, uint32_t *cp);
 /* Find a short, frequent text like memmem. memmem is not used, because under a sanitizer every call
  * scans the whole remaining text. */
 const char *bytes_find(const char *p, size_t n, const char *what, size_t n_what);
-/* Return the length of the longest prefix of p[0..n) that consists of complete valid characters. */
+/* Return the length of the longest prefix of p[0, n) that consists of complete valid characters. */
 size_t uni_valid_len(const char *p, size_t n);
 /* Decode the character before p[n] and return its length. n > 0. */
 int uni_prev(const char *p, size_t n, uint32_t *cp);
@@ -167,7 +167,7 @@ void regex_work_close(struct regex_work *w);
 /* Return true if regex_next failed because memory was exhausted. Return false if there was no
  * match. */
 bool regex_work_failed(const struct regex_work *w);
-/* Find the first match in p[from..n), which is valid UTF-8. Return false if there is no match. If
+/* Find the first match in p[from, n), which is valid UTF-8. Return false if there is no match. If
  * matching exceeds a limit, a part of the text counts as the match. */
 bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size_t n, size_t from,
                 size_t *start, size_t *end);
@@ -197,7 +197,7 @@ enum { NORM_STEPS_MAX = 256 };
 /* Append a step and return it. NULL if memory is exhausted or there are too many steps. The result
  * is borrowed until the next append. */
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run);
-/* Run all steps on p[0..n). seam: p continues other text. No step then prepends anything. */
+/* Run all steps on p[0, n). seam: p continues other text. No step then prepends anything. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare);
 
@@ -291,7 +291,7 @@ struct merge_work {
 };
 /* first of the symbols that never merge; the caller defines their low bits */
 #define SYM_NONE 0x80000000u
-/* Merge work->sym[0..n) until no pair has a rank. Set *n to the new number of symbols. Return false
+/* Merge work->sym[0, n) until no pair has a rank. Set *n to the new number of symbols. Return false
  * if memory is exhausted. */
 bool merge_run(const struct merges *m, struct merge_work *w, size_t *n);
 /* Free the scratch; accepts a zeroed one. */
@@ -299,7 +299,7 @@ void merge_work_deinit(struct merge_work *w);
 
 /* ---- merge_build.c: sources of pairs; false if memory is exhausted ---- */
 
-/* Add every pair of symbols whose joined text is p[0..n), the text of the symbol `made`. */
+/* Add every pair of symbols whose joined text is p[0, n), the text of the symbol `made`. */
 bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n,
                      uint32_t made, uint32_t rank);
 /* Add the pairs of t->merge, ranked in order. A pair with an unknown text is skipped. */

@@ -10,7 +10,7 @@
 
 /* Tables of the kind. All memory is owned. */
 struct wordpiece {
-    struct trie head, tail; /* pieces at the beginning of a word; pieces inside */
+    struct trie head, tail; /* numbers of pieces at the beginning of a word and inside */
 };
 
 static void wordpiece_close(struct tokenizer *t)

@@ -156,7 +156,8 @@ static void rig_open(struct rig *r, const struct tool_family *f, const struct ca
     rig_tools(r, seed);
     r->answer = (struct chat_answer){
         .t = r->t, .tool_parser = f->name, .tool = r->tool, .n_tool = N_TOOL, .no_text = true};
-    r->answer.place = f->step ? CHAT_BEFORE : CHAT_AFTER; /* harmony.c knows its place */
+    /* harmony.c defines the place of the mark */
+    r->answer.place = f->step ? CHAT_BEFORE : CHAT_AFTER;
 }
 
 static void rig_compile(struct rig *r)

@@ -2,8 +2,8 @@
 """Goal: the computation, the screen, the files and the end of a chat in a terminal are correct.
 Method: run `quoth run` on a tiny random model in a pseudo-terminal. Send the keys of a person, or
 of a terminal that pastes. pyte is the screen if it can be installed. tmux, if installed, is a
-terminal that folds rows if it becomes narrower (pyte cuts rows). Pipes test --raw, usage and exit
-codes.
+terminal that folds rows if it becomes narrower (pyte truncates rows). Pipes test --raw, usage and
+exit codes.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names.
 The script prints "ok NAME", "FAIL NAME: why" or "skip NAME (why)" per test."""
@@ -83,7 +83,7 @@ PYTE = screen_module()
 
 
 class Chat:
-    """quoth run in a pseudo-terminal, which cuts rows that are longer than its width."""
+    """quoth run in a pseudo-terminal, which truncates rows that are longer than its width."""
 
     cuts = True
 

@@ -86,7 +86,7 @@ def check_call(call, schemas):
 
 
 def forced_once(server, tools, choice, seed, counts, **more):
-    """Force one answer and render it again. Count the result by its kind, and its calls."""
+    """Force one answer and rerender it. Count the result by its kind, and its calls."""
     schemas = {t["function"]["name"]: t["function"]["parameters"] for t in tools}
     named = {"tool_choice": {"type": "function", "function": {"name": tools[-1]["function"]["name"]}}}
     asked = {"messages": ASK, "tools": tools, "tool_choice": "required", "parallel_tool_calls": choice == "parallel", "seed": seed,

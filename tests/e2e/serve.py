@@ -359,7 +359,8 @@ def drain():
 
 
 def drain_that_takes_too_long():
-    """responses that --shutdown-timeout cuts are errors by the server, not disconnects of clients"""
+    """responses that --shutdown-timeout truncates are errors by the server, not disconnects of
+    clients"""
     s = Server("--shutdown-timeout", "1", "--max-model-len", "8000")
     body = {"prompt": "Once", "max_tokens": 7000, "ignore_eos": True}
     got = {}

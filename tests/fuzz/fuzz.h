@@ -1,4 +1,4 @@
-/* fuzz.h - targets for mutated input: FUZZ(name) { ...data[0..n)... } in an x_fuzz.c next to x.c.
+/* fuzz.h - targets for mutated input: FUZZ(name) { ...data[0, n)... } in an x_fuzz.c next to x.c.
  *
  * build/fuzz NAME [-n COUNT] [-t SECONDS] [-s SEED] FILE... mutates the given files and passes them
  * to the target. After a crash (with SAN=address,undefined), the input is in build/fuzz-crash-NAME.

@@ -13,8 +13,8 @@ context, small activations for the epsilon, and new weights if shapes change. qu
 refuse the model with the name of the field.
 
 Some configurations amplify rounding, for example 30 layers of random weights. If logits differ, the
-reference is computed again, without float32 in norms, softmax and rope (`exact`). Then quoth may
-differ from it as much as transformers in float32 does.
+reference is recomputed, without float32 in norms, softmax and rope (`exact`). Then quoth may differ
+from it as much as transformers in float32 does.
 
 keys.py does the same with the keys of a GGUF. QUOTH_LOGITS is another build of build/logits.
 

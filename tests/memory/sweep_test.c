@@ -1,8 +1,8 @@
 /* Goal: a failed allocation causes an error, never a crash or another answer. Later requests have
  * the usual answers. Method: run the server on the bundled model in this process. Each allocation
  * of a load and of one request of each kind fails once, alone and with all later allocations. Then
- * the request is sent again without failures. In a load and in requests with a constraint only
- * every tenth allocation fails; with QUOTH_LONG=1, each one. */
+ * the request is repeated without failures. In a load and in requests with a constraint only every
+ * tenth allocation fails; with QUOTH_LONG=1, each one. */
 #include "../alloc.h"
 #include "../unit.h"
 #include "host.h"

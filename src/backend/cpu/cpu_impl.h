@@ -118,7 +118,7 @@ int packed_open(struct file_map *m, const uint8_t **region, struct cpu_backend *
  * write fails, ERR_MEMORY. */
 int packed_make(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
-/* Pack again and compare the file with the result. Fills verdict [n_place]. Errors as in
+/* Repack the weights and compare the file with the result. Fills verdict [n_place]. Errors as in
  * packed_open. */
 int packed_verify(enum weights_verdict *verdict, struct cpu_backend *c, const struct layout *l,
                   const struct weights_options *o, struct err *e);

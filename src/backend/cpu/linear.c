@@ -335,7 +335,7 @@ struct glu_job {
     struct row_tiles tiles;
 };
 
-/* Compute n outputs from output r on into tile [n_row, TILE_STRIDE]. */
+/* Compute the outputs [r, r + n) into tile [n_row, TILE_STRIDE]. */
 static void to_tile(const struct glu_job *j, float *tile, const struct linear *l, int r, int n,
                     const struct act *x, int n_row)
 {

@@ -1,4 +1,4 @@
-/* packed.c - a model's panels in a cache file. Later starts map the file instead of packing again.
+/* packed.c - a model's panels in a cache file. Later starts map the file instead of repacking.
  *
  *   head | hash of each piece, u64 [n_piece] | zeros | region, from a multiple of 4 KiB on
  *
@@ -119,7 +119,7 @@ static void look_at_piece(void *ctx, int i, int worker)
         if (atomic_compare_exchange_weak(worst, &is, (char)v)) break;
 }
 
-/* Verify all pieces of the mapped file. again: pack the pieces again and compare them. verdict
+/* Verify all pieces of the mapped file. again: repack the pieces and compare them. verdict
  * [n_place] may be NULL. Returns the number of tensors that differ or are damaged, or
  * ERR_MEMORY. */
 static int verify_pieces(const struct packed *p, const struct file_map *m, bool again,

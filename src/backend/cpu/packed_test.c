@@ -210,7 +210,8 @@ TEST(packed_weights_of_something_else_are_not_taken)
     world_close(&w);
 }
 
-/* Write the file's bytes with a change. Expect that loading packs again and replaces the file. */
+/* Write the file's bytes with a change. Expect that loading repacks the weights and replaces the
+ * file. */
 static void expect_replaced(struct world *w, const struct buf *good, size_t n, size_t at,
                             const uint8_t *want, int line)
 {

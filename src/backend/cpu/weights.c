@@ -164,7 +164,7 @@ void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p,
     }
 }
 
-/* Pieces from `first` on for fn(job). Pointers are borrowed for the call. */
+/* Pieces for fn(job), beginning with piece `first`. Pointers are borrowed for the call. */
 struct slice {
     pool_fn *fn;
     void *job;

@@ -16,7 +16,7 @@ static uint16_t operand(int kind, uint64_t r)
     switch (kind) {
     case 0:
         return u;
-    case 1: /* numbers near 1: sums that round, cancel and carry */
+    case 1: /* numbers near 1: their sums round, cancel and carry */
         return (uint16_t)((u & 0x83FF) | 0x3C00);
     case 2: /* products of any size near 2^-126 */
         return (uint16_t)((u & 0x8FFF) | 0x1800);

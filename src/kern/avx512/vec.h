@@ -68,7 +68,7 @@ static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 static inline vmask vf_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 static inline vmask vf_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 static inline vf vf_select(vmask m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
-/* zeros from lane n on */
+/* zeros in lanes n and above */
 static inline vf vf_first(vf a, int n) { return _mm512_maskz_mov_ps(lanes_below(n), a); }
 static inline vmask vf_ge(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 static inline vmask vmask_and(vmask a, vmask b) { return a & b; }

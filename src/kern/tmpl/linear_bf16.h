@@ -16,7 +16,7 @@
  *     TILES_BF16(X)         X(1) X(2) ... up to the rows of the largest tile
  *     flush_begin()         flush subnormal operands and results to 0 from here; flush_end(former)
  *     flush_strayed()       true if a result may have become 0 that tdpbf16ps rounds up to 2^-126,
- *                           since flush_begin or its last call; the tile is then computed again */
+ *                           since flush_begin or its last call; the tile is then recomputed */
 #ifndef QUOTH_KERN_TMPL_LINEAR_BF16_H
 #define QUOTH_KERN_TMPL_LINEAR_BF16_H
 
@@ -96,7 +96,7 @@ static void bf16_tile_plain(int n_row, float *c, const uint8_t *const w[TILE_STR
         }
 }
 
-/* Compute bf16_tile. Compute it again value by value if flushing may have differed. */
+/* Compute bf16_tile. Recompute it value by value if flushing may have differed. */
 static void bf16_tile_exact(int n_row, float *c, const uint8_t *const w[TILE_STRIPS],
                             const float *x, int n_block, const uint8_t *const ahead[TILE_STRIPS])
 {

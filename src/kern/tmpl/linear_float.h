@@ -131,7 +131,7 @@ ALWAYS void quad_decode(const struct panel_format *f, float *w, vi bytes, const 
 typedef void decode_fn(float *w, const uint8_t *panel, int lane, int g, int from, int n,
                        int n_unit);
 
-/* Decode n k of a panel's lanes from `k` on, for a float format. */
+/* Decode [k, k + n) of a panel's lanes, for a float format. */
 ALWAYS void decode_float(enum qtype t, float *w, const uint8_t *panel, int lane, int k, int n)
 {
     const uint8_t *p = panel + (int64_t)k * k_bytes(t) + lane_bytes(t, lane);

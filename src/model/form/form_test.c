@@ -287,7 +287,8 @@ TEST(groups_of_inputs_outside_the_scales_are_refused)
     char *changed = malloc(t->n_byte);
     for (size_t i = 0; i < 2 * sizeof wrong / sizeof wrong[0]; i++) {
         memcpy(changed, t->data, t->n_byte);
-        memcpy(changed + i % 2 * 40, &wrong[i / 2], 4); /* the first group is unset, or another */
+        /* the first group is unset, or another group */
+        memcpy(changed + i % 2 * 40, &wrong[i / 2], 4);
         expect_refusal("gptq", "model.safetensors", (const char *)t->data, t->n_byte, changed,
                        t->n_byte, "expected a group in [0, 2)");
     }
