@@ -125,6 +125,34 @@ static int add_activation(struct modules *m, const struct json *config)
     return checkpoint_add_text(m->c, key, name, strlen(name), m->e);
 }
 
+/* Reject a module that reads or writes anything other than the vector of the text. */
+static int check_places(const struct modules *m, const char *folder, const struct json *config)
+{
+    static const char *const field[] = {"module_input_name", "module_output_name"};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof field / sizeof field[0] && rc == 0; i++) {
+        const struct json *v = json_field(config, field[i]);
+        const char *name = json_text(v, NULL);
+        if (json_kind(v) != JK_NONE && json_kind(v) != JK_NULL &&
+            !(name && strcmp(name, "sentence_embedding") == 0))
+            rc = refuse(m, folder, field[i], "must be sentence_embedding");
+    }
+    return rc;
+}
+
+/* Add a Normalize module. Older ones have no configuration. */
+static int add_normalize(struct modules *m, const char *folder)
+{
+    struct json *config;
+    char file[300];
+    snprintf(file, sizeof file, "%s/config.json", folder);
+    int rc = read_file(m, file, JK_OBJECT, &config);
+    if (rc == 0) rc = check_places(m, folder, config);
+    json_drop(config);
+    m->n_normalize++;
+    return rc;
+}
+
 /* Add the tensors of a Dense module as modules.N.linear.weight and .bias. */
 static int add_dense(struct modules *m, const char *folder)
 {
@@ -133,6 +161,9 @@ static int add_dense(struct modules *m, const char *folder)
     const int64_t n_max = 1 << 20;
     int rc = read_module_file(m, folder, &config);
     if (rc == 0) rc = add_activation(m, config);
+    if (rc == 0) rc = check_places(m, folder, config);
+    if (rc == 0 && json_bool(json_field(config, "use_residual"), false))
+        rc = refuse(m, folder, "use_residual", "must be false, got true");
     const int64_t n_out = json_int(json_field(config, "out_features"), 0),
                   n_in = json_int(json_field(config, "in_features"), 0);
     if (rc == 0 && (n_out < 1 || n_out > n_max || n_in < 1 || n_in > n_max))
@@ -175,7 +206,7 @@ static int add_module(struct modules *m, size_t i, const struct json *module)
         if (strcmp(name, "Pooling") == 0 && first) return add_pooling(m, folder);
         if (strcmp(name, "Dense") == 0 && m->n_pooling == 1 && m->n_normalize == 0)
             return add_dense(m, folder);
-        if (strcmp(name, "Normalize") == 0 && m->n_pooling == 1) return m->n_normalize++, 0;
+        if (strcmp(name, "Normalize") == 0 && m->n_pooling == 1) return add_normalize(m, folder);
     }
     if (checkpoint_meta(m->c, "sentence_transformers.unsupported")) return 0;
     return checkpoint_add_text(m->c, "sentence_transformers.unsupported", name, strlen(name), m->e);

@@ -1,0 +1,97 @@
+/* hf_modules_test.c - goal: the modules of sentence-transformers become metadata and tensors, and a
+ * mechanism that is not computed is refused by its field. Method: write small directories. */
+#include "format.h"
+#include "../../tests/safetensors_make.h"
+#include "../../tests/unit.h"
+
+/* Return the path of a file in the directory of these tests. */
+static const char *path_of(const char *name)
+{
+    char own[80];
+    snprintf(own, sizeof own, "modules/%s", name);
+    return temp_path(own);
+}
+
+static void put(const char *name, const char *json)
+{
+    char own[80];
+    snprintf(own, sizeof own, "modules/%s", name);
+    EXPECT(temp_put(own, ""));
+    EXPECT_INT(json_write(path_of(name), json), 0);
+}
+
+#define MODULE(type, path) "{'type':'sentence_transformers.models." type "','path':'" path "'}"
+#define DENSE_CONFIG                                                                               \
+    "'in_features':2,'out_features':3,'bias':false,"                                               \
+    "'activation_function':'torch.nn.modules.linear.Identity'"
+
+/* Write a directory with the modules Transformer, Pooling, Dense and Normalize. pooling, dense and
+ * normalize: the fields of their configurations, in single quotes. */
+static void put_modules(const char *pooling, const char *dense, const char *normalize)
+{
+    char text[400];
+    put("config.json", "{'model_type':'bert'}");
+    EXPECT_INT(safetensors_write(path_of("model.safetensors"),
+                                 "{'x':{'dtype':'I8','shape':[1],'data_offsets':[0,1]}}", 1),
+               0);
+    put("modules.json", "[" MODULE("Transformer", "") "," MODULE("Pooling", "1_Pooling") "," MODULE(
+                            "Dense", "2_Dense") "," MODULE("Normalize", "3_Normalize") "]");
+    snprintf(text, sizeof text, "{%s}", pooling);
+    put("1_Pooling/config.json", text);
+    snprintf(text, sizeof text, "{%s}", dense);
+    put("2_Dense/config.json", text);
+    EXPECT_INT(safetensors_write(
+                   path_of("2_Dense/model.safetensors"),
+                   "{'linear.weight':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}}", 24),
+               0);
+    snprintf(text, sizeof text, "{%s}", normalize);
+    put("3_Normalize/config.json", text);
+}
+
+static void expect_refused(const char *word)
+{
+    struct err e = {0};
+    struct checkpoint *c = NULL;
+    if (checkpoint_open(&c, path_of(""), &e) == 0)
+        test_fail(__FILE__, __LINE__, "accepted, expected: %s", word);
+    else if (!strstr(e.text, word))
+        test_fail(__FILE__, __LINE__, "\"%s\" lacks: %s", e.text, word);
+    checkpoint_close(c);
+}
+
+TEST(hf_modules_become_metadata)
+{
+    struct err e = {0};
+    struct checkpoint *c;
+    put_modules("'pooling_mode_mean_tokens':true",
+                DENSE_CONFIG ",'module_input_name':'sentence_embedding','module_output_name':null",
+                "");
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "bert.pooling_type"), 0), 1);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "sentence_transformers.n_dense"), 0), 1);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "sentence_transformers.dense.0.out"), 0), 3);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "sentence_transformers.dense.0.activation"), NULL),
+                "Identity");
+    EXPECT_INT(meta_int(checkpoint_meta(c, "sentence_transformers.normalize"), 0), 1);
+    EXPECT(checkpoint_tensor(c, "modules.0.linear.weight"));
+    checkpoint_close(c);
+}
+
+TEST(hf_modules_that_are_not_computed_are_refused)
+{
+    static const char mean[] = "'pooling_mode':'mean'";
+    put_modules("'pooling_mode':'max'", DENSE_CONFIG, "");
+    expect_refused("1_Pooling/config.json: pooling_mode_max_tokens");
+    put_modules("'pooling_mode':'mean','include_prompt':false", DENSE_CONFIG, "");
+    expect_refused("1_Pooling/config.json: include_prompt");
+    put_modules(mean, DENSE_CONFIG ",'use_residual':true", "");
+    expect_refused("2_Dense/config.json: use_residual");
+    put_modules(mean, DENSE_CONFIG ",'module_input_name':'token_embeddings'", "");
+    expect_refused("2_Dense/config.json: module_input_name");
+    put_modules(mean, DENSE_CONFIG ",'module_output_name':['x']", "");
+    expect_refused("2_Dense/config.json: module_output_name");
+    put_modules(mean, DENSE_CONFIG, "'module_input_name':'token_embeddings'");
+    expect_refused("3_Normalize/config.json: module_input_name");
+    put_modules(mean, "'in_features':2,'out_features':0", "");
+    expect_refused("out_features");
+}
