@@ -3,14 +3,15 @@ changes the reference's.
 
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
     gemma3_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
-    phi, stablelm, nemotron, arcee, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium
+    phi, stablelm, nemotron, arcee, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
+    gemma-embedding
 
 The fields are those of these config classes of transformers (every class gets the fields of all
 classes), of their base class and of rope_parameters. Each field is omitted, and set to legal
 values, in a setting in which the field has an effect. Examples are a text beyond window and trained
 context, small activations for the epsilon, and new weights if shapes change. quoth's logits
-(build/logits, f32) must equal transformers' (max|d| / max|reference| <= 1e-4). Otherwise quoth must
-refuse the model with the name of the field.
+(build/logits, f32), or the hidden states of a model without a head, must equal transformers' (max|d|
+/ max|reference| <= 1e-4). Otherwise quoth must refuse the model with the name of the field.
 
 Some configurations amplify rounding, for example 30 layers of random weights. If logits differ, the
 reference is recomputed, without float32 in norms, softmax and rope (`exact`). Then quoth may differ
@@ -40,7 +41,8 @@ NORM_LESS_1 = ("gemma", "gemma2", "gemma3_text", "nemotron")  # files contain g 
 # fields of a class in addition to BASE. The defaults of granite's scores and of many layers amplify
 # rounding: transformers in float32 differs from float64 by 1e-3.
 # stablelm's heads have hidden size / heads lanes.
-BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8)}
+BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True)}
+MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
 
 CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.MistralForCausalLM,
            "qwen2": transformers.Qwen2ForCausalLM, "qwen3": transformers.Qwen3ForCausalLM,
@@ -55,7 +57,7 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "olmo": transformers.OlmoForCausalLM, "nemotron": transformers.NemotronForCausalLM, "arcee": transformers.ArceeForCausalLM,
            "olmo3": transformers.Olmo3ForCausalLM, "ministral3": transformers.Ministral3ForCausalLM,
            "hunyuan_v1_dense": transformers.HunYuanDenseV1ForCausalLM, "internlm3": transformers.LlamaForCausalLM,
-           "apertus": transformers.ApertusForCausalLM, "helium": transformers.HeliumForCausalLM}
+           "apertus": transformers.ApertusForCausalLM, "helium": transformers.HeliumForCausalLM, "gemma-embedding": transformers.Gemma3TextModel}
 # classes of configurations, if the model's class is of another family
 CONFIGS = {"internlm3": transformers.InternLM3Config}
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
@@ -134,7 +136,7 @@ def weights_for(make, model, small, norm_add=0):
         for name, p in model.named_parameters():
             rng = np.random.RandomState(zlib.crc32(f"{name} {tuple(p.shape)}".encode()))
             w = make.random_weight(rng, name, tuple(p.shape), norm_add)
-            p.copy_(w * 1e-3 if small and name.startswith("model.embed") else w)
+            p.copy_(w * 1e-3 if small and name.removeprefix("model.").startswith("embed") else w)
     return model
 
 
@@ -151,8 +153,11 @@ def exact():
 
 
 def logits_of(model, ids):
+    """Return the logits, or the hidden states if quoth's model has no head."""
+    headless = not hasattr(model, "lm_head") or getattr(model.config, "use_bidirectional_attention", False)
     with torch.no_grad():
-        return model(ids, use_cache=False, return_dict=True).logits[0].double().numpy()
+        out = (model.base_model if headless else model)(ids, use_cache=False, return_dict=True)
+    return (out.last_hidden_state if headless else out.logits)[0].double().numpy()
 
 
 class ConfigCampaign(Campaign):
@@ -160,10 +165,10 @@ class ConfigCampaign(Campaign):
         super().__init__(folder, quoth)
         self.make = make
 
-    def reference(self, config, n):
+    def reference(self, arch, config, n):
         """Compute transformers' logits for the folder's config.json, and write the weights into the
         folder."""
-        cls = CLASSES[config["model_type"]]
+        cls = CLASSES[arch]
         parsed = CONFIGS.get(config["model_type"], cls.config_class).from_pretrained(self.folder)
         parsed._attn_implementation = "eager"
         parsed._experts_implementation = "eager"
@@ -188,7 +193,7 @@ class ConfigCampaign(Campaign):
 
     def compare(self, arch, setting):
         """Return (reference's logits or None, quoth's or None, quoth's message)."""
-        config = dict(BASE, **BESIDE.get(arch, {}), model_type=arch)
+        config = dict(BASE, **BESIDE.get(arch, {}), model_type=MODEL_TYPES.get(arch, arch))
         if arch == "smollm3":
             # one of three layers has no rope, as for windows
             config["no_rope_layer_interval"] = 2
@@ -199,7 +204,7 @@ class ConfigCampaign(Campaign):
         self.small, n = setting.get("small", False), setting.get("n_token", N_TOKEN)
         (self.folder / "config.json").write_text(json.dumps(config))
         try:
-            want = self.reference(config, n)
+            want = self.reference(arch, config, n)
         except Exception as e:  # any refusal of the reference
             want, self.why = None, f"{type(e).__name__}: {e}".splitlines()[0][:100]
         got, said = self.program(self.quoth, self.folder, n)

@@ -1,6 +1,7 @@
-/* logits.c - prints a model's logits for given tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS].
- * Activations, K and V are f32. A step has at most ROWS tokens, in [1, 128] (default 128).
- * tests/golden/fields.py and odd.py compare these logits with those of other programs. */
+/* logits.c - prints a model's logits for given tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS]. The
+ * hidden states are printed if the model has no head. Activations, K and V are f32. A step has at
+ * most ROWS tokens, in [1, 128] (default 128), or all tokens if the model has no head.
+ * tests/golden/fields.py and odd.py compare these numbers with those of other programs. */
 #include "base/buf.h"
 #include "base/os.h"
 #include "engine/engine.h"
@@ -21,6 +22,42 @@ static void keep(void *ctx, int pos, const float *logits)
     fwrite(logits, sizeof *logits, (size_t)o->n_vocab, o->f);
 }
 
+enum { N_OUT = 128 }; /* rows of results per step */
+
+/* Fill the batch with the whole text. Rows [first, end) are results. */
+static void fill(struct batch *b, const int32_t *ids, int n, int page_rows, int first, int end)
+{
+    batch_clear(b);
+    for (int i = 0; i * page_rows < n; i++) b->page[i] = i;
+    for (int i = 0; i < n; i++) {
+        b->token[i] = ids[i];
+        b->pos[i] = b->slot[i] = i;
+    }
+    for (int i = first; i < end; i++) {
+        b->out_row[b->n_out] = i;
+        b->out_kind[b->n_out++] = OUT_HIDDEN;
+    }
+    b->n_row = b->row0[1] = b->kv_len[0] = n;
+    b->n_seq = 1;
+}
+
+/* Write the hidden states. The text is computed again for every N_OUT rows. */
+static int write_hidden(struct model *m, const int32_t *ids, int n, FILE *f, struct err *e)
+{
+    const struct model_info *info = model_info(m);
+    struct batch b;
+    int rc = batch_open(&b, model_batch_limits(m), e);
+    for (int first = 0; rc == 0 && first < n; first += N_OUT) {
+        fill(&b, ids, n, info->page_rows, first, first + N_OUT < n ? first + N_OUT : n);
+        const char *wrong = batch_check(&b, info->n_vocab, info->n_page, info->page_rows);
+        if (wrong) rc = err_set(e, ERR_ARG, "batch: %s", wrong);
+        const struct model_out out = rc == 0 ? model_forward(m, &b) : (struct model_out){0};
+        fwrite(out.hidden, sizeof(float) * (size_t)info->d_model, (size_t)out.n_hidden, f);
+    }
+    batch_close(&b);
+    return rc;
+}
+
 static int run(const char *path, const struct buf *ids, int n_row, FILE *f, struct err *e)
 {
     struct checkpoint *c = NULL;
@@ -33,11 +70,14 @@ static int run(const char *path, const struct buf *ids, int n_row, FILE *f, stru
                                .kv_type = KV_F32,
                                .context_max = n,
                                .n_longest = 1,
-                               .batch = {.n_row = 128, .n_seq = 1, .n_out = 128}};
+                               .batch = {.n_row = n > 128 ? n : 128, .n_seq = 1, .n_out = N_OUT}};
     if (rc == 0) rc = model_open(&m, c, &mo, e);
     struct out o = {f, rc == 0 ? model_info(m)->n_vocab : 0};
     const struct score_options so = {.chunk = n_row, .fn = keep, .ctx = &o};
-    if (rc == 0) rc = score_tokens(m, (const int32_t *)ids->data, n, &so, e);
+    if (rc == 0 && model_info(m)->headless)
+        rc = write_hidden(m, (const int32_t *)ids->data, n, f, e);
+    else if (rc == 0)
+        rc = score_tokens(m, (const int32_t *)ids->data, n, &so, e);
     model_close(m);
     backend_close(b);
     checkpoint_close(c);
