@@ -230,6 +230,13 @@ const struct tensor_row *tensor_rows(const char *arch, int *n);
 const char *arch_base(const char *arch);
 /* Return the architecture of a config.json's model_type; model_type if the table has no row. */
 const char *arch_of_model_type(const char *model_type);
+/* An architecture for files of a model_type in which a field of config.json is true. All texts are
+ * static. */
+struct arch_field {
+    const char *arch, *model_type, *field;
+};
+/* Return row i of the list of such architectures, static. NULL after the last row. */
+const struct arch_field *arch_field_at(size_t i);
 /* Return the name of an architecture in GGUF files. */
 const char *arch_gguf_name(const char *arch);
 /* Return true if the window in a GGUF of this architecture takes effect. */

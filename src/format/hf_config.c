@@ -182,7 +182,17 @@ static int add_other(struct config_reader *h, const char *parent, const char *na
 
 /* ---- config.json ---- */
 
-/* Set the architecture from model_type. It is the prefix of most keys, so it is read first. */
+/* Return the architecture of a model_type. A field that is true may select another one. */
+static const char *arch_of(const struct config_reader *h, const char *model_type)
+{
+    const struct arch_field *f;
+    for (size_t i = 0; (f = arch_field_at(i)); i++)
+        if (strcmp(f->model_type, model_type) == 0 && json_bool(field(h, f->field), false))
+            return f->arch;
+    return arch_of_model_type(model_type);
+}
+
+/* Set the architecture. It is the prefix of most keys, so it is read first. */
 static int read_arch(struct config_reader *h)
 {
     size_t n;
@@ -192,7 +202,7 @@ static int read_arch(struct config_reader *h)
         return err_set(h->e, ERR_FORMAT,
                        "%s/config.json: model_type: expected a name of 1 to 64 bytes, got %s",
                        h->dir, json_kind_name(json_kind(v)));
-    h->arch = arch_of_model_type(h->arch);
+    h->arch = arch_of(h, h->arch);
     return checkpoint_add_text(h->c, "general.architecture", h->arch, strlen(h->arch), h->e);
 }
 

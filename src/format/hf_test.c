@@ -196,6 +196,30 @@ TEST(hf_config_nested)
     checkpoint_close(c);
 }
 
+/* Goal: a field that is true may select another architecture than model_type alone. */
+TEST(hf_architecture_of_a_field)
+{
+    static const struct {
+        const char *config, *arch; /* in single quotes */
+    } cases[] = {
+        {"{'model_type':'gemma3_text'}", "gemma3"},
+        {"{'model_type':'gemma3_text','use_bidirectional_attention':null}", "gemma3"},
+        {"{'model_type':'gemma3_text','use_bidirectional_attention':false}", "gemma3"},
+        {"{'model_type':'gemma3_text','use_bidirectional_attention':true}", "gemma-embedding"},
+        {"{'model_type':'llama','use_bidirectional_attention':true}", "llama"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct err e = {0};
+        begin(cases[i].config);
+        struct checkpoint *c = open_dir(&e);
+        NEED_OK(c ? 0 : -1, &e);
+        EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), cases[i].arch);
+        checkpoint_close(c);
+    }
+    expect_name_of("gemma-embedding", "layers.3.self_attn.q_norm.weight",
+                   "blk.3.attn_q_norm.weight");
+    expect_name_of("gemma-embedding", "norm.weight", "output_norm.weight");
+}
+
 TEST(hf_config_leaves_no_field_out)
 {
     /* Goal: every field becomes a key. null differs from absent, and rope_scaling overrides

@@ -47,6 +47,10 @@ static const struct {
 #define ARCH_GGUF(arch, gguf) {#arch, #gguf},
 #include "tensors.def"
 };
+static const struct arch_field fields[] = {
+#define ARCH_FIELD(arch, model_type, field) {#arch, model_type, field},
+#include "tensors.def"
+};
 static const struct {
     const char *arch, *base; /* static */
 } bases[] = {
@@ -65,6 +69,11 @@ const char *arch_of_model_type(const char *model_type)
     for (size_t i = 0; i < sizeof model_types / sizeof model_types[0]; i++)
         if (strcmp(model_types[i].other, model_type) == 0) return model_types[i].arch;
     return model_type;
+}
+
+const struct arch_field *arch_field_at(size_t i)
+{
+    return i < sizeof fields / sizeof fields[0] ? &fields[i] : NULL;
 }
 
 const char *arch_gguf_name(const char *arch)

@@ -56,6 +56,24 @@ static const struct meta *dense_meta(const struct binder *b, int i, const char *
     return checkpoint_meta(b->checkpoint, key);
 }
 
+/* Bind the layers of an embedding in a GGUF, dense_2 and dense_3. They have no activation. */
+static void bind_dense_tensors(struct binder *b)
+{
+    enum { OUT_MAX = 1 << 20 };
+    static const char *const stem[] = {"dense_2", "dense_3"};
+    for (int i = 0; i < 2 && b->rc == 0; i++) {
+        char name[160];
+        bind_name(name, stem[i], -1, "weight");
+        const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
+        const int64_t k = b->m->head[HEAD_EMBED].n_out, n_out = t ? t->dim[1] : 0;
+        if (n_out > OUT_MAX)
+            b->rc = err_set(b->e, ERR_LIMIT, "%s: tensor %s: must have at most %d rows, got %lld",
+                            checkpoint_path(b->checkpoint), name, OUT_MAX, (long long)n_out);
+        struct head_layer *l = t ? add_layer(b, HEAD_EMBED, n_out) : NULL;
+        if (l) bind_sized(b, &l->l, stem[i], n_out, k, BIAS_HELD);
+    }
+}
+
 void bind_embedding(struct binder *b)
 {
     struct model *m = b->m;
@@ -63,6 +81,7 @@ void bind_embedding(struct binder *b)
     const int n = (int)meta_int(checkpoint_meta(c, "sentence_transformers.n_dense"), 0);
     const char *other = meta_text(checkpoint_meta(c, "sentence_transformers.unsupported"), NULL);
     m->head[HEAD_EMBED].n_out = m->config.d;
+    if (!config_is_hf(b)) bind_dense_tensors(b);
     if (other && b->rc == 0)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
                         "%s/modules.json: module %.60s: not supported yet at its place",

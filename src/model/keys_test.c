@@ -10,6 +10,7 @@
 #include "../../tests/safetensors_make.h"
 #include "model_impl.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -424,6 +425,7 @@ static const struct {
               {&arch_bert, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_nomic_bert, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_gemma3, {"attention.sliding_window", 16}},
+              {&arch_gemma_embedding, {"attention.sliding_window", 16}},
               {&arch_qwen3moe, {"expert_count", 8}},
               {&arch_qwen3moe, {"expert_used_count", 2}}};
 enum { N_NEEDED = sizeof needed / sizeof needed[0] };
@@ -604,4 +606,26 @@ TEST(gguf_windows_of_exaone4_are_those_of_64_layers)
     read_gguf(&r, &arch_exaone4, (struct pair[2]){{"attention.sliding_window", 0}});
     EXPECT(r.rc == 0 && r.m.config.layer[1].window == 0 && r.m.config.layer[1].rope == ROPE_MAIN);
     done(&r);
+}
+
+/* Goal: a row of gemma-embedding sees half of its window on each side. */
+TEST(windows_of_gemma_embedding_have_two_sides)
+{
+    struct read r;
+    for (int gguf = 0; gguf < 2; gguf++) {
+        const struct pair more[2] = {{"attention.sliding_window", 13}, {"block_count", 7}};
+        if (gguf)
+            read_gguf(&r, &arch_gemma_embedding, more);
+        else
+            read_config(&r, &arch_gemma_embedding, "'num_hidden_layers':7,'sliding_window':13");
+        NEED_OK(r.rc, &r.e);
+        for (int i = 0; i < 7; i++) {
+            const struct layer_config *l = &r.m.config.layer[i];
+            EXPECT_INT(l->window, i == 5 ? 0 : 7);
+            EXPECT_INT(l->n_later, i == 5 ? INT_MAX : 6);
+            EXPECT_INT(l->rope, i == 5 ? ROPE_MAIN : ROPE_LOCAL);
+        }
+        done(&r);
+    }
+    expect(&arch_gemma3, "'use_bidirectional_attention':1", "must be 0, got 1");
 }

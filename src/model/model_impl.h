@@ -179,11 +179,12 @@ struct decoder_ends {
     int at_logits;
 };
 
-/* The ends of an encoder: embeddings of tokens, positions and segments, and their norm. */
+/* The ends of an encoder: embeddings of tokens, positions and segments, and norms. */
 struct encoder_ends {
     struct tensor token, position,
-        segment;      /* tables [n_vocab, d], [n_position, d], [n_segment, d] */
-    struct norm norm; /* norm of the embedded rows */
+        segment; /* tables [n_vocab, d], [n_position, d], [n_segment, d] */
+    /* norms of the embedded rows, and after the layers; g: NULL if none */
+    struct norm embd_norm, norm;
 };
 
 /* A head: linear layers of the pooled row. n 0: the result is the pooled row. */

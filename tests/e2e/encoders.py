@@ -52,14 +52,17 @@ def vectors(s, texts, **more):
 
 def embeddings():
     """vectors equal those of sentence-transformers"""
-    for name in ("bert", "bert-dense", "roberta", "distilbert", "modernbert", "nomic-bert", "qwen3-embedding", "qwen3-untied", "bert/model.gguf"):
+    for name in ("bert", "bert-dense", "roberta", "distilbert", "modernbert", "nomic-bert", "qwen3-embedding", "qwen3-untied", "gemma-embedding",
+                 "bert/model.gguf", "gemma-embedding/model.gguf"):
         want = golden(name.split("/")[0])
         with serving(name) as s:
             near(vectors(s, want["texts"]), want["vectors"], name)
             alone = [vectors(s, [t])[0] for t in want["texts"]]
             check(alone == vectors(s, want["texts"]), f"{name}: a text alone has other bits")
+            for prompt in (() if name.endswith(".gguf") else ("query", "document")):
+                if f"prompt_{prompt}" in want:
+                    near(vectors(s, want["texts"][:2], prompt_name=prompt), want[f"prompt_{prompt}"], "a prompt")
             if name == "bert":
-                near(vectors(s, want["texts"][:2], prompt_name="query"), want["prompt_query"], "a prompt")
                 coded = vectors(s, want["texts"][:1], encoding_format="base64")[0]
                 got = struct.unpack(f"<{len(want['vectors'][0])}f", base64.b64decode(coded))
                 check(list(got) == [struct.unpack("<f", struct.pack("<f", v))[0] for v in alone[0]])
@@ -191,7 +194,7 @@ def yes_and_no():
 
 def classes():
     """probabilities of labels equal the reference's"""
-    for name in ("distilbert-class", "llama-class"):
+    for name in ("distilbert-class", "llama-class", "gemma-class"):
         labels_of(name)
 
 

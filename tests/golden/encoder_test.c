@@ -29,7 +29,9 @@ static const struct {
                 {"qwen3-untied", false},
                 {"qwen3-rerank", false},
                 {"qwen2-rerank", false},
-                {"llama-class", false}};
+                {"llama-class", false},
+                {"gemma-embedding", true},
+                {"gemma-class", false}};
 enum { N_ENCODER = sizeof encoders / sizeof encoders[0], SEGMENT1 = 25 };
 
 struct loaded {

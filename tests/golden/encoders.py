@@ -54,11 +54,17 @@ def bert_tokenizer(out, cls=None):
     return len(vocab)
 
 
+def byte_level_vocab():
+    """Return the ids of the tokens, and the merges."""
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"] + alphabet + ["th", "the", "\u0120a", "\u0120the"]
+    return {t: i for i, t in enumerate(tokens)}, [("t", "h"), ("th", "e"), ("\u0120", "a"), ("\u0120", "the")]
+
+
 def byte_level_tokenizer(out, cls=None):
     """Write a byte-level BPE tokenizer with RoBERTa's template."""
-    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    vocab = {t: i for i, t in enumerate(["<s>", "<pad>", "</s>", "<unk>", "<mask>"] + alphabet + ["th", "the", "\u0120a", "\u0120the"])}
-    t = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocab, merges=[("t", "h"), ("th", "e"), ("\u0120", "a"), ("\u0120", "the")]))
+    vocab, merges = byte_level_vocab()
+    t = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocab, merges=merges))
     t.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     t.decoder = tokenizers.decoders.ByteLevel()
     t.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
@@ -100,8 +106,8 @@ def reranker_tokenizer(out, cls=None):
 
 
 # cls: class of transformers; config: its configuration; pooling: of sentence-transformers;
-# dense: a further layer; normalize: a last module; score: a classifier, whose number of labels is
-# num_labels in config
+# dense: further layers (size, activation, bias); normalize: a last module; score: a classifier,
+# whose number of labels is num_labels in config; norm_add: the class adds it to weights of norms
 BERT = dict(SMALL, max_position_embeddings=64, type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0)
 ROBERTA = dict(SMALL, max_position_embeddings=66, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2)
 DISTIL = dict(dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=64, pad_token_id=0)
@@ -109,10 +115,15 @@ MODERN = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_att
               norm_eps=1e-5, pad_token_id=0, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, global_attn_every_n_layers=3)
 DECODER = dict(SMALL, num_key_value_heads=2, head_dim=8, max_position_embeddings=64, rms_norm_eps=1e-6, bos_token_id=0, eos_token_id=2,
                pad_token_id=1)
+GEMMA = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=7, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+             max_position_embeddings=64, query_pre_attn_scalar=8, sliding_window=13, use_bidirectional_attention=True, pad_token_id=1,
+             bos_token_id=0, eos_token_id=2, rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=100000.0),
+                                                                  sliding_attention=dict(rope_type="default", rope_theta=1000.0)))
 MODELS = {
     "bert": dict(cls=transformers.BertModel, seed=1, tokenizer=bert_tokenizer, arch="bert", pooling="mean", normalize=True,
                  prompts={"query": "what is ", "passage": ""}, config=BERT),
-    "bert-dense": dict(cls=transformers.BertModel, seed=2, tokenizer=bert_tokenizer, pooling="cls", dense=20,
+    "bert-dense": dict(cls=transformers.BertModel, seed=2, tokenizer=bert_tokenizer, pooling="cls",
+                       dense=[(20, "activation.Tanh", True)],
                        config=dict(BERT, hidden_act="gelu_new", num_attention_heads=2)),
     "bert-rerank": dict(cls=transformers.BertForSequenceClassification, seed=3, tokenizer=bert_tokenizer, score=True,
                         config=dict(BERT, num_labels=1)),
@@ -139,12 +150,17 @@ MODELS = {
                         config=dict(DECODER, id2label={0: "no", 1: "maybe", 2: "yes"}, label2id={"no": 0, "maybe": 1, "yes": 2})),
     "qwen2-rerank": dict(cls=transformers.Qwen2ForSequenceClassification, seed=15, tokenizer=byte_level_tokenizer, score=True,
                          config=dict(DECODER, num_labels=1)),
+    "gemma-embedding": dict(cls=transformers.Gemma3TextModel, seed=17, tokenizer=byte_level_tokenizer, arch="gemma-embedding", pooling="mean",
+                            normalize=True, norm_add=1, dense=[(48, "linear.Identity", False), (32, "linear.Identity", False)],
+                            prompts={"query": "task: search result | query: ", "document": "title: none | text: "}, config=GEMMA),
+    "gemma-class": dict(cls=transformers.Gemma3TextForSequenceClassification, seed=18, tokenizer=byte_level_tokenizer, score=True, norm_add=1,
+                        config=dict(GEMMA, id2label={0: "no", 1: "maybe", 2: "yes"}, label2id={"no": 0, "maybe": 1, "yes": 2})),
 }
 
 
-def fill(model, seed):
+def fill(model, spec):
     """Set all weights: N(0, 1/k) for matrices, about 1 for norms."""
-    rng = np.random.RandomState(seed)
+    rng = np.random.RandomState(spec["seed"])
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):
             x = rng.standard_normal(tuple(p.shape))
@@ -153,7 +169,7 @@ def fill(model, seed):
             elif name.endswith("bias"):
                 x = x * 0.2
             else:
-                x = 1 + 0.3 * x
+                x = 1 + 0.3 * x - spec.get("norm_add", 0)
             p.copy_(torch.from_numpy(x.astype(np.float32)))
 
 
@@ -171,8 +187,20 @@ def hidden_of(model, spec, ids):
         return base(input_ids=torch.from_numpy(ids.astype(np.int64))[None], **more).last_hidden_state[0].numpy()
 
 
+def dense_layers(spec, d):
+    """Return the weights and biases of the Dense modules; a bias is None if there is none."""
+    rng = np.random.RandomState(spec["seed"] + 1000)
+    layers = []
+    for n, _, bias in spec.get("dense", ()):
+        w = (rng.standard_normal((n, d)) / np.sqrt(d)).astype(np.float32)
+        layers.append((w, (rng.standard_normal(n) * 0.1).astype(np.float32) if bias else None))
+        d = n
+    return layers
+
+
 def write_modules(out, spec, d):
     """Write the files of sentence-transformers."""
+    from safetensors.numpy import save_file
     modules = [("transformer", "", "sentence_transformers.models.Transformer")]
     modules.append(("pooling", "1_Pooling", "sentence_transformers.models.Pooling"))
     write_json(out / "1_Pooling" / "config.json", {
@@ -180,14 +208,12 @@ def write_modules(out, spec, d):
         "pooling_mode_mean_tokens": spec["pooling"] == "mean", "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False, "pooling_mode_weightedmean_tokens": False,
         "pooling_mode_lasttoken": spec["pooling"] == "last", "include_prompt": True})
-    if "dense" in spec:
-        from safetensors.numpy import save_file
-        rng = np.random.RandomState(spec["seed"] + 1000)
-        write_json(out / "2_Dense" / "config.json", {"in_features": d, "out_features": spec["dense"], "bias": True,
-                                                      "activation_function": "torch.nn.modules.activation.Tanh"})
-        save_file({"linear.weight": (rng.standard_normal((spec["dense"], d)) / np.sqrt(d)).astype(np.float32),
-                   "linear.bias": (rng.standard_normal(spec["dense"]) * 0.1).astype(np.float32)}, out / "2_Dense" / "model.safetensors")
-        modules.append(("dense", "2_Dense", "sentence_transformers.models.Dense"))
+    for (w, b), (_, activation, bias) in zip(dense_layers(spec, d), spec.get("dense", ())):
+        folder = out / f"{len(modules)}_Dense"
+        write_json(folder / "config.json", {"in_features": w.shape[1], "out_features": w.shape[0], "bias": bias,
+                                            "activation_function": f"torch.nn.modules.{activation}"})
+        save_file({"linear.weight": w, **({"linear.bias": b} if bias else {})}, folder / "model.safetensors")
+        modules.append(("dense", folder.name, "sentence_transformers.models.Dense"))
     if spec.get("normalize"):
         n = len(modules)
         modules.append(("normalize", f"{n}_Normalize", "sentence_transformers.models.Normalize"))
@@ -263,6 +289,40 @@ def gguf_vocab_bert(w):
     w.add_mask_token_id(4)
 
 
+def gguf_vocab_byte_level(w):
+    vocab, merges = byte_level_vocab()
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("gpt-2")
+    w.add_token_list(list(vocab))
+    w.add_token_types([gguf.TokenType.CONTROL if i < 5 else gguf.TokenType.NORMAL for i in range(len(vocab))])
+    w.add_token_merges([" ".join(m) for m in merges])
+    w.add_bos_token_id(0)
+    w.add_pad_token_id(1)
+    w.add_eos_token_id(2)
+    w.add_add_bos_token(True)
+    w.add_add_eos_token(True)
+
+
+def gguf_bert(w, spec, c):
+    w.add_layer_norm_eps(c.layer_norm_eps)
+    w.add_causal_attention(False)
+    gguf_vocab_bert(w)
+
+
+def gguf_gemma(w, spec, c):
+    w.add_layer_norm_rms_eps(c.rms_norm_eps)
+    w.add_head_count_kv(c.num_key_value_heads)
+    w.add_key_length(c.head_dim)
+    w.add_value_length(c.head_dim)
+    w.add_rope_freq_base(c.rope_parameters["full_attention"]["rope_theta"])
+    w.add_rope_freq_base_swa(c.rope_parameters["sliding_attention"]["rope_theta"])
+    w.add_sliding_window(spec["config"]["sliding_window"])  # the class halves its own
+    for i, (m, _) in enumerate(dense_layers(spec, c.hidden_size)):
+        w.add_dense_features_dims(f"dense_{i + 2}", m.shape[1], m.shape[0])
+        w.add_tensor(f"dense_{i + 2}.weight", m)
+    gguf_vocab_byte_level(w)
+
+
 def write_gguf(path, spec, model):
     """Write a GGUF file in F32, as llama.cpp's converter does."""
     c, arch = model.config, spec["arch"]
@@ -274,15 +334,14 @@ def write_gguf(path, spec, model):
     w.add_embedding_length(c.hidden_size)
     w.add_feed_forward_length(c.intermediate_size)
     w.add_head_count(c.num_attention_heads)
-    w.add_layer_norm_eps(c.layer_norm_eps)
     w.add_file_type(gguf.LlamaFileType.ALL_F32)
-    w.add_causal_attention(False)
     w.add_pooling_type({"mean": gguf.PoolingType.MEAN, "cls": gguf.PoolingType.CLS}[spec["pooling"]])
-    gguf_vocab_bert(w)
+    {"bert": gguf_bert, "gemma-embedding": gguf_gemma}[arch](w, spec, c)
     names = gguf.get_tensor_name_map(next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), c.num_hidden_layers)
     for raw, p in model.named_parameters():
         if not raw.startswith("pooler."):
-            w.add_tensor(names.get_name(raw, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(p.detach().numpy()))
+            data = p.detach().numpy() + np.float32(spec.get("norm_add", 0) * (p.ndim == 1))
+            w.add_tensor(names.get_name(raw, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(data))
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -295,8 +354,11 @@ def make(name):
     n_vocab = spec["tokenizer"](out)
     config = spec["cls"].config_class(vocab_size=n_vocab, **spec["config"])
     model = spec["cls"](config).eval()
-    fill(model, spec["seed"])
+    fill(model, spec)
     model.save_pretrained(out)
+    if getattr(config, "use_bidirectional_attention", False):  # some versions write the halved window
+        saved = json.loads((out / "config.json").read_text())
+        write_json(out / "config.json", dict(saved, sliding_window=spec["config"]["sliding_window"]))
     ids = np.random.RandomState(spec["seed"] + 100).randint(5, n_vocab, N_TOKEN).astype("<i4")
     ids.tofile(out / "tokens.i32")
     hidden_of(model.double(), spec, ids).astype("<f4").tofile(out / "hidden.f32")

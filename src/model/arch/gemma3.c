@@ -34,13 +34,13 @@ static const struct config_key hf_key[] = {
     IDLE("config._sliding_window_pattern", "the class ignores it: layer_types has the same"),
     IDLE("config.cache_implementation", "how the reference's program computes the same"),
     ONLY("config.attn_logit_softcapping", 0, "transformers passes over other values"),
-    ONLY("config.use_bidirectional_attention", 0,
-         "attention to later positions is not supported yet"),
+    ONLY("config.use_bidirectional_attention", 0, "true selects gemma-embedding"),
     KEYS_END,
 };
 
 static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.sliding_window"),
+    KEY("attention.sliding_window_pattern", 6),
     KEY("rope.freq_base_swa", 10000),
     KEYS_END,
 };
@@ -51,7 +51,7 @@ static void windows(struct config *c, int window, int interval)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].window = (i + 1) % interval ? window : 0;
 }
 
-/* ---- parts of gemma2 and gemma3 ---- */
+/* ---- parts of gemma2, gemma3 and gemma-embedding ---- */
 
 /* Scores are divided by sqrt(divisor) in all layers. */
 void gemma_attn_scale(struct config *c, double divisor)
@@ -90,11 +90,10 @@ void gemma_hf_config(struct config *c, struct binder *b, int interval)
 
 /* ---- the config ---- */
 
-/* Read the config as llama.cpp does. The interval is fixed, and only the 27B model has a different
- * scale. */
+/* Read the config as llama.cpp does, where only the 27B model has a different scale. */
 static void gguf_config(struct config *c, struct binder *b)
 {
-    gemma_gguf_windows(c, b, 6);
+    gemma_gguf_windows(c, b, config_int(b, "attention.sliding_window_pattern", 1, INT_MAX, 6));
     gemma_attn_scale(c, c->n_layer == 62 ? c->d / c->n_head : c->d_head);
     config_local_rope(c, b, "rope.freq_base_swa", config_real(b, "rope.freq_base_swa", 10000));
     c->rope[ROPE_LOCAL].magnitude = config_real(b, "rope.scaling.attn_factor", 1);
@@ -109,8 +108,8 @@ static void hf_config(struct config *c, struct binder *b)
     config_local_rope(c, b, "config.rope_local_base_freq", config_sliding_base(b, older));
 }
 
-/* Read the config by its source. The two sources have different fields for windows and scales. */
-static void config(struct config *c, struct binder *b)
+/* The two sources have different fields for windows and scales. */
+void gemma3_config(struct config *c, struct binder *b)
 {
     c->embed_scale = (float)sqrt(c->d);
     if (config_is_hf(b))
@@ -125,5 +124,5 @@ const struct arch arch_gemma3 = {
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .curve = CURVE_gelu_tanh,
-    .config = config,
+    .config = gemma3_config,
 };

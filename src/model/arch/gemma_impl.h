@@ -1,5 +1,5 @@
-/* gemma_impl.h - parts that gemma2 and gemma3 share. gemma3.c defines them. The loading thread
- * binds. The engine's thread runs the forward pass. */
+/* gemma_impl.h - parts that gemma2, gemma3 and gemma-embedding share. gemma3.c defines them. The
+ * loading thread binds. The engine's thread runs the forward pass. */
 #ifndef QUOTH_ARCH_GEMMA_IMPL_H
 #define QUOTH_ARCH_GEMMA_IMPL_H
 
@@ -12,5 +12,7 @@ void gemma_attn_scale(struct config *c, double divisor);
 void gemma_hf_config(struct config *c, struct binder *b, int interval);
 /* Set the window of all layers except the last of every `interval`. */
 void gemma_gguf_windows(struct config *c, struct binder *b, int interval);
+/* Set the scale of the embeddings, the windows, the scale of scores and the ropes of Gemma 3. */
+void gemma3_config(struct config *c, struct binder *b);
 
 #endif

@@ -6,11 +6,6 @@
 #include <limits.h>
 #include <string.h>
 
-struct modernbert_ends {
-    struct encoder_ends encoder;
-    struct norm norm; /* norm after the layers */
-};
-
 /* defaults of ModernBertConfig of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 50368),
@@ -95,10 +90,8 @@ static void config(struct config *c, struct binder *b)
 
 static void bind_ends(struct binder *b, void *ends)
 {
-    struct modernbert_ends *e = ends;
     const enum curve gelu = CURVE_gelu_erf;
-    encoder_bind(b, &e->encoder);
-    bind_norm(b, &e->norm, "output_norm", -1);
+    encoder_bind(b, ends);
     bind_classifier(b, &gelu, b->m->config.class_bias);
 }
 
@@ -112,20 +105,6 @@ static void bind(struct binder *b, void *layer, int il)
     bind_ffn(b, &l->ffn, il);
 }
 
-static void embed(struct fwd *f, const void *ends)
-{
-    const struct modernbert_ends *e = ends;
-    encoder_embed(f, &e->encoder);
-}
-
-static struct model_out output(struct fwd *f, const void *ends)
-{
-    const struct modernbert_ends *e = ends;
-    struct model_out out = encoder_output(f, &e->encoder);
-    fwd_norm(f, f->h, f->h, &e->norm);
-    return out;
-}
-
 const struct arch arch_modernbert = {
     .name = "modernbert",
     .hf_key = hf_key,
@@ -133,10 +112,10 @@ const struct arch arch_modernbert = {
     .layer_norm_eps = "config.norm_eps",
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
-    .ends_bytes = sizeof(struct modernbert_ends),
+    .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bind_ends,
     .bind = bind,
-    .embed = embed,
-    .output = output,
+    .embed = encoder_embed,
+    .output = encoder_output,
 };

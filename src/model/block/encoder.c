@@ -1,5 +1,6 @@
 /* encoder.c - the ends of an encoder (BERT, arXiv 1810.04805): embeddings of tokens, learned
- * positions and segments before the layers, hidden states after the layers. */
+ * positions and segments before the layers, hidden states after the layers. The architecture's
+ * table of tensors defines which norms there are: of the embeddings, after the layers, or both. */
 #include "model/model_impl.h"
 
 int encoder_segments(struct binder *b)
@@ -19,7 +20,8 @@ void encoder_bind(struct binder *b, void *ends)
     bind_table(b, &e->token, "token_embd", 0);
     if (c->n_position > 0) bind_table(b, &e->position, "position_embd", c->position0);
     if (c->n_segment > 0) bind_table(b, &e->segment, "token_types", 0);
-    bind_norm(b, &e->norm, "token_embd_norm", -1);
+    if (bind_row(b, "token_embd_norm")) bind_norm(b, &e->embd_norm, "token_embd_norm", -1);
+    if (bind_row(b, "output_norm")) bind_norm(b, &e->norm, "output_norm", -1);
 }
 
 /* The order of the sums is that of the reference. */
@@ -27,7 +29,9 @@ void encoder_embed(struct fwd *f, const void *ends)
 {
     const struct encoder_ends *e = ends;
     struct backend *b = f->m->backend;
+    const float scale = f->m->config.embed_scale;
     fwd_embed(f, f->x, &e->token);
+    if (scale != 1) fwd_scale(f, f->x, scale);
     if (e->segment.data) {
         b->op->embed(b, f->y, &e->segment, f->on_device->segment, f->n_row);
         fwd_add(f, f->x, f->y);
@@ -36,12 +40,13 @@ void encoder_embed(struct fwd *f, const void *ends)
         b->op->embed(b, f->y, &e->position, f->on_device->pos, f->n_row);
         fwd_add(f, f->x, f->y);
     }
-    fwd_norm(f, f->x, f->x, &e->norm);
+    if (e->embd_norm.g) fwd_norm(f, f->x, f->x, &e->embd_norm);
 }
 
 struct model_out encoder_output(struct fwd *f, const void *ends)
 {
-    (void)ends;
+    const struct encoder_ends *e = ends;
     float *h = fwd_wanted(f);
+    if (e->norm.g) fwd_norm(f, h, h, &e->norm);
     return (struct model_out){.logits = h, .hidden = h, .n_hidden = f->n_row};
 }
