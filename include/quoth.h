@@ -216,7 +216,7 @@ QUOTH_API int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id,
 QUOTH_API void quoth_cancel(quoth_model *m, uint64_t id);
 
 enum quoth_event_kind {
-    /* a prompt token after the first token, if prompt_logprobs was requested */
+    /* a prompt token after the first one, if prompt_logprobs was requested */
     QUOTH_EVENT_PROMPT = 0,
     /* a generated token, with the text that may be shown now */
     QUOTH_EVENT_TOKEN = 1,

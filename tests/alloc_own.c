@@ -1,6 +1,6 @@
 /* alloc_own.c - malloc and related functions for the whole process. The dynamic linker binds the
  * calls of shared libraries (jansson, PCRE2, OpenSSL, the C library itself) to these functions.
- * They call the C library's functions by other names. */
+ * The functions call the C library's functions by other names. */
 #include "alloc.h"
 
 #include <errno.h>

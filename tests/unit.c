@@ -206,8 +206,8 @@ static void worker_print(const struct worker *w)
     fflush(stdout);
 }
 
-/* Wait for a worker to end, and print its last output. Returns false if it failed, e.g. because a
- * sanitizer found leaks. */
+/* Wait for a worker to end, and print its last output. Returns false after a failure, for example
+ * if a sanitizer found leaks. */
 static bool worker_end(struct worker *w)
 {
     shutdown(w->link, SHUT_RDWR); /* later workers have inherited the link */

@@ -4,7 +4,8 @@
  * TEST(name) { ... } registers itself. EXPECT records a failure and continues. NEED ends the test.
  * A test that needs real data calls data_path(), and SKIPs if the data are missing. Tests are
  * independent: each may run without the others. TEST_ALONE(name) is a TEST that measures time on
- * the clock or needs all processors. It runs after the parallel tests. One thread at a time. */
+ * the clock or needs all processors. Such a test runs after the parallel tests. One thread at a
+ * time. */
 #ifndef QUOTH_TEST_UNIT_H
 #define QUOTH_TEST_UNIT_H
 
@@ -33,7 +34,7 @@ void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Return the path of a file or folder of the real data (environment QUOTH_DATA, else
- * ../shared/data), in a static ring of 8 buffers. NULL if it does not exist. */
+ * ../shared/data), in a static ring of 8 buffers. NULL if no such item exists. */
 const char *data_path(const char *relative);
 /* Return the path of a file of this repository, relative to its root (environment QUOTH_ROOT, else
  * "."), in a static ring of 8 buffers. */

@@ -185,7 +185,7 @@ def drill(src):
 
 
 def request(src, described, use):
-    """Return the four messages of one request, sometimes with two calls at once."""
+    """Return the four messages of one request, sometimes with two calls together."""
     name = described["function"]["name"]
     made = [draw_call(src, name, use)]
     if name in ("get_weather", "get_time") and src.chance(0.15):

@@ -83,9 +83,9 @@ static void check_tensor(struct bind_state *b, const struct tensor_info *t, int6
                         b->path, t->name, qtype_info[t->type].name);
 }
 
-/* Return the values of a tensor, f32 [n_out, k]. They are in the arena `values` until adapters_bind
- * ends. A NaN or an infinity is an error with its index, because it would make every answer of the
- * adapter NaN. */
+/* Return the values of a tensor, f32 [n_out, k]. The values are in the arena `values` until
+ * adapters_bind ends. A NaN or an infinity is an error with its index, because it would make every
+ * answer of the adapter NaN. */
 static float *values(struct bind_state *b, const struct tensor_info *t)
 {
     const int64_t n = t->dim[0] * t->dim[1];

@@ -49,8 +49,8 @@ static const struct key *find_key(const char *name, size_t n)
 }
 
 /* Set *found to true if the value is one of the accepted values `only`. `only` is a text such as "
- * null false [] ", with blanks around each value. A value's compact JSON between blanks is
- * therefore a substring if it is accepted. */
+ * null false [] ", with blanks around each value. A text with the value's compact JSON between
+ * blanks is therefore accepted only as a substring. */
 static int is_among(bool *found, const struct json *value, const char *only, struct err *e)
 {
     struct buf b = {0};
@@ -114,8 +114,8 @@ static int read_alpha(const struct peft *p, const char *key, const struct json *
     return *out - *out == 0 ? 0 : wrong_type(p, key, "a number", j, e);
 }
 
-/* Return true if a pattern is the end of a module's name: only . is special. It may begin with ^
- * and end with $. */
+/* Return true if a pattern is the end of a module's name: only . is special. The pattern may begin
+ * with ^ and end with $. */
 static bool is_plain(const char *pattern)
 {
     const char *from = pattern + (*pattern == '^');

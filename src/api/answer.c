@@ -90,8 +90,8 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e)
     return rc;
 }
 
-/* Add an event to a choice. Tokens after a stop string do not belong to it, although the engine may
- * have generated them. */
+/* Add an event to a choice. Tokens after a stop string do not belong to the answer, even if the
+ * engine generated them. */
 static void choice_event(struct part *p, struct choice *a, const struct event *ev)
 {
     CHECK(a >= p->choice && a < p->choice + p->n, "choice %td of %d", a - p->choice, p->n);
@@ -104,7 +104,7 @@ static void choice_event(struct part *p, struct choice *a, const struct event *e
     p->no_memory |= a->reply.failed;
 }
 
-/* The end event concerns all choices. It has the reason for the end of each choice. */
+/* The end event concerns all choices. This event has the reason for the end of each choice. */
 void part_event(struct part *p, const struct event *ev)
 {
     if (ev->kind == EVENT_PROMPT)
@@ -117,7 +117,7 @@ void part_event(struct part *p, const struct event *ev)
     p->done = true;
 }
 
-/* The request is NULL after its submission, because the engine owns it then. */
+/* The pointer is NULL after a submission, because then the engine owns the request. */
 void part_deinit(struct part *p)
 {
     for (int i = 0; i < p->n; i++) {

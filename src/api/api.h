@@ -4,9 +4,9 @@
  *   body (JSON) --api_call_open--> requests --api_call_submit--> engine
  *   events --api_call_poll--> answers --api_call_put--> body (JSON)
  *
- * Unknown fields are ignored. A null field counts as absent. A field of the wrong type or range is
- * rejected with an error that begins with its name: "temperature: expected a number, got a string".
- * Names are OpenAI's, or vLLM's if OpenAI has no name.
+ * Unknown fields are ignored. null means absent. A field of the wrong type or range is rejected
+ * with an error that begins with its name: "temperature: expected a number, got a string". Names
+ * are OpenAI's, or vLLM's if OpenAI has no name.
  *
  * Any thread may call these functions. One thread at a time uses a call, a request or a buffer. In
  * the server, a handler thread opens and submits a call. The stream thread then polls, writes and
@@ -24,7 +24,7 @@ struct api {
     const struct chat *chat;       /* borrowed; chat template and parsers */
     /* borrowed; name of the model in responses if the request has no name */
     const char *name;
-    const char *fingerprint;       /* borrowed; "system_fingerprint" of responses; NULL: absent */
+    const char *fingerprint;       /* "system_fingerprint" of responses, borrowed; NULL: absent */
     enum pooling pooling;          /* pooling of embeddings */
     struct sample_params defaults; /* defaults of absent fields */
     /* seed of requests without a seed, mixed with the value of api_call_salt */
@@ -50,24 +50,24 @@ void api_error_put(struct buf *b, int rc, const struct err *e);
 struct api_call; /* opaque; used by one thread at a time */
 
 /* Read a body that was sent to `url` ("/v1/chat/completions", without "?..."). The call borrows
- * nothing from the body. `bell` (borrowed, or NULL) is a queue of bytes. It receives one byte if
- * there are events to poll, and must outlive the call. a is borrowed until api_call_close. The
+ * nothing from the body. `bell` (borrowed, or NULL) is a queue of bytes. `bell` receives one byte
+ * if there are events to poll, and must outlive the call. a is borrowed until api_call_close. The
  * caller owns *out, which is NULL after an error. Errors contain the field. ERR_MISSING if the
  * endpoint does not exist. ERR_ARG, ERR_LIMIT, ERR_FORMAT or ERR_UNSUPPORTED if the body is
  * invalid. ERR_BUSY if grammars hold too much memory, or the client has disconnected.
  * ERR_MEMORY. */
 int api_call_open(struct api_call **out, const struct api *a, const char *url,
                   const struct json *body, struct queue *bell, struct err *e);
-/* Set the salt of this call's random numbers. It has an effect if the body has no seed and the api
- * has one. Call before api_call_submit. */
+/* Set the salt of this call's random numbers. The salt has an effect if only the api has a seed.
+ * Call before api_call_submit. */
 void api_call_salt(struct api_call *c, uint64_t salt);
 /* Set the holder. holder: number of the key or client (0: none). cache_salt: salt of the cached
  * prefixes that the call may share (see struct request). Call before api_call_submit. */
 void api_call_set_holder(struct api_call *c, uint64_t holder, double weight, uint64_t cache_salt);
 /* Set the name of the call's requests in a trace. Call before api_call_submit. */
 void api_call_name(struct api_call *c, const char *name);
-/* Submit the requests. It submits only the first of many prompts. api_call_poll submits the
- * remaining prompts as requests end. ERR_BUSY if the engine's queue or memory is full: call it
+/* Submit the requests. The function submits only the first of many prompts. api_call_poll submits
+ * the remaining prompts as requests end. ERR_BUSY if the engine's queue or memory is full: call it
  * again after another call has ended. ERR_LIMIT if the answers can never fit in memory or a stop
  * string is too long. ERR_ARG as of engine_submit. ERR_MEMORY. */
 int api_call_submit(struct api_call *c, struct err *e);
@@ -77,8 +77,8 @@ bool api_call_poll(struct api_call *c);
  * microseconds to write. */
 int64_t api_call_size(const struct api_call *c);
 /* Append the body of the response to a complete call. *out is unchanged after an error. ERR_BUSY if
- * the request was refused while queued. ERR_ARG if its fields allow no token. ERR_IO if it was
- * cancelled, or the model's output or the constraint allows no token. ERR_MEMORY. */
+ * the request was refused while queued. ERR_ARG if its fields allow no token. ERR_IO if the answer
+ * was cancelled, or the model's output or the constraint allows no token. ERR_MEMORY. */
 int api_call_put(const struct api_call *c, struct buf *out, struct err *e);
 /* Return true if the body requests its answer in pieces. api_call_stream then appends frames
  * (server-sent events) with all output since its previous call. The final frame follows after the

@@ -71,7 +71,7 @@ struct answer_log {           /* grows by one per token */
  * Zeroed before the first byte. */
 struct custom_text {
     unsigned char place, n_hex, n_held;
-    uint16_t hex, high; /* digits of \u so far; high surrogate before the next character */
+    uint16_t hex, high; /* digits of \u so far, and high surrogate before the next character */
     char held[64];      /* [n_held] bytes before the text */
 };
 /* Append the part of the call's text that n more bytes of its arguments contain. */
@@ -147,7 +147,7 @@ struct api_call {
     void *own;                         /* data of the dialect, in the arena; NULL: none */
     struct arena arena, lists;         /* lists: arrays that the params of all requests share */
     struct sample_lists *sample_lists; /* owned: a reference to data that all requests share */
-    struct constraint *constraint;     /* owned; constraint of the answers; NULL: none */
+    struct constraint *constraint;     /* constraint of the answers, owned; NULL if none */
     const char *constraint_field;      /* static: name of the field that requested the constraint */
     /* spec of the constraint, with its text in the arena; field NULL: none */
     struct constraint_spec spec;
@@ -169,7 +169,7 @@ struct api_call {
     int n_part, n_open, n_running;
     int rc; /* code of the failure that dropped the remaining requests */
     struct err why;
-    /* true: answers contain these data besides the text */
+    /* true: answers contain these data in addition to the text */
     bool logprobs, prompt_logprobs, echo, ids_back;
     struct text_span before; /* text before each prompt, borrowed from the checkpoint */
     bool stream, stream_ended;
@@ -177,7 +177,7 @@ struct api_call {
     /* fields of conversations: names of the parsers of the text, borrowed from api->chat; NULL:
      * none */
     const char *tool_parser, *reasoning_parser;
-    /* tools of the request, for their schemas; owned; NULL: calls are not parsed */
+    /* tools of the request, for their schemas, owned; NULL: calls are not parsed */
     struct json *tools;
     const char **custom; /* names of the custom tools, in the arena [n_custom] */
     size_t n_custom;
@@ -189,15 +189,15 @@ struct api_call {
         echoed; /* text of the last message, emitted before the generated text; in the arena */
 };
 
-/* Return 0 if the choice has an answer. ERR_BUSY if it was refused while queued. ERR_ARG if the
- * request's fields allow no token. ERR_IO if it was cancelled, or no token is allowed.
- * ERR_MEMORY. */
+/* Return 0 if the choice has an answer. ERR_BUSY if the request was refused while queued. ERR_ARG
+ * if the request's fields allow no token. ERR_IO if the answer was cancelled, or no token is
+ * allowed. ERR_MEMORY. */
 int check_choice(const struct part *p, const struct choice *a, struct err *e);
-/* Return the number of a choice's tokens so far. It includes only tokens that were already returned
- * if best_of is used. */
+/* Return the number of a choice's tokens so far. With best_of the number includes only returned
+ * tokens. */
 int choice_n_token(const struct part *p, const struct choice *a);
 /* Return the seed of the ids of a choice's tool calls (message.c). The seed differs between
- * choices. It is equal for whole answers and streams. */
+ * choices. Whole answers and streams have equal seeds. */
 uint64_t choice_seed(const struct api_call *c, int index);
 
 /* Return true if a tool of the request with this name is custom. */
@@ -249,7 +249,7 @@ int check_numbers(const struct json *schema, struct err *e);
 struct tools_spec {
     struct chat_tool *tool; /* functions that may be called; arena [n] */
     size_t n;
-    /* must: true if the answer consists of calls; one: true if it has at most one call */
+    /* must: true if the answer consists of calls. one: true if the answer has at most one call. */
     bool must, one;
     /* static; field that requires these names and arguments by their schema; NULL: calls are not
      * constrained */
@@ -289,8 +289,8 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
 
 /* Append the members of a message to the open object. id_seed: see put_call_id. */
 void put_message_members(struct json_out *o, const struct chat_message *m, uint64_t id_seed);
-/* Append the id of a message's i-th tool call. It is the model's own id, or nine letters and digits
- * from id_seed if `own` is NULL. Mistral's templates reject other forms. */
+/* Append the id of a message's i-th tool call. The id is the model's own, or nine letters and
+ * digits from id_seed if `own` is NULL. Mistral's templates reject other forms. */
 void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t id_seed, int i);
 
 #endif

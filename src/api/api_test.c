@@ -1205,8 +1205,8 @@ TEST(api_long_texts_are_refused_everywhere)
     rig_close(&rig);
 }
 
-/* Goal: each choice repeats an echoed prompt. It repeats only the kept part of a truncated
- * prompt. */
+/* Goal: each choice repeats an echoed prompt. Of a truncated prompt, only the kept part is
+ * repeated. */
 TEST(api_echo_of_a_cut_prompt_is_what_is_left)
 {
     static const struct {

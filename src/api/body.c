@@ -38,14 +38,14 @@ int body_real(const struct json *body, const char *name, double *out, struct err
 }
 
 /* Return true if the value is a number without a fraction. A real with the minimum value of int64
- * may be a rounded number. */
+ * is possibly a rounded number. */
 static bool is_whole(const struct json *j)
 {
     if (json_kind(j) != JK_REAL) return json_kind(j) == JK_INT;
     return json_int(j, 0) == json_int(j, 1) && json_int(j, 0) != INT64_MIN;
 }
 
-/* A real such as 16.0 is accepted: some languages have only one kind of number. */
+/* Accept a real such as 16.0, because some languages have only one kind of number. */
 int body_int(const struct json *body, const char *name, int64_t lo, int64_t hi, int64_t *out,
              struct err *e)
 {

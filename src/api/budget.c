@@ -6,7 +6,7 @@
 
 static const char field[] = "thinking_token_budget";
 
-/* vLLM's field has precedence over llama.cpp's. A negative number is no limit. */
+/* vLLM's field has precedence over llama.cpp's. A negative number means no limit. */
 int api_read_budget(const struct api *a, const struct json *body, int *budget, struct err *e)
 {
     static const char *const names[] = {field, "reasoning_budget_tokens", "thinking_budget_tokens"};

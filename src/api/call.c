@@ -149,8 +149,9 @@ int api_call_open(struct api_call **out, const struct api *a, const char *url,
              : err_field(e, ERR_MISSING, "url", ": endpoint \"%.100s\" not found", url);
 }
 
-/* Make the requests end without a token, because they have no constraint. max_tokens 0 ensures this
- * if a step has begun before the request's arrival: the deadline is checked against that time. */
+/* Make the requests end without a token, because they have no constraint. max_tokens 0 is necessary
+ * if a step began before the request's arrival, because deadlines are compared with the time of
+ * that beginning. */
 static void end_late(struct api_call *c)
 {
     for (int i = 0; i < c->n_part; i++) {
@@ -193,8 +194,8 @@ int call_open(struct api_call **out, const struct api *a, const struct dialect *
     return rc;
 }
 
-/* Return a seed for ids of tool calls in choice `index`. It differs between calls, unless the api
- * has a seed. The constant is 2^64 divided by the golden ratio. */
+/* Return a seed for ids of tool calls in choice `index`. The seed differs between calls, unless the
+ * api has a seed. The constant is 2^64 divided by the golden ratio. */
 uint64_t choice_seed(const struct api_call *c, int index)
 {
     CHECK(index >= 0, "choice %d", index);
@@ -284,7 +285,7 @@ static int64_t escaped_bytes(const char *text, size_t n)
 }
 
 /* Return the number of bytes of the request that each choice repeats, in the answer and in the
- * connection's buffer. The sum counts text that its parser reads again only once. */
+ * connection's buffer. The sum counts each text once, although its parser reads some text twice. */
 static int64_t repeated_bytes(const struct api_call *c, const struct part *p)
 {
     const struct request *r = p->request;
@@ -348,7 +349,7 @@ bool api_call_poll(struct api_call *c)
     return c->n_open == 0;
 }
 
-/* Parts that were not submitted are done at once. Submitted parts are done after the engine's end
+/* Parts without a submission are done immediately. Submitted parts are done after the engine's end
  * event. */
 void api_call_cancel(struct api_call *c)
 {
@@ -434,7 +435,7 @@ static int fail_by_fields(const char *field, unsigned forbids, struct err *e)
 }
 
 /* Set the error of a choice that ended with FINISH_ERROR. A limit of the constraint is a client's
- * error: the same request would reach it again. */
+ * error: an equal request would exceed the limit, too. */
 static int fail_by(const struct part *p, const struct reply *r, struct err *e)
 {
     const char *field = p->constraint_field;
@@ -488,7 +489,7 @@ static int check_choices(const struct api_call *c, struct err *e)
     return rc;
 }
 
-/* On failure b is as before, so the caller can write an error in place of the answer. */
+/* b is unchanged after a failure, so the caller can replace the answer by an error. */
 int api_call_put(const struct api_call *c, struct buf *b, struct err *e)
 {
     size_t before = b->n;

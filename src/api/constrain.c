@@ -44,7 +44,7 @@ int call_compile(struct api_call *c, const struct constraint_spec *spec, struct 
     return c->late ? 0 : rc;
 }
 
-/* Compile the constraint of a completion, whose whole text it applies to. */
+/* Compile the constraint of a completion. The constraint applies to the whole text. */
 int call_constrain_text(struct api_call *c, struct err *e)
 {
     struct err why = {0};
@@ -121,8 +121,8 @@ int api_constrain_message(struct constraint **out, const struct api *a, const st
 
 /* ---- constraints in a JSON body ---- */
 
-/* Reject integers of more than 64 bits. They may have lost digits during parsing, which would
- * change the schema. */
+/* Reject integers of more than 64 bits. Such integers possibly lost digits during parsing, which
+ * would change the schema. */
 int check_numbers(const struct json *j, struct err *e)
 {
     int rc = 0;

@@ -62,7 +62,7 @@ static int put_tag(struct json_out *o, const char *text, size_t n, struct err *w
     struct json *tag = NULL;
     int rc = json_parse(&tag, text, n, NULL, why);
     if (rc == 0) rc = check_numbers(tag, why);
-    /* a tag may be {"type":"structural_tag","format":{...}} or the format itself */
+    /* a tag has the form {"type":"structural_tag","format":{...}} or is the format itself */
     const struct json *format = json_field(tag, "format");
     if (!format) format = tag;
     if (rc == 0 && !json_field(format, "type"))
@@ -200,7 +200,7 @@ static int check_together(const struct api_call *c, const struct tools_spec *too
     return 0;
 }
 
-/* Apply the constraint from the first token, as if the message had no reasoning. The parser still
+/* Apply the constraint from the first token, as for a message without reasoning. The parser still
  * separates the reasoning that the prompt or the constrained text contains. */
 static int place_in_reasoning(const struct api_call *c, struct chat_answer *a, struct err *e)
 {

@@ -36,9 +36,9 @@ struct dialect {
     const struct error_form *errors;
     const void *form; /* data that several dialects share, of a type that they define */
 
-    /* function that fills the call's parts. It borrows nothing from the body. It returns ERR_ARG,
-     * ERR_LIMIT, ERR_FORMAT or ERR_UNSUPPORTED, with the field, if the body is invalid; ERR_BUSY;
-     * ERR_MEMORY */
+    /* function that fills the call's parts. The function borrows nothing from the body. It returns
+     * ERR_ARG, ERR_LIMIT, ERR_FORMAT or ERR_UNSUPPORTED, with the field, if the body is invalid;
+     * ERR_BUSY; ERR_MEMORY */
     int (*read)(struct api_call *c, const struct json *body, struct err *e);
     /* function that appends the whole answer of a complete call. check_choice must accept each
      * choice. It returns ERR_MEMORY; ERR_IO for embeddings that are not finite. */

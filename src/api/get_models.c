@@ -46,7 +46,7 @@ void get_models(struct exchange *x, void *server)
     server_reply(x, &b);
 }
 
-/* {} matches a name with slashes, because it is the end of the path. */
+/* A final {} also matches names with slashes. */
 void get_model(struct exchange *x, void *server)
 {
     const struct server *s = server;

@@ -248,7 +248,7 @@ void openai_frame_end(const struct api_call *c, const struct part *p, struct cho
     frame_close(o);
 }
 
-/* Return a view of the log that is not sent yet, and mark it as sent. It is borrowed until the next
+/* Return a view of the unsent log, and mark the log as sent. The view is borrowed until the next
  * event. */
 struct answer_log log_unsent(struct choice *a)
 {

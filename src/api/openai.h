@@ -22,14 +22,14 @@ struct openai_form {
 
 /* Data of c->own. */
 struct openai {
-    /* true for usage at the end of a stream; true for usage in each piece, with the tokens so
+    /* true for usage at the end of a stream, and true for usage in each piece, with the tokens so
      * far */
     bool include_usage, usage_always;
     /* fields of embeddings */
     int dimensions;         /* length of the returned vectors; 0: all components */
     bool base64, normalize; /* normalize: true to scale vectors to length 1 */
-    /* fields of classes and scores: true to apply the activation; true for logits of labels; true
-     * for vectors of all tokens */
+    /* fields of classes and scores: true to apply the activation, for logits of labels, and for
+     * vectors of all tokens */
     bool activate, classify, tokens;
     void *more; /* data of the dialect, in the call's arena; NULL: none */
 };
@@ -47,8 +47,8 @@ int openai_read(struct api_call *c, const struct json *body, struct err *e);
  * type or two constraints, ERR_UNSUPPORTED for an unknown kind or an inexact number, ERR_MEMORY. */
 int openai_read_format(struct api_call *c, const struct json *body, struct err *e);
 /* Convert a body with `functions` or `function_call` to `tools` and `tool_choice`. The caller owns
- * *out, which is NULL if the body has neither, and after an error. ERR_ARG if the body also has the
- * new fields or a wrong type, ERR_MEMORY. */
+ * *out. *out is NULL for a body without these fields, and after an error. ERR_ARG if the body also
+ * has the new fields or a wrong type, ERR_MEMORY. */
 int openai_read_functions(struct json **out, const struct json *body, struct err *e);
 /* Check the calls of all messages (prompt.c). Call before openai_read_custom, so that errors
  * contain the client's members. ERR_ARG. */
@@ -61,8 +61,8 @@ void openai_put_members(struct json_out *o, const struct json *object, const cha
  * `input`. The caller owns *out, which is NULL if there are none, and after an error. ERR_ARG or
  * ERR_UNSUPPORTED with the field, ERR_MEMORY. */
 int openai_read_custom(struct json **out, const struct json *body, struct err *e);
-/* Set *out to the text of a custom tool, as the member "input" of a structural tag. It is in the
- * arena; "" if `tool` is a function. ERR_MEMORY. */
+/* Set *out to the text of a custom tool, as the member "input" of a structural tag. The text is in
+ * the arena; "" if `tool` is a function. ERR_MEMORY. */
 int openai_custom_input(struct arena *a, const struct json *tool, struct text_span *out,
                         struct err *e);
 /* Read tools, tool_choice and parallel_tool_calls. Set c->tool_parser. out->tool is in the call's
@@ -88,7 +88,7 @@ void openai_frame_begin(const struct api_call *c, int index, struct json_out *o,
 /* Append the end of a frame: new token ids and, if it is the last frame, the reason of the end. */
 void openai_frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
                       struct json_out *o);
-/* Return the log probabilities that are not sent yet, and mark them as sent. */
+/* Return the unsent log probabilities, and mark them as sent. */
 struct answer_log log_unsent(struct choice *a);
 
 /* ---- openai_logprobs.c: members of the object that is open ---- */

@@ -79,7 +79,7 @@ static void put_base64(struct json_out *o, const float *v, int n)
     buf_deinit(&text);
 }
 
-/* Append one vector. It is truncated before it is scaled, so its length is 1 for any
+/* Append one vector. The vector is truncated before it is scaled, so its length is 1 for any
  * `dimensions`. */
 static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct json_out *o, struct err *e)

@@ -69,7 +69,7 @@ const char openai_no_memory[] =
 
 /* ---- rejections by the HTTP server ---- */
 
-/* Words for the statuses that src/net produces. They do not pass through struct err. */
+/* Words for the statuses that src/net produces. These statuses do not pass through struct err. */
 static const struct status_words {
     int status;
     const char *type, *code; /* static */

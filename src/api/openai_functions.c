@@ -86,7 +86,7 @@ static void put_message(struct json_out *o, const struct json *message, size_t i
     out_end(o);
 }
 
-/* A result has no id in the old form. It belongs to the last call before it. */
+/* A result has no id in the old form. The result belongs to the last call before it. */
 static void put_messages(struct json_out *o, const struct json *messages)
 {
     size_t i_call = 0;

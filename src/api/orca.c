@@ -124,7 +124,7 @@ void orca_close(struct server *s)
 
 /* ---- the report ---- */
 
-/* Return the quotient; 0 if it is unknown or negative. */
+/* Return the quotient; 0 for an unknown or negative quotient. */
 static double share(double part, double all)
 {
     return all > 0 && part > 0 ? part / all : 0;

@@ -263,7 +263,7 @@ static int read_lists(struct sample_params *p, const struct api *api, const stru
     return rc;
 }
 
-/* An empty stop string would match at once, so it is rejected. */
+/* Reject an empty stop string, because it would match immediately. */
 static int read_stop(struct reply_options *ro, const struct json *body, struct arena *a,
                      struct err *e)
 {

@@ -5,10 +5,10 @@
  *     \__rejected___________  \__client disconnected, server stops, or failed: cancelled__/
  *
  * The engine's events ring a bell, which wakes the exchange; `advance` then reads the events.
- * Events remain in their queue if a client does not read its stream. The engine then computes no
- * rows for its sequence. A call is freed after the engine's last event, so no thread waits for the
- * engine here. A handler thread writes long whole answers, so that other streams continue during
- * this time. */
+ * The events of a client that does not read its stream remain in the queue. The engine then
+ * computes no rows for its sequence. A call is freed after the engine's last event, so no thread
+ * waits for the engine here. A handler thread writes long whole answers, so that other streams
+ * continue during this time. */
 #include "dialect.h"
 #include "server_impl.h"
 
@@ -30,8 +30,7 @@ struct posted {
     struct api_call *call;       /* call of the body, owned */
     struct queue *bell;          /* queue that receives a byte for each event, owned */
     bool cancelled, streaming;
-    /* code of a submission that failed after some requests; it is reported after these have
-     * ended */
+    /* code of a failed submission after earlier requests, reported after their end */
     int rc;
     struct err e;
 };
@@ -51,7 +50,7 @@ static void wake(void *x, const void *byte)
     exchange_wake(x);
 }
 
-/* Cancel the call once. Its events still arrive, and `advance` frees it after the last one. */
+/* Cancel the call once. `advance` frees the call after the last of its events. */
 static void cancel(struct posted *p)
 {
     if (!p->cancelled) api_call_cancel(p->call);

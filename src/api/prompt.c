@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Record a duration in the engine's statistics. Without an engine (rendering only) there are
- * none. */
+/* Record a duration in the engine's statistics. Without an engine (rendering only), no duration is
+ * recorded. */
 void count_time(const struct api *a, enum times_id which, int64_t begin_us)
 {
     if (a->session->engine)
@@ -43,7 +43,7 @@ int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *
 
 /* ---- conversations ---- */
 
-/* Set *out to a field of the given kind; NULL if it is absent. */
+/* Set *out to a field of the given kind; NULL if absent. */
 static int check_kind(const struct json *body, const char *name, enum json_kind kind,
                       const char *expected, const struct json **out, struct err *e)
 {
@@ -111,7 +111,7 @@ static int check_content(const struct json *message, size_t i, struct err *e)
 }
 
 /* Check a call of a message. Some clients write the members of "function" into the call itself. The
- * arguments are JSON text or an object. They may be null or absent. */
+ * arguments are JSON text or an object. These members may be null or absent. */
 static int check_call(const struct json *call, size_t i, size_t k, struct err *e)
 {
     const char *type = json_text(json_field(call, "type"), NULL);
@@ -288,8 +288,8 @@ int read_mixed(struct ids *ids, const struct api *a, const char *name, const str
     return rc;
 }
 
-/* Keep the text before an echoed answer. It is the remaining part of a truncated prompt. Each
- * choice repeats it, so it must not be longer than the context. */
+/* Keep the text before an echoed answer. This text is the remaining part of a truncated prompt.
+ * Each choice repeats it, so it must not be longer than the context. */
 static int keep_echo(struct part *p, const struct tokenizer *t, const struct json *prompt, bool cut,
                      struct err *e)
 {

@@ -83,7 +83,7 @@ void server_drain(struct server *s, int wait_ms)
     net_drain(s->net, wait_ms);
 }
 
-/* net_close waits for all handlers, which use the rest. */
+/* net_close waits for all handlers, which use the other parts. */
 void server_close(struct server *s)
 {
     if (!s) return;

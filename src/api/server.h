@@ -1,5 +1,5 @@
-/* server.h - the endpoints of an OpenAI-compatible server. They connect the HTTP server (net/net.h)
- * with the engine. Part of the public header api.h, which includes this file.
+/* server.h - the endpoints of an OpenAI-compatible server. The endpoints connect the HTTP server
+ * (net/net.h) with the engine. Part of the public header api.h, which includes this file.
  *
  *   handler thread   reads a body, renders, tokenizes, submits (post_call.c)
  *   stream thread    events -> text -> JSON -> the exchange, after each event
@@ -19,7 +19,7 @@ struct server_options {
     int n_name;
     bool any_name;             /* true: every other name is accepted, too */
     const char *version;       /* version of the program, borrowed */
-    const struct peaks *peaks; /* borrowed; peak rates, for utilization; NULL: not reported */
+    const struct peaks *peaks; /* peak rates, for utilization, borrowed; NULL: not reported */
     /* true: keys do not share cached prefixes, because response times would reveal prompts of other
      * keys */
     bool separate_caches;
@@ -32,7 +32,7 @@ int server_open(struct server **out, const struct server_options *o, struct err 
 /* Return the HTTP server, borrowed until server_close. */
 const struct net *server_net(const struct server *s);
 /* Reject new requests and wait at most wait_ms for requests in flight. No thread uses the engine
- * afterwards. */
+ * after this call. */
 void server_drain(struct server *s, int wait_ms);
 /* Close the server: drain with 0 ms, then free all its memory. NULL is allowed. */
 void server_close(struct server *s);

@@ -51,7 +51,7 @@ static int put_class(const struct api_call *c, const struct part *p, const struc
 
 /* ---- /pooling ---- */
 
-/* Open a text whose rows are all returned. Its vectors need the memory of its tokens. */
+/* Open a text with all its rows as results. The vectors need the memory of the text's tokens. */
 static int open_tokens(struct api_call *c, struct part *p, const struct json *body, struct err *e)
 {
     return pooled_open(c, p, body, POOLING_ALL, HEAD_EMBED, e);

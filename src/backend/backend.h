@@ -17,7 +17,7 @@
 
 struct pool;
 
-/* A device. backend_open makes it, and its thread is the engine's. */
+/* A device. backend_open makes a device. Only the engine thread uses the device. */
 struct backend {
     const struct backend_ops *op; /* functions of the device, static */
     /* set of disabled fusions: bit 1 << f turns fusion f off; may change between ops */

@@ -46,7 +46,8 @@ void backend_linears(struct backend *b, const struct output *out, int n, const s
         for (int i = 0; i < n; i++) b->op->linear(b, out[i].y, out[i].l, x.x, n_row);
 }
 
-/* scratch receives the product in the plain form. It must not be y, because y is added to it. */
+/* scratch receives the product in the plain form. scratch must not be y, because y is added to
+ * scratch. */
 void backend_linear_add(struct backend *b, float *y, const struct linear *l, const float *x,
                         int n_row, float *scratch)
 {

@@ -75,7 +75,7 @@ struct kv_layer {
 };
 
 struct rope_spec {
-    /* number of rotated values of a head; even; later values are unchanged */
+    /* even number of rotated values of a head. Later values are unchanged. */
     int d_rot;
     bool neox;              /* true: pairs (i, i + d_rot/2); false: (2i, 2i+1) */
     int pos_max;            /* number of rows of the tables                       */
@@ -161,7 +161,7 @@ struct layer_norm {
 
 /* Parameters of xIELU ("Deriving Activation Functions Using Integration", arXiv 2411.13010). */
 struct xielu {
-    float alpha_p, alpha_n, beta, eps; /* alpha: after softplus; alpha_n: with beta */
+    float alpha_p, alpha_n, beta, eps; /* alpha: after softplus. alpha_n: with beta. */
 };
 
 /* ---- ops ---- */
@@ -173,7 +173,7 @@ struct op_sizes {
     int n_row;           /* rows                                                 */
     int64_t k;           /* columns of a linear layer                            */
     int d_head, n_group; /* attention: numbers of values of a head and of query heads per KV head */
-    /* limits for begin; NULL: no batch will follow; borrowed during the call */
+    /* limits for begin, borrowed during the call; NULL: no batch follows */
     const struct batch_limits *batch;
 };
 
@@ -182,7 +182,7 @@ struct backend_ops {
     void (*close)(struct backend *b);
 
     /* Allocate device memory, zeroed on first touch. The caller gives it back by release. Returns
-     * NULL if no memory is left. */
+     * NULL if memory ran out. */
     void *(*alloc)(struct backend *b, size_t n_byte);
     void (*release)(struct backend *b, void *p, size_t n_byte);
     /* Touch memory that is needed soon. NULL: memory is present from the start. */

@@ -141,8 +141,8 @@ static bool scales_are_f16(const struct published_scales *s, int64_t n)
     return true;
 }
 
-/* lo and hi are the range of code - zero. Zeros that vary widen it to [-top, top], which needs one
- * bit more. */
+/* lo and hi are the range of code - zero. Variable zeros widen the range to [-top, top], which
+ * needs one more bit. */
 enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
 {
     const int64_t n_group = (k + p->block_k - 1) / p->block_k;

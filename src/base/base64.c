@@ -1,4 +1,4 @@
-/* base64.c - base64 of RFC 4648. It is used by rank files, the charsmap of tokenizer.json and
+/* base64.c - base64 of RFC 4648. Users are rank files, the charsmap of tokenizer.json and
  * embeddings. */
 #include "base64.h"
 

@@ -1,6 +1,6 @@
 /* bus.c - see bus.h. The signal handler may only read atomics and write to a descriptor. A thread
- * acquires an entry by a change of `state`. It writes the entry's fields before it sets `state` to
- * READY.
+ * acquires an entry by a change of `state`. The thread writes the entry's fields before it sets
+ * `state` to READY.
  *
  *   FREE --bus_register--> TAKEN (fields are written) --> READY --bus_unregister--> FREE
  *

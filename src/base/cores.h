@@ -1,5 +1,6 @@
-/* cores.h - the processors that this process may use. They depend on its CPU affinity, on the
- * hyperthreads of each core, and on the quota of its control groups. Any thread. */
+/* cores.h - the processors that this process may use. The processors depend on the process's CPU
+ * affinity, on the hyperthreads of each core, and on the quota of its control groups. Any
+ * thread. */
 #ifndef QUOTH_BASE_CORES_H
 #define QUOTH_BASE_CORES_H
 

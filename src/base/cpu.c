@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Read CPUID bits that clang 14's __builtin_cpu_supports does not support. They describe the
+/* Read CPUID bits that clang 14's __builtin_cpu_supports does not support. These bits describe the
  * processor only. The builtin (AVX2, AVX-512F) also checks that the system saves the registers. */
 static bool has_f16c(void)
 {
@@ -151,7 +151,7 @@ void cpu_pause(void)
 
 unsigned cpu_flags(void)
 {
-    /* marks detected flags, because a processor may have none of them */
+    /* marks detected flags, because a processor possibly has none of the flags */
     enum { DETECTED = 1 << 30 };
     /* cached, because cpuid traps in a virtual machine: 60 us for all flags */
     static _Atomic unsigned flags;

@@ -33,8 +33,8 @@ void cpu_pause(void);
  * call it, because a host program may have set other modes (docs/design.md 5). Returns the former
  * state for cpu_float_restore. */
 unsigned cpu_float_canonical(void);
-/* Restore the state of rounding that cpu_float_canonical returned. It changes the calling thread
- * only. */
+/* Restore the state of rounding that cpu_float_canonical returned. The call affects the calling
+ * thread only. */
 void cpu_float_restore(unsigned former);
 
 #endif

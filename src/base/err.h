@@ -2,9 +2,9 @@
  *
  * There are three classes of errors (docs/style.md, section 4). A bug fails a CHECK. An expected
  * outcome is a return value. A failure for a person is a negative ERR_* code and a sentence in a
- * struct err. The sentence becomes the log line or the JSON error body. It gives the file or field,
- * the actual value and the expected value. Programs use the code, the field and the figures instead
- * of the sentence. Any thread; a struct err belongs to one thread at a time. */
+ * struct err. The sentence becomes the log line or the JSON error body. The sentence gives the file
+ * or field, the actual value and the expected value. Programs use the code, the field and the
+ * figures instead of the sentence. Any thread; a struct err belongs to one thread at a time. */
 #ifndef QUOTH_BASE_ERR_H
 #define QUOTH_BASE_ERR_H
 

@@ -121,8 +121,8 @@ int filecache_open(struct file_map *m, bool *settled, const struct filecache *c,
     return rc;
 }
 
-/* Settle a file. Do nothing if boots cannot be distinguished, because it is then unknown if a boot
- * has ended. */
+/* Settle a file. Do nothing if boots cannot be distinguished, because the end of a boot is then
+ * unknown. */
 void filecache_settle(const struct filecache *c, const char *name)
 {
     char entry[NAME_MAX + 1];

@@ -23,7 +23,7 @@
 #include "os.h"
 
 struct filecache {
-    const char *dir;     /* borrowed; path of a folder that is created if needed; NULL: no cache */
+    const char *dir;     /* path of a folder that is created if needed, borrowed; NULL: no cache */
     uint64_t n_byte_min; /* minimum size of a file to cache; callers check it */
     /* maximum size of all files. 0: 100 GB, or a quarter of the disk space for them if that is
      * less. The least recently used files are evicted. */
@@ -31,7 +31,7 @@ struct filecache {
 };
 
 /* Write the default folder to out: $XDG_CACHE_HOME/quoth/NAME, or ~/.cache/quoth/NAME. ERR_MISSING
- * if neither variable is an absolute path. */
+ * if no variable is an absolute path. */
 int filecache_dir(char *out, size_t n_out, const char *name, struct err *e);
 
 /* Map a file. A name has only letters and digits. *settled is set to false if the caller must
@@ -58,7 +58,7 @@ int filecache_begin(struct filecache_file *f, const struct filecache *c, const c
 /* Write n bytes at offset `at`. Returns 0 or an errno. Any thread. */
 int filecache_put(const struct filecache_file *f, uint64_t at, const void *data, size_t n);
 /* Rename the file to its final name and map it. This is the last call for f, also if it fails.
- * ERR_IO if it cannot be mapped or renamed; the file is then removed. */
+ * ERR_IO if the file cannot be mapped or renamed. The file is then removed. */
 int filecache_keep(struct filecache_file *f, struct file_map *m, struct err *e);
 void filecache_abandon(struct filecache_file *f); /* remove the file; the last call for f */
 

@@ -15,7 +15,7 @@ uint64_t hash_bytes(const void *data, size_t n, uint64_t seed);
  * zeroed map is empty. */
 struct strmap {
     struct strmap_slot *slot; /* slots of the table, owned */
-    size_t n, cap;            /* number of keys, number of slots (0 or a power of two) */
+    size_t n, cap;            /* numbers of keys and of slots (0 or a power of two) */
 };
 struct strmap_slot {
     const char *key; /* key of the entry, borrowed [n]; NULL: empty slot */

@@ -34,7 +34,7 @@ double histogram_mean(const struct histogram *h)
 }
 
 /* Interpolate linearly within the bucket of the rank, as Prometheus' histogram_quantile does.
- * Values above the last bound count as the last bound. */
+ * Values above the last bound are treated as equal to the last bound. */
 double histogram_quantile(const struct histogram *h, double q)
 {
     CHECK(q >= 0 && q <= 1, "quantile %g", q);

@@ -32,8 +32,8 @@ double histogram_mean(const struct histogram *h); /* return sum / n; 0 if empty 
  * bound if q is in the last bucket, and 0 if there are no values. */
 double histogram_quantile(const struct histogram *h, double q);
 
-/* Return the exact quantile q of v [n], which is ascending; 0 if n is 0. It is interpolated
- * linearly between two neighbours, as by numpy's percentile(v, 100 q). */
+/* Return the exact quantile q of v [n], which is ascending; 0 if n is 0. The quantile is
+ * interpolated linearly between two neighbours, as by numpy's percentile(v, 100 q). */
 double quantile_of_sorted(const double *v, size_t n, double q);
 
 #endif

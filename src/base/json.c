@@ -1,4 +1,4 @@
-/* json.c - read and write the values of json.h. They are values of jansson. json_read.c parses
+/* json.c - read and write the values of json.h. The values are those of jansson. json_read.c parses
  * them. A struct json * is a json_t * under another name, so no other file depends on jansson. NULL
  * is accepted by all getters and is of kind JK_NONE, so chains of json_field need no checks
  * between. */

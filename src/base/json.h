@@ -1,4 +1,4 @@
-/* json.h - JSON (RFC 8259). Its special cases are decided only here:
+/* json.h - JSON (RFC 8259). This file alone decides the special cases:
  *
  *   - text must be valid UTF-8; a lone surrogate escape becomes U+FFFD; \u0000 is kept (strings and
  *     keys have a length)
@@ -33,7 +33,7 @@ struct json_limits {
     size_t depth_max; /* maximum of nested arrays and objects, at most 2048; 0: 512 */
     size_t node_max;  /* maximum number of values and object keys; 0: 20 million */
     /* true: a duplicate key is ERR_ARG with the key as field. For input from clients, because a
-     * gateway may have checked only the first value */
+     * gateway possibly checked only the first value */
     bool unique;
     /* function called for each number that is not an int64, with its text; NULL: none. The text may
      * be more precise than a double. It returns false if memory ran out. */
@@ -47,11 +47,10 @@ struct json_limits {
 int json_parse(struct json **out, const char *text, size_t n, const struct json_limits *limits,
                struct err *e);
 /* Parse a file of at most bytes_max bytes. The caller owns *out and frees it by json_drop; NULL
- * after an error. An error contains the path. ERR_IO if the file cannot be read, ERR_LIMIT if it is
- * larger. Other errors as of json_parse. */
+ * after an error. An error contains the path. ERR_IO if the file cannot be read, ERR_LIMIT for a
+ * larger file. Other errors as of json_parse. */
 int json_read_file(struct json **out, const char *path, size_t bytes_max, struct err *e);
-/* Validate that the text is a JSON object. It is a form_fn (base/names.h). ERR_ARG if it is not,
- * ERR_MEMORY. */
+/* Validate a JSON object. A form_fn (base/names.h). ERR_ARG for another text, ERR_MEMORY. */
 int json_object_form(const char *text, struct err *e);
 void json_drop(struct json *root); /* free a root; NULL is allowed */
 

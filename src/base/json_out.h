@@ -8,10 +8,10 @@
  *   out_end(&o);                                        ]
  *   out_end(&o);                                         }
  *
- * `key` is the member's name in the open object: plain ASCII without quotes, borrowed. It is NULL
- * for an item of the open list, for the value after out_key, and for a document. Text is escaped as
- * by json_put_text. The caller checks the buf's `failed` once, at the end. It is set if memory ran
- * out. Any thread; a json_out and its buf belong to one thread at a time. */
+ * `key` is the member's name in the open object: plain ASCII without quotes, borrowed. `key` is
+ * NULL for an item of the open list, for the value after out_key, and for a document. Text is
+ * escaped as by json_put_text. The caller checks the buf's `failed` once, at the end. `failed` is
+ * set if memory ran out. Any thread; a json_out and its buf belong to one thread at a time. */
 #ifndef QUOTH_BASE_JSON_OUT_H
 #define QUOTH_BASE_JSON_OUT_H
 
@@ -21,8 +21,8 @@
 
 enum { OUT_DEPTH_MAX = 64 };
 
-/* State of a writer, zero except b. Several writers may append to one document in turn if each
- * writer ends its own containers. */
+/* State of a writer, zero except b. Several writers may append to one document, one after the
+ * other, if each writer ends its own containers. */
 struct json_out {
     struct buf *b;  /* output, borrowed */
     bool more;      /* true if the next value follows another value and needs a comma */

@@ -46,7 +46,7 @@ void json_put_text(struct buf *b, const char *text, size_t n)
     buf_add_char(b, '"');
 }
 
-/* The same decisions as json_put_text. An invalid sequence becomes U+FFFD, which has 3 bytes. */
+/* Decide as json_put_text. An invalid sequence becomes U+FFFD, which has 3 bytes. */
 size_t json_text_bytes(const char *text, size_t n)
 {
     size_t sum = 2;

@@ -32,8 +32,8 @@ static json_t *new_real(double x)
 #include <stdlib.h>
 #include <string.h>
 
-/* DEPTH_MAX limits the options of all callers, because jansson frees nested values by recursion. It
- * is the maximum depth of jansson's own parser. */
+/* DEPTH_MAX limits the options of all callers, because jansson frees nested values by recursion.
+ * DEPTH_MAX is the maximum depth of jansson's own parser. */
 enum { DEPTH_DEFAULT = 512, DEPTH_MAX = 2048, NODE_DEFAULT = 20 * 1000 * 1000 };
 
 struct json_reader {
@@ -402,8 +402,8 @@ static int check_utf8(const struct json_reader *r)
 }
 
 /* Count the values before any allocation, because values take hundreds of times the memory of their
- * text. The count needs no grammar: count_node counts at the same characters. Malformed texts may
- * be counted wrong, but read_value rejects them. */
+ * text. The count needs no grammar: count_node counts at the same characters. Counts of malformed
+ * texts are possibly wrong, but read_value rejects such texts. */
 static int check_count(const struct json_reader *r)
 {
     bool inside = false;

@@ -112,8 +112,8 @@ TEST(json_numbers_that_cannot_be_kept)
 
 TEST(json_numbers)
 {
-    /* Goal: a number is an int64 if it fits, otherwise the nearest double. A number above a
-     * double's range is an error. */
+    /* Goal: a number within int64 is an int64, any other number the nearest double. A number above
+     * a double's range is an error. */
     EXPECT_TEXT(rewritten("[9223372036854775807,-9223372036854775808]"),
                 "[9223372036854775807,-9223372036854775808]");
     EXPECT_TEXT(rewritten("[9223372036854775808,-9223372036854775809]"),

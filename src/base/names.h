@@ -23,7 +23,7 @@ typedef const char *name_fn(int i);
         return i >= 0 && i < (int)(sizeof name / sizeof name[0]) ? name[i] : NULL;                 \
     }
 
-/* Set *out to the legal value that equals `text`, ignoring case, with `-` equal to `_`. It is
+/* Set *out to the legal value that equals `text`, ignoring case, with `-` equal to `_`. *out is
  * borrowed from `names`. ERR_ARG if no legal value matches. The error's sentence begins with
  * `field` and lists all values. */
 int name_choose(const char **out, const char *field, name_fn *names, const char *text,

@@ -226,7 +226,8 @@ bool path_join(char *out, size_t n_out, const char *dir, const char *name)
     return n >= 0 && (size_t)n < n_out;
 }
 
-/* AT_EXECFN is the path of execve. It is the fallback for a chroot or container without /proc. */
+/* AT_EXECFN is the path of execve. This path is the fallback for a chroot or container without
+ * /proc. */
 const char *os_self_path(void)
 {
     static const char proc[] = "/proc/self/exe";

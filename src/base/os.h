@@ -22,7 +22,7 @@ int file_map_open(struct file_map *m, const char *path, struct err *e);
  * path and the system's reason. */
 int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e);
 void file_map_close(struct file_map *m); /* unmap the file; accepts a zeroed struct */
-/* Release this process's pages of the file. They are read again on access. */
+/* Release this process's pages of the file. The next access rereads the pages. */
 void file_map_release_pages(const struct file_map *m);
 
 /* Replace the map by a private copy of its first n_keep bytes. data[0, n_keep) is then valid even
@@ -121,7 +121,7 @@ void os_trim_memory(void);
 uint64_t os_cache_bytes(void);
 
 /* Return zeroed memory that is reserved now and committed on first touch. Blocks of at least 4 MiB
- * are in huge pages if the system allows them. NULL if no memory is left. */
+ * are in huge pages if the system allows them. NULL if memory ran out. */
 void *os_alloc(size_t n_byte);
 void os_free(void *p, size_t n_byte); /* release p; NULL is allowed */
 /* Commit the memory now instead of on first touch. Advisory: not every system can do this. */

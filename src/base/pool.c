@@ -24,9 +24,9 @@
  *
  * Cores. There are never more threads than CPUs, because the threads would only compete. Each
  * worker is pinned to its own CPU or core if there are as many threads as CPUs or cores. The caller
- * is not pinned. It stays on the core on which the system runs it. The worker that was pinned to
- * that core is moved to the caller's former core. The system places the threads if there are fewer
- * threads than cores. Two programs then do not share cores while other cores are idle. */
+ * is not pinned. The caller stays on the core on which the system runs it. The worker that was
+ * pinned to that core is moved to the caller's former core. The system places the threads if there
+ * are fewer threads than cores. Two programs then do not share cores while other cores are idle. */
 #include "pool.h"
 #include "check.h"
 #include "cores.h"
@@ -94,7 +94,7 @@ struct pool {
 
 /* ---- the system ---- */
 
-/* Sleep while *at is `value`, for at most us microseconds. It may also return early. */
+/* Sleep while *at is `value`, for at most us microseconds. An early return is possible. */
 static void futex_wait(_Atomic uint32_t *at, uint32_t value, int us) /* us < 0: no limit */
 {
     struct timespec t = {.tv_nsec = us * 1000L};
@@ -114,7 +114,7 @@ static int64_t thread_ns(pid_t tid)
     return clock_gettime(its, &t) == 0 ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : -1;
 }
 
-/* Return the calling thread's id. It is read once per thread, because the call takes a system
+/* Return the calling thread's id. The id is read once per thread, because gettid is a system
  * call. */
 static pid_t own_tid(void)
 {
@@ -185,7 +185,7 @@ static void count(_Atomic uint64_t *at, uint64_t n)
                           memory_order_relaxed);
 }
 
-/* Count n finished chunks. Returns true if they were the last chunks of the job. */
+/* Count n finished chunks. Returns true after the last chunk of the job. */
 static bool count_done(struct pool *p, uint32_t n, uint64_t job)
 {
     if (n == 0 || atomic_fetch_add(&p->n_done, n) + n < chunks_of(job)) return false;
@@ -215,8 +215,8 @@ static void run_chunks(struct worker *w, uint64_t job)
 
 /* ---- waiting ---- */
 
-/* Return true if the thread uses a CPU now, or holds no chunk any more. Its CPU clock is read
- * twice, STALL_US apart. */
+/* Return true if the thread uses a CPU now, or holds no chunk. Its CPU clock is read twice,
+ * STALL_US apart. */
 static bool runs(struct worker *w, pid_t tid)
 {
     int64_t before = thread_ns(tid);
@@ -239,7 +239,7 @@ static bool lend_core(struct worker *me)
         CPU_ZERO(&here);
         CPU_SET(sched_getcpu(), &here);
         allow(tid, &here);
-        /* set after allow(), so that a late move is also undone */
+        /* set after allow(), which also undoes a late move */
         atomic_store(&w->moved, true);
         return true;
     }
@@ -295,8 +295,8 @@ static void wait_job(struct worker *w, uint64_t job)
 
 /* ---- threads ---- */
 
-/* Run a worker until the pool closes. The first job of a worker may be an old one. Its ranges are
- * then empty. */
+/* Run a worker until the pool closes. The first job of a worker may be an old one. The ranges of an
+ * old job are empty. */
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
@@ -341,7 +341,7 @@ static int start_workers(struct pool *p, struct err *e)
     return 0;
 }
 
-/* A worker occupies whole cache lines, so the memory is aligned to 64 bytes. */
+/* Workers occupy whole cache lines, so the memory is aligned to 64 bytes. */
 int pool_open_on(struct pool **out, int n_thread, const struct cores *c, struct err *e)
 {
     *out = NULL;

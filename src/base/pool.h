@@ -38,7 +38,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx, int n_chunk);
 struct pool_stats {
     uint64_t n_phase; /* calls of pool_run                                           */
     uint64_t n_chunk; /* chunks run by all workers */
-    uint64_t n_wake;  /* number of phases that had to wake parked workers */
+    uint64_t n_wake;  /* number of phases that woke parked workers */
     uint64_t n_lend;  /* number of loans of a core from a waiting thread to a chunk's thread */
     double run_us;    /* time of the caller in pool_run */
     double wait_us;   /* part of run_us: waiting for the last chunks of other threads */

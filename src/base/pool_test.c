@@ -116,8 +116,9 @@ TEST(pool_takes_the_chunks_of_late_workers)
 
 TEST_ALONE(pool_beside_a_busy_program)
 {
-    /* Goal: lending a core to the holder of a chunk loses no chunk. The caller may still run on any
-     * core. Method: use as many threads as CPUs, and a process that is busy on each CPU in turn. */
+    /* Goal: lending a core to the holder of a chunk loses no chunk. The caller may run on any core.
+     * Method: use as many threads as CPUs, and a process that is busy on one CPU after the
+     * other. */
     struct err e;
     struct pool *p;
     struct cores cores;

@@ -126,8 +126,7 @@ static void end_call(struct queue *q)
 static void notify(struct queue *q, const void *item, bool waited_for)
 {
     static _Thread_local int n_listener; /* number of active listener calls on this thread */
-    /* queue whose waiting thread this thread signals later; NULL if none; n_inside counts this
-     * thread */
+    /* queue whose waiting thread this thread signals later, counted in n_inside; NULL if none */
     static _Thread_local struct queue *owed;
     bool later = waited_for && n_listener > 0 && !owed;
     if (later) owed = q;

@@ -12,7 +12,7 @@
  *   otherwise -------------------------------> SHARE_REFUSED
  *
  * The limit for large holders is lower by the reserve. A new holder therefore gets units while
- * another holder has all the rest. */
+ * another holder has all other units. */
 #include "share.h"
 #include "check.h"
 
@@ -92,8 +92,8 @@ static int find_cell(const struct share *s, uint64_t id)
     return cell;
 }
 
-/* Return the holder with this id; NULL if it has no units. The pointer is valid until the next
- * change of the heap. */
+/* Return the holder with this id; NULL if the holder has no units. The pointer is valid until the
+ * next change of the heap. */
 static struct share_holder *find(const struct share *s, uint64_t id)
 {
     int i = s->table[find_cell(s, id)];
@@ -186,7 +186,7 @@ static int64_t weight_of(double weight)
 struct claim {
     /* holder of the request, borrowed from the heap; NULL if it has no units yet */
     const struct share_holder *holder;
-    /* after: units of the holder after the request; sum: weights of all holders */
+    /* after: units of the holder after the request. sum: sum of the weights of all holders. */
     int64_t after, weight, sum;
 };
 
@@ -206,8 +206,9 @@ static int64_t share_of(const struct share *s, int64_t weight, int64_t sum)
     return (int64_t)((double)s->options.limit * (double)weight / (double)sum);
 }
 
-/* Return the limit of total units for this request. A holder is small if it stays within its share
- * even after one more holder of its weight arrives. Only small holders may use the reserve. */
+/* Return the limit of total units for this request. A holder is small if its use would stay within
+ * its share after the arrival of one more holder of equal weight. Only small holders may use the
+ * reserve. */
 static int64_t limit_for(const struct share *s, const struct claim *a)
 {
     bool small = a->after <= share_of(s, a->weight, a->sum + a->weight);
@@ -231,7 +232,7 @@ static const struct share_holder *largest_other(const struct share *s, const str
 
 /* Return the holder to evict for `need` units; NULL if there is no such holder. A holder above its
  * fair share evicts only if the victim stays at least as large. Otherwise two holders could evict
- * each other in turn. */
+ * each other alternately. */
 static const struct share_holder *victim_of(const struct share *s, const struct claim *a,
                                             int64_t need)
 {
@@ -242,7 +243,7 @@ static const struct share_holder *victim_of(const struct share *s, const struct 
     return fair || size_of(v->held - need, v->weight) >= size ? v : NULL;
 }
 
-/* Set *victim only for SHARE_EVICT. The table of holders counts as a resource too: a new holder is
+/* Set *victim only for SHARE_EVICT. The table of holders is also a resource: a new holder is
  * refused if the heap is full. */
 static enum share_answer decide_claim(const struct share *s, const struct claim *a, int64_t n,
                                       uint64_t *victim)

@@ -10,9 +10,9 @@
  *   (2) A victim has more units relative to its weight than the requesting holder would have.
  *   (3) A holder above its fair share acquires free units, or units of a victim. The victim stays
  *       at least as large as the requesting holder becomes.
- *   (4) The last `reserve` units are only for small holders. A holder is small if it stays within
- *       its share with one more holder of its weight. A flood therefore leaves room for the next
- *       holder.
+ *   (4) The last `reserve` units are only for small holders. A holder is small if its use would
+ *       stay within its share with one more holder of equal weight. A flood therefore leaves room
+ *       for the next holder.
  *
  * The caller decides about evictions: share_settle marks units that cannot be evicted. Each call
  * takes O(log n) for n holders. No call after share_open allocates. Not thread-safe: use one thread

@@ -95,7 +95,7 @@ bool utf8_is_control(uint32_t cp)
            (cp >= 0x2066 && cp <= 0x2069);
 }
 
-/* The length stays the same, so callers may use fixed buffers. */
+/* The length is unchanged, so callers may use fixed buffers. */
 void utf8_show(char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /* Decode the sequence at s, of n available bytes, into *cp. Returns its length in bytes. Returns 0
- *   if the bytes can never begin a valid sequence (*cp is then U+FFFD). Returns -1 if they are a
- *   proper prefix of a valid sequence, e.g. if n is 0. */
+ *   if the bytes can never begin a valid sequence (*cp is then U+FFFD). Returns -1 for a proper
+ *   prefix of a valid sequence, for example if n is 0. */
 int utf8_decode(const char *s, size_t n, uint32_t *cp);
 
 /* Write cp (<= 0x10FFFF) to out[4] and return its length in [1, 4]. Surrogates are written as three

@@ -1,9 +1,9 @@
 /* writer.c - see writer.h.
  *
  * Pieces of lines pass through a queue. The thread waits for the descriptor with poll, so that
- * writer_close can end it. It writes at most PIPE_BYTES at a time, which a ready pipe accepts
- * completely. If the previous write failed within a line, the next write begins with a line feed.
- * No line therefore continues a truncated line.
+ * writer_close can end it. The thread writes at most PIPE_BYTES per call, which a ready pipe
+ * accepts completely. If the previous write failed within a line, the next write begins with a line
+ * feed. No line therefore continues a truncated line.
  *
  *   any thread: writer_put --> queue of pieces --> writer's thread: poll, write --> fd
  *
@@ -40,7 +40,7 @@ struct writer {
     size_t bytes_max;     /* limit of n_held */
     struct queue *queue;  /* owned: struct written */
     atomic_size_t n_held; /* bytes in the queue and in the current write */
-    /* number of lost lines; end of the thread's writing, 0: none */
+    /* number of lost lines, and deadline of the thread's writing (0: none) */
     _Atomic int64_t n_lost, until_us;
     pthread_t thread;
     bool started;
@@ -162,8 +162,8 @@ int writer_open(struct writer **out, int fd, size_t bytes_max, struct err *e)
     return rc;
 }
 
-/* Wait for the thread. Returns false if it is still in a write. pthread_timedjoin_np counts in real
- * time. The second of tolerance covers the last poll. */
+/* Wait for the thread. Returns false if the thread is in a write. pthread_timedjoin_np uses the
+ * real-time clock. The second of tolerance covers the last poll. */
 static bool join(struct writer *w, int wait_ms)
 {
     struct timespec until;

@@ -44,7 +44,7 @@ struct interference {
     struct session s;
     struct stream *stream; /* owned [n_stream + 1]; the last one is the prompt */
     uint64_t rng;
-    struct samples *gaps; /* borrowed; gaps of the streams; NULL: discard */
+    struct samples *gaps; /* gaps of the streams, borrowed; NULL: discard */
 };
 
 /* Submit a request of n random tokens on a stream. Greedy sampling is the cheapest, so it hides

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The model that is measured. All cases share it. */
+/* The measured model. All cases share it. */
 struct fusion_table {
     const struct kernels_plan *plan; /* borrowed */
     struct session s;

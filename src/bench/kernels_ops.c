@@ -99,7 +99,7 @@ int ops_measure_call(struct ops *b, const struct op_case *c, struct err *e)
 
 /* ---- other ops ---- */
 
-/* The functions run_ are call.run: one call of an op, the i-th of a cycle. */
+/* The functions run_ are for call.run: one call of an op, the i-th of a cycle. */
 static void run_rms_norm(struct ops *b, const struct op_case *c, int i)
 {
     (void)i;

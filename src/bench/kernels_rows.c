@@ -12,7 +12,7 @@ struct table {
     const struct kernels_plan *plan; /* borrowed */
     struct session s;
     struct bench_model *b; /* owned */
-    struct limits *limits; /* owned; limits of the machine; NULL: no comparison */
+    struct limits *limits; /* limits of the machine, owned; NULL: no comparison */
 };
 
 /* Figures of one run of a case. */
@@ -42,8 +42,8 @@ static int n_step(const struct bench_case *c, int n_row)
     return c->prompt ? (c->n_token + n_row - 1) / n_row : c->n_token;
 }
 
-/* Compute the rates from the runs' durations. They count only what a step must read and
- * multiply. */
+/* Compute the rates from the runs' durations. The rates count only the bytes and operations that a
+ * step needs. */
 static struct figures figures_of(const struct table *t, const struct bench_case *c,
                                  const struct samples *seconds)
 {
@@ -51,8 +51,8 @@ static struct figures figures_of(const struct table *t, const struct bench_case 
     int64_t n_row = (int64_t)c->n_token * c->n_seq;
     int n = n_step(c, model_batch_limits(t->s.model)->n_row);
     int64_t n_logits = c->prompt ? 1 : n_row;
-    /* Each step reads the weights once. It also reads the sequences' KV, on average with half of
-     * the new tokens. */
+    /* Each step reads the weights once, and the sequences' KV with half of the new tokens on
+     * average. */
     double kv = (double)info->kv_token_bytes * c->n_seq * n * (c->depth + 0.5 * c->n_token);
     double bytes =
         (double)info->layer_bytes * n + (double)info->head_bytes * (c->prompt ? 1 : n) + kv;

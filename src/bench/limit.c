@@ -1,8 +1,8 @@
 /* limit.c - the limits for comparison with a row of quoth bench kernels: read bandwidth, and the
  * peak of the instructions that its kernels use.
  *
- * Both change from one second to the next if other programs run. So they are measured immediately
- * before and after a row, with the same threads. */
+ * Both limits change from one second to the next if other programs run. So they are measured
+ * immediately before and after a row, with the same threads. */
 #include "measure.h"
 
 #include "base/os.h"

@@ -104,7 +104,7 @@ void bench_batch_close(struct bench_batch *b); /* accepts a zeroed struct */
 /* Append sequence number `seq` with rows [pos0, pos0 + n). want_logits: request logits for the last
  * row. */
 void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_logits);
-/* Return the page in which sequence `seq` stores its i-th page of rows. */
+/* Return the page with the i-th page of rows of sequence `seq`. */
 int32_t bench_batch_page(const struct bench_batch *b, int seq, int i);
 
 /* ---- model.c: whole forward passes, without an engine or a sampler ---- */

@@ -103,7 +103,8 @@ struct pool_stats bench_model_threads(const struct bench_model *b)
     return b->stats;
 }
 
-/* The prefix is computed before the clock starts. It is reused by later cases of the same depth. */
+/* The prefix is computed before the clock starts. Later cases of the same depth reuse the
+ * prefix. */
 double bench_model_time(struct bench_model *b, const struct bench_case *c)
 {
     unsigned former = cpu_float_canonical();

@@ -144,7 +144,7 @@ static double phases_per_s(struct pool *p, double rate)
     return n * 1e6 / (double)(now - start);
 }
 
-/* Start a process that uses all of a CPU. It always ends with this program. */
+/* Start a process that uses all of a CPU. The process always ends with this program. */
 static pid_t start_busy(int cpu)
 {
     pid_t own = getpid(), pid = fork();

@@ -135,7 +135,7 @@ static void machine_json(const struct roofline *m, struct buf *b)
 struct reached {
     enum arith kind;
     double step_bytes,
-        token_ops; /* bytes of a decode step; operations per prompt token, without the head */
+        token_ops; /* bytes of a decode step, and operations per prompt token without the head */
     /* tokens per second, and as a share of the bandwidth in the same round */
     double decode, decode_share;
     double prefill;        /* tokens per second */
@@ -158,7 +158,7 @@ static double bandwidth(const struct roofline *m)
     return reading_rate(&m->reading, m->pool[1], READ_US);
 }
 
-/* Measure decoding. The rate after a round is also that before the next one. */
+/* Measure decoding. The rate after a round is also the rate before the next round. */
 static int decode_rounds(struct reached *r, const struct roofline *m, struct bench_model *b,
                          struct err *e)
 {
@@ -230,7 +230,7 @@ static int measure_share(struct reached *r, const struct roofline *m, struct ses
     return rc;
 }
 
-/* Levels that are slower than the measured rate are omitted, because they are not limits. */
+/* Omit levels slower than the measured rate, because such levels are not limits. */
 static void reached_print(const struct reached *r, const struct roofline *m, struct session *s)
 {
     const struct model_info *i = model_info(s->model);

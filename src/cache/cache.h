@@ -26,8 +26,8 @@ int pages_n_cached(const struct pages *p);
 /* Return the number of rows of a page. */
 int pages_rows(const struct pages *p);
 
-/* Take a page, which the caller then holds once. It is a free page, or otherwise the least recently
- * used cached page. Returns -1 if there is no such page. */
+/* Take a page, which the caller then holds once. The page is a free page, or otherwise the least
+ * recently used cached page. Returns -1 if there is no such page. */
 int32_t page_take(struct pages *p);
 void page_ref(struct pages *p, int32_t page); /* add a holder: one more table contains the page */
 /* Remove one holder. After the last holder, a sealed page is cached, any other page is free. */
@@ -36,9 +36,9 @@ void page_drop(struct pages *p, int32_t page);
 int page_refs(const struct pages *p, int32_t page);
 
 enum { PAGE_ROOT = 0 };
-/* Return the name of a full page. It depends on its parent's name (PAGE_ROOT for a sequence's first
- * page) and its tokens i32 [page_rows]. The hash `extra` covers other data that change its content
- * (adapter, image, a tenant's salt). Names differ between pools. */
+/* Return the name of a full page. The name depends on the parent's name (PAGE_ROOT for a sequence's
+ * first page) and the page's tokens i32 [page_rows]. The hash `extra` covers other data that change
+ * its content (adapter, image, a tenant's salt). Names differ between pools. */
 uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra);
 
 /* Seal a full and computed page with tokens i32 [page_rows]: page_find can find it, and it must not
@@ -123,8 +123,8 @@ struct page_place kv_store_place(const struct kv_store *s, int run, int32_t page
 /* Copy a page of all layers to another page. */
 void kv_store_copy(struct kv_store *s, int32_t src, int32_t dst);
 
-/* Allocate n_host_page pages in host memory; at most once.
- * ERR_MEMORY: the store has no host memory then. */
+/* Allocate n_host_page pages in host memory. Call this function at most once. After ERR_MEMORY the
+ * store has no host memory. */
 int kv_store_spill(struct kv_store *s, int n_host_page, struct err *e);
 /* Copy a page of all layers to host memory (out) or back (in). The caller manages the page numbers
  * (struct spill). */

@@ -13,7 +13,7 @@
 struct recorder {
     struct backend base;
     uint8_t *memory;
-    size_t n_byte, n_touched; /* size of the memory; number of bytes touched in the last step */
+    size_t n_byte, n_touched; /* size of the memory, and number of bytes touched in the last step */
     uint8_t *touched;         /* [n_byte / UNIT] number of requests */
     bool outside;
 };

@@ -3,8 +3,8 @@
  *   messages + tools --template_render--> prompt text          (to the tokenizer)
  *   generated text --chat_parser_push--> reasoning, content, tool calls
  *
- * A template is Jinja, as published with the model. It is compiled once and immutable, so any
- * thread may render it. One thread at a time uses a parser, a track or a message. Template and
+ * A template is Jinja, as published with the model. A template is compiled once and immutable, so
+ * any thread may render it. One thread at a time uses a parser, a track or a message. Template and
  * conversation are hostile input. Steps, nesting, memory and output are limited. */
 #ifndef QUOTH_CHAT_CHAT_H
 #define QUOTH_CHAT_CHAT_H
@@ -109,8 +109,8 @@ int template_clock(const char *date, int64_t *now, struct err *e);
 
 /* ---- parsing model output ---- */
 
-/* Incremental parser of generated text. It accepts every text, because malformed parts are content.
- * The concatenated deltas do not depend on the cuts between pieces of text. */
+/* Incremental parser of generated text. The parser accepts every text, because malformed parts are
+ * content. The concatenated deltas do not depend on the cuts between pieces of text. */
 struct chat_parser;
 
 enum chat_delta_kind { CHAT_REASONING, CHAT_CONTENT, CHAT_CALL };
@@ -174,7 +174,7 @@ enum chat_place {
     CHAT_AFTER,     /* content or calls             */
     CHAT_UNDECIDED, /* the end of the text may be a part of a mark of reasoning */
 };
-/* Return the place in which the text that was pushed so far ends. */
+/* Return the place at the end of the pushed text. */
 enum chat_place chat_parser_place(const struct chat_parser *p);
 
 /* Return true if memory ran out. The deltas emitted since chat_parser_open are then incomplete. */

@@ -1,7 +1,7 @@
 /* Goal: the output of each family of models is parsed as its publisher documents it, in any pieces.
  * Method: parse recorded cases of many templates, and handwritten cases, each whole and with random
- * cuts. The test of recorded cases selects the template's parser. It pushes the answer part of the
- * prompt first. */
+ * cuts. The test of recorded cases selects the template's parser. The test first pushes the answer
+ * part of the prompt. */
 #include "chat/chat.h"
 #include "base/os.h"
 #include "base/rng.h"
@@ -85,8 +85,8 @@ static const char *text_of(const struct json *c, const char *name)
     return text ? text : "";
 }
 
-/* Return true if two texts of arguments are equal apart from blanks outside of strings. They may be
- * incomplete. */
+/* Return true if two texts of arguments, possibly incomplete, are equal except for blanks outside
+ * of strings. */
 static bool same_arguments(const char *a, const char *b)
 {
     for (bool quoted = false;; a++, b++) {

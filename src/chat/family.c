@@ -12,8 +12,8 @@ static bool has_items(struct val v)
     return v.kind == V_LIST && v.list->n > 0;
 }
 
-/* Adapt to gpt-oss: the reasoning field is "thinking". It replaces content in a message with tool
- * calls. */
+/* Adapt to gpt-oss: the reasoning field is "thinking". "thinking" replaces content in a message
+ * with tool calls. */
 static void adjust_harmony(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t;

@@ -4,12 +4,12 @@
  *
  *   name --> scopes, inner to outer --> globals (the context) --> builtin functions --> undefined
  *
- * An undefined name is a value with a name, not a failure. It prints as nothing and is false; its
- * attributes, calls and arithmetic fail with the name in the message. This is jinja2's default
- * Undefined, and templates test optional fields with it.
+ * An undefined name is a value with a name, not a failure. Such a value prints as nothing and is
+ * false. Its attributes, calls and arithmetic fail with the name in the message. jinja2's default
+ * Undefined is equal, and templates test optional fields with it.
  *
- * Before an operation that may fail, r->at is set again to the offset of its node. The operands
- * have moved it, and error messages give the place of the operator. */
+ * Before an operation that may fail, r->at is reset to the offset of the operation's node. The
+ * operands have moved it, and error messages give the place of the operator. */
 #include "chat/jinja_impl.h"
 
 #include "base/check.h"
@@ -205,7 +205,7 @@ static struct val eval_filter(struct render *r, const struct node *n, struct val
     const struct builtin *filter = filter_find(n->text, n->n);
     struct args args = eval_args(r, n->b);
     r->at = n->at;
-    /* the parser accepts unknown names in branches that may never run */
+    /* the parser accepts unknown names in branches that possibly never run */
     if (!filter) jinja_fail(r, "unknown filter \"%.*s\"", (int)n->n, n->text);
     return r->rc == 0 ? filter->fn(r, self, &args) : VAL_UNDEFINED;
 }
@@ -328,14 +328,14 @@ static struct val eval_binary(struct render *r, const struct node *n)
     return r->rc == 0 ? val_binary(r, n->op, a, b) : VAL_UNDEFINED;
 }
 
-/* Evaluate only the chosen branch of an inline if. It is undefined if there is no else. */
+/* Evaluate only the chosen branch of an inline if. The result is undefined without an else. */
 static struct val eval_cond(struct render *r, const struct node *n)
 {
     if (val_truth(eval(r, n->b))) return eval(r, n->a);
     return n->c ? eval(r, n->c) : VAL_UNDEFINED;
 }
 
-/* Return the operand that decides, not a bool: `a or b` is a if a is true, as in Python. */
+/* Return the operand that decides, not a bool. As in Python, `a or b` is a if a is true. */
 static struct val eval_logic(struct render *r, const struct node *n)
 {
     struct val left = eval(r, n->a);

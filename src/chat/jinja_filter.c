@@ -292,7 +292,7 @@ struct val filter_wordcount(struct render *r, struct val self, const struct args
     return val_int(count);
 }
 
-/* Append v, quoted for a URL. query: '+' replaces blanks, and '/' is quoted too. */
+/* Append v, quoted for a URL. query: '+' replaces blanks, and '/' is also quoted. */
 static void url_quote(struct render *r, struct val v, bool query)
 {
     if (!render_charge(r, v.n / 4)) return;
@@ -383,7 +383,7 @@ static struct val real_to_int(struct val fallback, double d)
     return fabs(d) < 9.2e18 ? val_int((int64_t)d) : fallback;
 }
 
-/* "3.7"|int is 3: a text that is no integer is read as a float, as in jinja2. */
+/* "3.7"|int is 3: other texts are read as floats, as in jinja2. */
 struct val filter_int(struct render *r, struct val self, const struct args *a)
 {
     const struct val *given = arg(a, 0, "default");

@@ -140,7 +140,7 @@ static void out_padded(struct render *r, const struct spec *p, const char *sign,
 }
 
 /* Append a value by its specification. A bool without a type is a text ("True"), as in Python. A
- * real cannot be written by an integer conversion if it does not fit int64. */
+ * real outside of int64 cannot be written by an integer conversion. */
 static void out_spec(struct render *r, struct val v, const struct spec *p)
 {
     char digits[600], grouped[840];

@@ -243,9 +243,9 @@ void parser_unknown(struct jinja_parser *p, const char *what);
 bool parser_is_op(const struct jinja_parser *p, int op);
 /* Return true if the current token is this name. */
 bool parser_is_name(const struct jinja_parser *p, const char *name);
-/* Consume the current token if it is this operator. Return true if it was. */
+/* Consume the current token and return true if it is this operator. */
 bool parser_take_op(struct jinja_parser *p, int op);
-/* Consume the current token if it is this name. Return true if it was. */
+/* Consume the current token and return true if it is this name. */
 bool parser_take_name(struct jinja_parser *p, const char *name);
 /* Consume this operator. Fail the parser if the current token is another one. */
 void parser_need_op(struct jinja_parser *p, int op);
@@ -279,7 +279,7 @@ struct scope {
     uint32_t n, cap;
 };
 
-/* Unused memory after a concatenated text. With it, s + t + u extends s + t in place. */
+/* Unused memory after a concatenated text. With this memory, s + t + u extends s + t in place. */
 struct growing {
     char *s; /* in the rendering's arena [cap] */
     uint32_t n, cap;
@@ -289,12 +289,13 @@ enum { N_GROWING = 8 };
 struct render {
     struct arena arena;                /* owned: every value of the rendering */
     struct growing growing[N_GROWING]; /* texts under construction, most recently used first */
-    /* Output. Macros and {% set %} blocks also append text here. They then move it to a value. */
+    /* Output. Macros and {% set %} blocks also append text here. They then move the text to a
+     * value. */
     struct buf out;            /* owned */
     struct err *err;           /* borrowed: receives the first failure */
     int rc;                    /* 0, or the code of the first failure */
-    uint64_t n_step, step_max; /* evaluation steps so far; limit */
-    int depth, depth_max;      /* current recursion depth; limit */
+    uint64_t n_step, step_max; /* evaluation steps so far, and limit */
+    int depth, depth_max;      /* current recursion depth, and limit */
     const char *source;        /* borrowed from the template */
     uint32_t at;               /* current offset in the source, for error messages */
     struct dict *globals;      /* in the arena: the context of the rendering */
@@ -322,9 +323,10 @@ void render_no_memory(struct render *r, size_t n); /* fail: n bytes cannot be al
  * yet. Return v, or a copy of v with twice the capacity. NULL if failed. */
 void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t size);
 
-/* jinja_exec.c, jinja_eval.c: run nodes of the tree, which they borrow. They append text to r->out
- * and return values of the rendering's arena. After a failure they return at once: VAL_UNDEFINED,
- * FLOW_NEXT or `body`. exec_body runs a list of statements; exec_capture returns their text. */
+/* jinja_exec.c, jinja_eval.c: run nodes of the tree, which they borrow. The functions append text
+ * to r->out and return values of the rendering's arena. After a failure they return at once:
+ * VAL_UNDEFINED, FLOW_NEXT or `body`. exec_body runs a list of statements; exec_capture returns
+ * their text. */
 enum flow exec_body(struct render *r, const struct node *n);
 /* Run a list of statements and return its text as a value. */
 struct val exec_capture(struct render *r, const struct node *body);

@@ -20,7 +20,7 @@
 
 struct lexer {
     const char *s; /* borrowed */
-    size_t n, at;  /* length of the source; position */
+    size_t n, at;  /* length of the source, and position */
     /* true: data begins at the start of a line, because a newline followed the last tag */
     bool line_start;
     int n_brace;         /* number of open ( [ { inside a tag; "}}" ends the tag only if it is 0 */

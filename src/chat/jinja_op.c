@@ -358,7 +358,7 @@ static int64_t slice_bound(struct render *r, struct val v, int64_t n, int64_t st
     return i < low ? low : i > high ? high : i;
 }
 
-/* Return a slice of a text with step 1. It borrows the bytes: s[1:] copies nothing. */
+/* Return a slice of a text with step 1. The slice borrows the bytes: s[1:] copies nothing. */
 static struct val slice_contiguous(struct render *r, struct val v, int64_t start, int64_t stop)
 {
     size_t from = text_offset(r, v, (uint32_t)start);

@@ -293,7 +293,7 @@ static struct node *parse_name_or_const(struct jinja_parser *p)
     return parser_name(p);
 }
 
-/* Parse the smallest expression. It consumes nothing if the token cannot begin one. */
+/* Parse the smallest expression. Consume nothing if the token cannot begin an expression. */
 static struct node *parse_primary(struct jinja_parser *p)
 {
     const struct token *t = p->t;

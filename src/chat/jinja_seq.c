@@ -86,8 +86,8 @@ struct val filter_items(struct render *r, struct val self, const struct args *a)
     return v;
 }
 
-/* Items are appended to the output buffer and taken from it at the end, so a join needs no
- * intermediate texts. */
+/* A join needs no intermediate texts: items are appended to the output buffer, and moved from there
+ * at the end. */
 struct val filter_join(struct render *r, struct val self, const struct args *a)
 {
     struct val separator = arg_text(r, a, 0, "d", "");
@@ -191,7 +191,7 @@ static struct val sort_key(struct render *r, struct val v, const struct val *att
 
 /* An item with its sort key. merge_sort sorts by key, stably, and moves item and key together. */
 struct keyed {
-    struct val key, item; /* key: compared; item: moved */
+    struct val key, item; /* key: sort key. item: moved item. */
 };
 
 /* Sort v [n] by key. `scratch` has room for n items. Equal keys keep their order also with

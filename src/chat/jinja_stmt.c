@@ -107,7 +107,7 @@ static struct node *parse_target(struct jinja_parser *p, bool may_be_attr)
 }
 
 /* Parse a for loop. The iterable has no inline if, because an "if" after it is the loop's
- * condition. It selects items before the first round. */
+ * condition. This condition selects items before the first round. */
 static struct node *stmt_for(struct jinja_parser *p, uint32_t at)
 {
     static const char *const words[] = {"else", "endfor", NULL};

@@ -49,7 +49,7 @@ TEST(jinja_renders_what_jinja2_renders)
 static bool grow_limit(const struct template *t, const struct json *context, const char *want,
                        int by_byte, int by_step)
 {
-    /* the limit grows by 1 at first, then by more */
+    /* the limit grows by 1, later by larger numbers */
     for (int i = 1; i < 1 << 26; i += 1 + i / 64) {
         struct template_limits l = {.bytes_max = (size_t)(i * by_byte),
                                     .step_max = (uint64_t)(i * by_step)};

@@ -148,7 +148,7 @@ static void out_container(struct render *r, struct val v)
     render_leave(r);
 }
 
-/* Items of a list are spelled by repr, printed values by str. They differ for texts and
+/* Items of a list are spelled by repr, printed values by str. repr and str differ for texts and
  * undefined. */
 void out_repr(struct render *r, struct val v)
 {

@@ -10,7 +10,7 @@
  *                              open addressing by the pair's hash, at most half of the slots used
  *
  * Functions that return NULL or VAL_UNDEFINED after a failure have set r->rc. Callers may continue,
- * because each later function then returns at once. */
+ * because each later function then returns immediately. */
 #include "chat/jinja_impl.h"
 
 #include "base/check.h"
@@ -193,8 +193,8 @@ static bool same_kind_equal(struct render *r, struct val a, struct val b)
     }
 }
 
-/* An int and a float are compared as doubles, Python compares them exactly. They differ above 2^53
- * only. Recursion is limited, because a list may contain itself. */
+/* An int and a float are compared as doubles, Python compares them exactly. The results differ
+ * above 2^53 only. Recursion is limited, because a list may contain itself. */
 bool val_equal(struct render *r, struct val a, struct val b)
 {
     bool equal = false;

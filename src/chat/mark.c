@@ -1,7 +1,7 @@
 /* mark.c - search for marks in a text that arrives in pieces.
  *
- * A blank in a mark matches any number of blanks in the text, also none. Blanks may also be between
- * > and < of a mark. Models vary the white space around tags. */
+ * A blank in a mark matches any number of blanks in the text, also none. A mark may have blanks
+ * between > and <. Models vary the white space around tags. */
 #include "chat/parser_impl.h"
 
 #include <string.h>

@@ -256,7 +256,7 @@ bool chat_parser_failed(const struct chat_parser *p)
 
 /* ---- running a stage ---- */
 
-/* Run steps until the stage needs more text, then remove the consumed bytes at once. */
+/* Run steps until the stage needs more text, then remove all consumed bytes together. */
 static void stage_drain(struct parser_stage *s, bool end)
 {
     size_t at = 0, k;
@@ -294,8 +294,8 @@ void parser_pass(struct parser_stage *s, const char *text, size_t n)
     stage_push(&s->parser->tools, text, n, false);
 }
 
-/* Process text, or the end of the output. At the end both stages must decide, reasoning first,
- * because its rest may be content. */
+/* Process text, or the end of the output. At the end both stages must decide. Reasoning is first,
+ * because its remaining text is possibly content. */
 static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool end,
                         chat_delta_fn *fn, void *ctx)
 {

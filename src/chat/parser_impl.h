@@ -3,9 +3,9 @@
  *   push --> [reasoning stage] --parser_pass--> [tool stage] --> deltas
  *                  |parser_emit                     |parser_emit
  *
- * step() of a stage gets all unconsumed text. It consumes the part that no further text can change.
- * So the borders of pieces have no effect. Any thread; a parser with its stages belongs to one
- * thread at a time. */
+ * step() of a stage gets all unconsumed text. step() consumes the part that no further text can
+ * change. So the borders of pieces have no effect. Any thread; a parser with its stages belongs to
+ * one thread at a time. */
 #ifndef QUOTH_CHAT_PARSER_IMPL_H
 #define QUOTH_CHAT_PARSER_IMPL_H
 
@@ -146,7 +146,7 @@ struct reason_family {
 
 /* ---- the stages ---- */
 
-/* CALL_MAYBE: more text is needed. It is never returned at the end of the text */
+/* CALL_MAYBE: more text is needed. CALL_MAYBE is never returned at the end of the text */
 enum call_verdict { CALL_NO, CALL_MAYBE, CALL_YES };
 
 enum { NAME_ROOM = 512, LITERAL_DEPTH_MAX = 64 };
@@ -155,7 +155,8 @@ enum { NAME_ROOM = 512, LITERAL_DEPTH_MAX = 64 };
 struct head_scan {
     const struct call_body *body; /* static: form of the expected call */
     size_t begin;                 /* offset of the call's text, after the first mark */
-    /* at: next unread byte; key, name, id: offsets of these strings, with lengths n_ */
+    /* at: offset of the next unread byte. key, name, id: offsets of these strings, with lengths
+     * n_. */
     size_t at, key, n_key, name, n_name, id, n_id;
     int part, depth; /* part of the object; depth of the value that is skipped */
     bool quoted;     /* true inside a string of that value */
@@ -165,7 +166,7 @@ struct head_scan {
 struct value {
     int part, depth;
     size_t at; /* number of unread bytes that belong to the value */
-    /* quoted: inside a JSON string; escaped: after a backslash in the string */
+    /* quoted: true inside a JSON string. escaped: true after a backslash in the string. */
     bool quoted, escaped;
     char quote;  /* literals: quote of the string; 0 if none */
     bool triple; /* true: the string has three quotes */
@@ -193,7 +194,7 @@ struct tool_call {
 
 struct parser_stage {
     step_fn *step;                   /* parser of the stage; NULL: the stage passes all text on */
-    const struct tool_family *tools; /* static: family of calls; NULL: calls are not parsed */
+    const struct tool_family *tools; /* family of calls, static; NULL: calls are not parsed */
     const struct json *schemas;      /* the request's tools, borrowed; NULL if unknown */
     const struct reason_family *reason; /* static; NULL: reasoning is not parsed */
     struct chat_parser *parser;         /* borrowed: the parser that contains the stage */

@@ -164,8 +164,8 @@ static void add_missing_turn(const struct template *t, struct buf *out)
         buf_add_text(out, f->turn_begin);
 }
 
-/* Get the length of the generation prompt at the end of `with`. It begins after the prefix that a
- * rendering without the generation prompt has in common with `with`. */
+/* Get the length of the generation prompt at the end of `with`. The generation prompt begins after
+ * the common prefix of `with` and a rendering without the prompt. */
 static int generation_prompt(const struct template *t, const struct conversation *c,
                              const char *with, size_t n_with, size_t *n_generation, struct err *e)
 {

@@ -25,7 +25,7 @@ static size_t content(struct parser_stage *s, const char *text, size_t n)
 
 /* ---- the beginning of a call ---- */
 
-/* The front of a text that may be a call. */
+/* The front of a text that is possibly a call. */
 struct tool_opening {
     struct tool_head head;
     const struct call_body *body; /* form of the call, static */
@@ -105,8 +105,8 @@ static size_t begin_call(struct parser_stage *s, const struct tool_opening *o)
 
 /* ---- content ---- */
 
-/* Find a call at the start of the message. Blanks before the first call are not content. They are
- * held until the first other byte decides. */
+/* Find a call at the start of the message. Blanks before the first call are not content. Such
+ * blanks are held until the first other byte decides. */
 static size_t step_start(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct tool_opening o;
@@ -119,7 +119,7 @@ static size_t step_start(struct parser_stage *s, const char *text, size_t n, boo
 }
 
 /* Return the offset of the first mark that may begin a call; n if none. A mark at the end of the
- * text may be incomplete. */
+ * text is possibly incomplete. */
 size_t tool_find(const struct tool_family *f, const char *text, size_t n)
 {
     const char *const marks[] = {f->section_begin, f->begin[0], f->begin[1], f->begin[2]};
@@ -152,8 +152,8 @@ static enum call_verdict try_drop(const char *const drop[4], const char *text, s
     return CALL_NO;
 }
 
-/* Emit content up to the next mark. Blanks at its end are held, because they are removed if a call
- * follows. */
+/* Emit content up to the next mark. Hold the blanks at the end of the content, because a following
+ * call removes these blanks. */
 static size_t step_text(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct tool_family *f = s->tools;

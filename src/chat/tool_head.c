@@ -1,4 +1,4 @@
-/* tool_head.c - the front of a call, up to its name. It decides whether a text is a call.
+/* tool_head.c - the front of a call, up to its name. This file decides whether a text is a call.
  *
  * The text is a call as soon as its name is complete. Any following text is emitted as its
  * arguments. The name may be the last member of a JSON object. This file searches for the name, and
@@ -352,7 +352,7 @@ enum call_verdict call_item(struct parser_stage *s, const char *text, size_t n, 
 enum call_verdict call_head(struct parser_stage *s, const char *text, size_t n, bool end,
                             struct tool_head *h, const struct call_body **body)
 {
-    /* the search has already excluded the forms before s->head.body */
+    /* the search has excluded the forms before s->head.body */
     const struct call_body *b = s->head.body ? s->head.body : s->tools->body;
     for (; b->form != CALL_FORM_END; b++) {
         *h = (struct tool_head){0};

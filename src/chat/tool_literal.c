@@ -52,7 +52,7 @@ static size_t text_close(struct parser_stage *s, size_t n)
     return n;
 }
 
-/* Emit a code point; U+FFFD if it is none. */
+/* Emit a code point. Emit U+FFFD for a number that is no code point. */
 static void put_utf8(struct parser_stage *s, int cp)
 {
     struct buf b = {0};

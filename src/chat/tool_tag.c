@@ -12,7 +12,7 @@
 
 enum { NAME_BYTES_MAX = 256, TOOL_MAX = 1000 };
 
-/* First part of a mark. It does not depend on the blanks in the mark (parser_impl.h). */
+/* First part of a mark. The part does not depend on the blanks in the mark (parser_impl.h). */
 struct mark {
     const char *text; /* borrowed */
     size_t n;
@@ -353,7 +353,7 @@ static void put_text_before_calls(struct tagger *g)
     out_end(&g->o);
 }
 
-/* Put calls, or content, which is written as a call (Functionary), and calls. */
+/* Put calls only, or content and calls. Functionary writes the content as a call, too. */
 static void put_named_content(struct tagger *g)
 {
     if (g->a->begun) {
@@ -418,7 +418,7 @@ static void put_harmony_begin(struct tagger *g, bool free)
     out_end(&g->o);
 }
 
-/* Put messages of which the last one is a call or free text. */
+/* Put messages. The last message is a call or free text. */
 static void put_harmony_free(struct tagger *g)
 {
     begin_list(g, NULL, "sequence");
@@ -490,8 +490,8 @@ static void put_closed_reasoning(struct tagger *g, const struct reason_family *r
     end_list(g);
 }
 
-/* Put the reasoning that may still follow. The place in the reasoning decides: nothing after it,
- * only its end inside of it, and an optional block before it. */
+/* Put the reasoning that may follow. The place in the reasoning decides: nothing after it, only its
+ * end inside of it, and an optional block before it. */
 /* Put messages of analysis before a call or constrained content. Free messages contain their own
  * reasoning. */
 static void put_harmony_reasoning(struct tagger *g)

@@ -109,8 +109,8 @@ static void follow(struct session *s, struct queue *q, struct answer *a, answer_
     }
 }
 
-/* Fill the request. It takes ownership of the constraint. Lists of parameters are in its arena, so
- * they exist as long as the request. */
+/* Fill the request. The request takes ownership of the constraint. Lists of parameters are in its
+ * arena, so they exist as long as the request. */
 static int fill_request(struct request *r, struct answer *a, struct session *s,
                         const struct ids *prompt, bool raw_text, struct err *e)
 {

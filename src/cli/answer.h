@@ -64,7 +64,7 @@ int chat_template_of(struct template **t, struct checkpoint **c, const char *pat
 /* ---- answer.c: generate ---- */
 
 extern const struct option answer_options[]; /* --max-tokens and the sampling flags */
-/* Print the values of the options. They are those of the flags, of the model, or the defaults. */
+/* Print the values of the options. The values are from the flags, the model, or the defaults. */
 int sample_show(const struct session *s, FILE *out);
 
 struct answer {
@@ -106,9 +106,9 @@ struct view {
     /* painters of content and reasoning on a terminal; .out NULL: text is written unchanged */
     struct paint paint;
     FILE *out, *reasoning; /* borrowed: streams of content and calls, and of reasoning */
-    /* terminal: true if out and reasoning are terminals; dim: true if they support dim text */
+    /* terminal: true if out and reasoning are terminals. dim: true if both support dim text. */
     bool terminal, dim;
-    /* begun: true if text was printed; calling: true if a call's parenthesis is open */
+    /* begun: true after printed text. calling: true inside a call's parenthesis. */
     bool begun, calling;
     enum chat_delta_kind kind; /* kind of the last printed delta */
     int i_call;
@@ -135,7 +135,7 @@ struct dialog {
     char *system;        /* system prompt, owned; NULL: no system prompt */
     struct buf messages; /* JSON objects separated by commas */
     bool as_json;        /* true: print answers as JSON when they are complete */
-    /* ids of the conversation, and their text: the last prompt and its raw answer */
+    /* ids of the conversation and their text: the last prompt and its raw answer */
     struct buf text;
     struct ids ids;
     size_t n_text_prompt, n_id_prompt; /* lengths of the last prompt's part in text and ids */
@@ -156,8 +156,8 @@ int dialog_tools(struct dialog *d, const char *list, struct err *e);
 int dialog_think(struct dialog *d, bool on, struct err *e);
 
 /* Add n bytes of text as a message of `role` ("user", or "tool" for a call's result), then
- * generate, show and keep the answer. An answer that Ctrl-C stopped is also kept if it had begun.
- * The conversation is unchanged after a failure. Errors: those of template_render,
+ * generate, show and keep the answer. An answer that Ctrl-C stopped after its beginning is also
+ * kept. The conversation is unchanged after a failure. Errors: those of template_render,
  * tokenizer_encode, flags_constrain and answer_generate. */
 int dialog_send(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
                 struct err *e);

@@ -5,9 +5,9 @@
  *   line <--batch_out_put-- body <--api_call_put-- call <--bell, api_call_poll----+
  *
  * One thread reads, waits and writes. The engine computes. The number of calls in flight keeps the
- * engine's steps full while this thread is busy. Answers are written as they complete. Their
- * content does not depend on the order, because a request without a seed gets a seed derived from
- * its custom_id. */
+ * engine's steps full while this thread is busy. Answers are written as they complete. The content
+ * of answers does not depend on the order, because a request without a seed gets a seed derived
+ * from its custom_id. */
 #include "batch.h"
 
 #include "answer.h"
@@ -147,7 +147,7 @@ static int write_complete(struct batch_run *b, bool *any, struct err *e)
         }
         rc = put_answer(b, f, e);
         flight_close(f);
-        /* the order of flights does not matter, so the last one fills the gap */
+        /* the last flight fills the gap, because their order does not matter */
         *f = b->flight[--b->n_flight];
         *any = true;
     }
@@ -156,7 +156,7 @@ static int write_complete(struct batch_run *b, bool *any, struct err *e)
 
 /* ---- requests ---- */
 
-/* Make a call of the line and keep it in b->next. A rejected body is answered at once. The salt
+/* Make a call of the line and keep it in b->next. A rejected body is answered immediately. The salt
  * makes the seed of a request a function of its custom_id. */
 static int take_off(struct batch_run *b, const struct batch_line *l, struct err *e)
 {

@@ -17,8 +17,8 @@ struct batch_in {
     uint64_t number; /* number of the last line, from 1 */
     uint64_t n_line; /* number of non-blank lines of the file; 0: unknown */
 };
-/* Open the file, and count its lines if it is a regular file. ERR_IO if it cannot be opened or is a
- * folder; *in is then closed. */
+/* Open the file, and count its lines if it is a regular file. ERR_IO if the path cannot be opened
+ * or is a folder. *in is then closed. */
 int batch_in_open(struct batch_in *in, const char *path, struct err *e);
 void batch_in_close(struct batch_in *in); /* accepts a zeroed struct */
 /* Read the next non-blank line. Return false at the end of the file. A line above the limit is

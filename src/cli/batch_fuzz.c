@@ -14,8 +14,8 @@ static struct session session;
 static struct chat chat;
 static struct api api;
 
-/* Open a model with random weights. It is never computed, but prompts are tokenized and ids are
- * checked. */
+/* Open a model with random weights. The model is never computed, but prompts are tokenized and ids
+ * are checked. */
 static void open_model(void)
 {
     static const char source[] =

@@ -18,8 +18,7 @@ static const char *source = "auto", *overrides;
 typedef int member_fn(const struct option *table, const char *name, const char *value,
                       struct err *e);
 
-/* Call `with` for a member of the overrides as if it were a flag. The value is the member's JSON
- * text. */
+/* Call `with` for a member of the overrides, as for a flag. The value is the member's JSON text. */
 static int for_member(void *member, member_fn *with, struct err *e)
 {
     char name[64];

@@ -17,8 +17,8 @@ static const struct option options[] = {
 struct scene {
     const char *title; /* static */
     const char *tools; /* static; JSON, or NULL */
-    const char *raw;   /* static; a text to continue; NULL: a conversation */
-    /* static; turns of the conversation; a turn that begins with '{' is a tool's result */
+    const char *raw;   /* text to continue, static; NULL: a conversation */
+    /* static; turns of the conversation. A turn that begins with '{' is a tool's result. */
     const char *turn[5];
 };
 

@@ -170,7 +170,7 @@ static int keep_messages(struct dialog *d, const struct json *list, size_t n, st
     return 0;
 }
 
-/* text receives the last user message; NULL if not needed. keep: do not remove it. */
+/* text receives the last user message, NULL if not needed. keep: do not remove the message. */
 int dialog_undo(struct dialog *d, struct buf *text, bool keep, struct err *e)
 {
     struct json *list;
@@ -284,8 +284,8 @@ static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struc
     return rc;
 }
 
-/* Keep the answer's text and ids. They do not correspond if a stop text truncated the answer inside
- * a token. */
+/* Keep the answer's text and ids. Text and ids do not correspond if a stop text truncated the
+ * answer inside a token. */
 static void keep_answer(struct dialog *d, const struct answer *a)
 {
     if (a->reply.matched) return;
@@ -326,8 +326,8 @@ static void take_text(void *reading, const char *text, size_t n)
         view_text(&r->view, text, n);
 }
 
-/* The parser first gets the beginning of the answer that the prompt contains, such as "<think>". It
- * emits nothing for it. A constraint may choose other parsers. */
+/* The parser first gets the beginning of the answer that the prompt contains, such as "<think>".
+ * The parser emits nothing for this beginning. A constraint may choose other parsers. */
 static int reading_open(struct dialog_reading *r, const struct dialog *d, const struct buf *prompt,
                         const struct chat_turn *turn, struct err *e)
 {

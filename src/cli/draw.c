@@ -75,9 +75,9 @@ static bool end_row(struct draw *d, size_t end)
     return vec_push(&d->rows, next);
 }
 
-/* Divide the text into rows for the current width. A row that is exactly full ends at once, so the
- * cursor moves to the next row (invariant 1). Without memory for a row, the text after the last row
- * is not drawn. */
+/* Divide the text into rows for the current width. A full row ends immediately, so the cursor moves
+ * to the next row (invariant 1). Without memory for a row, the text after the last row is not
+ * drawn. */
 static void lay_out(struct draw *d)
 {
     struct draw_row first = {0};
@@ -202,8 +202,8 @@ static size_t first_change(const struct draw *d, size_t same, size_t n_old, int 
     return from;
 }
 
-/* Draw what differs from the last drawing: `same` characters of n_old are unchanged. The rest is
- * cleared first, because the new text may be shorter. */
+/* Draw what differs from the last drawing: `same` characters of n_old are unchanged. The remaining
+ * bytes are cleared first, because the new text may be shorter. */
 static void put_change(struct draw *d, size_t same, size_t n_old)
 {
     int row, last = d->top + d->size.n_row - 1;
@@ -265,7 +265,7 @@ void draw_show(struct draw *d, const wchar_t *text, size_t n, size_t cursor)
     fflush(d->out);
 }
 
-/* The old rows are erased at their new places. The next draw_show draws all of them. */
+/* Erase the old rows at their new places. The next draw_show draws all of them. */
 void draw_resize(struct draw *d, struct screen_size size)
 {
     int above = d->blank ? 0 : rows_above(d, size.n_column);

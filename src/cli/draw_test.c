@@ -16,7 +16,7 @@
 enum { ROW_MAX = 2000, COLUMN_MAX = 128, TEXT_MAX = 300, N_ABOVE = 5 };
 
 struct cells {
-    /* characters; 0: never written; FILL: right half of a wide character */
+    /* characters, 0 if never written, FILL for the right half of a wide character */
     wchar_t c[COLUMN_MAX + 1];
     int n;
     bool folded; /* true if the row continues in the next row */

@@ -79,7 +79,7 @@ static void mask_vocab_close(struct mask_vocab *mv)
 /* Result of one text. */
 struct text_verdict {
     bool accepted;
-    /* position of the rejected byte; length of the text if it ended too early */
+    /* position of the rejected byte, or length of a text that ended too early */
     size_t byte;
     bool mask_wrong;      /* a mask excluded a token of an accepted text */
     VEC(int64_t) mask_ns; /* owned; processor time of the mask before each token */

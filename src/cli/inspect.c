@@ -148,7 +148,7 @@ static int64_t kv_token_bytes(const struct checkpoint *c)
 /* Matrices after loading. Quantized folders of Hugging Face are converted, so the bytes differ from
  * the file's. */
 struct memory {
-    /* borrowed; quant_method of config.json; NULL: not quantized, or it cannot run */
+    /* quant_method of config.json, borrowed; NULL: no quantization, or a model that cannot run */
     const char *method;
     int64_t n_param, n_byte, by_type[QT_COUNT];
     int n_by_type[QT_COUNT];
@@ -218,7 +218,7 @@ static void put_memory_json(struct buf *b, const struct memory *m)
     buf_add_char(b, ']');
 }
 
-/* The text is composed first and printed at once, so a failure prints nothing. */
+/* The complete text is composed before it is printed, so a failure prints nothing. */
 static int print_text(const struct checkpoint *c, struct err *e)
 {
     struct buf b = {0};
@@ -295,7 +295,7 @@ enum { NOT_PACKED = -1 };
 struct verification {
     const struct checkpoint *c; /* borrowed */
     int *verdict;               /* owned; [n_tensor] enum weights_verdict, or NOT_PACKED */
-    /* borrowed; reason if packed weights were not compared; NULL: they were compared */
+    /* reason for omitting the comparison of packed weights, borrowed; NULL: comparison done */
     const char *why;
     int n_packed, n_wrong;
 };
@@ -309,7 +309,7 @@ static void note_verdict(void *ctx, const char *tensor, enum weights_verdict v)
 }
 
 /* Compare the kept packed weights. Missing packed weights are not an error. A model that quoth
- * cannot run is not an error either. */
+ * cannot run is no error. */
 static int compare_packed(struct verification *f, struct err *e)
 {
     struct backend *b;

@@ -179,8 +179,8 @@ static void list_candidates(struct line *l, const char *text, size_t n)
     fputs("\r\n", l->screen);
 }
 
-/* Complete a command, which is a line that begins with "/". Extend it to the common prefix of all
- * candidates, or list them if nothing can be added. */
+/* Complete a command, which is a line that begins with "/". Extend the word to the common prefix of
+ * all candidates. If the prefix is not longer, list the candidates. */
 static unsigned char on_tab(EditLine *el, wint_t key)
 {
     (void)key;

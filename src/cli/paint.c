@@ -272,7 +272,7 @@ void paint_glyph(struct paint *p, uint32_t glyph)
     }
 }
 
-/* End the answer: write what waits, and reset the state for the next answer. */
+/* End the answer: write the pending text, and reset the state for the next answer. */
 void paint_flush(struct paint *p)
 {
     end_lead(p);

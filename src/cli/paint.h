@@ -16,7 +16,8 @@ struct paint {
     int width;     /* columns of the terminal, which may change between glyphs; 0: no wrapping */
     bool markdown; /* true: show bold, code, headings and lists; false: write the text unchanged */
     /* state of the line on the screen */
-    /* column: number of written columns; hang: blanks at the beginning of a wrapped row */
+    /* column: number of written columns. hang: number of blanks at the beginning of a wrapped
+     * row. */
     int column, hang;
     int gap;         /* blanks to write before the next word */
     int n_word;      /* columns of `word` */
@@ -25,7 +26,7 @@ struct paint {
     /* first bytes of the line if they may be a list mark, a heading mark or a fence */
     struct buf lead;
     bool inside; /* true after the beginning of the line */
-    /* fenced: true in a block of code; swallow: true if the line is a fence */
+    /* fenced: true in a block of code. swallow: true if the line is a fence. */
     bool fenced, swallow;
     bool heading, bold;
     int code;  /* number of backticks before code; 0: no code */

@@ -31,8 +31,8 @@ static int parsers_of(struct chat *chat, const char *path, struct err *e)
     return rc;
 }
 
-/* Parse the whole text at once. The prefix is parsed without a callback, so it sets the state but
- * adds nothing to the message. */
+/* Parse the whole text in one call. The prefix is parsed without a callback, so it sets the state
+ * but adds nothing to the message. */
 static int parse(const struct chat *chat, const struct buf *text, struct chat_message *m,
                  struct err *e)
 {

@@ -2,7 +2,7 @@
  *
  * The text is split into windows of the context's length (BOS before each window if the tokenizer
  * adds BOS). The tokens in a window's second half are scored. The context of a token is all
- * preceding tokens of its window. This is the protocol of llama.cpp's tool, so that figures can be
+ * preceding tokens of its window. llama.cpp's tool has the same protocol, so figures can be
  * compared. */
 #include "cli.h"
 
@@ -114,7 +114,7 @@ static void print(const struct window_tally *t, int window)
                error * exp(mean), t->n_scored, window);
 }
 
-/* The whole text is tokenized at once. A rest that does not fill a window is not scored. */
+/* Tokenize the whole text at once. Tokens after the last full window are not scored. */
 static int measure(struct session *s, const char *path, struct err *e)
 {
     struct buf text = {0};

@@ -1,7 +1,7 @@
 /* run.c - quoth run: answer one prompt (an argument, or standard input), or chat at the terminal.
  *
- * The prompt is a user's message if there is a chat template. It is completed unchanged with --raw,
- * or without a template. Standard output is then the completion, byte for byte. */
+ * The prompt is a user's message if there is a chat template. With --raw, or without a template,
+ * the prompt is completed unchanged. Standard output is then the completion, byte for byte. */
 #include "answer.h"
 
 #include "base/os.h"

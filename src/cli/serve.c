@@ -218,7 +218,7 @@ static void announce(const char *line)
     log_level_max = level;
 }
 
-/* The number of responses in flight explains why the program does not end at once. */
+/* The number of responses in flight explains why the program does not end immediately. */
 static void announce_stop(const struct net *n)
 {
     char line[160];
@@ -285,9 +285,9 @@ static int serve_session(const struct session *s, const struct chat *chat, struc
     return rc;
 }
 
-/* Return the last word of --served-model-name if it is a file; NULL if it is a name. The flag takes
- * all words up to the next flag, like vLLM's. So it also takes MODEL in "--served-model-name NAME
- * MODEL". */
+/* Return the last word of --served-model-name if that word is a file; NULL otherwise. The flag
+ * takes all words up to the next flag, like vLLM's. So it also takes MODEL in "--served-model-name
+ * NAME MODEL". */
 static const char *model_after_names(void)
 {
     if (names.n < 2 || !file_exists(names.v[names.n - 1])) return NULL;
@@ -318,7 +318,7 @@ static int start_engine(struct session *s, struct err *e)
     return rc ? rc : engine_start(s->engine, e);
 }
 
-/* Runs before the first log line, so that all lines have the same format. */
+/* Call this function before the first log line, so that all lines have equal formats. */
 static void prepare(void)
 {
     log_as_json = strcmp(log_format, "json") == 0;

@@ -69,7 +69,7 @@ static int config_member(const char *name, const struct json *value, struct err 
 }
 
 /* Parse the object and store its members. The flag's form is its reader, because the values set
- * other flags. A null member means that it is not set. */
+ * other flags. A member null means "not set". */
 static int config_form(const char *text, struct err *e)
 {
     json_drop(config_read);

@@ -1,4 +1,4 @@
-/* talk.c - quoth run at a terminal: messages and commands in turn.
+/* talk.c - quoth run at a terminal: messages and commands.
  *
  * A line that begins with / is a command, and every other line is a message to the model. Each
  * message is completed as a separate prompt if there is no chat template. The prompt, the output of
@@ -119,7 +119,7 @@ static int show_values(const struct session *s, struct err *e)
     return whole ? 0 : err_memory(e, "a list of options", n);
 }
 
-/* The value is copied, because the option borrows it as long as the chat lasts. */
+/* The value is copied, because the option borrows the copy until the chat ends. */
 static int do_set(struct talk *t, char *arg, struct err *e)
 {
     if (!*arg) return show_values(t->dialog->s, e);
@@ -190,7 +190,7 @@ static const struct verb verbs[] = {
 
 enum { N_VERB = sizeof verbs / sizeof *verbs };
 
-/* Declared above the table, because it prints the table. */
+/* Declared before the table, because this function prints the table. */
 static int do_help(struct talk *t, char *arg, struct err *e)
 {
     (void)t, (void)arg, (void)e;
@@ -301,8 +301,8 @@ static void print_banner(const struct dialog *d)
                         : "Without a chat template, each message is completed by itself.");
 }
 
-/* Return the exit status. It is 0 also after failed answers, because the user has seen their
- * errors. */
+/* Return the exit status. The status is also 0 after failed answers, because their errors were
+ * printed. */
 int talk(struct dialog *d, bool quiet)
 {
     struct talk t = {.dialog = d, .quiet = quiet};

@@ -55,7 +55,7 @@ struct top {
     /* readings since the server's last start, oldest first */
     struct top_sample sample[TOP_WINDOW + 1];
     int n_sample;
-    /* points of the curves, one per reading; NAN if a reading failed */
+    /* points of the curves, one per reading; NAN for a failed reading */
     float point[TOP_POINTS][TOP_CURVES];
     int n_point;
     char trouble[200]; /* error of the last reading; "" if none */
@@ -66,7 +66,8 @@ void top_miss(struct top *t, const char *why); /* record a failed reading */
 
 /* Figures of a page: current levels, and rates over the window. */
 struct top_figures {
-    /* borrowed from struct top; NULL: no reading succeeded; all other fields are then invalid */
+    /* borrowed from struct top. NULL without a successful reading: all other fields are then
+     * invalid. */
     const struct top_sample *now;
     double seconds;          /* length of the window; 0 if there is only one reading */
     double per_s[TOP_COUNT]; /* rates over the window; NAN without a window */

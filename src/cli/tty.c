@@ -3,8 +3,9 @@
  *   el_wgets --read_key--> wait_key --no key pending--> draw_show --> ppoll
  *                             ^---- draw_resize <---- SIGWINCH ----|
  *
- * libedit's own signal handling (EL_SIGNAL) is off. It redraws inside signal handlers and resends
- * signals to the whole process group. The handlers of this file set a flag that read_key checks.
+ * libedit's own signal handling (EL_SIGNAL) is off. libedit's handling redraws inside signal
+ * handlers and resends signals to the whole process group. The handlers of this file set a flag
+ * that read_key checks.
  *
  *   editing          raw; Ctrl-C and Ctrl-Z are keys
  *   everything else  Ctrl-C is a signal; keys are not echoed and not collected into lines, and are
@@ -153,7 +154,7 @@ static enum wait wait_key(EditLine *el)
     bool interrupted;
     do {
         if (resized) follow_resize(&open);
-        /* draw only if no key waits, so that fast typing and pastes are drawn once */
+        /* draw only without a pending key, so that fast typing and pastes are drawn once */
         if (poll(&fd, 1, 0) == 0) request_identity(), tty_show(el);
         interrupted = answer_take_interrupt();
         rc = interrupted ? 0 : ppoll(&fd, 1, NULL, &open);

@@ -1,4 +1,4 @@
-/* tty.h - private to cli: the terminal of the line editor. Main thread only, apart from its own
+/* tty.h - private to cli: the terminal of the line editor. Main thread only, except for its own
  * signal handlers. */
 #ifndef QUOTH_CLI_TTY_H
 #define QUOTH_CLI_TTY_H
@@ -8,8 +8,8 @@
 #include <histedit.h>
 #include <stdbool.h>
 
-/* Save the terminal's settings. They are restored when a signal ends the program. Return false if
- * standard input is not a terminal. */
+/* Save the terminal's settings. A signal that ends the program restores the settings. Return false
+ * if standard input is not a terminal. */
 bool tty_begin(void);
 
 /* Set the editor's modes, keys and signals. Text that is typed later is kept for el_wgets. el_wgets

@@ -22,7 +22,7 @@ enum { RESIDE_US = 50 * 1000, GROWTH_ROWS = 16, WATERMARK = 100 };
 /* ---- room ---- */
 
 /* Return the number of free pages after an admission of s, if only the first n_running running
- * sequences stayed. The result is negative if s does not fit. */
+ * sequences stay. The result is negative if s does not fit. */
 static int pages_left(const struct engine *en, const struct seq *s, int n_running)
 {
     int rows = pages_rows(en->pages), n = pages_n_free(en->pages) - hold_need(en, s);
@@ -117,9 +117,9 @@ static bool make_room(struct engine *en, const struct seq *s)
     return true;
 }
 
-/* Displace sequences for s. One batch copies s in and the others out. The copies of s are reserved:
- * without them, its pages would keep the K and V of another sequence. A displaced sequence without
- * a copy is recomputed. */
+/* Displace sequences for s. One batch copies s in, and copies the other sequences out. The copies
+ * of s are reserved: without them, its pages would keep the K and V of another sequence. A
+ * displaced sequence without a copy is recomputed. */
 static bool displace(struct engine *en, const struct seq *s)
 {
     en->plan.n_copy_kept = hold_copies(s);
@@ -149,8 +149,8 @@ static struct seq *first_waiting(struct engine *en, int64_t *oldest_us)
     return best;
 }
 
-/* Move a sequence from waiting to running. The figures of its wait and of the cache are recorded at
- * its first admission only, so a preemption does not count twice. */
+/* Move a sequence from waiting to running. The figures of its wait and of the cache are recorded
+ * only at its first admission. So preempted sequences are not counted twice. */
 static void admit_seq(struct engine *en, struct seq *s)
 {
     bool first = atomic_load(&s->group->door.state) != DOOR_INSIDE;
@@ -171,8 +171,8 @@ static void admit_seq(struct engine *en, struct seq *s)
     if (seq_wanted(s).from > 0) stats_queried(en->stats, s->n_prompt, s->n_cached);
 }
 
-/* Return true if running[i] can compute a row. It has a page for the row, or may take a free page
- * or a page of a sequence ranked after it. */
+/* Return true if running[i] can compute a row. running[i] has a page for the row, or may take a
+ * free page or a page of a sequence ranked after it. */
 static bool can_continue(const struct engine *en, int i)
 {
     const struct seq *s = en->running[i];
@@ -189,8 +189,8 @@ static bool can_continue(const struct engine *en, int i)
 /* Set plan.idle if no running sequence can continue. Then running beams wait for waiting beams of
  * their groups, and nothing continues until those have room. Groups get room in the order of
  * arrival, under every policy, so that one group gets all its beams. Any other order can deadlock:
- * two groups may have beams of equal rank, or no sequence may join the batch. A sequence may also
- * lack a page while beams rank before it. */
+ * two groups have beams of equal rank, or no sequence can join the batch. A sequence may also lack
+ * a page while beams rank before it. */
 static void find_idle(struct engine *en)
 {
     int n = en->n_running;

@@ -9,8 +9,8 @@
  * first `width` that stops is finished. Its rank is the sum of its logprobs / length ^
  * length_penalty.
  *
- * Beams are scheduled one by one, like other sequences. A beam that has its continuations waits for
- * the others and may be preempted meanwhile. A continuation stays in its parent's sequence. Further
+ * Beams are scheduled one by one, like other sequences. A beam with continuations waits for the
+ * other beams, and is possibly preempted. A continuation stays in its parent's sequence. Further
  * continuations of that parent move into sequences that did not continue, and share its pages
  * (hold_fork). */
 #include "engine_impl.h"
@@ -215,7 +215,7 @@ static float length_of(const struct group *g, int n)
     return (float)pow((double)n, (double)g->request->length_penalty);
 }
 
-/* Insert c into the best `width` finished beams if it ranks among them. Their memory is token[0 ..
+/* Insert c into the best `width` finished beams if it ranks among them. The beams are in token[0,
  * n_hyp), in any order. */
 static void keep_finished(const struct engine *en, struct group *g, const struct continuation *c)
 {

@@ -17,11 +17,11 @@
  *
  * No steps without prompts are observed while prompts and decodes are mixed for long. So one step
  * in 64 gets no prompts, or one step in 16 if the sequences that decode have changed since the last
- * such step. Such a step has its full weight, even if it is far from its estimate. If recent steps
- * hardly differ in one of the counts, the estimate of that count's cost is unreliable. The two
- * rules were measured with 1 to 32 sequences of 64 to 8 k tokens, which changed every 500 steps.
- * With a target of 2, p99 was 3.6 to 4.0 times idle without the rules and 2.1 with them. Separate
- * sums for decodes of each size changed nothing.
+ * such step. Such a step has its full weight, even if its time is far from the estimate. The
+ * estimate of a count's cost is unreliable if the count is almost equal in all recent steps. The
+ * two rules were measured with 1 to 32 sequences of 64 to 8 k tokens, which changed every 500
+ * steps. With a target of 2, p99 was 3.6 to 4.0 times idle without the rules and 2.1 with them.
+ * Separate sums for decodes of each size changed nothing.
  *
  * The target must hold for 99 steps in 100, not on average. So `margin` follows the 99th percentile
  * of time / estimate, and 5 % of the target is kept in reserve.
@@ -123,7 +123,7 @@ static double overlap(int n, int lo, int hi)
     return n <= lo ? 0 : (n < hi ? n : hi) - lo;
 }
 
-/* Compute the terms of a step. Their units make all terms of similar size in a busy step. */
+/* Compute the terms of a step. The units of the terms give similar sizes in a busy step. */
 static void terms(double x[BUDGET_N_TERM], const struct step_load *l)
 {
     x[ONE] = 1;
@@ -212,7 +212,7 @@ int budget_rows(const struct budget *b, const struct step_load *l, int pos, int 
     int least = alone ? ALONE_ROWS - l->n_row : l->n_prompt_row == 0;
     if (least < row_min) least = row_min;
     if (least > row_max) least = row_max;
-    /* the time of rows far beyond the observed numbers cannot be estimated yet */
+    /* the time of far more rows than observed cannot be estimated */
     int n_estimable = 2 * b->prompt_row_max > ROWS_FIRST ? 2 * b->prompt_row_max : ROWS_FIRST;
     if (row_max > n_estimable - l->n_prompt_row) row_max = n_estimable - l->n_prompt_row;
     if (row_max < least) row_max = least;

@@ -12,7 +12,7 @@
 /* The part of a step's work that determines its time. Zero the struct, then call step_load_add. */
 struct step_load {
     int n_row, n_prompt_row; /* number of all rows; number of rows of prompts */
-    /* positions whose K and V are read, summed over the sequences; those of prompts */
+    /* numbers of positions with a read of K and V, summed over all sequences, and over prompts */
     double n_kv, n_prompt_kv;
     /* number of pairs (prompt row, earlier position): the quadratic part */
     double n_pair;
@@ -22,7 +22,7 @@ struct step_load {
 void step_load_add(struct step_load *l, int pos, int n_row, bool prompt);
 
 struct budget_options {
-    /* time limit of a step with decodes; INFINITY: no limit; 0: from the next three fields */
+    /* time limit of a step with decodes, INFINITY for no limit; 0: from the next three fields */
     double target_us;
     double multiple;     /* limit as a multiple of the time of the step without prompts; 0: 2 */
     double multiple_max; /* maximum multiple if prompts outnumber decodes; 0: multiple */
@@ -39,7 +39,7 @@ struct budget {
     double weight[BUDGET_N_TERM];  /* microseconds per unit of each term */
     double speed;                  /* current slowdown of the machine, relative to the weights */
     double margin;                 /* 99th percentile of time / estimate in mixed steps */
-    /* number of observed steps; maximum number of prompt rows in one of them */
+    /* number of observed steps, and maximum number of prompt rows in a step */
     int n_observed[BUDGET_N_KIND], prompt_row_max;
     /* number of mixed steps since the last step without prompts */
     int n_since_idle;
@@ -51,16 +51,16 @@ struct budget {
 void budget_init(struct budget *b, const struct budget_options *o);
 
 /* Return the number of rows that a prompt at position pos may have in a step with load `l` so far
- * (all decodes included). The result is in [row_min, row_max]. It is at least 1 if the step has no
- * prompt row yet, so that no target stops prompts. Return row_max if no sequence decodes or there
- * is no target. Return 0 for every prompt in one step of 64, so that the time of steps without
- * prompts stays known. It is one step of 16 if the sequences that decode have changed. */
+ * (all decodes included). The result is in [row_min, row_max]. The result is at least 1 in a step
+ * without a prompt row, so that no target stops prompts. Return row_max if no sequence decodes or
+ * there is no target. Return 0 for every prompt in one step of 64, so that the time of steps
+ * without prompts stays known. After a change of the sequences that decode, use one step of 16. */
 int budget_rows(const struct budget *b, const struct step_load *l, int pos, int row_min,
                 int row_max);
 /* Set the numbers of sequences that will decode and of those that still have prompt tokens, for the
  * coming steps. */
 void budget_share(struct budget *b, int n_decode, int n_prompt);
-/* Set whether other requests arrive: a step of prompts only must then be short as well. */
+/* Set whether other requests arrive. If so, a step of prompts only must also be short. */
 void budget_contended(struct budget *b, bool contended);
 /* Record that a step with load l took us microseconds. */
 void budget_observe(struct budget *b, const struct step_load *l, int64_t us);

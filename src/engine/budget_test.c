@@ -318,7 +318,7 @@ TEST(prompts_alone_take_short_steps_while_others_come)
 }
 
 /* Run 1 to 32 sequences of 64 to 8 k tokens that decode and are replaced every `every` steps.
- * Prompts of 2 k tokens are present always (`always`), or now and then. */
+ * Prompts of 2 k tokens are present always (`always`), or sometimes. */
 static void sizes_run(struct course *c, struct machine m, int every, bool always)
 {
     enum { N_STEP = 6000, PROMPT = 2048 };

@@ -204,7 +204,7 @@ static int64_t steps_malloc(struct scripted *s, struct script_shared *shared)
 }
 
 /* Goal: the steps of a constrained sequence allocate nothing, except for deferred masks. Each of
- * these takes three pieces of memory: a job, its fork of the constraint, its mask. */
+ * these masks takes three pieces of memory: a job, its fork of the constraint, its mask. */
 TEST(steps_with_a_constraint_allocate_for_deferred_masks_only)
 {
     struct scripted s;

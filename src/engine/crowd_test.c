@@ -76,7 +76,7 @@ static int wait_beside_a_prompt(const char *scheduler, uint64_t other, int n_sho
     crowd_steps(&c, 1000);
     for (int i = 1; i <= n_short; i++) last = c.first[i] > last ? c.first[i] : last;
     EXPECT(c.first[0] > 0 && last > 0);
-    /* alone it takes 29 steps; next to shorter prompts it keeps half of the rows */
+    /* the prompt takes 29 steps alone, and keeps half of the rows next to shorter prompts */
     EXPECT(c.first[0] <= 29 + n_short * SHORT / N_ROW * 2 + 32);
     slow_close(&c.r);
     return last - from;
@@ -127,7 +127,7 @@ TEST(a_request_of_many_choices_starves_no_other)
     beside_many_choices(2);
 }
 
-/* A flooding holder has all places and a long queue. Another holder submits now and then. */
+/* A flooding holder has all places and a long queue. Another holder submits rarely. */
 TEST(a_small_holder_waits_few_steps_beside_a_flood)
 {
     static struct crowd c;
@@ -218,8 +218,8 @@ TEST(extra_requests_do_not_starve)
 
 enum { WIDE = 64, HALF = WIDE / 2 };
 
-/* Return the most rows of a step that holder 1 had in n steps; *apart: largest difference between
- * the tokens of its running sequences. */
+/* Return the maximum number of rows that holder 1 had in one of n steps; *apart: largest difference
+ * between the tokens of its running sequences. */
 static int rows_of_the_flood(struct crowd *c, int n, int *apart)
 {
     const struct engine *en = c->r.engine;
@@ -241,8 +241,8 @@ static int rows_of_the_flood(struct crowd *c, int n, int *apart)
     return most;
 }
 
-/* A request of 128 choices alone has all of each step. After another holder submits, the request
- * has half of a step, its sequences take turns, and some places stay free. */
+/* A request of 128 choices without competitors has all of each step. After another holder submits,
+ * the request has half of a step, its sequences take turns, and some places stay free. */
 TEST(a_flood_has_half_of_the_steps_while_others_submit)
 {
     static struct crowd c;

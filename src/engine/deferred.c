@@ -38,14 +38,16 @@ struct mask_job {
     enum constraint_made made;
     atomic_bool cancelled;
     uint64_t holder;
-    double weight;          /* weight of the holder, > 0 */
-    struct seq *seq;        /* borrowed; engine thread only; NULL if the sequence has ended */
+    double weight; /* weight of the holder, > 0 */
+    /* sequence of the job, borrowed by the engine thread; NULL if the sequence has ended */
+    struct seq *seq;
     struct mask_job *next;  /* borrowed; engine thread: next in deferred.all */
     struct mask_job *after; /* borrowed; next in deferred.list */
 };
 
-/* Work for one holder. A holder without a job keeps its turn for a while, so that it neither gains
- * nor loses by sending its jobs one by one. It loses only work beyond one call (floor_of). */
+/* Work for one holder. A holder without a job keeps its turn for some time. So jobs sent one by one
+ * are neither faster nor slower. A holder without a job loses only work beyond one call
+ * (floor_of). */
 struct turn {
     uint64_t holder;
     double served; /* steps of work divided by the holder's weight */
@@ -55,7 +57,7 @@ struct turn {
 struct deferred {
     struct queue *todo, *done; /* owned; queues of struct mask_job * */
     struct queue *inbox;       /* borrowed; engine's inbox: gets a message at the end of a job */
-    struct mask_job *all;      /* owned; list of all jobs; engine thread only */
+    struct mask_job *all;      /* list of all jobs, owned; engine thread only */
     int n, n_max;
     /* jobs to make, and the turns of their holders: owned [2 n_max], [n_turn] used. The mask thread
      * uses these three if it is started, else the engine thread. */
@@ -128,8 +130,9 @@ static double least_served(const struct deferred *w)
     return least == INFINITY ? 0 : least;
 }
 
-/* Return the least work with which a holder returns. It is less than the work of all holders with
- * jobs by the most expensive call, because the holder may have waited for that call. */
+/* Return the least work with which a holder returns. The result is less than the least work of all
+ * holders with jobs, by the most expensive call, because the holder possibly waited for that
+ * call. */
 static double floor_of(const struct deferred *w)
 {
     int64_t call = 0;
@@ -216,7 +219,7 @@ static void add(struct deferred *w, struct mask_job *j)
 }
 
 /* Make one call for the first job. The list must not be empty. Return the job if it is done and
- * removed from the list; NULL if it needs another call. */
+ * removed from the list; NULL if another call is necessary. */
 static struct mask_job *work(struct deferred *w)
 {
     struct mask_job **best = &w->list;

@@ -121,8 +121,7 @@ static double share_of_second(int n_many, const int calls[2], double weight, int
     return (double)done[1] / (double)(done[0] + done[1]);
 }
 
-/* A holder gets its share of the work, however many jobs another holder has and whatever they
- * cost. */
+/* A holder gets its share of the work for any number and cost of the jobs of another holder. */
 TEST(deferred_work_is_shared_by_holders)
 {
     static const struct {

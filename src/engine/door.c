@@ -109,7 +109,7 @@ static bool has_place(const struct door *d, const struct request *r)
 }
 
 /* Test the memory before any group is evicted: no group is refused for a request that cannot enter.
- * The place is released again if the memory is taken after all. */
+ * The place is released if another request takes the memory. */
 static enum door_answer enter_group(struct door *d, struct group *g, int *n_evicted)
 {
     const struct request *r = g->request;
@@ -237,8 +237,7 @@ const char *door_check(struct door *d, int64_t n_byte_inside)
 
 /* ---- engine thread ---- */
 
-/* Groups that are refused before this call never run. A group that is no longer queued passes
- * again. */
+/* Groups refused before this call never run. A group that was dequeued passes again. */
 bool door_pass(struct door *d, struct group *g)
 {
     pthread_mutex_lock(&d->lock);

@@ -39,7 +39,7 @@ struct door_options {
 enum door_state { DOOR_OUTSIDE, DOOR_QUEUED, DOOR_INSIDE, DOOR_REFUSED };
 struct door_place {
     _Atomic enum door_state state;
-    struct group *newer, *older; /* borrowed; neighbours in the queue; NULL if none */
+    struct group *newer, *older; /* neighbours in the queue, borrowed; NULL if none */
 };
 
 struct door {

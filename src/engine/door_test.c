@@ -1,7 +1,7 @@
 /* door_test.c - goal: a holder that uses at most its share gets a place and memory next to any
- * flood of another holder. A refused request gets one event, and nothing is counted for it
- * afterwards. Method: an engine over an executor without a model, stepped by hand; then threads
- * that submit while it runs. */
+ * flood of another holder. A refused request gets one event, and is not counted later. Method: an
+ * engine over an executor without a model, stepped by hand; then threads that submit while it
+ * runs. */
 #include "rig_test.h"
 
 #include "../../tests/unit.h"

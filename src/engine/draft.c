@@ -4,10 +4,11 @@
  *     draft[0, n_draft)      rows after them: proposed by a drafter, or forced by a constraint
  *
  * Each row's logits pick the token that they would pick alone, with the random numbers of that
- * position (emit.c). A row is accepted if the token before it is the one picked there. The rest is
- * rejected. n_kv ends before it, and hold_commit releases its pages. Histories, penalties, stop
- * tokens and constraints process picked tokens only. So a draft changes no bit of an answer. Draft
- * rows use the room of the step that all other rows leave, and preempt no sequence. */
+ * position (emit.c). A row is accepted if the token before it is the one picked there. The other
+ * rows are rejected. n_kv ends before these rows, and hold_commit releases their pages. Histories,
+ * penalties, stop tokens and constraints process picked tokens only. So a draft changes no bit of
+ * an answer. Draft rows use the room of the step that all other rows leave, and preempt no
+ * sequence. */
 #include "engine_impl.h"
 
 #include "base/check.h"

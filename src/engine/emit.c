@@ -25,7 +25,7 @@ int emit_room(const struct group *g)
     return REPLY_EVENTS - (int)queue_len(g->request->reply) - ends - g->n_reserved;
 }
 
-/* Return the number of events of a planned step. Before the fork, each pick is one for every
+/* Return the number of events of a planned step. Before the fork, each pick counts once for every
  * choice. */
 int emit_events(const struct seq *s, int n_prompt_out, int n_pick)
 {
@@ -156,9 +156,9 @@ static enum cause cause_of(const struct engine *en, struct seq *s, const float *
     return s->forbids ? CAUSE_FIELDS : CAUSE_MODEL;
 }
 
-/* End a sequence whose pick has no candidate: all tokens are masked, or no logit is a number. It
- * stops if its constraint has completed the text, even if min_tokens forbids that. Otherwise it
- * fails. */
+/* End a sequence whose pick has no candidate: all tokens are masked, or no logit is a number. The
+ * sequence stops if its constraint has completed the text, even if min_tokens forbids that.
+ * Otherwise it fails. */
 static void stop_or_fail(struct engine *en, struct seq *s, const float *logits,
                          const uint32_t *mask)
 {
@@ -213,8 +213,8 @@ void emit_forced(struct engine *en, struct seq *s)
         emit_pick(en, s, en->flat, constraint_mask_of(s, token[i]));
 }
 
-/* Return true if the row at pos, the i-th that picks, belongs to the sequence. Its token may be a
- * wrong draft token. */
+/* Return true if the row at pos, the i-th that picks, belongs to the sequence. The token of the row
+ * is possibly a wrong draft token. */
 static bool is_accepted(const struct seq *s, int i, int pos)
 {
     if (i == 0) return true;
@@ -244,7 +244,7 @@ static bool pick_row(struct engine *en, struct seq *s, int i, int pos, const flo
 }
 
 /* Process the planned rows of a sequence in order: hidden states for pooling, logprobs of the
- * prompt, then picks. A rejected draft ends the loop, and the rest of the rows is unused. */
+ * prompt, then picks. A rejected draft ends the loop. The remaining rows are unused. */
 static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
 {
     struct group *g = s->group;
@@ -270,8 +270,8 @@ static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
     s->n_fresh = s->n_token > s->n_kv ? s->n_token - s->n_kv : 1;
 }
 
-/* First all masks are filled in parallel, then the sequences are processed in order. Their order
- * has no effect on results, because each has its own sampler. */
+/* First all masks are filled in parallel, then the sequences are processed in order. The order of
+ * sequences has no effect on results, because each sequence has its own sampler. */
 void sample_rows(struct engine *en, struct model_out out)
 {
     struct seq **v = en->order; /* forks join the running sequences during the loop */

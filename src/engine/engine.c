@@ -9,7 +9,7 @@
 /* default number of waiting requests */
 enum { QUEUE_MAX = 1024 };
 /* Rows per microsecond of prompts until the first measurement: a sixth of llama-1b's 590 tokens/s
- * (docs/measurements.md). It only determines how a sequence is preempted. */
+ * (docs/measurements.md). This rate only determines the kind of preemption. */
 static const double PREFILL_RATE = 1e-4;
 
 int64_t engine_now(const struct engine *en)
@@ -51,7 +51,7 @@ static bool has_work(const struct engine *en)
     return en->batch.n_row > 0 || en->batch.n_copy > 0;
 }
 
-/* Run the model. The lap measures the time of the model apart from the time of the engine. */
+/* Run the model. The lap separates the time of the model from the time of the engine. */
 static struct model_out forward(struct engine *en)
 {
     struct model_out out = en->executor.forward(en->executor.ctx, &en->batch);
@@ -75,8 +75,8 @@ bool engine_step(struct engine *en)
     return true;
 }
 
-/* Run steps until engine_close. The engine waits for its inbox only. It wakes each millisecond
- * while groups exist. No message reports that a client has read its replies. */
+/* Run steps until engine_close. The engine waits for its inbox only. The engine wakes each
+ * millisecond while groups exist. No message reports that a client has read its replies. */
 static void *engine_main(void *arg)
 {
     struct engine *en = arg;

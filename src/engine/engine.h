@@ -7,7 +7,7 @@
  *                    thread never uses a socket and never blocks on a client.
  *   worker threads   slices of one op (base/pool.h), and masks of constraints. One worker fills
  *                    the masks with equal `shared`. They use neither locks nor the log.
- *   mask thread      masks with more work than a step may do (deferred.c), of low priority.
+ *   mask thread      masks with more work than a step's maximum (deferred.c), of low priority.
  *                    This thread uses its jobs' forks of constraints, and no seq.
  *   trace thread     writer of the ring of events to a file (trace.c).
  *
@@ -93,7 +93,7 @@ struct event {
 
 /* When a beam search with beam_width finished sequences stops. STOP: immediately. HEURISTIC: if the
  * best running beam, ended now, would not rank before the worst finished beam. NEVER: if this holds
- * for every length. They are transformers' True, False and "never". */
+ * for every length. These values are transformers' True, False and "never". */
 enum beam_stop { BEAM_HEURISTIC, BEAM_STOP, BEAM_NEVER };
 enum { CHOICES_MAX = 128 };
 
@@ -110,13 +110,14 @@ struct request {
     struct ids prompt;  /* owned; at least one token */
     /* sampling parameters: pointers into arena; lists borrowed until engine_submit */
     struct sample_params params;
-    struct constraint *constraint; /* owned; constraint of the tokens; NULL if none */
+    struct constraint *constraint; /* constraint of the tokens, owned; NULL if none */
     /* maximum number of generated tokens, >= 0; 0: compute the prompt only */
     int max_tokens;
     /* number of top logprobs per prompt token; -1: no prompt logprobs */
     int n_prompt_logprob;
     int n; /* number of returned choices, in [1, CHOICES_MAX] */
-    /* number of computed choices; the n with the highest mean logprob are returned; 0: n */
+    /* number of computed choices, of which the n with the highest mean logprob are returned; 0:
+     * n */
     int best_of;
     int beam_width;       /* number of beams; the best n are returned; 0: sampling */
     float length_penalty; /* exponent; scores are divided by length ^ length_penalty */
@@ -137,7 +138,7 @@ struct request {
     int priority;         /* priority for policies that use it; lower values first */
     uint64_t holder;      /* number of the holder: a key, or a peer; 0: none */
     double holder_weight; /* weight of the holder, > 0 */
-    /* true: one of many requests of a call; ranks after requests of equal rank */
+    /* true: one of many requests of a call, which ranks after requests of equal rank */
     bool extra;
     /* true: the caller retries on ERR_BUSY. The request is refused while a batch of requests is
      * queued, and the refusal is not counted */
@@ -181,7 +182,7 @@ struct executor {
     const struct batch_limits *limits;
     const char *name, *kv_type; /* borrowed, names in statistics; NULL: "" */
     struct step_cost cost;      /* cost of a step; zeros: unknown */
-    /* borrowed; pool that fills masks between calls of forward; NULL if none */
+    /* pool that fills masks between calls of forward, borrowed; NULL if none */
     struct pool *pool;
     struct model_out (*forward)(void *ctx, const struct batch *b);
     /* Values of each head's result; 0: no such head. */
@@ -212,15 +213,15 @@ struct engine_options {
     /* true: run the model also for tokens that a constraint forces */
     bool no_jump_forward;
     const struct tokenizer *tokenizer; /* borrowed; for the vocabulary's end-of-generation ids */
-    const char *cpu_level;             /* borrowed: kernel level of sampling; NULL: the best */
+    const char *cpu_level;             /* kernel level of sampling, borrowed; NULL: the best */
     int queue_max;                     /* maximum number of waiting requests; 0: 1024 */
-    /* maximum bytes that requests may hold besides pages; 0: no limit */
+    /* maximum bytes that requests hold in addition to pages; 0: no limit */
     int64_t bytes_max;
     int prompt_max;        /* maximum number of prompt tokens; 0: the context */
     bool no_prefix_cache;  /* true: forget pages at the end of their sequence */
-    const char *scheduler; /* borrowed: name of a policy; NULL: fcfs */
-    /* time limit of a step while sequences decode;
-     * INFINITY: no limit; 0: from the next three fields */
+    const char *scheduler; /* name of a policy, borrowed; NULL: fcfs */
+    /* time limit of a step while sequences decode, INFINITY for no limit; 0: from the next three
+     * fields */
     double itl_target_ms;
     double itl_multiple; /* limit as a multiple of the time of a step without prompts; 0: 2 */
     /* maximum multiple if more prompts than decodes run; 0: itl_multiple */
@@ -232,7 +233,7 @@ struct engine_options {
     /* sizes of a batch of the policy window (policy.h); 0: as many as fit */
     int window_min, window_max;
     int slice_tokens;        /* slice of the policy round_robin (policy.h); 0: 128 */
-    const char *trace_path;  /* borrowed: path of the trace file; NULL: no trace */
+    const char *trace_path;  /* path of the trace file, borrowed; NULL: no trace */
     int64_t trace_bytes_max; /* maximum size of the trace file; 0: no limit */
     bool check;              /* true: assert engine_check after every step; for tests */
 };
@@ -245,7 +246,7 @@ const char *policy_name(int i);
  * ERR_ARG for an unknown scheduler or kernel level. ERR_LIMIT if a sequence needs more recurrent
  * states than exist. ERR_IO if the trace cannot be opened, ERR_MEMORY. Any thread. */
 int engine_open(struct engine **out, const struct engine_options *o, struct err *e);
-/* End the engine's threads, drop all requests without an event, and free en, which may be NULL. No
+/* End the engine's threads, drop all requests without an event, and free en. NULL is allowed. No
  * other thread may use the engine. Any thread except the engine's own. */
 void engine_close(struct engine *en);
 
@@ -358,10 +359,10 @@ struct score_options {
     score_fn *fn; /* callback */
     void *ctx;    /* borrowed; argument of fn */
 };
-/* Compute the logits of ids i32 [n], and call o->fn for each position, in order, on this thread. It
- * uses the model's pages from number 0, so it must not run while an engine uses the model.
- * ERR_LIMIT if n exceeds the context, ERR_ARG for an id outside the vocabulary, ERR_MEMORY. The
- * thread that opened the model. */
+/* Compute the logits of ids i32 [n], and call o->fn for each position, in order, on this thread.
+ * The function uses the model's pages from number 0. So it must not run while an engine uses the
+ * model. ERR_LIMIT if n exceeds the context, ERR_ARG for an id outside the vocabulary, ERR_MEMORY.
+ * The thread that opened the model. */
 int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_options *o,
                  struct err *e);
 

@@ -41,12 +41,13 @@
  *                         '------------------ | ------seq_end--> DONE
  *
  * (1) n_kv <= n_token. Tokens [0, n_token) are known. K and V of positions [0, n_kv) are in pages
- *     while it runs. While it waits, they are in host memory (n_host > 0), or n_kv is 0.
+ *     while it runs. While the sequence waits, its pages are in host memory (n_host > 0), or n_kv
+ *     is 0.
  * (2) Only RUNNING sequences hold pages, which they acquire as they grow. page[n_hole, n_page)
  *     cover at least [0, n_kv). Pages before the window are -1.
  * (3) It decodes (seq_decodes) while only the n_fresh tokens of its last step are left to compute.
  *     n_fresh is above 1 if a constraint forced tokens. Otherwise it prefills or recomputes. A beam
- *     with n_token = n_kv waits for the others. A draft is not part of token. Its rows follow
+ *     with n_token = n_kv waits for the other beams. A draft is not part of token. Its rows follow
  *     n_token, and its accepted tokens are picked again.
  * (4) Pages before n_sealed are full and sealed. Every sequence with the prefix shares them, and no
  *     sequence writes them again. A group's sequences may share the open page. The writer copies
@@ -106,7 +107,7 @@ struct seq {
     /* number of the sequence's last decoded row, among the rows of all sequences (plan.c) */
     uint64_t row_no;
     struct sampler *sampler;       /* owned; NULL if the sequence picks no tokens */
-    struct constraint *constraint; /* owned; fork of the request's constraint; NULL if none */
+    struct constraint *constraint; /* fork of the request's constraint, owned; NULL if none */
     /* arena [1 + draft_max, n_mask_word]: masks of constraint before each token that this step may
      * pick */
     uint32_t *mask;
@@ -125,7 +126,7 @@ struct seq {
     int n_output;   /* number of tokens generated so far, the stop token included */
     int32_t *token; /* arena [token_max] known tokens */
     int token_max;
-    int n_emitted; /* prompt rows whose wanted results have been emitted */
+    int n_emitted; /* number of prompt rows whose wanted results were emitted */
 
     int32_t *page;  /* arena [page_max] numbers of its pages */
     int32_t *host;  /* arena [page_max] host page of page i, -1 if none */
@@ -141,13 +142,13 @@ struct seq {
     enum finish finish; /* reason of the end; not NONE: seq_end at the end of the step */
     enum cause cause;   /* cause of FINISH_ERROR */
     unsigned forbids;   /* fields of CAUSE_FIELDS, bits FORBIDS_* */
-    /* true: done, but kept until its batch is done; each step recomputes its last row */
+    /* true: done, and kept until its batch is done. Each step recomputes its last row. */
     bool padding;
     int32_t stop_id;
     double sum_logprob; /* sum of the logprobs of its output, for ranking */
     /* arena [max_tokens, 1 + n_logprob] logprobs of its output; NULL if the group is not ranked */
     struct logprob *record;
-    struct pick *pick; /* arena: candidates of a beam; NULL: no beam search */
+    struct pick *pick; /* candidates of a beam, in the arena; NULL: no beam search */
     bool picked;       /* true: the candidates are set */
     int n_reached;     /* maximum of n_kv so far */
     int64_t sched_us, first_us, last_us;
@@ -184,7 +185,7 @@ struct group {
     struct arena arena;      /* memory of its sequences except their samplers */
     int64_t n_byte;          /* bytes of arena, lists, constraints and samplers, once submitted */
     struct request *request; /* owned; request of the group */
-    struct sample_lists *lists; /* owned; prepared lists; NULL if the request has lists already */
+    struct sample_lists *lists; /* prepared lists, owned; NULL if the request has other lists */
     struct seq *seq;            /* arena [n_seq] sequences of the group */
     int n_seq, n_live;          /* number of sequences, and number of sequences before DONE */
     struct door_place door;
@@ -202,7 +203,7 @@ struct group {
         *answer; /* arena [n_answer]; valid when n_live is 0 and the group is ranked */
     int n_answer, i_answer, i_token;
     struct group *next, **at; /* links in engine.groups, which owns the groups */
-    struct group *next_ended; /* borrowed; next group in engine.ended, whose n_live is 0 */
+    struct group *next_ended; /* next group in engine.ended, whose n_live is 0, borrowed */
 };
 
 /* Kinds of messages. MESSAGE_MASK: a deferred mask is made. */
@@ -233,7 +234,7 @@ struct engine {
     const struct tokenizer *tokenizer; /* borrowed; NULL if none */
     struct pages *pages;               /* owned; pool of KV pages */
     struct spill spill;
-    /* owned; pool of slots (state.c); NULL if the model has no recurrent state */
+    /* pool of slots (state.c), owned; NULL if the model has no recurrent state */
     struct pages *states;
     struct spill state_spill;
     int n_swapped;  /* number of waiting sequences that have pages in host memory */
@@ -339,7 +340,7 @@ struct wanted {
 struct wanted seq_wanted(const struct seq *s);
 /* Return the name of page i; needs name[i - 1]. */
 uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i);
-/* Return true if only tokens of the last step of s are left to compute. */
+/* Return true if only tokens of the last step of s have no computed rows. */
 bool seq_decodes(const struct seq *s);
 /* Return the number of tokens left to compute; 1 while s decodes. */
 int seq_n_left(const struct seq *s);
@@ -367,7 +368,7 @@ int group_open(struct group **out, const struct engine *en, struct request *take
                int64_t bytes_max, struct err *e);
 void group_close(struct group *g); /* close g, whose sequences must hold no pages */
 void group_submit(struct engine *en, struct group *take_g);
-/* Cancel a choice of a request; choice -1: all choices. */
+/* Cancel one choice of a request, or all choices if choice is -1. */
 void group_cancel(struct engine *en, uint64_t request_id, int choice);
 /* End the live sequences of g with finish f. */
 void group_end(struct engine *en, struct group *g, enum finish f);
@@ -421,7 +422,7 @@ void admit_waiting(struct engine *en);
 
 /* Fill en->batch. Return false if there is nothing to compute or copy. */
 bool sched_next(struct engine *en);
-void sched_commit(struct engine *en); /* finish the step after its events have been pushed */
+void sched_commit(struct engine *en); /* finish the step after its events were pushed */
 
 /* ---- portion.c ---- */
 
@@ -518,12 +519,12 @@ void state_drop(struct engine *en, struct seq *s);
 /* Share the state of the parent with the child. */
 void state_fork(struct engine *en, struct seq *child, const struct seq *parent);
 /* Return the number of free slots left after admitting one more sequence if only the first
- * n_running running sequences stayed. */
+ * n_running running sequences stay. */
 int states_left(const struct engine *en, int n_running);
 int states_least(int n_seq); /* return the number of slots that n_seq sequences need */
 /* Return true if host memory has room for the state of s. */
 bool state_can_swap_out(const struct engine *en, const struct seq *s);
-/* Copy the state of s to host memory, which state_can_swap_out has found room in. */
+/* Copy the state of s to host memory. state_can_swap_out has found room. */
 void state_swap_out(struct engine *en, struct seq *s);
 /* Restore the state of s from the cache, or from host memory. */
 void state_swap_in(struct engine *en, struct seq *s);
@@ -556,8 +557,8 @@ void constraint_follow(struct seq *s, const struct seq *from);
 void constraint_masks(struct engine *en, struct seq **v, int n);
 /* Return true if the mask before pick i failed. */
 bool constraint_lacks(const struct seq *s, int i);
-/* Return true if pick i > 0 is left to the next step, because its mask may need too much work for
- * this step. */
+/* Return true if pick i > 0 is deferred to the next step, because its mask possibly exceeds the
+ * work of this step. */
 bool constraint_defers(const struct seq *s, int i);
 /* Return the mask before pick i, u32 [s->n_mask_word]; NULL if s has no constraint. */
 const uint32_t *constraint_mask(const struct seq *s, int i);
@@ -601,11 +602,11 @@ int emit_events(const struct seq *s, int n_prompt_out, int n_pick);
 int emit_part(const struct seq *s);
 /* Return true if each token that s picks needs logits. */
 bool emit_needs_logits(const struct seq *s);
-/* Pick the tokens of the step from its results, and emit them. out: results of forward. */
+/* Pick the tokens of the step from its results, and emit the tokens. out: results of forward. */
 void sample_rows(struct engine *en, struct model_out out);
 /* Emit EVENT_CHOICE of s, which has ended. */
 void emit_choice(const struct engine *en, const struct seq *s);
-/* Emit the answers of g as its queue has room. Return true if all are emitted. */
+/* Emit those answers of g for which its queue has room. Return true if all are emitted. */
 bool emit_answers(const struct engine *en, struct group *g);
 /* Emit EVENT_DONE of g, and count its answer. */
 void emit_done(struct engine *en, const struct group *g);
@@ -626,11 +627,11 @@ int record_open(struct engine *en, const struct engine_options *o, struct err *e
 /* Close the trace. Safe if record_open failed. */
 void record_close(struct engine *en);
 void record_wait(struct engine *en, struct seq *s); /* record that s starts to wait */
-/* Record the end of the wait of s: it runs next, or is done. */
+/* Record the end of the wait of s, which then runs or is done. */
 void record_wait_end(struct engine *en, const struct seq *s);
 /* Record that s begins to run, and take a lane for it. */
 void record_run(struct engine *en, struct seq *s);
-/* Record the end of the run of s: it is done, or waits again. */
+/* Record the end of the run of s, which is then done or waiting. */
 void record_run_end(struct engine *en, struct seq *s);
 /* Record that the rows of s in this step are computed. */
 void record_rows(struct engine *en, struct seq *s);

@@ -279,7 +279,7 @@ TEST(cancelling_frees_pages_within_a_step)
         id[i] = rq[i]->id;
         NEED_OK(engine_submit(r.en, rq[i], &e), &e);
     }
-    /* all requests are admitted; request 0 is in its prompt and has the whole step */
+    /* all requests are admitted, and the prompt of request 0 has the whole step */
     engine_step(r.en);
     EXPECT_INT(pages_n_free(r.en->pages), 15);
     EXPECT_INT(engine_n_running(r.en), 3);
@@ -376,7 +376,7 @@ TEST(whether_a_request_may_come_changes_nothing)
 
 TEST(requests_hold_so_much_memory_at_most)
 {
-    /* Goal: memory of requests besides pages is bounded for every n, and released. A request that
+    /* Goal: memory of requests, without pages, is bounded for every n, and released. A request that
      * alone needs more is rejected with ERR_LIMIT. The limit applies before the memory is
      * allocated. */
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");

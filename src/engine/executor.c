@@ -21,7 +21,7 @@ static void head(void *ctx, enum head h, const float *x, float *y)
 }
 
 /* Bytes per microsecond between pages and host memory: 4 GB/s, one thread's memcpy while others
- * compute. It only determines how a sequence is preempted. */
+ * compute. This rate only determines the kind of preemption. */
 static const double copy_rate = 4000;
 
 struct executor executor_of_model(struct model *m)

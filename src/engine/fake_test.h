@@ -1,5 +1,5 @@
 /* fake_test.h - a model whose K and V can be checked, on a virtual clock. K and V of a token are
- * the token, its position and a hash of all tokens up to it. They are stored at the slots of the
+ * the token, its position and a hash of all tokens up to it. K and V are stored at the slots of the
  * batch. Logits are a hash of the prefix in the page table, so wrong K and V give a wrong token.
  * The fake model also reports a batch that reads a hole or a page without content, or writes to a
  * shared page. The thread that steps the engine calls the model. */

@@ -9,7 +9,8 @@
  * (hold.c).
  *
  * (1) engine.ended has the groups without live sequences, each once.
- * (2) Only group_reap_all frees groups. It is called while no list of sequences is walked. So a
+ * (2) Only group_reap_all frees groups. group_reap_all is called while no list of sequences is
+ * walked. So a
  *     pointer to a sequence is valid until the next call of group_reap_all. */
 #include "engine_impl.h"
 
@@ -252,8 +253,8 @@ static void rank_answers(struct group *g)
 
 /* ---- the end ---- */
 
-/* Emit the group's last events as the queue has room. Return false if events are left for the next
- * step. */
+/* Emit those last events of the group for which the queue has room. Return false if events are left
+ * for the next step. */
 static bool emit_end(struct engine *en, struct group *g)
 {
     if (g->ranked && (g->ended == FINISH_NONE || g->ended == FINISH_LENGTH)) {

@@ -10,7 +10,7 @@
  *   recomputing   (n_kv - tokens of its prefix that other sequences hold) / prefill_rate, measured
  *   copying       2 * n_page * page_bytes / copy_rate, a constant of the executor
  *
- * A sequence that returns looks its full pages up in the prefix cache first. Neither way changes a
+ * A sequence that returns looks its full pages up in the prefix cache first. Both ways change no
  * bit of its output (docs/design.md 5).
  *
  * Pages before the window are dropped and leave holes (-1) in the table if every layer has a
@@ -48,7 +48,7 @@ static const int32_t *tokens_of(const struct engine *en, const struct seq *s, in
     return s->token + i * pages_rows(en->pages);
 }
 
-/* K and V of rows that attend to later rows are of one text only. Such pages are never found. */
+/* Never find pages of rows that attend to later rows: their K and V are of one text only. */
 static int32_t look_up(const struct engine *en, const struct seq *s, int i)
 {
     return en->executor.whole ? -1 : page_look(en->pages, s->name[i], tokens_of(en, s, i));
@@ -64,8 +64,8 @@ static int found_max(const struct engine *en, const struct seq *s)
     return max < s->n_name ? max : s->n_name;
 }
 
-/* Return n, the number of leading pages of s that the cache has. It needs only the pages that row n
- * * page_rows attends to, and the recurrent state before that row. */
+/* Return n, the number of leading pages of s that the cache has. The prefix needs only the pages
+ * that row n * page_rows attends to, and the recurrent state before that row. */
 static int n_found(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), max = found_max(en, s);
@@ -111,8 +111,8 @@ static void find_prefix(struct engine *en, struct seq *s)
     state_find(en, s, n);
 }
 
-/* Adopt prompt pages that other sequences sealed after s was admitted. They replace the partial
- * page of s. So concurrent requests with one system prompt compute it once. */
+/* Adopt prompt pages that other sequences sealed after s was admitted. The adopted pages replace
+ * the partial page of s. So concurrent requests with one system prompt compute it once. */
 int hold_catch_up(struct engine *en, struct seq *s)
 {
     int rows = pages_rows(en->pages), max = found_max(en, s), i = s->n_kv / rows, before = s->n_kv,
@@ -245,7 +245,7 @@ static int pages_max(const struct engine *en, const struct seq *s)
     return max < pages_n_total(en->pages) ? max : pages_n_total(en->pages); /* in smaller chunks */
 }
 
-/* Return the end of the pages [*first, end) that s would look up if it were admitted now. */
+/* Return the end of the pages [*first, end) that an admission of s would look up now. */
 static int lookup_end(const struct engine *en, const struct seq *s, int *first)
 {
     int n = s->n_host ? (s->n_name < s->n_page ? s->n_name : s->n_page) : n_found(en, s);

@@ -12,8 +12,8 @@
  * rows in rank order alone, so the first one always has the room of an empty step.
  *
  * A sequence acquires pages for its rows as it grows. The running sequence that ranks last is
- * preempted and waits again if no page is free (hold.c). So the sequence that ranks first always
- * makes progress, and every sequence ranks first at some time.
+ * preempted if no page is free (hold.c). So the sequence that ranks first always makes progress,
+ * and every sequence ranks first at some time.
  *
  * (1) plan.n_row and plan.n_logits are the sums over the running sequences, and do not exceed the
  *     limits of the batch.
@@ -28,9 +28,9 @@
 
 /* SHORTER: a shorter prompt has at most a quarter of a longer prompt's rows. So the longer prompt
  * waits at most as long as its own rows take. CONTENDED_US: time after a second request during
- * which steps of prompts are short. It is two steps of 512 rows, 0.9 s each with llama-1b. Times
- * between 0 and 8 s change mean completions by -0.7 to 1.3 % (docs/measurements.md,
- * "Constants"). */
+ * which steps of prompts are short. CONTENDED_US is the time of two steps of 512 rows, 0.9 s each
+ * with llama-1b. Times between 0 and 8 s change mean completions by -0.7 to 1.3 %
+ * (docs/measurements.md, "Constants"). */
 enum { SHORTER = 4, CONTENDED_US = 2 * 1000 * 1000 };
 
 void plan_clear(struct seq *s)

@@ -1,9 +1,9 @@
 /* policy.c - the table of policies, and their common part: defaults, and a starvation bound.
  *
  * Any order but first come, first served can keep an entity waiting forever. So an entity that has
- * waited for starvation_us is overdue: it ranks before all others, under every policy. It keeps
- * that rank while it runs; otherwise it would be displaced immediately. A running prompt that got
- * no row for starvation_us is overdue too: entities ranked before it may take all rows. Overdue
+ * waited for starvation_us is overdue: it ranks before all others, under every policy. A running
+ * entity keeps that rank. Otherwise it would be displaced immediately. A running prompt that got no
+ * row for starvation_us is overdue too: entities ranked before it may take all rows. Overdue
  * entities are ordered by waiting time, longest first. So in overload every policy is at worst
  * first come, first served. */
 #include "policy_impl.h"

@@ -1,8 +1,8 @@
 /* policy.h - the order in which sequences get pages and rows. Engine thread only.
  *
- * A policy sees sequences as entities. It ranks them and decides whether waiting entities may be
- * admitted now. It also decides whether a waiting entity may displace a running one that ranks
- * after it. The scheduler decides pages, rows and preemption (admit.c, plan.c). */
+ * A policy sees sequences as entities. The policy ranks entities and decides whether waiting
+ * entities may be admitted now. It also decides whether a waiting entity may displace a running one
+ * that ranks after it. The scheduler decides pages, rows and preemption (admit.c, plan.c). */
 #ifndef QUOTH_ENGINE_POLICY_H
 #define QUOTH_ENGINE_POLICY_H
 
@@ -29,7 +29,7 @@ struct sched_entity {
     bool running; /* true from policy_admitted to policy_preempted or policy_leave */
     /* fields of policy.c */
     int64_t ready_us; /* start time of its wait; time of the last row of a running prompt */
-    /* true: its starvation bound was reached when it was admitted or had rows */
+    /* true: admitted or computed after its starvation bound */
     bool overdue;
     union { /* state of the entity under one policy */
         struct {
@@ -83,9 +83,9 @@ void policy_leave(struct policy *p, struct sched_entity *se);
 
 /* Return the rank, for admission and for rows. The lower rank goes first, or the lower arrival if
  * ranks are equal. An entity that has waited for starvation_us ranks before all others, longest
- * wait first. It keeps that rank until it leaves, so only another starved entity displaces it. A
- * running prompt waits while it gets no row. Under fair, an entity starves only if nothing of its
- * holder runs, because a flooding holder must not gain by waiting. */
+ * wait first. Such an entity keeps that rank until it leaves, so only another starved entity
+ * displaces it. A running prompt waits while it gets no row. Under fair, an entity starves only if
+ * nothing of its holder runs, because a flooding holder must not gain by waiting. */
 int64_t policy_rank(const struct policy *p, const struct sched_entity *se, int64_t now_us);
 /* Return true if a waiting entity may displace a running one that ranks after it. */
 bool policy_preempts(const struct policy *p);

@@ -1,13 +1,13 @@
 /* policy_fair.c - weighted fair sharing among holders by a virtual token counter (Sheng et al.,
  * "Fairness in Serving Large Language Models", OSDI 2024). This is start-time fair queueing (Goyal,
- * Vin, Cheng, 1996) for jobs of unknown length. It charges time, not tokens.
+ * Vin, Cheng, 1996) for jobs of unknown length. This policy charges time, not tokens.
  *
  *   virtual time   of a holder: microseconds of machine time that it had, divided by its weight. A
  *                  step's time is split by rows. The holder with the least goes first. Entities of
  *                  one holder are first come, first served.
  *   arrival        A holder that was idle starts at the virtual time of the least served active
- *                  holder, so absence earns nothing. A holder that left ahead of the others returns
- *                  with its old virtual time.
+ *                  holder, so absence earns nothing. A holder that left ahead of other holders
+ *                  returns with its old virtual time.
  *   admission      A prompt is charged in advance, at the recent price of rows. Its steps are free
  *                  until they have used this up. Otherwise all waiting entities of a key would be
  *                  admitted before its first step was charged. The advance charge orders waiting
@@ -25,8 +25,9 @@
  *                  if nothing of its holder runs. Otherwise a flood, whose entities have all waited
  *                  for long, would go before all others.
  *
- * Holders are in a fixed table. An idle holder leaves the table if its place is needed, the least
- * advanced first, because it has the least history. A new one joins holder 0 if all are active. */
+ * Holders are in a fixed table. An idle holder leaves the table if its place is needed. The least
+ * advanced holder leaves first, because it has the least history. A new one joins holder 0 if all
+ * are active. */
 #include "policy_impl.h"
 
 #include <stdlib.h>

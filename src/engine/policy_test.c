@@ -117,7 +117,7 @@ TEST(a_turn_that_waited_for_its_bound_goes_first_and_stays)
         policy_arrive(p, &fresh, 900000);
         int64_t now = 1000009;
         EXPECT(policy_rank(p, &older, now) < policy_rank(p, &fresh, now));
-        /* the bound is not reached yet */
+        /* the bound is in the future */
         EXPECT(policy_rank(p, &old, 1000009) == policy_rank(p, &old, 500000));
         now = 1000010;
         EXPECT(policy_rank(p, &old, now) < policy_rank(p, &fresh, now));
@@ -211,7 +211,7 @@ TEST(mlfq_joins_by_prompt_and_goes_down_by_quantum)
         if (n == 24 || n == 24 + 128 || n == 24 + 128 + 256 || n == 24 + 128 + 256 + 512) want++;
         EXPECT_INT(policy_rank(p, &se, 0), want);
     }
-    /* displaced: recomputing its 1040 rows is free, later ones count */
+    /* displaced: the 1040 recomputed rows are free, later rows are charged */
     se.n_left = 1041;
     policy_preempted(p, &se, 0);
     policy_admitted(p, &se, 0);
@@ -347,7 +347,7 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
         policy_admitted(p, &se[k], 0);
     }
     EXPECT_TEXT(order, "045123");
-    /* the advance charge is used up, and its remainder is returned at the end of the prompt */
+    /* the advance charge is consumed, and its remainder is returned at the end of the prompt */
     double before = se[0].fair.prepaid_us;
     policy_served(p, &se[0], 250, 500, 1000000, 0);
     EXPECT_INT(before - se[0].fair.prepaid_us, 500000);
@@ -380,7 +380,8 @@ static struct policy *open_fair(void)
 
 TEST(fair_gives_rows_by_what_was_had_not_by_what_was_paid)
 {
-    /* four prompts of ten seconds of a key were admitted before those of another key arrived */
+    /* four prompts of ten seconds of one key were admitted before the prompts of another key
+     * arrived */
     struct policy *p = open_fair();
     struct sched_entity se[5];
     int n_step[5] = {0};
@@ -569,12 +570,12 @@ TEST(round_robin_gives_slices_in_turns)
         for (int i = 0; i < N && step > 60; i++) EXPECT(n_token[i] <= least + 2 * SLICE);
     }
     EXPECT(least >= TOKENS);
-    /* a slice of each other entity, and their prompts */
+    /* one slice and one prompt of each other entity */
     EXPECT(most <= (N - PLACES) * (SLICE + 3));
     policy_close(p);
 }
 
-/* A prompt does not use up the slice, with any number of steps. */
+/* A prompt of any number of steps does not consume the slice. */
 TEST(round_robin_does_not_cut_a_prompt)
 {
     struct policy *p = open_policy("round_robin");

@@ -8,8 +8,8 @@
  * holder can delay the others by long steps. A single holder has all of every step. If another
  * holder runs a sequence, or has submitted within COMPANY_US, a holder has at most
  *
- *   rows    worth half of the places (at least WORTH_MIN). A decoded row is worth 1 plus the cost
- *           of its positions, in multiply-adds, so that long sequences count for their cost. It has
+ *   rows    worth half of the places (at least WORTH_MIN). The cost of a decoded row is 1 plus the
+ *           cost of its positions, in multiply-adds. So long sequences have higher costs. It has
  *           more if the budget expects the step to stay within LITTLE_US. If there are prompts,
  *           decodes have half of it. Sequences that decode take turns.
  *   places  all but an eighth, so that a new holder gets one without a preemption.
@@ -17,8 +17,8 @@
  * The budget does not divide prompts of up to ROWS_FREE rows: each holder has that many free rows
  * of prompts, if the step has few. This holds with or without other holders, because the budget's
  * estimate may be far off and its minimum is one row. Only policies that divide among holders use
- * any of this (policy.h). It changes which rows a step has, but no bit of a result (docs/design.md
- * 5). */
+ * any of this (policy.h). These limits change the rows of a step, but no bit of a result
+ * (docs/design.md 5). */
 #include "engine_impl.h"
 
 #include "base/check.h"

@@ -2,9 +2,9 @@
  *
  * The first difference between two sequences decides. Sequences that are not stalled (enum stall)
  * go first, then those of a lower rank (policy.h), then those that are not extra, then earlier
- * ones. Choices of a request, and prompts of a call, beyond ORDINARY_MAX are extra. They rank after
- * other sequences of equal rank and yield to them. A stalled sequence ranks last, so it cannot keep
- * memory from the others.
+ * ones. Choices of a request, and prompts of a call, beyond ORDINARY_MAX are extra. Extra sequences
+ * rank after other sequences of equal rank and yield to them. A stalled sequence ranks last, so it
+ * cannot keep memory from the others.
  *
  * (1) engine.running is in this order after rank_running and after each rank_insert. */
 #include "engine_impl.h"
@@ -16,7 +16,7 @@
 enum { LATE = 16, EXTRA_US = 10 * 1000 * 1000 };
 
 /* Set s's rank for this step. A choice or a prompt of a call beyond ORDINARY_MAX is extra. After a
- * wait of EXTRA_US it is late and no longer extra. Late sequences have at most a LATE-th of the
+ * wait of EXTRA_US the sequence is late, not extra. Late sequences have at most a LATE-th of the
  * places. So extra sequences progress next to any number of others. Beams are never extra, because
  * they advance together. */
 void rank_seq(struct engine *en, struct seq *s)

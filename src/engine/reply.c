@@ -1,8 +1,8 @@
 /* reply.c - one request's events become text, on the client's thread.
  *
  * Tokens are detokenized as they arrive. A stop string ends the answer here (the engine handles
- * tokens only) and cancels the choice. Tokens generated meanwhile are dropped, so the answer does
- * not depend on timing. */
+ * tokens only) and cancels the choice. Tokens generated before the cancellation takes effect are
+ * dropped, so the answer does not depend on timing. */
 #include "engine.h"
 
 int reply_open(struct reply *r, struct engine *en, uint64_t request_id,

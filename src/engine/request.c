@@ -27,7 +27,7 @@ struct request *request_open(struct err *e)
     return r;
 }
 
-/* Free a request that the engine has not taken. After engine_submit the engine closes it. */
+/* Free a request that was not submitted. After engine_submit the engine closes the request. */
 void request_close(struct request *r)
 {
     if (!r) return;

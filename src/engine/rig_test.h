@@ -8,8 +8,8 @@
 #include "../../tests/door/counting.h"
 #include "engine_impl.h"
 
-/* Clock that advances by the cost of a step and its rows, times a pace. The pace changes now and
- * then, from far too fast to far too slow. A few readings in a hundred jump ahead, as if the
+/* Clock that advances by the cost of a step and its rows, times a pace. The pace changes at random
+ * times, from far too fast to far too slow. A few readings in a hundred jump ahead, as if the
  * machine was busy for a while. */
 struct jumpy {
     uint64_t rng;
@@ -72,8 +72,8 @@ int slow_open_how(struct slow_rig *r, int n_page, int n_row, int n_seq,
                   const struct engine_options *how, struct err *e);
 void slow_close(struct slow_rig *r);
 /* Make request i: n_prompt tokens of its own, n_output tokens requested. */
-/* Make a greedy request that answers to queue[i], not submitted yet. Return NULL if there is no
- * memory. */
+/* Make a greedy request that answers to queue[i], before its submission. Return NULL if memory ran
+ * out. */
 struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 int slow_submit(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 void slow_run(struct slow_rig *r); /* run until nothing is left; set r->view */

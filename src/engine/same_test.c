@@ -1,12 +1,12 @@
 /* same_test.c - goal: a request's tokens and logprobs depend on the request only (docs/design.md
- * 5). It is quoth's strongest test. Method: serve requests of mixed length and sampling settings on
- * golden models, one at a time without caches. Then serve them in every other way. They run
- * concurrently, with prefix hits, under every policy. A small pool makes them preempt each other,
- * by copying and by recomputing. Page sizes vary, and chunks have 16 to 8192 rows. All bits must be
- * equal. The clock is virtual and jumps (rig_test.h), because a policy depends on time. One clock
- * is the same in every run, and another one is new. A failure prints its seed, which QUOTH_CLOCK
- * repeats. ./test takes a sample of requests and ways; QUOTH_LONG=1 takes 280 requests and all.
- * Hashes of the answers are recorded, to show that a refactoring changes none. */
+ * 5). This test is quoth's strongest test. Method: serve requests of mixed length and sampling
+ * settings on golden models, one at a time without caches. Then serve them in every other way.
+ * Requests run concurrently, with prefix hits, under every policy. A small pool makes them preempt
+ * each other, by copying and by recomputing. Page sizes vary, and chunks have 16 to 8192 rows. All
+ * bits must be equal. The clock is virtual and jumps (rig_test.h), because a policy depends on
+ * time. One clock is the same in every run, and another one is new. A failure prints its seed,
+ * which QUOTH_CLOCK repeats. ./test takes a sample of requests and ways; QUOTH_LONG=1 takes 280
+ * requests and all. Hashes of the answers are recorded, to show that a refactoring changes none. */
 #include "../../tests/levels.h"
 #include "../../tests/recorded.h"
 #include "../../tests/unit.h"
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 enum { REQUESTS_MAX = 280, N_CHOICE = 3, CONTEXT = 200, D_MAX = 64 };
-/* on this clock round_robin once displaced more sequences than a step could copy */
+/* a past bug: with this clock round_robin displaced more sequences than a step could copy */
 enum { CLOCK = 1006 };
 
 struct way {
@@ -73,8 +73,8 @@ static void search_instead(struct request *r, int i)
     if (r->max_tokens > 20) r->max_tokens = 20;
 }
 
-/* Make request i. Its prompt begins like those of some other requests. Its answer is long, so that
- * sequences admitted together outgrow the pool. */
+/* Make request i. The prompt has a common prefix with some other requests. The answer is long, so
+ * that sequences admitted together outgrow the pool. */
 static struct request *request_i(int i, const struct way *w, const struct buf *ids, struct queue *q,
                                  struct answers *a)
 {

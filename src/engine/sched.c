@@ -7,8 +7,8 @@
  * The policy decides the order (policy.h).
  *
  * Static batching, the baseline, keeps finished sequences in the batch until the whole batch is
- * done. They are padding: they take a row of each step without effect and end together. They end
- * earlier if another sequence needs their pages.
+ * done. Finished sequences are padding: they take a row of each step without effect and end
+ * together. They end earlier if another sequence needs their pages.
  *
  * (1) The batch has the planned rows of each running sequence, in rank order, and one entry of
  *     out_row for each of its n_out results.
@@ -108,7 +108,7 @@ static void commit_seq(struct engine *en, struct seq *s, int64_t us)
     if (s->n_reached < s->n_kv) s->n_reached = s->n_kv;
 }
 
-/* Return true if s is done. With max_tokens 0, s is done after its prompt is computed. */
+/* Return true if s is done. With max_tokens 0, s is done after its prompt. */
 static bool is_done(const struct seq *s)
 {
     return s->finish != FINISH_NONE ||

@@ -1,5 +1,5 @@
 /* script_test.h - a constraint that follows a script. The allowed tokens derive from a hash of the
- * accepted tokens. So a mask of another state is detected as a wrong token. It may allow all
+ * accepted tokens. So a mask of another state is detected as a wrong token. A mask allows all
  * tokens, some, two, one, or only the last one. Threads are those of any constraint
  * (constraint.h). */
 #ifndef QUOTH_ENGINE_SCRIPT_TEST_H

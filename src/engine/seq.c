@@ -3,9 +3,9 @@
  * The client's thread allocates all memory of a request at submission, in one arena. So a step
  * allocates nothing. The states of a sequence are drawn in engine_impl.h.
  *
- * (1) A WAITING sequence is in engine.waiting, a RUNNING sequence in engine.running. Any other
- *     sequence is in neither list. The policy knows the sequences of these two lists and no others.
- * (2) The n_before of a live sequence is the number of live choices before it in its group. */
+ * (1) A WAITING sequence is in engine.waiting, a RUNNING sequence in engine.running. All other
+ * sequences are in no list. The policy knows the sequences of these two lists and no others. (2)
+ * The n_before of a live sequence is the number of live choices before it in its group. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -15,8 +15,8 @@
 
 /* ---- memory ---- */
 
-/* Return the hash of the properties of a request, besides its tokens, that change a page's
- * content. */
+/* Return the hash of the properties of a request that change a page's content, except its
+ * tokens. */
 static uint64_t extra_of(const struct request *r)
 {
     const uint64_t of[] = {r->cache_salt, (uint64_t)r->adapter};
@@ -141,8 +141,7 @@ static void list_remove(struct seq_list *l, struct seq *s)
 
 /* ---- states ---- */
 
-/* Register s with the policy. A sequence that was IDLE is new there, so all its counts begin
- * again. */
+/* Register s with the policy. A sequence that was IDLE is new to the policy, with zeroed counts. */
 static void arrive(struct engine *en, struct seq *s)
 {
     const struct request *r = s->group->request;
@@ -200,7 +199,7 @@ void seq_run(struct engine *en, struct seq *s)
     rank_insert(en, s);
 }
 
-/* A padding sequence has its answer already, so it ends instead. */
+/* A padding sequence ends instead, because its answer is complete. */
 void seq_preempt(struct engine *en, struct seq *s)
 {
     CHECK(s->state == SEQ_RUNNING, "state %d", (int)s->state);

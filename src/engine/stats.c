@@ -1,9 +1,9 @@
 /* stats.c - the engine's statistics. The engine thread counts in plain memory during a step and
  * publishes at its end (stats.h). stats_text.c formats readings.
  *
- * Publishing is a sequence lock over words: `version` is odd while words are written. A reader that
- * finds it odd, or changed after its copy, copies again. All words are relaxed atomics; the fences
- * order them against the version, so sanitizers report no data race either. */
+ * Publishing is a sequence lock over words: `version` is odd while words are written. A reader
+ * repeats its copy if the version is odd, or changed during the copy. All words are relaxed
+ * atomics, and fences order them against the version. So sanitizers report no data race. */
 #include "stats_impl.h"
 
 #include "base/check.h"
@@ -44,8 +44,8 @@ double stat_scale(enum stat_unit u)
     return u == STAT_ONE ? 1 : 1e-6;
 }
 
-/* Bounds of histograms in the units kept, ended by 0. They are vLLM's, so that its dashboards can
- * read these series. */
+/* Bounds of histograms in the units kept, ended by 0. The bounds are vLLM's, so that vLLM's
+ * dashboards can read these series. */
 #define MS 1000
 #define S  1000000
 static const int64_t bound_first_token[] = {
@@ -213,7 +213,7 @@ int64_t stats_lap_us(const struct stats *st, int i)
 }
 
 /* Count the positions that the batch's rows attend to, and those whose K and V its sequences hold.
- * These are estimates from the model's sizes. A multiplication and an addition are two
+ * The counts are estimates from the model's sizes. A multiplication and an addition are two
  * operations. */
 static void count_work(struct stats *st, const struct batch *b)
 {
@@ -315,8 +315,8 @@ static int64_t first_slot(const struct stats *st, int64_t last, int64_t now_us, 
     return first < begin ? begin : first;
 }
 
-/* A rate is the difference of two sums by the time between them: now, and the start of slot
- * `first`. */
+/* A rate is the difference of two sums, divided by the time between them. The times are now and the
+ * start of slot `first`. */
 struct stats_rates stats_rates(const struct stats *st, const struct stats_view *v, int64_t now_us,
                                int64_t window_us)
 {

@@ -4,8 +4,9 @@
  *   any thread      stats_read, then stats_json, stats_prometheus or the numbers themselves
  *
  * (1) A reading is the state at the end of a step, never in the middle of one. So its figures are
- *     consistent (answers that ended = times counted). It may be one step old. Refusals and times
- *     before submission (TIMES_body to _tokenize) are exceptions, which are counted immediately.
+ *     consistent (answers that ended = times counted). A figure is at most one step old. Refusals
+ *     and times before submission (TIMES_body to _tokenize) are exceptions, which are counted
+ *     immediately.
  * (2) The writer never waits, allocates or makes a system call. A reader repeats its copy if a step
  * ended meanwhile (some kB, a microsecond).
  *

@@ -191,7 +191,7 @@ TEST(stats_rates_are_of_a_window)
            all.flops * (s + slot) >= (double)v[STAT_flops]);
     EXPECT(all.read_bytes * (s + slot) >= (double)v[STAT_read_bytes]);
     EXPECT(all.busy * s <= s - 0.4 && all.busy * (s + slot) >= 0.99 * (s - 0.4));
-    /* the work was before the window */
+    /* the work ended before the window */
     EXPECT(stats_rates(st, &r.view, r.slow.now_us, 300000).flops == 0);
     slow_close(&r);
 }

@@ -3,7 +3,7 @@
  *   step_begin -> schedule -> step_planned -> forward, sample, commit -> step_end
  *                     '--nothing to compute--> step_skip
  *
- * Each phase ends with step_lap. None of this changes a result. */
+ * Each phase ends with step_lap. These functions change no result. */
 #include "engine_impl.h"
 
 #include "base/check.h"

@@ -147,8 +147,8 @@ void engine_refused(struct engine *en)
     refused(en, ERR_LIMIT);
 }
 
-/* Reject r with ERR_BUSY. Rejections with retry_silently are not counted, because the client does
- * not see them. */
+/* Reject r with ERR_BUSY. Rejections with retry_silently are not counted, because they do not reach
+ * the client. */
 static int busy(struct engine *en, const struct request *r, enum door_answer a, struct err *e)
 {
     const struct door_options *o = &en->door.options;
@@ -163,7 +163,7 @@ static int busy(struct engine *en, const struct request *r, enum door_answer a, 
     return refused(en, rc);
 }
 
-/* Open the group of r with its sequences if there may be a place and memory for them. */
+/* Open the group of r with its sequences if places and memory are possibly sufficient. */
 static int open_group(struct group **out, struct engine *en, struct request *r, struct err *e)
 {
     int64_t room;

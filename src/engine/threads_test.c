@@ -148,7 +148,7 @@ TEST(a_client_that_does_not_read_blocks_no_others_and_fills_one_queue)
     EXPECT_INT(engine_n_running(r.en), 1);
     struct event ev;
     int n_token = 0;
-    /* a request whose events are read late continues to its end */
+    /* a request continues to its end if its events are read late */
     for (bool done = false; !done;) {
         engine_step(r.en);
         while (queue_pop(deaf, &ev, 0)) {

@@ -21,7 +21,7 @@ enum { RING_EVENTS = 8192, PAUSE_US = 50 * 1000, END_BYTES = 256 };
 struct trace {
     struct trace_event *ring; /* owned [n_ring]; n_ring is a power of two */
     uint64_t n_ring;
-    _Atomic uint64_t head, tail; /* number of events put; number of events written */
+    _Atomic uint64_t head, tail; /* numbers of events put and written */
     _Atomic int64_t n_dropped;
     struct queue *quit; /* owned: a byte ends the thread */
     pthread_t thread;

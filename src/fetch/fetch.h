@@ -10,8 +10,8 @@
  * built without libcurl (fetch_none.c). The error contains the package to install. The client
  * prints nothing, raises no signal and follows no redirect.
  *
- * A struct fetch is a client. It belongs to one thread at a time. Clients are independent of each
- * other. */
+ * A struct fetch is a client. A client belongs to one thread at a time. Clients are independent of
+ * each other. */
 #ifndef QUOTH_FETCH_FETCH_H
 #define QUOTH_FETCH_FETCH_H
 
@@ -84,7 +84,7 @@ struct fetch_request {
 };
 
 /* Begin a request. The first fetch_wait sends it. Only fetch_wait calls on_body and on_done.
- * Neither callback is called if fetch_start fails. ERR_ARG for an invalid URL, ERR_MEMORY,
+ * No callback is called if fetch_start fails. ERR_ARG for an invalid URL, ERR_MEMORY,
  * ERR_UNSUPPORTED if built without libcurl. */
 int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e);
 

@@ -27,7 +27,7 @@ enum { CONNECT_MS = 10000, BODY_MAX = 64 << 20, N_EVENT = 64 };
 
 /* A request in flight. */
 struct transfer {
-    /* borrowed; next call in the list fetch.call; address of the pointer to this call */
+    /* borrowed: next call in the list fetch.call, and address of the pointer to this call */
     struct transfer *next, **at;
     struct fetch *f;         /* borrowed */
     CURL *easy;              /* libcurl's handle of the request, owned */
@@ -145,7 +145,7 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
     return err_memory(e, "an HTTP client", sizeof *f);
 }
 
-/* Free a call. `at` is NULL if it was never linked. */
+/* Free a call. `at` is NULL if the call was never linked. */
 static void call_close(struct transfer *c)
 {
     if (c->at) {
@@ -342,7 +342,7 @@ static int sleep_until(struct fetch *f, int64_t until_us, struct epoll_event *ev
     return n < 0 ? 0 : n;
 }
 
-/* The timer is checked after the sockets: their events may have moved it. */
+/* Check the timer after the sockets, because events of sockets possibly moved the timer. */
 void fetch_wait(struct fetch *f, int64_t until_us)
 {
     struct epoll_event ev[N_EVENT];

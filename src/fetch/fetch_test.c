@@ -166,7 +166,7 @@ struct case_of {
 
 static void check_get(const char *base, const struct case_of *c)
 {
-    /* the timeout is short only for a server that never answers, because a busy machine may be
+    /* only servers that never answer have a short timeout, because a busy machine is possibly
      * slow */
     struct fetch_options o = {.total_ms = strstr(c->path, "never") ? 200 : 5000, .bytes_max = 200};
     struct buf body = {0};

@@ -14,7 +14,7 @@ struct scrape_row {
 };
 
 struct scrape {
-    /* samples, owned; sorted by name; rows with equal names have the page's order */
+    /* samples sorted by name, owned. Rows with equal names have the page's order. */
     VEC(struct scrape_row) row;
 };
 

@@ -42,7 +42,7 @@ static bool end_line(struct sse *s, sse_fn *fn, void *ctx)
     return !s->data.failed;
 }
 
-/* after_cr remembers a CR at the end of the last call, whose LF may begin this one. */
+/* after_cr is true after a call that ends with CR: its LF possibly begins this call. */
 bool sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ctx)
 {
     s->line.max = s->data.max = SSE_EVENT_MAX;

@@ -41,7 +41,7 @@ int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
     return (int)c->file.n - 1;
 }
 
-/* A second tensor of a name is an error: it would depend on the order which one is used. name and
+/* A second tensor of a name is an error, because the order would select one of them. name and
  * name_raw share memory if they are equal. */
 int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e)
 {
@@ -222,7 +222,8 @@ static int check_path(const char *path, struct err *e)
                    path, named ? name : path);
 }
 
-/* The path of a shard opens its folder, if that has a config.json: a shard alone is not a model. */
+/* The path of a shard opens its folder if the folder has a config.json, because one shard is no
+ * model. */
 static int load(struct checkpoint *c, struct err *e)
 {
     int rc = check_path(c->path, e);

@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Sum of all read bytes. It is volatile, so that the compiler keeps the reads. */
+/* Sum of all read bytes. The sum is volatile, so that the compiler keeps the reads. */
 static volatile uint64_t walk_sum;
 
 static void walk_bytes(const char *p, size_t n)

@@ -3,8 +3,8 @@
  * Encoding billions of random numbers would take minutes, or hours in the formats that search a
  * grid. Therefore one tile of 128 cells of 256 numbers is encoded for each number format and
  * standard deviation. A tensor is a sequence of cells of its tile. A hash of (seed, tensor, j)
- * selects cell number j. Thus rows differ, and any part of a tensor can be generated alone, by
- * copying. Generation of an 8 B model in 4 bits takes a few seconds. The system needs most of this
+ * selects cell number j. Thus rows differ, and copying generates any part of a tensor without the
+ * others. Generation of an 8 B model in 4 bits takes a few seconds. The system needs most of this
  * time to clear the pages.
  *
  * A number is the sum of twelve uniform numbers. The distribution is almost normal, and the numbers

@@ -7,8 +7,8 @@
  *   258 on      " 258" and so on: readable output of a random model
  *
  * A smaller vocabulary contains the first of these tokens and ends with <|endoftext|>. llama.cpp
- * and related programs also read the vocabulary. They require the pre-tokenizer's name, a type per
- * token, a list of merges and distinct spellings. */
+ * and related programs also read the vocabulary. These programs require the pre-tokenizer's name, a
+ * type per token, a list of merges and distinct spellings. */
 #include "format_impl.h"
 
 #include <stdio.h>

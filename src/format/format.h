@@ -64,14 +64,15 @@ struct meta;
  * or a .safetensors file. The path of model.safetensors, a shard or the index opens their directory
  * if it has a config.json. Any other .safetensors file opens alone, without metadata. The caller
  * owns *out. Errors contain the file, the field, the found value and the expected value.
- * ERR_MISSING if a file or a part is absent. ERR_FORMAT if it violates its format or is truncated.
- * ERR_UNSUPPORTED for a version or dtype that is not supported. ERR_ARG for another kind of file.
- * ERR_LIMIT, ERR_IO, ERR_MEMORY. */
+ * ERR_MISSING if a file or a part is absent. ERR_FORMAT for a file that violates its format or is
+ * truncated. ERR_UNSUPPORTED for a version or dtype that is not supported. ERR_ARG for another kind
+ * of file. ERR_LIMIT, ERR_IO, ERR_MEMORY. */
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e);
 /* Open a checkpoint whose config.json has other values. overrides: JSON object of fields of
  * config.json; NULL or "{}": none. The caller owns *out, which is NULL after an error. ERR_FORMAT
- * with "--hf-overrides" if it is no object, or if a field cannot be replaced. ERR_UNSUPPORTED if
- * the checkpoint is not a Hugging Face directory; otherwise as checkpoint_open. */
+ * with "--hf-overrides" for a text that is no object, or a field that cannot be replaced.
+ * ERR_UNSUPPORTED if the checkpoint is not a Hugging Face directory; otherwise as
+ * checkpoint_open. */
 int checkpoint_open_with(struct checkpoint **out, const char *path, const char *overrides,
                          struct err *e);
 void checkpoint_close(struct checkpoint *c); /* close c; c may be NULL */
@@ -114,9 +115,9 @@ int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o
 int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress_fn *progress,
                           void *ctx, struct err *e);
 
-/* Compute a key of the tensors' bytes without reading them. It depends on device, inode, size and
- * modification time of every file, and on the bytes before the tensors. In a GGUF these bytes are
- * the metadata and the tensor list. Returns false if the tensors come from no file (random
+/* Compute a key of the tensors' bytes without reading them. The key depends on device, inode, size
+ * and modification time of every file, and on the bytes before the tensors. In a GGUF these bytes
+ * are the metadata and the tensor list. Returns false if the tensors come from no file (random
  * weights). */
 bool checkpoint_key(const struct checkpoint *c, uint64_t key[2]);
 /* Release the memory of file pages read so far. The next read reloads the pages. */

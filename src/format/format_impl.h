@@ -44,7 +44,7 @@ struct text_slice {
 
 /* A metadata value. Its data is valid as long as the checkpoint. */
 struct meta {
-    enum value_type type, item; /* type: type of the value; item: type of a list's items */
+    enum value_type type, item; /* type: type of the value. item: type of a list's items. */
     /* a number: its little-endian bytes, unaligned
      * a text:   n bytes and a NUL
      * a list:   n packed numbers | struct text_slice [n] | struct meta [n]
@@ -72,7 +72,7 @@ struct dummy;
 
 struct checkpoint {
     enum checkpoint_kind kind;
-    /* true: tensors may extend past the end of their file; their data is then NULL */
+    /* true: tensors may extend past the end of their file, with data NULL */
     bool header_only;
     struct arena arena;     /* names, keys, texts, indexes, decoded tensors       */
     const char *prefix;     /* prefix of the names that a reader adds, borrowed; NULL: none */
@@ -145,8 +145,8 @@ void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch);
 /* Return general.architecture; NULL if none. */
 const char *checkpoint_arch(const struct checkpoint *c);
 
-/* Return the bytes [at, at + n) of tensor i. They are in the map, or generated in scratch [n] if
- * the weights are random and data is NULL (no_data). */
+/* Return the bytes [at, at + n) of tensor i. The bytes are in the map, or generated in scratch [n]
+ * if the weights are random and data is NULL (no_data). */
 const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, size_t n,
                                 uint8_t *scratch);
 

@@ -26,7 +26,7 @@ struct gguf_reader {
     struct checkpoint *c;
     struct err *e;
     const char *path;
-    int file, part;      /* file: index in c->file; part: part number in a split model */
+    int file, part;      /* file: index in c->file. part: part number in a split model. */
     const uint8_t *data; /* bytes of the model [n] */
     size_t n, at;        /* bytes of the model, and position of the reader */
     uint64_t alignment;  /* alignment of the data section, a power of two */

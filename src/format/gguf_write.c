@@ -167,7 +167,7 @@ static bool write_tensor(struct gguf_writer *w, int i)
     return true;
 }
 
-/* Write all parts in the order of the format. errno is saved, because fclose may change it. */
+/* Write all parts in the order of the format. Save errno, because fclose may change it. */
 static int write_file(struct gguf_writer *w, const struct buf *header, const char *path,
                       struct err *e)
 {

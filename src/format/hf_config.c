@@ -26,7 +26,7 @@ enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = 256 };
 struct config_reader {
     struct checkpoint *c;
     struct err *e;
-    const char *dir, *file;  /* dir: the directory; file: name of the current file, for errors */
+    const char *dir, *file;  /* dir: the directory. file: name of the current file, for errors. */
     const struct json *root; /* object of config.json */
     const struct json *text; /* text_config in config.json; NULL if none */
     const char *arch;        /* name of the architecture, borrowed */
@@ -142,7 +142,7 @@ static int add_json(struct config_reader *h, const char *key, const char *name,
                    h->file, name);
 }
 
-/* Add a key without a value. It records that the field exists and is null, or is an object. */
+/* Add a key without a value. The key records that the field exists and is null, or is an object. */
 static int add_bare(struct config_reader *h, const char *key, enum value_type type)
 {
     return checkpoint_meta(h->c, key)
@@ -192,7 +192,7 @@ static const char *arch_of(const struct config_reader *h, const char *model_type
     return arch_of_model_type(model_type);
 }
 
-/* Set the architecture. It is the prefix of most keys, so it is read first. */
+/* Set the architecture. The architecture is the prefix of most keys, so it is read first. */
 static int read_arch(struct config_reader *h)
 {
     size_t n;

@@ -28,7 +28,7 @@ struct llama2c_header {
 
 /* One part of the file: rows x columns, once or per layer. */
 struct file_part {
-    const char *name; /* static; tensor name, with %d if per layer; NULL: the part is skipped */
+    const char *name; /* tensor name, with %d for the layer if any, static; NULL: skip the part */
     bool per_layer, quantized; /* quantized: int8 with scales (v2) */
     int64_t k, n;              /* dim[0], dim[1]; n: 0 for a vector */
 };

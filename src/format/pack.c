@@ -39,8 +39,8 @@ static uint64_t check_of(uint64_t offset, uint64_t n_byte)
     return offset ^ n_byte ^ 0x716B6170u;
 }
 
-/* The trailer must describe exactly the bytes before it. All arithmetic is on values that are
- * checked before, because the file may be hostile. */
+/* The trailer must describe exactly the bytes before it. All arithmetic is on validated values,
+ * because the file may be hostile. */
 bool pack_find(const uint8_t *data, size_t n, size_t *offset, size_t *n_byte)
 {
     if (n < TRAILER_BYTES) return false;

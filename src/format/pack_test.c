@@ -43,7 +43,7 @@ TEST(a_packed_program_opens_as_its_model)
     NEED_OK(checkpoint_pack(exe, model, once, true, &e), &e);
     expect_model(once);
     EXPECT(checkpoint_is_app(once));
-    /* packing a packed program again replaces its model */
+    /* repacking a packed program replaces its model */
     NEED_OK(checkpoint_pack(once, model, twice, true, &e), &e);
     expect_model(twice);
     struct buf a = {0}, b = {0};

@@ -151,8 +151,8 @@ static uint32_t alt_first(const struct cfg *g, uint32_t alt)
     return alt == 0 ? 0 : g->end.v[alt - 1];
 }
 
-/* Return true if an alternative has a text; with `empty`, if it has the empty text. Use the values
- * of `productive` and `nullable` that are known so far. */
+/* Return true if an alternative has a text; with `empty`, if it has the empty text. Use the current
+ * values of `productive` and `nullable`. */
 static bool alt_has(const struct cfg *g, uint32_t alt, bool empty)
 {
     for (uint32_t k = alt_first(g, alt); k < g->end.v[alt]; k++) {

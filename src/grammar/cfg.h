@@ -43,8 +43,7 @@ struct cfg_rule {
     VEC(uint32_t) alt; /* indexes of the alternatives */
     bool defined, productive, nullable;
     uint8_t mark; /* state of a depth-first search: NEW, OPEN or DONE (cfg.c) */
-    /* graft: index of the rule's graft + 1; 0 if none.
-     * graft_rule: number of the rule in the graft */
+    /* graft: index of the rule's graft + 1, or 0. graft_rule: number of the rule in the graft. */
     uint32_t graft, graft_rule;
 };
 

@@ -1,8 +1,8 @@
 /* cfg_graft.c - rules of the machine of another front end (a JSON Schema) as rules of a cfg.
  *
- * The other machine does not run. It expands a rule when the cfg first reaches that rule. The
- * alternatives are then copied. Expressions are added to those of the cfg. Rules and choices get
- * numbers of the cfg. So rules that no text reaches are not copied. */
+ * The other machine does not run. The cfg expands a rule of the machine at its first visit. The
+ * alternatives are then copied. Expressions are added to the expressions of the cfg. Rules and
+ * choices get numbers of the cfg. So rules that no text reaches are not copied. */
 #include "cfg.h"
 
 #include <stdlib.h>

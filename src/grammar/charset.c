@@ -128,7 +128,7 @@ void charset_fold(struct charset *s)
 
 static const struct {
     const char *name,
-        /* static; code: code or first letter of the categories; "": all categories */
+        /* static. code: code or first letter of the categories; "": all categories */
         *code;
 } CATEGORY[] = {
     {"Any", ""},

@@ -1,9 +1,9 @@
 /* decimal.c - exact decimal numbers and the languages of numbers that compare with them; see
  * decimal.h.
  *
- * The numbers above a bound are a regular language. They have more digits before the point than the
- * bound, or as many digits and a greater digit at the first difference. Negative numbers mirror
- * positive ones. */
+ * The numbers above a bound are a regular language. Such numbers have more digits before the point
+ * than the bound, or as many digits and a greater digit at the first difference. Negative numbers
+ * mirror positive ones. */
 #include "decimal.h"
 
 #include <stdio.h>

@@ -233,7 +233,7 @@ uint32_t expr_rep(struct exprs *x, uint32_t a, uint32_t min, uint32_t max)
     if (min == 1 && max == 1) return a;
     const struct expr *e = &x->e[a];
     if (e->op == EX_REP && e->b == 0 && e->c == EXPR_INF) return a; /* (p*){m,n} = p* if n > 0 */
-    /* equal expressions, but fewer states with min 0 */
+    /* equal expressions, with fewer states if min is 0 */
     if (e->nullable) min = 0;
     return expr_make(
         x,
@@ -434,8 +434,8 @@ uint32_t expr_and(struct exprs *x, uint32_t a, uint32_t b)
 
 /* ---- characters ---- */
 
-/* Return an alternation of byte ranges for the characters from lo to hi in UTF-8. Both have n bytes
- * left, and equal bytes before them. */
+/* Return an alternation of byte ranges for the characters from lo to hi in UTF-8. lo and hi have n
+ * bytes left, and equal earlier bytes. */
 static uint32_t chars_of_length(struct exprs *x, const uint8_t *lo, const uint8_t *hi, int n)
 {
     if (n == 0) return EXPR_EPSILON;

@@ -156,9 +156,9 @@ static inline bool expr_spend(struct exprs *x, size_t n)
     x->n_step -= n;
     return true;
 }
-/* Return the limits that x has left, for temporary expressions in `other`. They have no `grow`.
- * exprs_adopt then adds the bytes of `other` to those of x, and restores its time limit. `other`
- * remains the caller's. */
+/* Return the limits that x has left, for temporary expressions in `other`. The limits have no
+ * `grow`. exprs_adopt then adds the bytes of `other` to those of x, and restores its time limit.
+ * `other` remains the caller's. */
 struct expr_limits exprs_left(struct exprs *x);
 void exprs_adopt(struct exprs *x, struct exprs *other);
 /* Return 0, or the code of `failed` with the reason in *why. The caller adds the place. ERR_MEMORY,

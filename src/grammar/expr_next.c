@@ -16,8 +16,8 @@ bool expr_nullable(const struct exprs *x, uint32_t e)
 
 /* ---- derivatives ---- */
 
-/* Return the derivative of a concatenation p q. It is p' q, or also q' if p accepts the empty text.
- * The function is a loop, because a chain of concatenations may be long. */
+/* Return the derivative of a concatenation p q. The derivative is p' q, or also q' if p accepts the
+ * empty text. The function is a loop, because a chain of concatenations may be long. */
 static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
 {
     size_t mark = x->work.n;

@@ -3,9 +3,9 @@
  *
  *   INTEGER: d . ddd e k with an integer value
  *
- * The state within a mantissa is the number of fractional digits and of zeros at their end. They
- * determine the minimum exponent of an integer. There are few states, because the number of digits
- * is limited.
+ * The state within a mantissa is the number of fractional digits and of zeros at their end. Both
+ * numbers determine the minimum exponent of an integer. There are few states, because the number of
+ * digits is limited.
  *   a  stage
  *   b  zeros at the end of the fraction
  *   c  fractional digits */

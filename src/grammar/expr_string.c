@@ -5,8 +5,8 @@
  *                                       | high surrogate: \ u and four more digits
  *
  * RFC 8259, section 7. A lone surrogate is not a character and is rejected. HEX(a) is dropped if it
- * can no longer become a character of a. This test searches the automaton of a for the range of
- * characters that the digits allow. So it does not try all 65,536 spellings. */
+ * cannot become a character of a. This test searches the automaton of a for the range of characters
+ * that the digits allow. So it does not try all 65,536 spellings. */
 #include "expr.h"
 
 #include "base/text.h"

@@ -81,7 +81,7 @@ static void skip_space(struct gbnf_parser *p, bool lines)
     }
 }
 
-/* Read a text if it is next. Return true if it was next. */
+/* Read a text and return true if it is next. */
 static bool accept_text(struct gbnf_parser *p, const char *text)
 {
     size_t n = strlen(text);

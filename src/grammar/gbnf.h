@@ -8,8 +8,8 @@
 /* Return the id of the token with this text; -1 if none. */
 typedef int32_t token_id_fn(const void *arg, const char *text, size_t n);
 
-/* Mark of a token that a rule names by its id. It is the byte FF, which no text contains, then the
- * id in four bytes, the highest byte first. */
+/* Mark of a token that a rule names by its id. The mark is the byte FF, which no text contains,
+ * then the id in four bytes, the highest byte first. */
 enum { TOKEN_MARK = 0xff };
 
 /* Parse a GBNF text into an open cfg; the start is the rule `root`. The text and `arg` are borrowed

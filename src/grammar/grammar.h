@@ -11,9 +11,9 @@
  * A grammar is enforced exactly, or grammar_open rejects it with the place of the problem. No state
  * leads into a dead end: every state except GRAMMAR_DEAD is completed by some text.
  *
- * For a sequence: mask, pick, grammar_accept_token. Keep the states of tokens that may be rolled
- * back. A grammar has no data per sequence. So any number of sequences and requests share a
- * grammar, its states and its masks. All masks are dropped if they exceed 32 MiB.
+ * For a sequence: mask, pick, grammar_accept_token. Keep the states of tokens that a rollback may
+ * remove. A grammar has no data per sequence. So any number of sequences and requests share a
+ * grammar with its states and masks. All masks are dropped if they exceed 32 MiB.
  *
  * Threads: a grammar belongs to one thread at a time, because every call except grammar_ends may
  * write its caches. Different grammars are independent (grammar_masks fills their masks on a pool).
@@ -57,7 +57,7 @@ struct grammar_limits {
     /* maximum number of steps of work for each later mask or text, about 60 million per second */
     int64_t work_max;
     /* Callback for the size of the grammar in bytes, without its cached masks. It is called
-     * regularly. The grammar fails with ERR_BUSY if it returns false. NULL: never called. */
+     * regularly. The grammar fails with ERR_BUSY if `grow` returns false. NULL: never called. */
     bool (*grow)(void *arg, size_t n_byte);
     void *grow_arg; /* borrowed until grammar_close: argument of grow */
 };
@@ -86,9 +86,9 @@ struct grammar_options {
 
 /* Compile n bytes of a constraint, which are borrowed for the call. The caller owns *out, which is
  * NULL after an error. Return ERR_FORMAT if the constraint is malformed or no text matches. Return
- * ERR_UNSUPPORTED if it cannot be enforced exactly, ERR_LIMIT beyond a limit, ERR_BUSY if `grow`
- * returned false or the client disconnected, ERR_MEMORY. The error contains the place (JSON
- * pointer, byte, line). */
+ * ERR_UNSUPPORTED for a constraint that cannot be enforced exactly, ERR_LIMIT beyond a limit,
+ * ERR_BUSY if `grow` returned false or the client disconnected, ERR_MEMORY. The error contains the
+ * place (JSON pointer, byte, line). */
 int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text, size_t n,
                  const struct grammar_options *o, struct err *e);
 void grammar_close(struct grammar *g); /* NULL is allowed */

@@ -21,7 +21,7 @@ struct grammar {
     };
     struct machine *m;                 /* borrowed: machine of `schema` or `cfg` */
     const struct grammar_vocab *vocab; /* borrowed; NULL if none */
-    uint64_t **mask;                   /* owned; masks by state; NULL if not computed */
+    uint64_t **mask;                   /* masks by state, owned; NULL if not computed */
     size_t cap_mask, n_mask;
     /* state whose mask was interrupted last, and the steps of work spent on it; 0: none */
     uint32_t late_state;

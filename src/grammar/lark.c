@@ -35,15 +35,15 @@ struct def {
     uint32_t from_module, from_def; /* module and definition of an imported name */
     /* state of a terminal: DEF_*; DEF_OPEN while its body is parsed */
     uint8_t state;
-    /* of a terminal: true if it has a lazy repetition; true if it has a greedy repetition */
+    /* true if the terminal has a lazy repetition, and true for a greedy one */
     bool lazy, greedy;
     uint32_t expr; /* expression of a terminal that is DEF_DONE */
 };
 
 struct module {
-    const char *path; /* arena; path of the module; NULL for the grammar itself */
+    const char *path; /* path of the module, in the arena; NULL for the grammar itself */
     const char *s;    /* borrowed; text of n bytes */
-    char *owned;      /* owned; s if it is allocated, NULL if not */
+    char *owned;      /* s if allocated, owned; NULL otherwise */
     size_t n;
     struct strmap of; /* indexes into def by name */
     VEC(struct def) def;
@@ -69,7 +69,7 @@ struct lark_place {
     const struct argument *bound; /* borrowed [n_bound] */
     uint32_t n_bound;
     bool terminal; /* true inside a terminal's definition */
-    /* true if the terminal has a lazy repetition so far; true if it has a greedy one */
+    /* true if the terminal has a lazy repetition so far, and true for a greedy one */
     bool lazy, greedy;
 };
 
@@ -149,7 +149,7 @@ static char peek(struct lark_parser *p)
     return p->in.at < p->in.end ? here(p)->s[p->in.at] : 0;
 }
 
-/* Read a text if it is next. Return true if it was next. */
+/* Read a text and return true if it is next. */
 static bool accept_text(struct lark_parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -450,8 +450,8 @@ static int finish_terminal(struct lark_parser *p, uint32_t e, bool lazy, bool gr
     return 0;
 }
 
-/* Set *out to the expression for a literal or pattern in a body. It is unchanged inside a terminal.
- * In a rule it is a terminal without a name. */
+/* Set *out to the expression for a literal or pattern in a body. Inside a terminal the expression
+ * is unchanged. In a rule it is a terminal without a name. */
 static int finish_atom(struct lark_parser *p, uint32_t e, bool lazy, bool greedy,
                        struct cfg_item *out)
 {
@@ -490,7 +490,7 @@ static int read_char(struct lark_parser *p, uint32_t *cp)
     return bad(p, "unknown escape");
 }
 
-/* A literal: its code points; true if it also matches their other cases. */
+/* A literal: its code points, and true if other cases of the code points also match. */
 struct text {
     VEC(uint32_t) cp;
     bool fold;
@@ -548,7 +548,7 @@ static int parse_text(struct lark_parser *p, struct cfg_item *out)
     return rc ? rc : finish_atom(p, e, false, false, out);
 }
 
-/* Parse /expression/ and its flags. They become a group (?flags:expression) of Rust's syntax. */
+/* Parse /expression/ and its flags. The result is a group (?flags:expression) of Rust's syntax. */
 static int parse_regex(struct lark_parser *p, struct cfg_item *out)
 {
     size_t from = p->in.at + 1;
@@ -867,8 +867,8 @@ static int build_rules(struct lark_parser *p)
     return 0;
 }
 
-/* Set *def to the definition of the start. It is the definition that the option names, or `start`.
- * If neither exists, it is the first rule, or the first definition if there is no rule. */
+/* Set *def to the definition of the start. The start is the definition that the option names, or
+ * `start`. If neither exists, it is the first rule, or the first definition if there is no rule. */
 static int find_start(struct lark_parser *p, uint32_t *def)
 {
     const char *name = p->o->start ? p->o->start : "start";

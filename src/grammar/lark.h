@@ -4,8 +4,8 @@
  * The texts are those of Lark's Earley parser with lexer="dynamic_complete", which considers every
  * division of a text into terminals. Priorities, aliases and the marks ? ! _ are ignored, because
  * they change only the tree of a text. Texts of %ignore may precede and follow each terminal. A
- * terminal with a lazy repetition matches only its shortest texts. None of them is a prefix of
- * another. Not supported: lazy and greedy repetitions in one terminal, look-around, assertions,
+ * terminal with a lazy repetition matches only its shortest texts. No such text is a prefix of
+ * another one. Not supported: lazy and greedy repetitions in one terminal, look-around, assertions,
  * %declare of used terminals, %override and %extend. Any thread; a grammar belongs to one thread at
  * a time. */
 #ifndef QUOTH_GRAMMAR_LARK_H

@@ -2,8 +2,8 @@
  *
  * The need of an alternative is the minimum number of cells above its stack that any of its texts
  * needs. The need of a rule is the minimum of its alternatives. Needs are the least fixed point
- * over the reachable rules. They are computed when a stack is first deeper than half of depth_max,
- * which no usual text reaches.
+ * over the reachable rules. Needs are computed after a stack is first deeper than half of
+ * depth_max, which no usual text reaches.
  *
  * The result depends on the rules alone. If a rule reaches more than RULES_MAX rules, only its own
  * alternatives are considered. A text may then reach a place where no byte may follow, and ends
@@ -48,7 +48,7 @@ static uint32_t first_symbol(const struct machine *m, uint32_t i)
     return i == 0 ? 0 : m->alts.end.v[i - 1];
 }
 
-/* Return the need of alternative i by the known needs of its symbols. */
+/* Return the need of alternative i from the known needs of its symbols. */
 static uint32_t need_of_alt(struct machine *m, uint32_t i)
 {
     uint32_t first = first_symbol(m, i), end = m->alts.end.v[i], need = end - first;

@@ -1,14 +1,14 @@
 /* mask.c - token masks by walks over tries of tokens; see mask.h.
  *
  * Most configs have one thread whose expression does not accept yet. Their walk follows the
- * automaton of the expression with one table look-up per byte. It makes a config only if the
+ * automaton of the expression with one table look-up per byte. The walk makes a config only if the
  * expression accepts. Configs with several threads are walked as configs.
  *
  * The bound is the look-ups of a walk over the trie, 2 ns each from the L2 cache. The o200k
- * vocabulary has up to 200,000 tokens. Most masks do not walk: a mask of a state that has been
- * visited is copied. Measured with 866 JSON schemas (docs/measurements.md, "Schemas and masks"):
- * the median is 1.9 us, the mean 22.9 us and the 99th percentile 248 us. That is 0.17, 0.64 and
- * 0.53 times llguidance 1.9.1. In the earlier version strings with a limited length or a pattern
+ * vocabulary has up to 200,000 tokens. Most masks do not walk: the mask of a visited state is
+ * copied. Measured with 866 JSON schemas (docs/measurements.md, "Schemas and masks"): the median is
+ * 1.9 us, the mean 22.9 us and the 99th percentile 248 us. These times are 0.17, 0.64 and 0.53 of
+ * those of llguidance 1.9.1. In the earlier version strings with a limited length or a pattern
  * walked all tokens at every character, and the mean was 53 us.
  *
  * A plain character is one that a JSON string contains unescaped. The tokens of vocab.h's classes
@@ -117,8 +117,8 @@ static bool is_dead(struct walk_place p)
     return p.is_config && p.id == CONFIG_DEAD;
 }
 
-/* Return the place after a byte. A known place needs only look-ups. This is the inner loop of every
- * walk. */
+/* Return the place after a byte. A known place needs only look-ups. This function is the inner loop
+ * of every walk. */
 static inline struct walk_place quick_step(const struct walker *w, struct walk_place p,
                                            uint8_t byte)
 {
@@ -271,7 +271,7 @@ static bool open_put(struct machine *m, uint64_t key, bool value)
 }
 
 /* Return true if the repetition of one character reaches a state that it does not leave. Otherwise
- * the number of characters is limited. A search of all states would then be long and fail. */
+ * the number of characters is limited. A search of all states would then exceed its limits. */
 static bool has_loop(struct machine *m, uint32_t e)
 {
     for (int i = 0; i < LOOP_STEPS_MAX && e != EXPR_EMPTY; i++) {
@@ -368,7 +368,7 @@ static bool wide_chars(const struct walker *w, struct walk_place p, struct walk_
 }
 
 /* Return the number of arbitrary plain characters that may follow a place, at most CHAIN_MAX. Set
- * *same if each of them leads back to p. */
+ * *same if each of these characters leads back to p. */
 static int plain_chain(const struct walker *w, struct walk_place p, bool *same)
 {
     *same = false;
@@ -383,8 +383,8 @@ static int plain_chain(const struct walker *w, struct walk_place p, bool *same)
 
 /* ---- strings of limited length ----
  *
- * The state of a string of at most n characters with a pattern is an intersection. It differs after
- * every character, so no cached walk of one state serves the next. Its operands are examined
+ * The state of a string of at most n characters with a pattern is an intersection. This state
+ * differs after every character, so no cached walk serves the next state. Its operands are examined
  * separately: the number of remaining characters, and the number of arbitrary characters that the
  * pattern accepts. */
 
@@ -420,7 +420,7 @@ static int shortest(struct machine *m, uint32_t e)
 }
 
 /* Set *out to the number of arbitrary plain characters that a pattern accepts. The search adds one
- * character per round. It ends if a character is rejected or no new state is found. */
+ * character per round. The search ends at a rejected character, or if no new state is found. */
 static void search_room(struct machine *m, uint32_t e, struct room *out)
 {
     struct plain_search s = {.m = m, .tag = NO_TAG, .now = ++m->x.seen_now, .decoded = true};

@@ -34,7 +34,7 @@ struct regex_parser {
     bool any_bytes; /* true if the pattern has a (?-u) */
     /* kind of word characters of assertions; WORD_UNKNOWN: no assertion so far */
     enum { WORD_UNKNOWN, WORD_ASCII, WORD_UNICODE } word;
-    bool lazy, greedy; /* true if there is a lazy repetition; true if there is a greedy one */
+    bool lazy, greedy;         /* true if there is a lazy repetition, and true for a greedy one */
     struct charset unicode[3]; /* Unicode's \d, \w, \s; empty before their first use */
     struct categories categories;
     struct kept_set {
@@ -81,7 +81,7 @@ static bool more(const struct regex_parser *p)
     return p->at < p->n;
 }
 
-/* Read a text if it is next. Return true if it was next. */
+/* Read a text and return true if it is next. */
 static bool next_is(struct regex_parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -180,7 +180,7 @@ static char class_letter(char c)
     return strchr("dDwWsS", c) ? c : 0;
 }
 
-/* Remove all characters that are not ASCII, which the classes of (?-u) do not contain. */
+/* Remove all characters outside of ASCII, because the classes of (?-u) have only ASCII. */
 static void drop_wide(struct charset *s)
 {
     struct charset ascii = {0};
@@ -334,8 +334,8 @@ static int class_member(struct regex_parser *p, struct charset *s)
     return 0;
 }
 
-/* Reject the operators of sets in Rust's syntax that are not supported. They are characters at the
- * beginning of a class and in ECMA's syntax. */
+/* Reject the operators of sets in Rust's syntax that are not supported. At the beginning of a class
+ * and in ECMA's syntax they are characters. */
 static int check_set_operator(const struct regex_parser *p)
 {
     const char *at = p->s + p->at;
@@ -474,7 +474,7 @@ static int parse_border(struct regex_parser *p, struct regex_piece *out)
     return rc;
 }
 
-/* Parse ^ or $, which is already read. With flag m, ^ and $ also match next to a line feed. */
+/* Parse ^ or $, which the caller has read. With flag m, ^ and $ also match next to a line feed. */
 static int parse_line_anchor(struct regex_parser *p, bool start, struct regex_piece *out)
 {
     uint8_t at = CTX_EDGE | (p->flags.multi_line ? CTX_LINE : 0);

@@ -14,15 +14,15 @@ enum regex_dialect {
 struct regex_langs {
     uint32_t whole; /* texts that match from end to end */
     uint32_t found; /* texts that contain a match, as in JSON Schema's `pattern` */
-    /* true if the expression has a lazy repetition; true if it has a greedy one */
+    /* true if the expression has a lazy repetition, and true for a greedy one */
     bool lazy, greedy;
     /* true if the expression has an assertion, so that its texts depend on their context */
     bool asserts;
 };
 
-/* Parse n bytes of a pattern. Return ERR_FORMAT if it is not a regular expression; ERR_UNSUPPORTED
- * for look-around, back references, scripts and many assertions within repetitions; ERR_LIMIT or
- * ERR_MEMORY. The error contains the byte offset. */
+/* Parse n bytes of a pattern. Return ERR_FORMAT for a text that is no regular expression;
+ * ERR_UNSUPPORTED for look-around, back references, scripts and many assertions within repetitions;
+ * ERR_LIMIT or ERR_MEMORY. The error contains the byte offset. */
 int regex_parse(struct exprs *x, const char *pattern, size_t n, enum regex_dialect dialect,
                 struct regex_langs *out, struct err *e);
 

@@ -119,7 +119,7 @@ struct rounds {
     struct pieces *p; /* borrowed */
     uint32_t n;
     struct {
-        uint8_t at, right; /* at: bit number of a context; right: CTX_* */
+        uint8_t at, right; /* at: bit number of a context. right: CTX_*. */
     } state[STATES_MAX];
     uint32_t edge[STATES_MAX][STATES_MAX]; /* expressions; [from][to] */
 };

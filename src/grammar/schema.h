@@ -170,7 +170,7 @@ enum { SAT_UNKNOWN, SAT_BUSY, SAT_NO, SAT_YES };
 /* Compile n bytes of a schema, which are borrowed for the call. After success, machine_begin(&s->m,
  * schema_root(s)) begins a text, and *s must not move. After an error, *s is closed. ERR_FORMAT for
  * a malformed schema or one without a valid value. ERR_UNSUPPORTED for a keyword or reference that
- * cannot be enforced. Both contain the JSON pointer. Otherwise the errors of json_parse and
+ * cannot be enforced. Both errors contain the JSON pointer. Otherwise the errors of json_parse and
  * exprs_error. */
 int schema_open(struct schema *s, const char *text, size_t n, const struct schema_options *opt,
                 struct expr_limits x, struct machine_limits limits, struct err *e);
@@ -231,13 +231,14 @@ struct form_plan {
     VEC(uint32_t) name_set; /* conditions on the members of these names */
     VEC(bool) name_required;
     VEC(struct name_class) other; /* classes of all other names, by their languages */
-    /* index of the first item from which on items have equal conditions */
+    /* index of the first item of those with equal conditions */
     uint32_t n_item;
     /* expressions of all names with their tags, in a JSON string. plain: only those of `name`, in
      * their plain spelling. NONE: not made yet */
     uint32_t names, plain_names;
     bool top; /* true: the object may be the outermost one */
-    /* notations without JSON: expression of the outermost object's names; NONE: not made yet */
+    /* notations without JSON: expression of the outermost object's names, NONE before its first
+     * use */
     uint32_t top_names;
 };
 struct name_class {
@@ -256,10 +257,9 @@ enum { NAMES_MAX = 512, STATE_WORDS = NAMES_MAX / 64, WITNESSES_MAX = 4, COUNTS_
 /* State inside an array or object. */
 struct state {
     uint32_t form;
-    /* number of items or members so far, clamped to the number from which more make no
-     * difference */
+    /* number of items or members so far, clamped to the number above which all counts are equal */
     uint32_t n;
-    /* members: set of the present names; items: number of counted items by count_atom */
+    /* members: set of the present names. items: numbers of counted items by count_atom. */
     uint64_t seen[STATE_WORDS];
     uint32_t met;  /* bits of form.witness that are satisfied */
     uint32_t next; /* index of the first name that is still allowed */

@@ -67,7 +67,7 @@ static uint32_t without_pattern(struct schema *s, uint32_t sub)
 }
 
 /* Return true if a name is required and has a schema in `properties` that is not `true`. The
- * negations of both conditions are then one form, because an absent member is not valid either. */
+ * negations of both conditions are then one form, because an absent member is also invalid. */
 static bool is_due(const struct schema *s, uint32_t sub, const char *name, size_t n)
 {
     const struct json *list = sub_field(s, sub, "required"),

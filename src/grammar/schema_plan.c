@@ -2,8 +2,8 @@
  * lead to a value; see schema.h.
  *
  * A state is offered only if some text completes it, so no mask leads into a dead end. "has a
- * value" is a least fixed point if the schema is recursive. A set or state has no value by
- * assumption if the search reaches it again during its decision. Such assumptions are counted
+ * value" is a least fixed point if the schema is recursive. The search assumes that a set or state
+ * has no value if it reaches the set or state during its decision. Such assumptions are counted
  * (n_assumed), and a "no" that depends on one is not cached. */
 #include "schema.h"
 
@@ -144,9 +144,9 @@ static bool plan_except(struct schema *s, struct form_plan *p, const struct json
 
 /* ---- distinct names ----
  *
- * A state has a bit for each name of the plan, so such a name occurs once. It has no bit for a name
- * of a class, which may thus repeat. A repeated name is no further member, so it must not count
- * towards minProperties. */
+ * A state has a bit for each name of the plan, so such a name occurs once. Names of a class have no
+ * bit, so they may repeat. A repeated name is no further member, so it must not count towards
+ * minProperties. */
 
 struct listing {
     struct schema *s;    /* borrowed */
@@ -332,8 +332,8 @@ static bool add_members(struct schema *s, struct moves *out, uint32_t index, uin
     }
 }
 
-/* Return the number of members after another member. It is clamped to the maximum or, without a
- * maximum, to the minimum. More members make no difference to the conditions. */
+/* Return the number of members after another member. The number is clamped to the maximum or,
+ * without a maximum, to the minimum. More members make no difference to the conditions. */
 static uint32_t step_count(const struct schema_form *f, uint32_t n)
 {
     uint32_t max = f->max == NONE ? f->min : f->max;
@@ -491,7 +491,7 @@ struct cover {
 };
 
 /* Lower the numbers by a member with a value of `set`, which can satisfy any of `bits`. The member
- * counts as n members. again: several such members are possible. */
+ * is counted n times. again: several such members are possible. */
 static void cover_by(struct schema *s, struct cover *c, const struct schema_form *f, uint32_t set,
                      uint32_t bits, uint32_t n, bool again)
 {

@@ -1,9 +1,10 @@
 /* schema_read.c - the document: its subschemas, their JSON pointers, and the targets of references;
  * see schema.h.
  *
- * The walk over the document uses the table KEYWORD of all keywords with subschemas. A keyword that
- * is neither in the table nor read elsewhere is unknown or an annotation. JSON Schema requires that
- * such keywords are ignored. RFC 3986 defines URIs, and RFC 6901 defines JSON pointers. */
+ * The walk over the document uses the table KEYWORD of all keywords with subschemas. A keyword
+ * outside of the table is an annotation or unknown, unless other code reads it. JSON Schema
+ * requires that such keywords are ignored. RFC 3986 defines URIs, and RFC 6901 defines JSON
+ * pointers. */
 #include "schema.h"
 
 #include "base/text.h"

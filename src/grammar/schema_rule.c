@@ -30,8 +30,8 @@ enum rule_kind {
  * RULE_MEMBERS and RULE_MEMBER of an outermost object without braces. */
 struct rule {
     uint32_t kind, a,
-        /* a: a set or state, by `kind`; b: 1 before the first item or member, or the set of a
-         * value */
+        /* a: a set or state, by `kind`. b: 1 before the first item or member, or the set of a
+         * value. */
         b;
 };
 

@@ -417,7 +417,7 @@ uint32_t set_scalar(struct schema *s, uint32_t set)
 {
     struct exprs *x = &s->m.x;
     uint32_t number = lang_set(s, set, JT_NUMBER), text = lang_set(s, set, JT_TEXT);
-    /* an exponent may have any spelling if every number is valid */
+    /* an exponent has any spelling if every number is valid */
     if (number == lang_universe(s, JT_NUMBER)) number = expr_or(x, number, number_exponent(x));
     if (s->opt.plain && number != EXPR_EMPTY) number = plain_number(s, number);
     uint32_t all[] = {notation_constant(s, lang_set(s, set, JT_NULL)),

@@ -3,8 +3,9 @@
  *   literal --schema_form.c--> keywords of its type
  *   keywords --schema_logic.c, schema_array.c, schema_object.c--> forms
  *
- * All functions return false after a failure; s->rc or s->m.x.failed has the reason. They always
- * free the forms in their arguments. Any thread; a grammar belongs to one thread at a time. */
+ * All functions return false after a failure; s->rc or s->m.x.failed has the reason. These
+ * functions always free the forms in their arguments. Any thread; a grammar belongs to one thread
+ * at a time. */
 #ifndef QUOTH_GRAMMAR_SCHEMA_WORK_H
 #define QUOTH_GRAMMAR_SCHEMA_WORK_H
 
@@ -20,7 +21,7 @@ struct schema_work {
     struct forms all;
 };
 
-/* Take the forms of one keyword, and empty f. ok: false if making the forms failed. */
+/* Take the forms of one keyword, and empty f. ok: true if all forms were made. */
 bool work_take(struct schema_work *w, struct forms *f, bool ok);
 bool work_take_form(struct schema_work *w, struct schema_form f, bool made); /* take one form */
 bool work_take_lit(struct schema_work *w, uint32_t lit); /* take the forms of a literal */

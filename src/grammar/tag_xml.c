@@ -27,10 +27,10 @@ enum { SPACE_MAX = 200, SPACE_PLAIN_MAX = 8 };
 static const struct style {
     /* static; behind_name_json: mark if the value is not a string; NULL: behind_name */
     const char *name, *open, *behind_name, *behind_name_json, *close;
-    const char *verbatim[2]; /* static; optional marks around a string; NULL if none */
+    const char *verbatim[2]; /* optional marks around a string, static; NULL if none */
     bool lines;          /* true: a line break after and before the marks is no part of a string */
     bool nested;         /* true: `close` is followed by the name and ">" */
-    const char *without; /* static; text that no string contains; NULL: `close` */
+    const char *without; /* text that no string contains, static; NULL: `close` */
 } STYLES[] = {
     {.name = "qwen_xml", .open = "<parameter=", .behind_name = ">", .close = "</parameter>"},
     {.name = "qwen3_coder_xml",
@@ -84,7 +84,7 @@ static uint32_t text_expr(struct xml *x, const char *text)
     return expr_bytes(&x->p->g->m.x, text, strlen(text));
 }
 
-/* Return the expression of a mark. It may begin with the special token. */
+/* Return the expression of a mark. The mark may begin with the special token. */
 static uint32_t mark_expr(struct xml *x, const char *mark)
 {
     size_t n = x->token ? strlen(x->token) : 0;
@@ -135,7 +135,7 @@ static int is_string(const struct json *sub)
 }
 
 /* Return the texts from which a parser reads `values` if it removes one line break at each end.
- * They are between line breaks, or have no line break at their ends. */
+ * The texts are between line breaks, or have no line break at their ends. */
 static uint32_t spelled_lines(struct exprs *e, uint32_t values)
 {
     uint32_t line = expr_bytes(e, "\n", 1), all = expr_not(e, EXPR_EMPTY),

@@ -23,9 +23,9 @@
  * depth-first order each sibling is a cache miss. Blocks of siblings are in depth-first order. */
 struct vocab_trie {
     struct trie_node {
-        /* children: trie.node[child, child + n_child); byte of the edge to the node */
+        /* children trie.node[child, child + n_child), and byte of the edge to the node */
         uint32_t child : 24, byte : 8;
-        /* number of children; number of values: trie.value[first, first + n) */
+        /* numbers of children and of values, trie.value[first, first + n) */
         uint32_t n_child : 9, n : 23;
         uint32_t first;
     } * node; /* owned; nodes; the first n_root nodes have no parent */
@@ -38,7 +38,7 @@ struct vocab_trie {
 enum { PLAIN_CLASSES = 6 };
 
 struct vocab {
-    int n_vocab, n_word; /* number of tokens; number of 64-bit words in a mask */
+    int n_vocab, n_word; /* numbers of tokens, and of 64-bit words in a mask */
     struct {
         struct vocab_trie trie;
         uint64_t *mask; /* owned; [n_word]: set of all tokens of the class */
@@ -57,8 +57,8 @@ struct vocab {
     uint32_t *end;
 };
 
-/* Read n_vocab tokens. token(arg, id, &n) returns the bytes of a token. It returns NULL or n = 0
- * for a token without text (special tokens). Return false if memory is exhausted. */
+/* Read n_vocab tokens. token(arg, id, &n) returns the bytes of a token. `token` returns NULL or n =
+ * 0 for a token without text (special tokens). Return false if memory is exhausted. */
 typedef const char *token_fn(const void *arg, int32_t id, size_t *n);
 bool vocab_open(struct vocab *v, int n_vocab, token_fn *token, const void *arg);
 void vocab_close(struct vocab *v); /* safe on a zeroed struct */

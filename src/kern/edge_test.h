@@ -34,7 +34,8 @@ static inline void edge_close(struct edge *e)
     munmap(e->page, e->room + e->page_bytes);
 }
 
-/* Return the last n_byte of the room. They and the canary before them are filled with 0xA5. */
+/* Return the last n_byte of the room. These bytes and the canary before them are filled with
+ * 0xA5. */
 static inline void *edge_take(struct edge *e, size_t n_byte)
 {
     uint8_t *p = e->page + e->room - n_byte;

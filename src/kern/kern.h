@@ -2,7 +2,7 @@
  *
  * struct kern is a table of these loops. kern_open fills it level by level, slowest first. Level
  * ref is complete and is the specification. Every other level gives the same bits (docs/design.md
- * 5). Kernels never allocate, lock, log or fail. They use only + - * / fma sqrt. Horizontal sums
+ * 5). Kernels never allocate, lock, log or fail. Kernels use only + - * / fma sqrt. Horizontal sums
  * have an order defined here. Any thread in the canonical float mode (cpu_float_canonical).
  *
  * The canonical orders:
@@ -119,10 +119,10 @@ typedef void linear_fn(const struct linear_out *out, const struct panels *w, int
 /* ---- attention ----
  *
  * Query rows that share a KV head are some rows of the batch, each with the heads of its group.
- * They use K and V of the head in blocks of four sub-tiles of 16 positions. Each row has its own
- * state, so the rows of a block do not affect each other. k and v are the stored values as f32
- * (KV_Q8: the integers without their scales). A row sees the positions [from, to) of a block. Its
- * state is unchanged if it sees none. Per row and block:
+ * The rows use K and V of the head in blocks of four sub-tiles of 16 positions. Each row has its
+ * own state, so the rows of a block do not affect each other. k and v are the stored values as f32
+ * (KV_Q8: the integers without their scales). A row sees the positions [from, to) of a block. The
+ * state of a row is unchanged if the row sees no position. Per row and block:
  *
  *   s[i] = fma chain over d ascending from 0 of q[d], k[d][i]
  *   KV_Q8:    s[i] = s[i] * k_scale[i]
@@ -180,8 +180,8 @@ struct attn_rows {
     float *o;                 /* [n_row, attn_stride(d_v)] weighted sums of V, initially 0 */
 };
 
-/* The table of loops. All pointers are static. It is constant after kern_open, so any thread may
- * use it. */
+/* The table of loops. All pointers are static. The table is constant after kern_open, so any thread
+ * may use it. */
 struct kern {
     const char *name; /* name of the level: "ref", "avx2", ... */
 

@@ -72,9 +72,8 @@ static inline float flush_subnormal(float x)
     return u & 0x7F800000u ? x : f32_of_bits(u & 0x80000000u);
 }
 
-/* Return fma with subnormal operands as 0. The result is 0 if it is below 2^-126 after rounding to
- * 24 bits. Near 2^-126 the sum is exact in double. Equals tdpbf16ps, and vfmadd with FTZ and
- * DAZ. */
+/* Return fma with subnormal operands as 0. A result below 2^-126 after rounding to 24 bits becomes
+ * 0. Near 2^-126 the sum is exact in double. Equals tdpbf16ps, and vfmadd with FTZ and DAZ. */
 static inline float fma_flush(float x, float y, float sum)
 {
     x = flush_subnormal(x), y = flush_subnormal(y), sum = flush_subnormal(sum);

@@ -1,9 +1,9 @@
 /* kern_math.h - exp, log, tanh, erf and activations of one f32. Every level computes these
  * algorithms, lane by lane. tmpl/math.h has the same code in vectors.
  *
- * They use only + - * / fma and operations on bits. No branch depends on the argument: a condition
- * selects one of two computed values. scripts/minimax.py prints the coefficients of all polynomials
- * except exp's.
+ * The algorithms use only + - * / fma and operations on bits. No branch depends on the argument: a
+ * condition selects one of two computed values. scripts/minimax.py prints the coefficients of all
+ * polynomials except exp's.
  *
  * Errors over all arguments (kern_math_test.c): exp 1.03 ulp, log 0.75, tanh 1.1, erf 1.1, expm1
  * 2.5. silu and both gelu have 2 ulp of their argument. gelu_erf's 1 + erf cancels for x < 0, as in

@@ -17,8 +17,8 @@ static double ulps(float got, double want, double size)
     return fabs(got - want) / ldexp(1, (e < -125 ? -125 : e) - 24);
 }
 
-/* Return the largest error of f for the f32 values in [-reach, reach] and NaN. It is relative to
- * the argument if of_x, otherwise to the exact value. */
+/* Return the largest error of f for the f32 values in [-reach, reach] and NaN. The error is
+ * relative to the argument if of_x, otherwise to the exact value. */
 static double worst_of(float (*f)(float), double (*exact)(double), double reach, bool of_x)
 {
     double worst = 0;

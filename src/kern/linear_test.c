@@ -196,7 +196,7 @@ static void compare(const struct kern *ref, const struct kern *isa, int act, enu
     random_floats(bias, s->n_out, 1, rng);
     int n = s->n_row * s->n_out + GUARD;
     int n_row = s->n_row_part < isa->linear_rows[act] ? s->n_row_part : isa->linear_rows[act];
-    for (int form = 0; form < 2; form++) { /* form 0: plain; form 1: with bias and added */
+    for (int form = 0; form < 2; form++) { /* 0: plain. 1: with bias, and added to y. */
         struct linear_out o = {.stride = s->n_out};
         if (form == 1) o.bias = bias, o.add = true;
         fill(want, n), fill(got, n);

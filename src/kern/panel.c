@@ -405,8 +405,8 @@ size_t act_scale_bytes(int n_row, int k)
            64;
 }
 
-/* Return the number of bytes of sum. It includes 64 extra bytes, because kernels load the sums of
- * 16 rows together. */
+/* Return the number of bytes of sum. The number includes 64 extra bytes, because kernels load the
+ * sums of 16 rows together. */
 size_t act_sum_bytes(int n_row, int k)
 {
     return ((size_t)n_row * (size_t)((k + UNIT - 1) / UNIT) * 2 * sizeof(int16_t) + 127) / 64 * 64;

@@ -1,7 +1,7 @@
-/* rows_test.c - goal: the passes over logits give the bits of the reference on every level. They
- * write only their rows and follow kern.h. Method: test every length up to 200 and some longer
- * lengths, with ties, infinities and NaNs. Rows end at an inaccessible page. The reference is
- * compared with double precision. A lower floor never gives a lower sum. */
+/* rows_test.c - goal: the passes over logits give the bits of the reference on every level. The
+ * passes write only their rows and follow kern.h. Method: test every length up to 200 and some
+ * longer lengths, with ties, infinities and NaNs. Rows end at an inaccessible page. The reference
+ * is compared with double precision. A lower floor never gives a lower sum. */
 #include "edge_test.h"
 
 #include "base/rng.h"

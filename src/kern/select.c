@@ -1,7 +1,7 @@
 /* select.c - selects the level of kernels: the best level of this machine, or the requested level.
  *
- * All levels up to the chosen one are initialized in the order of levels.def. Each replaces only
- * the slots that it improves, so a slot without a fast version keeps the best slower one. */
+ * All levels up to the chosen one are initialized in the order of levels.def. Each level replaces
+ * only the slots that it improves. A slot without a fast version keeps the best slower function. */
 #include "kern_impl.h"
 
 #include "base/cpu.h"

@@ -1,8 +1,8 @@
 /* model.c - models of the library: open, describe and close them.
  *
- * The library is a guest in a host program. It writes nothing to the host's streams, blocks signals
- * in its threads, and restores the host's floating-point mode. Functions return a negative ERR_*
- * and a text. Texts that it returns are freed by quoth_free. */
+ * The library is a guest in a host program. The library writes nothing to the host's streams,
+ * blocks signals in its threads, and restores the host's floating-point mode. Functions return a
+ * negative ERR_* and a text. Texts that it returns are freed by quoth_free. */
 #include "lib_impl.h"
 
 #include "base/cpu.h"

@@ -5,9 +5,8 @@
  * quoth_poll returns the next event, round robin over the requests.
  *
  * (1) The requests in pending[0, n) are not done. The request that ended last is kept in `ended`
- *     until the next poll, because its event points into it.
- * (2) One thread at a time: no locks. The engine rings the bell, but not after the reply queue has
- *     been closed (base/queue.h). */
+ * until the next poll, because its last event points into the request. (2) One thread at a time: no
+ * locks. The engine rings the bell until the reply queue is closed (base/queue.h). */
 #include "lib_impl.h"
 
 #include "base/os.h"
@@ -25,7 +24,7 @@ struct pending {
     float *pooled; /* owned [n_pooled]; NULL: the request generates tokens */
     int n_pooled;
     bool needs_logprobs;
-    /* true after `last` has arrived; it is emitted after the ends of the remaining choices */
+    /* true after the arrival of `last`, which is emitted after the ends of the remaining choices */
     bool ending;
     struct event last;
 };
@@ -262,8 +261,8 @@ int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *err
 
 /* ---- polling ---- */
 
-/* Set the log probabilities of q->event: the chosen token first, then the alternatives. They are in
- * q, so they are valid until the next poll. */
+/* Set the log probabilities of q->event: the chosen token first, then the alternatives. The log
+ * probabilities are in q, so they are valid until the next poll. */
 static void fill_logprobs(quoth_queue *q, const struct event *ev)
 {
     const struct logprob *c = &ev->chosen;
@@ -306,8 +305,8 @@ static void begin_event(quoth_queue *q, const struct pending *p, int kind, const
                              .n_text = q->text.n};
 }
 
-/* Make an event of one choice. Return false if it must not be returned, such as a token after a
- * stop text, or a second end. */
+/* Make an event of one choice. Return false for an event that clients must not get, such as a token
+ * after a stop text, or a second end. */
 static bool take_choice(quoth_queue *q, struct pending *p, const struct event *ev, int choice)
 {
     struct reply *r = &p->reply[choice];
@@ -345,7 +344,7 @@ static bool take_last(quoth_queue *q, size_t at)
     return true;
 }
 
-/* Convert an event of the engine. Return false if it must not be returned. */
+/* Convert an event of the engine. Return false if clients must not get the event. */
 static bool convert_event(quoth_queue *q, size_t at, const struct event *ev)
 {
     struct pending *p = q->pending.v[at];

@@ -106,8 +106,8 @@ static void count_latencies(struct counting *c, const struct client_trace *s)
     count(c, E2EL_QUEUE, all + waited);
 }
 
-/* A failed request is only counted. Its times would lower the means, because failures are often
- * fast. */
+/* A failed request is only counted. The times of failed requests would lower the means, because
+ * failures are often fast. */
 static bool count_request(struct client_figures *f, const struct client_trace *s,
                           const struct slo *slo)
 {
@@ -141,7 +141,7 @@ int64_t client_trace_span_us(const struct client_trace *v, size_t n, int64_t *be
 }
 
 /* Return the rate of arrivals per second. n arrivals have n - 1 intervals. INFINITY if all requests
- * arrived at once. */
+ * arrived together. */
 static double offered_rate(const struct client_trace *v, size_t n)
 {
     int64_t early = INT64_MAX, late = 0;
@@ -184,7 +184,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Find the maximum number of concurrent requests. A request is in flight in [submission, last
- * token). It does not overlap a request that begins at its end. */
+ * token). A request does not overlap a request that begins at its end. */
 static bool busiest_moment(struct client_figures *f, const struct client_trace *v, size_t n)
 {
     struct edge *edge = malloc((2 * n + 1) * sizeof *edge);

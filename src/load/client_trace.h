@@ -62,8 +62,8 @@ int64_t client_trace_span_us(const struct client_trace *v, size_t n, int64_t *be
 int client_figures(struct client_figures *f, const struct client_trace *v, size_t n,
                    const struct slo *slo, struct err *e);
 void client_figures_close(struct client_figures *f); /* accepts a zeroed struct */
-/* Return the maximum number of tokens per second. NAN if it is below the mean rate, because the run
- * is too short. */
+/* Return the maximum number of tokens per second. NAN if the result is below the mean rate, because
+ * the run is too short. */
 double client_figures_peak_rate(const struct client_figures *f);
 /* Return the standard deviation of the population, as in numpy. */
 double latency_sd(const struct samples *ms);
@@ -102,7 +102,7 @@ struct client_page {
     const struct load_sample *load; /* samples of the server's load [n_load] */
     size_t n_load;
 };
-/* Write the page to a file. ERR_IO if it cannot be written, ERR_ARG if the path is too long,
+/* Write the page to a file. ERR_IO for a failed write, ERR_ARG for a path that is too long,
  * ERR_MEMORY. */
 int client_page_write(const struct client_page *p, const char *path, struct err *e);
 

@@ -73,7 +73,7 @@ static void put_distributions(struct buf *b, struct trace_plot *k, const struct 
 
 /* ---- over time ---- */
 
-/* Equal spans of a run. They begin at the first submission. */
+/* Equal spans of a run. The spans begin at the first submission. */
 struct plot_spans {
     int64_t begin_us;
     double us; /* length of a span */

@@ -1,8 +1,8 @@
 /* flags.c - flags that several measurements share, with vLLM's names; see flags.h.
  *
- * Each group of flags is a global struct and a list of options. A command includes the lists that
- * it needs (OPTIONS_OF), and reads the structs after the command line was read. A 0 means "not
- * set", because commands have different defaults. */
+ * Each group of flags is a global struct and a list of options. A command includes the necessary
+ * lists (OPTIONS_OF), and reads the structs after the command line. A 0 means "not set", because
+ * commands have different defaults. */
 #include "flags.h"
 
 #include "base/json.h"
@@ -38,8 +38,8 @@ const struct option arrival_options[] = {
     OPTIONS_END,
 };
 
-/* Return true if arrivals have a finite rate or a ramp. Otherwise a trace's own times hold, or all
- * requests arrive at once. */
+/* Return true if arrivals have a finite rate or a ramp. Otherwise requests arrive at the trace's
+ * times, or all together without a trace. */
 bool has_arrivals(void)
 {
     return arrival_flags.ramp || (arrival_flags.rate > 0 && isfinite(arrival_flags.rate));

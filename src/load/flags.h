@@ -1,6 +1,6 @@
-/* flags.h - private to load: flags that several measurements share, with vLLM's names. They define
- * arrivals, contents and objectives of requests. Each flag is declared once. A command's table
- * includes the groups that it supports. Main thread only. */
+/* flags.h - private to load: flags that several measurements share, with vLLM's names. The flags
+ * define arrivals, contents and objectives of requests. Each flag is declared once. A command's
+ * table includes the groups that it supports. Main thread only. */
 #ifndef QUOTH_LOAD_FLAGS_H
 #define QUOTH_LOAD_FLAGS_H
 

@@ -1,7 +1,7 @@
 /* latency.c - quoth bench latency: end-to-end time of one batch of requests, as vllm bench latency
  * measures it.
  *
- * All requests of an iteration arrive at once. An iteration's latency is the time from the first
+ * All requests of an iteration arrive together. An iteration's latency is the time from the first
  * arrival to the last token. The prefix cache is off, because the same prompts are used in every
  * iteration and would be found in it. */
 #include "trial.h"

@@ -24,15 +24,15 @@ struct plot {
 };
 
 void plot_put(struct buf *b, const struct plot *p); /* append an <svg> element */
-/* Write the picture to a file. ERR_IO if it cannot be written, ERR_ARG if the path is too long,
+/* Write the picture to a file. ERR_IO for a failed write, ERR_ARG for a path that is too long,
  * ERR_MEMORY. */
 int plot_write(const char *path, const struct plot *p, struct err *e);
 
 /* Begin an HTML page: a heading, a table as preformatted text, then all text that is appended to
  * `b`. */
 void page_begin(struct buf *b, const char *title, const char *table);
-/* Write the page to a file and free b. ERR_MEMORY if an append failed, ERR_IO, ERR_ARG if the path
- * is too long. */
+/* Write the page to a file and free b. ERR_MEMORY if an append failed, ERR_IO, ERR_ARG for a path
+ * that is too long. */
 int page_end(struct buf *b, const char *path, struct err *e);
 
 #endif

@@ -40,7 +40,7 @@ static int scaled(int n)
 }
 
 /* Make the jobs of a trace or of random lengths. A trace keeps its times unless a rate is given.
- * --rate-scale applies last, so it accelerates both. Prompts with block ids keep their lengths,
+ * --rate-scale is last, so it scales traces and rates. Prompts with block ids keep their lengths,
  * because the ids determine their tokens. */
 static int make_jobs(struct traffic *t, struct err *e)
 {

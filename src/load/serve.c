@@ -260,7 +260,7 @@ static int check_flags(struct served_report *r, struct traffic_arrivals *a, stru
     return rc;
 }
 
-/* Read the server's figures. They are NAN if it has no /metrics or reading fails. */
+/* Read the server's figures. The figures are NAN if the server has no /metrics or reading fails. */
 static void read_view(struct served_target *t, double window_s, struct server_view *v)
 {
     struct err e;

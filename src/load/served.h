@@ -194,7 +194,7 @@ void served_result_close(struct served_result *r); /* accepts a zeroed struct */
 
 /* ---- served_report.c: report ---- */
 
-/* Data of a report. All pointers are borrowed as long as it is used. */
+/* Data of a report. All pointers are borrowed as long as the report is used. */
 struct served_report {
     const struct served_target *target;
     const struct prompts *prompts;

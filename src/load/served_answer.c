@@ -107,8 +107,8 @@ void served_answer_init(struct served_answer *a, bool chat, bool keep_text)
         .chat = chat, .keep_text = keep_text, .n_input = -1, .n_output = -1, .n_cached = -1};
 }
 
-/* The body of another status than 200 is an error message, not a stream. It is kept up to ERROR_MAX
- * bytes. */
+/* The body of another status than 200 is an error message, not a stream. The first ERROR_MAX bytes
+ * of the message are kept. */
 bool served_answer_feed(struct served_answer *a, int status, const char *data, size_t n,
                         int64_t now_us)
 {

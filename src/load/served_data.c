@@ -78,8 +78,8 @@ static int64_t output_or(int64_t fallback)
 
 /* ---- datasets of lengths ---- */
 
-/* Make the prompts that the traffic describes. They are ids if the vocabulary is known, otherwise
- * words. */
+/* Make the prompts that the traffic describes. The prompts are ids if the vocabulary is known,
+ * otherwise words. */
 static int make_prompts(struct prompts *p, struct served_target *t, struct counter *c,
                         struct err *e)
 {

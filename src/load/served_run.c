@@ -1,5 +1,5 @@
-/* served_run.c - the clients of a measured server. They send each prompt when it is due, and record
- * the times of tokens; see served.h.
+/* served_run.c - the clients of a measured server. The clients send each prompt at its time, and
+ * record the times of tokens; see served.h.
  *
  *   send_due -> live (fetch_start) --on_body--> answer (served_answer.c) --on_done--> trace[i] */
 #include "served.h"
@@ -49,7 +49,7 @@ static size_t prompt_of(const struct served_run *u, size_t i)
 
 /* ---- an answer ---- */
 
-/* The time is that of reading the bytes, so all tokens of one read have equal times. */
+/* The time is the time of the read, so all tokens of one read have equal times. */
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
     struct served_live *l = ctx;

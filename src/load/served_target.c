@@ -175,7 +175,7 @@ static int send(struct served_target *t, const char *path, const struct buf *bod
     return rc;
 }
 
-/* Return the parsed answer in *out, owned by the caller. ERR_FORMAT if it is not JSON. */
+/* Return the parsed answer in *out, owned by the caller. ERR_FORMAT for a text that is not JSON. */
 static int send_json(struct served_target *t, const char *path, const struct buf *body,
                      struct json **out, struct err *e)
 {
@@ -311,7 +311,7 @@ void target_metrics_url(const struct served_target *t, double window_s, struct b
     put_metrics_path(out, window_s);
 }
 
-/* *v is set in any case; its figures are NAN after a failure. */
+/* *v is set in any case. The figures of *v are NAN after a failure. */
 int target_view(struct served_target *t, double window_s, struct server_view *v, struct err *e)
 {
     struct buf text = {0}, path = {0};

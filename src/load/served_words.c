@@ -68,8 +68,8 @@ static void put_words(struct buf *b, const struct ids *ids, int n)
 
 /* Find the maximum number of words with at most n_want tokens. Return their number of tokens.
  * Search by interpolation: the measured tokens per word give the next guess. low and high bound it
- * as in a binary search. More words usually have more tokens. 12 turns bound the cost if they do
- * not. */
+ * as in a binary search. More words usually have more tokens. 12 turns bound the cost in other
+ * cases. */
 static int fit_words(struct counter *c, const struct ids *ids, int n_want)
 {
     int n = (int)(n_want / c->per_word), n_token = 0, low = 1, high = (int)ids->n;
@@ -86,7 +86,7 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
             high = n - 1 > low ? n - 1 : low;
             n += by < 0 ? by : -1;
         } else {
-            /* fewer tokens are missing than a word has; fill appends them */
+            /* fewer tokens are missing than a word has, so fill appends single tokens */
             if (by < 1) return n_token;
             low = n + 1;
             n += by;
@@ -96,8 +96,8 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
 }
 
 /* Append short pieces until the text has n_want tokens. A piece may merge with the text before it
- * and add no token. It is then removed, and the next piece is tried. The loop ends after each piece
- * has failed once. */
+ * and add no token. Such a piece is removed, and the next piece is tried. The loop ends after each
+ * piece has failed once. */
 static int append_pieces(struct counter *c, int n_token, int n_want)
 {
     static const char *const piece[] = {" a", " I", ".", "!", " x", "?", ","};

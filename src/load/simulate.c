@@ -61,7 +61,7 @@ struct client {
     int64_t last_us;     /* time of the last progress */
 };
 
-/* The state of a simulation. One thread runs the engine and all clients in turn. Pointers are
+/* The state of a simulation. One thread runs the engine and all clients alternately. Pointers are
  * borrowed, except for `en` and `idle`. */
 struct sim_run {
     struct sim_result *r;
@@ -154,7 +154,7 @@ static bool read_reply(struct sim_run *u, struct client *c)
     return false;
 }
 
-/* Order does not matter, so a finished client is replaced by the last one. */
+/* Replace a finished client by the last client, because order does not matter. */
 static int read_replies(struct sim_run *u, struct err *e)
 {
     for (size_t i = 0; i < u->live.n;) {

@@ -65,9 +65,9 @@ int sim_capacity(int64_t *us, const struct traffic *t, const struct sim_options 
 int64_t sim_padded_us(const struct traffic *t, const struct sim_options *o);
 
 /* Cost of a flood by one key for another key, in mean seconds of key 2's jobs. Every fourth job is
- * of key 2, which sends 0.4 of the engine's capacity. The other jobs are of key 1. It sends three
- * times the capacity and always has waiting jobs until key 2 is done. The fair reference is key 2
- * alone, at half the speed, with half of the sequences, rows and pages. */
+ * of key 2, which sends 0.4 of the engine's capacity. The other jobs are of key 1. Key 1 sends
+ * three times the capacity and always has waiting jobs until key 2 is done. The fair reference is
+ * key 2 alone, at half the speed, with half of the sequences, rows and pages. */
 struct sim_fairness {
     double fair_first_s, first_s, fair_done_s, done_s;
 };

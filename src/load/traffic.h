@@ -5,8 +5,8 @@
  *                                                                            |
  *   quoth bench latency, throughput, replay (trial.h) <-- tables, JSON, a page <-- traffic_figures
  *
- * The clients share one thread, which only submits requests and reads replies. Times are those of
- * the events and do not depend on the time of reading. */
+ * The clients share one thread, which only submits requests and reads replies. Times are the times
+ * of the events, independent of the time of reading. */
 #ifndef QUOTH_LOAD_TRAFFIC_H
 #define QUOTH_LOAD_TRAFFIC_H
 
@@ -80,7 +80,7 @@ extern const struct traffic_clock traffic_real_clock;
 struct traffic_options {
     const struct traffic_clock *clock; /* the engine's clock */
     int n_vocab;
-    /* maximum requests in flight; further requests wait at the client; 0: no limit */
+    /* maximum requests in flight, above which requests wait at the client; 0: no limit */
     int max_concurrency;
     int n_choice; /* choices per request; 0: 1 */
     bool beams;   /* true: beam search with n_choice beams; results arrive at the end */

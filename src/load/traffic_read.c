@@ -92,7 +92,7 @@ static int azure_line(struct trace_reader *s, const char *line, int at, struct e
     return add(s->t, j, e);
 }
 
-/* Parse a line of vidur's trace: "374,44". It has no times, so all jobs arrive at 0. */
+/* Parse a line of vidur's trace: "374,44". The trace has no times, so all jobs arrive at 0. */
 static int lengths_line(struct trace_reader *s, const char *line, int at, struct err *e)
 {
     struct traffic_job j = {0};

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* LONG_PROMPT: longer prompts are not made, because they take most of the time. */
+/* LONG_PROMPT: maximum length of a prompt, because long prompts take most of the time. */
 enum { JOBS_MAX = 1000, CONTEXT = 2048, N_VOCAB = 300, LONG_PROMPT = 4096 };
 
 static void check_jobs(const struct traffic *t)

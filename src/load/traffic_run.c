@@ -1,4 +1,4 @@
-/* traffic_run.c - the clients of a measurement. They send each job when it is due, and read the
+/* traffic_run.c - the clients of a measurement. The clients send each job at its time, and read the
  * replies; see traffic.h. One thread polls all replies every 2 ms (0.3 % of a core at 64 requests).
  * No measured figure depends on the time of polling. */
 #include "traffic.h"
@@ -166,7 +166,7 @@ static bool read_live(struct traffic_run *u, struct traffic_live *l)
     return false;
 }
 
-/* Order does not matter, so a finished request is replaced by the last one. */
+/* Replace a finished request by the last request, because order does not matter. */
 static void read_all(struct traffic_run *u)
 {
     for (size_t i = 0; i < u->live.n;) {
@@ -319,7 +319,7 @@ int traffic_run(struct traffic_result *r, struct engine *en, const struct traffi
     r->cpu_us = os_cpu_us() - cpu;
     r->energy_uj = energy < 0 ? -1 : os_energy_uj() - energy;
     read_stats(&u, &after);
-    /* a last sample, so that even a short run has one */
+    /* one more sample, so that even a short run has a sample */
     take_sample(&u);
     r->stats = stats_since(&before, &after);
     close_run(&u);

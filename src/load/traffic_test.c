@@ -254,7 +254,7 @@ static const struct traffic_peaks peaks = {.flops = 1e6, .bytes = 1e5, .n_thread
 static void check_figures(const struct traffic_figures *figures)
 {
     const struct client_figures *f = &figures->client;
-    /* prompt of 40: 50 ms; 9 more tokens, 11 ms each; one every 500 ms */
+    /* a prompt of 40 tokens takes 50 ms, then 9 tokens take 11 ms each; one arrives every 500 ms */
     const double seconds = (N_JOB - 1) * 0.5 + 0.149, want[] = {50, 11, 11, 149, 14.9};
     for (int k = 0; k < 5; k++) {
         EXPECT_NEAR(samples_mean(&f->ms[k]), want[k]);

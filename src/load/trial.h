@@ -21,7 +21,7 @@ struct trial {
     const char *name; /* static: the command's name, "bench throughput" */
     struct traffic t; /* jobs to send */
     struct session s;
-    struct step_log *log;         /* owned: log of the engine's steps; NULL: no log */
+    struct step_log *log;         /* log of the engine's steps, owned; NULL: no log */
     struct traffic_result result; /* result of the last run */
     struct traffic_figures figures;
     struct traffic_peaks peaks;

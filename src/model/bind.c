@@ -21,7 +21,7 @@
 
 /* ---- tensors ---- */
 
-/* The mark `bound` is set also if the caller then rejects the tensor. */
+/* The mark `bound` is also set if the caller then rejects the tensor. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name)
 {
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
@@ -121,8 +121,8 @@ const struct tensor_row *bind_row(const struct binder *b, const char *stem)
     return NULL;
 }
 
-/* Return the row of a matrix or norm. As bind_row, but an absent row is ERR_UNSUPPORTED. It is a
- * fault of the table, not of the file. */
+/* Return the row of a matrix or norm. As bind_row, but an absent row is ERR_UNSUPPORTED. Such a row
+ * is a fault of the table, not of the file. */
 static const struct tensor_row *row_of(struct binder *b, const char *stem)
 {
     const struct tensor_row *row = bind_row(b, stem);

@@ -81,8 +81,8 @@ static double yarn_magnitude(double factor, double mscale)
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-/* Return the magnitude as in transformers. It is derived from attention_factor if set, else from
- * mscale and mscale_all_dim if both are set. */
+/* Return the magnitude as in transformers. The magnitude is derived from attention_factor if set,
+ * else from mscale and mscale_all_dim if both are set. */
 static double hf_magnitude(struct binder *b, const struct rope_config *r)
 {
     double whole = config_real(b, "config.rope_parameters.attention_factor", NAN),
@@ -121,7 +121,7 @@ static double rope_factor(struct binder *b, const struct rope_config *r)
     return !config_is_hf(b) && v == 0 ? 1 : v;
 }
 
-/* Return v, or the fallback if v is absent. Zero counts as absent, as in llama.cpp. */
+/* Return v, or the fallback if v is absent or 0, as in llama.cpp. */
 static double or_default(double v, double fallback)
 {
     return isnan(v) || v == 0 ? fallback : v;
@@ -362,7 +362,8 @@ static void config_activation(struct binder *b, struct config *c)
                       name ? name : "?");
 }
 
-/* Set biases and tied heads. GGUF has no keys for them. They depend on the tensors in the file. */
+/* Set biases and tied heads. GGUF has no keys for them. Biases and tied heads depend on the tensors
+ * in the file. */
 static void config_parts(struct binder *b, struct config *c)
 {
     if (!config_is_hf(b)) {
@@ -409,7 +410,7 @@ static void config_results(struct binder *b, struct config *c)
     c->labels = config_meta(b, "classifier.output_labels");
     c->length_max =
         meta_int(checkpoint_meta(b->checkpoint, "sentence_transformers.max_seq_length"), INT_MAX);
-    c->class_pooling = b->m->arch->encoder ? 2 : 3; /* the first row; the last row */
+    c->class_pooling = b->m->arch->encoder ? 2 : 3; /* the first row, and the last row */
     c->class_act = CLASS_AUTO;
     for (size_t i = 0; i < 3; i++)
         if (text_is(problem, problems[i].name)) c->class_act = problems[i].act;

@@ -153,7 +153,7 @@ static double absent(const struct binder *b, const char *key, const struct meta 
 }
 
 /* true is no integer here. A null has the fallback, an absent key the declared default or the
- * fallback. ERR_MISSING if there is neither. */
+ * fallback. ERR_MISSING if both are absent. */
 int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback)
 {
     char text[80];
@@ -214,8 +214,8 @@ void config_only_text(struct binder *b, const char *key, const char *value)
 
 /* ---- the check ---- */
 
-/* Return true if the value is the accepted one. Null always counts as the accepted value, because
- * most configs write null for unused features. */
+/* Return true if the value is the accepted one. null always means the accepted value, because most
+ * configs write null for unused features. */
 static bool has_only_value(const struct config_key *row, const struct meta *m)
 {
     if (meta_kind(m) == META_NONE) return true;

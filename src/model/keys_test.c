@@ -85,7 +85,7 @@ static void expect(const struct arch *a, const char *fields, const char *word)
     done(&r);
 }
 
-/* Return true if the fields are of a rope, which the architecture lacks. */
+/* Return true for the fields of a rope, because the architecture has no rope. */
 static bool is_of_rope(const struct arch *a, const char *fields)
 {
     return a->no_rope && strstr(fields, "'rope_");

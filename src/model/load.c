@@ -199,7 +199,7 @@ static int new_model(struct model **out, const struct checkpoint *c, struct back
     return bind_model(m, o, e);
 }
 
-/* On failure model_close frees each part that exists. Facts are last, because they need the
+/* After a failure model_close frees each existing part. Facts are last, because they need the
  * plan. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e)

@@ -14,7 +14,7 @@ struct model; /* opaque */
 
 /* Addition to a linear layer: y += scale * b(a(x)), in f32. */
 struct addition {
-    struct linear a, b; /* matrices: a [rank, k]; b [n_out, rank]; no biases */
+    struct linear a, b; /* matrices a [rank, k] and b [n_out, rank], without biases */
     float scale;
 };
 
@@ -53,7 +53,8 @@ struct model_options {
     int64_t kv_bytes; /* bytes of all pages; 0: derived from memory_utilization */
     /* Fraction of the machine's memory for the whole process. Pages get the rest after weights,
      * activations and swap space. 0: pages for n_longest sequences of context_max tokens (n_longest
-     * 0: 1). They then have at most half of the free memory, and hold at least one sequence. */
+     * 0: 1). The pages then have at most half of the free memory, and hold at least one
+     * sequence. */
     double memory_utilization;
     int n_longest;
     int64_t swap_bytes; /* host memory for pages of preempted sequences; 0: none */
@@ -159,7 +160,7 @@ struct model_out {
 struct model_out model_forward(struct model *m, const struct batch *b);
 
 /* Compute head h, which the model must have (head_out[h] > 0). x f32 [d_model]: a pooled row. y f32
- * [head_out[h]]: the result. Both are on the host and do not overlap. Thread: that of
+ * [head_out[h]]: the result. x and y are on the host and do not overlap. Thread: that of
  * model_forward, between two steps. Does not allocate. */
 void model_head(struct model *m, enum head h, const float *x, float *y);
 /* Return the name of label i of a classifier, borrowed, and its length. NULL if it has no name. */

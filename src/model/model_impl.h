@@ -74,7 +74,7 @@ struct form;
 enum { GROUP_SIZES_MAX = 8 };
 struct quantization {
     const struct form *form; /* static; NULL: weights are not quantized */
-    int bits, bits_set;      /* bits of a code; set of possible bits, 1 << bits */
+    int bits, bits_set;      /* number of bits of a code, and set of possible numbers, 1 << bits */
     int group_size[GROUP_SIZES_MAX], n_group_size; /* inputs per scale; -1: all inputs */
     int block_out, block_k;                        /* blocks with one scale; 0: none */
     bool any_shape;         /* true: bits and group sizes may differ per module */
@@ -87,7 +87,8 @@ struct quantization {
 
 struct config {
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab, context_train;
-    /* encoders: rows of the tables of positions and of segments; first position used; labels */
+    /* encoders: rows of the tables of positions and of segments, first position, number of
+     * labels */
     int n_position, n_segment, position0, n_label;
     int pooling_type;          /* pooling of embeddings, GGUF's number; 0: none given */
     int class_pooling;         /* pooling of a classifier, GGUF's number */
@@ -122,12 +123,14 @@ struct norm {
     const float *g; /* weights, f32 [n], borrowed from the model; NULL if none */
     const float *b; /* LayerNorm: bias, f32 [n], borrowed from the model; NULL if none */
     float eps;
-    int n, n_part; /* n: values of a row; n_part: 0: RMSNorm; otherwise LayerNorm of n_part parts */
+    /* n: number of values of a row. n_part: 0 for RMSNorm, otherwise the number of parts of a
+     * LayerNorm. */
+    int n, n_part;
 };
 
 /* Grouped-query attention. Row scratch: q, attn [n_head * d_head]; k, v [n_head_kv * d_head]. */
 struct attn_block {
-    /* matrices: q [n_head * d_head, d]; k, v [n_head_kv * d_head, d]; o [d, n_head * d_head] */
+    /* matrices q [n_head * d_head, d], k and v [n_head_kv * d_head, d], o [d, n_head * d_head] */
     struct linear q, k, v, o;
     struct norm q_norm, k_norm; /* norms over d_head, before rope; g: NULL if none */
     /* norms of rows, or of heads with weights per head, before rope; g: NULL if none */
@@ -136,7 +139,7 @@ struct attn_block {
     bool query_rope;
     float limit; /* q, k and v are clamped to [-limit, limit]; 0: none */
     struct attn_spec spec;
-    int il, rope; /* il: layer index in the KV store; rope: index of the rope, or ROPE_OFF */
+    int il, rope; /* il: layer index in the KV store. rope: index of the rope, or ROPE_OFF. */
     int at_q, at_k, at_v, at_attn;
 };
 
@@ -145,7 +148,7 @@ struct ffn_block {
     bool gated;     /* false: no gate */
     bool has_xielu; /* true: xielu instead of curve; only without a gate */
     struct xielu xielu;
-    struct linear gate, up, down; /* matrices: gate, up [d_ff, d]; down [d, d_ff] */
+    struct linear gate, up, down; /* matrices gate and up [d_ff, d], and down [d, d_ff] */
     enum curve curve;
     int at_gate, at_up;
 };
@@ -396,7 +399,7 @@ void config_read(struct binder *b);
 /* Return true if the metadata are a config.json. */
 bool config_is_hf(const struct binder *b);
 /* Return the value of "attention.sliding_window"; 0 if none. config_layer_types sets the window of
- * the layers listed in "layer_types". It returns false if the metadata have no such list. */
+ * the layers listed in "layer_types". Return false if the metadata have no such list. */
 int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
  * failure. */
@@ -415,7 +418,7 @@ float config_cap(struct binder *b, const char *key);
 /* form/form.c: read and check quantization_config. */
 void form_read(struct binder *b);
 /* Describe a quantized matrix [n_out, k], stored as tensors stem.EXPERT*, and set *type to the
- * format of its values. Return its first tensor. NULL if it is not quantized, or after a
+ * format of its values. Return its first tensor. NULL for a model that is not quantized, or after a
  * failure. */
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
                                     const char *stem, int il, const char *expert, int64_t n_out,

@@ -27,8 +27,8 @@ static int choose_context(const struct model *m, int n_requested, int64_t token_
     return n;
 }
 
-/* Return the number of bytes for pages. They are the fraction memory_utilization of the memory of
- * the machine or control group, minus packed weights, adapters, activations and swap space. */
+/* Return the number of bytes for pages. The pages get the fraction memory_utilization of the memory
+ * of the machine or control group, minus packed weights, adapters, activations and swap space. */
 static int64_t kv_room(const struct model *m, const struct model_options *o)
 {
     double all = (double)os_memory_bytes() * o->memory_utilization;

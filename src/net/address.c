@@ -57,7 +57,7 @@ static bool address_parse(struct address *a, const char *text, size_t n)
 {
     char s[INET6_ADDRSTRLEN];
     struct in_addr v4;
-    /* IPv6 without brackets has at least two colons, so one colon precedes a port. Ports are
+    /* One colon precedes a port, because IPv6 without brackets has at least two. Ports are
      * ignored. */
     const char *colon = memchr(text, ':', n);
     bool one_colon = colon && !memchr(colon + 1, ':', n - (size_t)(colon + 1 - text));
@@ -76,8 +76,8 @@ static bool address_parse(struct address *a, const char *text, size_t n)
     return inet_pton(AF_INET6, s, a->byte) == 1;
 }
 
-/* The lowest bit is set, so the number is never 0. The seed 2 separates addresses from names of
- * keys (seed 0). */
+/* The number is never 0, because its lowest bit is set. The seed 2 separates addresses from names
+ * of keys (seed 0). */
 uint64_t address_id(const struct address *a)
 {
     if (!a->known) return hash_bytes("unix", 4, 2) | 1;

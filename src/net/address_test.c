@@ -1,5 +1,5 @@
-/* Goal: one client has one number, for any head that it sends. The clients of a trusted proxy have
- * different numbers. */
+/* Goal: one client has one number, for any head of its requests. The clients of a trusted proxy
+ * have different numbers. */
 #include "net_impl.h"
 
 #include "../../tests/unit.h"
@@ -69,7 +69,7 @@ TEST(net_clients_behind_proxies)
     expect_client(proxies, "192.168.1.6", "", "1.2.3.4", "192.168.1.6");
     expect_client(proxies, "fd12::1", "", " [2001:db8::7]:443 ", "2001:db8::7");
     expect_client(proxies, "unix", "", "2001:db8::7", "2001:db8::7");
-    /* the client may have written the addresses to the left */
+    /* the addresses to the left are possibly forged by the client */
     expect_client(proxies, "10.0.0.1", "6.6.6.6", "7.7.7.7, 1.2.3.4, 10.9.9.9", "1.2.3.4");
     expect_client(proxies, "10.0.0.1", "6.6.6.6, 1.2.3.4", "10.9.9.9,10.8.8.8", "1.2.3.4");
     expect_client(proxies, "10.0.0.1", "6.6.6.6", "unknown, 10.9.9.9", "10.9.9.9");

@@ -4,8 +4,8 @@
  *    SIZE --"1a;x=y" CR LF--> DATA --0x1a bytes--> END --CR LF--> SIZE
  *      \__"0" CR LF--> TRAILER --empty line--> DONE
  *
- * n_line counts bytes of the current line in SIZE and TRAILER, and bytes of the CRLF in END. It is
- * 0 at each change of the state. */
+ * n_line counts bytes of the current line in SIZE and TRAILER, and bytes of the CRLF in END. n_line
+ * is 0 at each change of the state. */
 #include "head.h"
 
 #include "base/text.h"

@@ -4,11 +4,11 @@
  *                  |                        \__refused_____________^  \
  *                  +--refused--------------------------------------^   +--close--> LINGER
  *
- * (1) A connection has an exchange in BODY and ANSWER only. Each points to the other.
- * (2) It is in its holder's lists of closable connections (idle) in all states but BODY and ANSWER.
- * (3) It has a deadline, except in ANSWER if the client reads as fast as the handler writes.
- * (4) It has TLS if the server has TLS. HANDSHAKE is for TLS only.
- * (5) net.conns has the connections that are not dead, and net.n_conn counts them. n_conn of a
+ * (1) A connection has an exchange in BODY and ANSWER only. Each connection and exchange points to
+ * the other. (2) It is in its holder's lists of closable connections (idle) in all states but BODY
+ * and ANSWER. (3) It has a deadline, except in ANSWER if the client reads as fast as the handler
+ * writes. (4) It has TLS if the server has TLS. HANDSHAKE is for TLS only. (5) net.conns has the
+ * connections that are not dead, and net.n_conn counts them. n_conn of a
  *     holder counts the holder's connections.
  *
  * A hang-up and a half-closed connection both appear as a FIN from the client. To distinguish them,
@@ -53,9 +53,9 @@ static void set_state(struct conn *c, enum conn_state state)
 }
 
 /* If the table is full, take the holder with most connections. Close its oldest connection without
- * a complete head. The reserve is used if it has no such connection. A new connection may belong to
- * any holder until its first request names a key. So the new connection remains open for grace_ms,
- * unless there are too many such connections. */
+ * a complete head. The reserve is used if the holder has no such connection. A new connection may
+ * belong to any holder until its first request names a key. So the new connection remains open for
+ * grace_ms, unless there are too many such connections. */
 static void make_place(struct net *n, int64_t now_us)
 {
     int over = atomic_load(&n->n_conn) - n->o.conn_max;
@@ -243,8 +243,8 @@ static void refuse(struct conn *c, int status, const char *why)
                    why);
 }
 
-/* Send "100 Continue". A partial line, or a line that TLS would have to repeat first, cannot be
- * cancelled. So the connection of such a slow client is closed. */
+/* Send "100 Continue". Partial lines, and lines that TLS must repeat first, cannot be cancelled. So
+ * the connection of such a slow client is closed. */
 static void send_continue(struct conn *c)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -457,8 +457,8 @@ static void advance(struct exchange *x, size_t n)
         x->last_at += n;
 }
 
-/* `stage` is read once, before the bytes. All bytes are visible if it is STAGE_COMPLETE. A later
- * change causes another message of ring_loop, so no byte is missed. */
+/* `stage` is read once, before the bytes. All bytes are visible at STAGE_COMPLETE. A later change
+ * causes another message of ring_loop, so no byte is missed. */
 static bool step_answer(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -552,9 +552,9 @@ void conn_event(struct conn *c, unsigned events)
     if (!c->dead && c->sock.fin) probe(c);
 }
 
-/* Advance c once more before its deadline counts. The loop may be late: bytes, or room for bytes,
- * may have arrived in time. A connection that is still overdue is closed, or gets a 408 if its
- * client began a request. */
+/* Advance c once more before its deadline counts. The loop is possibly late, although bytes, or
+ * room for bytes, arrived in time. A connection that is still overdue is closed, or gets a 408 if
+ * its client began a request. */
 static void time_out(struct conn *c, int64_t now_us)
 {
     c->sock.drained = false; /* the event of these bytes is possibly still unread */

@@ -47,8 +47,8 @@ void exchange_ref(struct exchange *x)
 }
 
 /* The thread with the last reference cannot free the exchange, because its holder and its body
- * belong to the loop. It queues the exchange for exchange_reap. The loop is woken only during
- * net_drain; otherwise its next round is early enough. */
+ * belong to the loop. This thread queues the exchange for exchange_reap. The loop is woken only
+ * during net_drain; otherwise its next round is early enough. */
 void exchange_drop(struct exchange *x)
 {
     struct net *n = x->net;
@@ -100,8 +100,8 @@ void exchange_reap(struct net *n)
 }
 
 /* Notify the loop that there are bytes to write. The entry in its queue has a reference. in_inbox
- * prevents a second entry of the same exchange. The loop clears it before it reads the exchange, so
- * a later change causes a new entry. */
+ * prevents a second entry of the same exchange. The loop clears the flag before it reads the
+ * exchange, so a later change causes a new entry. */
 static void ring_loop(struct exchange *x)
 {
     if (atomic_exchange(&x->in_inbox, true)) return;
@@ -313,8 +313,8 @@ static void spill_flush(struct exchange *x)
 }
 
 /* Append to the ring, or to the spill if the ring is full. Bytes after the first spilled byte also
- * go to the spill, which keeps the order. The last bytes always go to the spill. The loop reads it
- * at STAGE_COMPLETE, so it never sends them before it may count the answer as ended. */
+ * go to the spill, which keeps the order. The last bytes always go to the spill. The loop reads the
+ * last two at STAGE_COMPLETE. So it sends no such byte before it counts the answer as ended. */
 static void push_bytes(struct exchange *x, const void *data, size_t n)
 {
     /* do not send bytes after a gap, because the client cannot detect the gap */
@@ -443,7 +443,7 @@ void exchange_run(struct exchange *x)
     }
     exchange_ref(x);
     cancel_flag = &x->disconnected;
-    /* the client may have disconnected while the exchange waited */
+    /* the client possibly disconnected while the exchange waited */
     if (!exchange_disconnected(x)) x->route->handle(x, x->net->o.ctx);
     cancel_flag = NULL;
     if (!x->ended && !x->wake) exchange_end(x);

@@ -53,7 +53,7 @@ bool name_is_loopback(const char *host)
     return inet_pton(AF_INET, name, &a) == 1 && ntohl(a.s_addr) >> 24 == 127;
 }
 
-/* A server on other addresses has names that it cannot know, so it accepts any Host. A request
+/* A server on other addresses accepts any Host, because it cannot determine its names. A request
  * without Host is HTTP/1.0, which no browser sends. */
 bool guard_host(const struct guard *g, const char *host)
 {

@@ -120,7 +120,7 @@ static size_t authority_at(const char *target)
 }
 
 /* Return the path in a target. The target is in origin form, or in absolute form with scheme and
- * authority. NULL if it has no path. */
+ * authority. NULL for a target without a path. */
 static const char *path_of(const char *target, const char *method)
 {
     if (target[0] == '*' && !target[1] && strcmp(method, "OPTIONS") == 0) return target;
@@ -130,8 +130,8 @@ static const char *path_of(const char *target, const char *method)
     return n_authority ? target + n + n_authority : NULL;
 }
 
-/* Set path (decoded, owned) and query (encoded, in text). A fragment is rejected, because a client
- * must not send it and a proxy may treat it as part of the path. */
+/* Set path (decoded, owned) and query (encoded, in text). Reject a fragment: clients must not send
+ * fragments, and a proxy possibly treats a fragment as part of the path. */
 static int parse_target(struct head *h, struct err *e)
 {
     for (const char *c = h->target; *c; c++)

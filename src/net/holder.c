@@ -121,8 +121,8 @@ static bool has_unread(const struct conn *c)
     return recv(c->sock.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* Return the connection of h that is closed first; NULL if none. A few silent connections are
- * examined, because each costs a system call. */
+/* Return the connection of h that is closed first; NULL if none. Only a few silent connections are
+ * examined, because each examination takes a system call. */
 static struct conn *closable(const struct holder *h, int64_t silent_us)
 {
     enum { EXAMINED_MAX = 8 };

@@ -156,7 +156,7 @@ int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *p
 {
     char *copy = strndup(text, n);
     if (!copy) return err_memory(e, path, n);
-    /* a NUL would hide the rest of the file, and with it limits of keys */
+    /* a NUL would hide the rest of the file, including limits of keys */
     int rc = strlen(copy) == n ? 0
                                : err_set(e, ERR_FORMAT, "%s: cannot read: it contains NUL", path),
         number = 0;

@@ -124,8 +124,7 @@ static enum lane_kind lane_of(const struct exchange *x)
     return x->body.n > BODY_SMALL_BYTES ? LANE_LONG : LANE_SHORT;
 }
 
-/* lane_reap comes before start_exchanges: a thread may have finished, but its message is not
- * read. */
+/* lane_reap precedes start_exchanges, because a finished thread's message is possibly unread. */
 void lane_add(struct net *n, struct exchange *x)
 {
     CHECK(!x->waits && x->holder, "lane %d", (int)x->lane);

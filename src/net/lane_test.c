@@ -1,6 +1,7 @@
 /* lane_test.c - goal: lanes and connections keep their invariants, and a violated invariant is
- * reported. Method: a server without sockets and threads. The test replaces the handlers. It takes
- * exchanges from the queues of the lanes. Arrivals, returns and disconnects have a random order. */
+ * reported. Method: a server without sockets and threads. The test replaces the handlers. The test
+ * takes exchanges from the queues of the lanes. Arrivals, returns and disconnects have a random
+ * order. */
 #include "net_impl.h"
 
 #include "base/rng.h"

@@ -13,8 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* BACKLOG: maximum number of connections that wait for accept. It includes connections of clients
- * that have disconnected. A client above the maximum retries after a second. */
+/* BACKLOG: maximum number of connections that wait for accept. The number includes connections of
+ * disconnected clients. A client above the maximum retries after a second. */
 enum { BACKLOG = 4096, UNSENT_BYTES = 128 * 1024 };
 
 /* Set port, loopback and URL from the socket's address. */

@@ -1,4 +1,4 @@
-/* loop.c - the loop thread. It waits for sockets, messages of other threads, and deadlines.
+/* loop.c - the loop thread. The thread waits for sockets, messages of other threads, and deadlines.
  *
  * A round has these parts, in this order:
  *   events of sockets
@@ -86,7 +86,7 @@ static void listen_on(struct net *n, bool on)
 }
 
 /* Accept at most ACCEPTS_MAX connections, so that a flood of them does not delay the open ones.
- * Stop to accept while no file descriptor is left: a level-triggered listener would otherwise
+ * Accept nothing while all file descriptors are in use. Otherwise a level-triggered listener would
  * spin. */
 static void accept_some(struct net *n)
 {
@@ -231,7 +231,7 @@ void *loop_run(void *net)
     int64_t swept = 0;
     int n_unchecked = 0;
     listen_on(n, true);
-    /* handlers may still run without a connection, so the loop ends after their exchanges */
+    /* handlers possibly run without a connection, so the loop ends after their exchanges */
     while (!atomic_load(&n->draining) || n->conns || atomic_load(&n->n_exchange) > 0 ||
            n->listener.fd >= 0) {
         int n_ev = epoll_wait(n->epoll, ev, ROUND_EVENTS, wait_ms(n));

@@ -92,8 +92,8 @@ static void start_handlers(struct net *n)
         }
 }
 
-/* Start the threads. They block all signals, also SIGPIPE, which a write to a closed socket would
- * raise. */
+/* Start the threads. The threads block all signals, also SIGPIPE, which a write to a closed socket
+ * would raise. */
 static int start_threads(struct net *n)
 {
     n->stream_open = os_thread_start(&n->stream_thread, stream_run, n);
@@ -203,7 +203,7 @@ int net_open(struct net **out, const struct net_options *o, struct err *e)
     n->o = with_defaults(o);
     n->listener.fd = n->epoll = n->event = n->access_fd = -1;
     make_room(n);
-    /* exchanges of disconnected clients may take time to end */
+    /* exchanges of disconnected clients possibly end late */
     n->exchange_max = 2 * (size_t)n->o.conn_max + REFUSED_MAX;
     int rc = fixed_open(n, e);
     if (rc == 0)

@@ -8,9 +8,9 @@
  * A request and its answer are an exchange. The loop owns it until the handler is called. Then the
  * handler owns it until exchange_reply, exchange_error or exchange_end. Every exchange must reach
  * one of these calls, even if its client has disconnected. A handler and its callbacks never run at
- * the same time. Only they call the functions of their exchange, unless a comment gives another
- * thread. One thread opens, drains and closes a server. The threads share queues and one byte ring
- * per stream. So a slow client fills only its ring and delays no other client. */
+ * the same time. Only these threads call the functions of their exchange, unless a comment gives
+ * another thread. One thread opens, drains and closes a server. The threads share queues and one
+ * byte ring per stream. So a slow client fills only its ring and delays no other client. */
 #ifndef QUOTH_NET_H
 #define QUOTH_NET_H
 
@@ -68,7 +68,8 @@ struct net_key *net_keys_find(const struct net_keys *k, const char *secret, size
 /* A rejection or failure, from the server or a handler. */
 struct net_error {
     int status;
-    const char *code; /* error code for programs, in addition to the status; borrowed; NULL: none */
+    /* error code for programs, in addition to the status, borrowed; NULL if none */
+    const char *code;
     int retry_after;  /* seconds; 0: no such header */
     const char *text; /* message for people, borrowed for `put`; set by exchange_error */
 };
@@ -110,7 +111,7 @@ struct net_options {
     /* [n_route], borrowed */
     const struct net_route *route;
     int n_route;
-    /* error format of routes without `errors` and of requests without a route; borrowed; NULL:
+    /* error format of routes without `errors` and of requests without a route, borrowed; NULL:
      * plain text */
     const struct net_errors *errors;
     void *ctx;             /* argument of the handlers */
@@ -121,7 +122,8 @@ struct net_options {
     /* names allowed in Host in addition to loopback's, [n_host]; for servers on loopback only */
     const char *const *hosts;
     int n_host;
-    /* proxies whose X-Forwarded-For names the client: "10.0.0.0/8,unix"; "*": any; NULL: none */
+    /* proxies whose X-Forwarded-For names the client, such as "10.0.0.0/8,unix", or "*" for any;
+     * NULL if none */
     const char *proxies;
     const char *access_log; /* file of the access log, "-": standard error; NULL: no log */
     int n_handler;          /* handler threads; 0: 2 */
@@ -198,22 +200,22 @@ void net_notify(const char *state);
 const char *exchange_path(const struct exchange *x); /* return the decoded path */
 /* Return the text matched by {}, decoded; NULL if the route has no {}. */
 const char *exchange_param(const struct exchange *x);
-/* Append the first value of a query parameter, decoded, to *out. Return 1, or 0 if it is absent.
- * Return -1 if it is not percent-encoded UTF-8 or memory ran out (out->failed). */
+/* Append the first value of a query parameter, decoded, to *out. Return 1, or 0 for an absent name.
+ * Return -1 if the text is not percent-encoded UTF-8 or memory ran out (out->failed). */
 int exchange_query(const struct exchange *x, const char *name, struct buf *out);
 /* Return the value of a header; NULL if absent. */
 const char *exchange_header(const struct exchange *x, const char *name);
-/* Return the body: NUL-terminated, never NULL. It is valid until the handler returns, also after
- * exchange_keep. */
+/* Return the body: NUL-terminated, never NULL. The text is valid until the handler returns, also
+ * after exchange_keep. */
 const char *exchange_body(const struct exchange *x, size_t *n);
 /* Return the client's X-Request-Id or a generated id. */
 const char *exchange_id(const struct exchange *x);
 /* Return the key of the request, borrowed from net_options.keys; NULL if the route requires no
  * key. */
 const struct net_key *exchange_key(const struct exchange *x);
-/* Return the number of the client by which limits are shared. The number is never 0. It identifies
- * the key, or the address if there is no key (see net_options.proxies). An IPv6 /64 is one
- * client. */
+/* Return the number of the client by which limits are shared. The number is never 0. The number
+ * identifies the key, or the address if there is no key (see net_options.proxies). An IPv6 /64 is
+ * one client. */
 uint64_t exchange_holder(const struct exchange *x);
 /* return the weight of the exchange's key; 1 if there is no key */
 double exchange_holder_weight(const struct exchange *x);
@@ -248,7 +250,7 @@ void exchange_begin(struct exchange *x, int status, const char *type);
 /* Append n bytes to the answer. The bytes are copied. If memory runs out, the client is
  * disconnected. */
 void exchange_push(struct exchange *x, const void *data, size_t n);
-/* Push the last bytes of an answer. They are sent after exchange_end, which must follow. So a
+/* Push the last bytes of an answer. The bytes are sent after exchange_end, which must follow. So a
  * client that has all bytes is not counted as one with an answer in progress. */
 void exchange_push_last(struct exchange *x, const void *data, size_t n);
 /* Return true if exchange_push has room. `wake` runs after room appears if it returned false. */

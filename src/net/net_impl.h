@@ -28,7 +28,7 @@ struct ring {
 };
 /* Allocate the bytes. Return false if memory ran out. */
 bool ring_open(struct ring *r);
-/* Free the bytes. Neither side may use r any more. */
+/* Free the bytes. Then neither side may use r. */
 void ring_close(struct ring *r);
 /* Write s. Return the number of bytes that fitted. For the writer. */
 size_t ring_put(struct ring *r, const char *s, size_t n);
@@ -37,7 +37,7 @@ size_t ring_put(struct ring *r, const char *s, size_t n);
 size_t ring_span(const struct ring *r, const char **s);
 /* Remove n bytes, at most those of ring_span. For the reader. */
 void ring_take(struct ring *r, size_t n);
-/* Return the number of bytes that are not read yet. For both sides. */
+/* Return the number of unread bytes. For both sides. */
 size_t ring_used(const struct ring *r);
 
 /* ---- holder.c ---- */
@@ -61,8 +61,8 @@ struct holder {
     /* numbers of connections and unanswered exchanges of its key or address. A connection belongs
      * to its address before its first request with a key. */
     int n_conn, n_exchange;
-    /* connections without a complete head, oldest first. Those in `idle` have sent bytes, those in
-     * `silent` none. */
+    /* connections without a complete head, oldest first. Connections in `idle` have sent bytes.
+     * Connections in `silent` have sent none. */
     struct conn_list idle, silent;
     struct holder_queue line[N_LANE];
     struct exchange *body_newest; /* borrowed: newest unfinished body that has acquired memory */
@@ -80,8 +80,7 @@ void idle_unlink(struct conn *c);
 void conn_claim(struct conn *c, struct holder *h); /* transfer c to h */
 /* Return the connection to close for a new connection; NULL if none. Its holder has most
  * connections relative to its weight. Only holders with a closable connection are compared if
- * `any`. A connection that has sent no byte comes first, but only if it was accepted before
- * `silent_us`. */
+ * `any`. A connection without a received byte is first, if it was accepted before `silent_us`. */
 struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us);
 
 /* ---- body.c ---- */
@@ -100,7 +99,7 @@ void body_release(struct exchange *x);
 
 struct lane {
     struct queue *queue;  /* owned: queue of struct exchange * to its threads; NULL ends a thread */
-    int n_thread, n_each; /* number of threads; maximum number of threads per holder */
+    int n_thread, n_each; /* number of threads, and maximum number per holder */
     int n_busy;
     atomic_int n_waiting;
     struct holder_queue *turn; /* borrowed: next turn; NULL if no exchange waits */
@@ -126,7 +125,7 @@ void lane_finished(struct exchange *x, enum lane_kind lane);
 /* ---- error.c: answers for lack of memory or room, prepared at the start ---- */
 
 struct fixed {
-    /* owned; head: text without body and Content-Length; whole: text with both */
+    /* owned. head: text without body and Content-Length. whole: text with both. */
     char *head, *whole;
 };
 /* Prepare the answers. n->o must be set. ERR_MEMORY; call fixed_close also after a failure. */
@@ -190,7 +189,7 @@ struct exchange {
     int status;
     struct buf out, spill; /* spill: pushed bytes that wait for space in the ring */
     size_t spill_at;
-    /* answer that replaces out and all later bytes; borrowed from the net; NULL: none */
+    /* answer that replaces out and all later bytes, borrowed from the net; NULL if none */
     const char *fixed;
     /* true after memory ran out. Later pushes are dropped, and the client is disconnected. */
     atomic_bool lost;
@@ -205,15 +204,15 @@ struct exchange {
 
     /* fields of the loop */
     struct conn *conn; /* borrowed: connection of the client; NULL if it is closed */
-    /* owned: a reference to the holder of holder_id; NULL if the exchange was rejected before it
-     * had a holder */
+    /* reference to the holder of holder_id, owned; NULL for an exchange rejected without a
+     * holder */
     struct holder *holder;
     enum lane_kind lane;
     bool waits; /* true if the exchange waits for a thread of its lane */
     /* counted: true if it is one of net.n_answer until it has `answered` */
     bool counted, answered;
-    /* unfinished: true if its body is in the list of its holder; settled: true if its body is
-     * complete */
+    /* unfinished: true if its body is in the list of its holder. settled: true if its body is
+     * complete. */
     bool unfinished, settled;
     int64_t n_acquired; /* bytes of shared memory that the exchange has acquired */
     struct exchange *body_newer, *body_older; /* borrowed: neighbours in its holder's bodies */
@@ -228,8 +227,7 @@ struct exchange {
 void exchange_reap(struct net *n); /* free finished exchanges; loop thread */
 /* Count x as an answer in progress, if its route is not quick. Loop thread. */
 void exchange_count(struct exchange *x);
-/* Count x as answered in the server and in its holder, although its handler may still run. Loop
- * thread. */
+/* Count x as answered in the server and in its holder, also while the handler runs. Loop thread. */
 void exchange_answered(struct exchange *x);
 /* Return a new exchange with references of the loop and the handler side; NULL if memory ran out.
  * Loop thread. */
@@ -257,7 +255,7 @@ struct network {
 struct client_networks { /* networks of trusted proxies */
     struct network *v;   /* networks, owned */
     size_t n;
-    bool all, local; /* true if the list contains "*"; true if it contains "unix" */
+    bool all, local; /* true if the list contains "*", and true for "unix" */
 };
 /* Set *a to the address of a peer. A UNIX socket has no known address. */
 void address_of(struct address *a, const struct sockaddr_storage *from);
@@ -349,7 +347,8 @@ struct listener {
  * ERR_ARG for an unknown host or a too long path, ERR_IO if the address is in use or forbidden,
  * ERR_MEMORY. */
 int listen_open(struct listener *l, const struct net_options *o, struct err *e);
-int listen_check(const char *host, int port, struct err *e); /* ERR_ARG if it has no address */
+/* ERR_ARG for a host without an address */
+int listen_check(const char *host, int port, struct err *e);
 int listen_passed(void); /* return the first socket from systemd, or -1 */
 /* Close the socket and remove the path of its UNIX socket. */
 void listen_close(struct listener *l);
@@ -371,7 +370,7 @@ struct conn {
     struct conn *prev, *next; /* borrowed: neighbours in net.conns, or next in net.dead */
     struct conn *next_hot; /* borrowed: next connection with more to read than its turn allowed */
     struct sock sock;
-    struct tls *tls; /* owned; TLS over sock; NULL if none */
+    struct tls *tls; /* TLS over sock, owned; NULL if none */
     enum conn_state state;
     bool local;  /* true for a unix socket */
     bool refuse; /* true: reject with 503, because the connection is above the limit */
@@ -426,12 +425,12 @@ struct net {
     struct listener listener;
     struct guard guard;
     struct client_networks proxies;
-    struct tls_server *tls; /* owned: TLS of the server; NULL: no TLS */
+    struct tls_server *tls; /* TLS of the server, owned; NULL: no TLS */
     int epoll, event, access_fd;
     pthread_t loop_thread, stream_thread;
     struct handler *handler; /* handler threads, owned [n_handler] */
     int n_handler, n_handler_open;
-    /* atomic, because the loop may immediately call handlers that read it */
+    /* atomic, because the loop may immediately call handlers that read the field */
     atomic_bool loop_open;
     bool stream_open;
     /* owned queues of references, struct exchange *. inbox and ended are for the loop, woken is for

@@ -336,8 +336,8 @@ TEST_ALONE(net_waits_for_no_client)
 TEST_ALONE(net_holds_no_body_that_stops)
 {
     /* Goal: the deadline of a body is extended at most to a limit. Otherwise a few clients could
-     * fill the shared memory of bodies and keep it. Method: write 40 KiB at once, the bytes of 10 s
-     * at 4 KiB/s. */
+     * fill the shared memory of bodies and keep it. Method: write 40 KiB in one call, the bytes of
+     * 10 s at 4 KiB/s. */
     NEED(rig_open(&(struct net_options){.body_ms = 300}));
     struct client c;
     char part[40 << 10];
@@ -477,8 +477,8 @@ TEST(net_streams_as_fast_as_it_is_read)
 
 TEST(net_slow_readers_block_no_others)
 {
-    /* Goal: clients that stop reading are disconnected within write_ms. They use bounded memory and
-     * do not delay other clients. */
+    /* Goal: clients that stop reading are disconnected within write_ms. Such clients use bounded
+     * memory and do not delay other clients. */
     enum { N = 8 };
     struct net_options o = {.write_ms = 400};
     NEED(rig_open(&o));
@@ -521,8 +521,8 @@ static void *drain_soon(void *arg)
 
 TEST_ALONE(net_drains)
 {
-    /* Goal: a stopping server completes answers in progress and closes idle connections. It refuses
-     * new connections and truncates answers that never end. */
+    /* Goal: a stopping server completes answers in progress and closes idle connections. The server
+     * refuses new connections and truncates answers that never end. */
     NEED(rig_open(&(struct net_options){0}));
     struct client busy, idle, late;
     NEED(client_open(&busy) && client_open(&idle));

@@ -229,8 +229,8 @@ int alias_note(const struct alias *a, const char *typed, const char *value, stru
     return record_alias(a, typed, alone ? NULL : value, a->note, e);
 }
 
-/* Two spellings of one option with different values are an error: neither has precedence, because
- * they come from different engines. */
+/* Two spellings of one option with different values are an error. No spelling has precedence,
+ * because they come from different engines. */
 int alias_agree(const struct alias *a, const char *typed, const char *value, struct err *e)
 {
     for (size_t i = 0; i < uses.n; i++) {

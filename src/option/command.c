@@ -89,8 +89,8 @@ const struct command *command_find(const struct command *const *list, int n, cha
     return sub;
 }
 
-/* Print and free a buffer. ERR_MEMORY if it failed. Standard output is flushed, so that a reader of
- * a pipe gets each result at once. */
+/* Print and free a buffer. ERR_MEMORY if an append failed. Standard output is flushed, so that a
+ * reader of a pipe gets each result at once. */
 int print_out(struct buf *take_b, struct err *e)
 {
     int rc = take_b->failed ? err_memory(e, "the output", take_b->n) : 0;

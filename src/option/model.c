@@ -61,8 +61,8 @@ const char *chat_system(void)
     return session_flags.system;
 }
 
-/* Return --shape, or the model in this program; NULL with an error if there is neither. typed: the
- * word that might have been meant as a model. */
+/* Return --shape, or the model in this program; NULL with an error if both are absent. typed: the
+ * word that is possibly meant as a model. */
 const char *session_bundled(const char *typed, struct err *e)
 {
     if (session_flags.shape) return session_flags.shape;

@@ -118,7 +118,7 @@ int print_out(struct buf *take_b, struct err *e);
  * 2). ERR_ARG for a flag, ERR_IO or ERR_LIMIT of a config file, ERR_MEMORY. */
 int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e);
 
-/* Log one line for each accepted flag of another engine that has no effect. Only the first call
+/* Log one line for each accepted flag of another engine without effect. Only the first call
  * logs. */
 void options_notes(void);
 

@@ -7,8 +7,8 @@
  *         +--> find_option --> set_value --> the option's target
  *         +--> alias_find  --> alias_value --> set_value        (flags of other engines)
  *
- * Values are not copied. They point into the arguments, into texts of config files, or into kept
- * copies, all of which live as long as the program. */
+ * Values are not copied. Targets point into the arguments, into texts of config files, or into kept
+ * copies. All of these are valid until the program ends. */
 #include "option_impl.h"
 
 #include "base/json.h"
@@ -111,8 +111,8 @@ const char *option_name(const struct option *table, int i)
     return i >= 0 && (size_t)i < n ? names[i] : NULL;
 }
 
-/* Return the name nearest to n bytes of a mistyped one; NULL if no name is near. It is a name of
- * the table. With `foreign` it may also be a name of other engines. */
+/* Return the name nearest to n bytes of a mistyped one; NULL if no name is near. The result is a
+ * name of the table. With `foreign`, names of other engines are also valid. */
 static const char *near_flag(const struct option *table, const char *flag, size_t n, bool foreign)
 {
     const char *names[256];
@@ -172,7 +172,7 @@ static int set_int(const struct option *o, const char *dashes, const char *value
     return 0;
 }
 
-/* "inf" and "nan" are numbers of strtod. A NaN is in no range, so it is rejected. */
+/* "inf" and "nan" are numbers of strtod. A NaN is in no range, so the NaN is rejected. */
 static int set_real(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     char *end;

@@ -50,7 +50,7 @@ void progress_rate(const char *what, uint64_t done, uint64_t n, double per_s)
     if (done == n) fputc('\n', stderr);
 }
 
-/* The bar is short, because the text needs the room. */
+/* The bar is short, which leaves room for the text. */
 void progress_text(const char *what, uint64_t done, uint64_t n, const char *text)
 {
     if (!is_due(done, n)) return;

@@ -90,8 +90,8 @@ void sampling_put(struct buf *b, const struct json *except)
     for_given(put_one, &(struct members){b, except});
 }
 
-/* The values of p are shown as if they had been given, so that the range of each is printed by the
- * same table. The flags are restored afterwards. */
+/* Show the values of p like given values, so that one table prints the range of each. The flags are
+ * restored afterwards. */
 void sampling_show(const struct sample_params *p, const struct option *table, FILE *out)
 {
     const struct given was = given;

@@ -5,7 +5,8 @@
  * not set, and no secrets. */
 #include "option_impl.h"
 
-/* Return false if the option is not set. It is then a number outside its limits, or a NULL text. */
+/* Return false if the option is not set. An option that is not set is a number outside its limits,
+ * or a NULL text. */
 static bool is_set(const struct option *o)
 {
     bool is_real = o->kind == OPTION_REAL, is_int = o->kind == OPTION_INT;

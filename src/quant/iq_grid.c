@@ -1,14 +1,14 @@
 /* iq_grid.c - the code books of the IQ formats, and the search for the nearest point in a code
  * book.
  *
- * The lists of points are part of the formats, published by llama.cpp. They are stored as digits
- * (quant_impl.h, struct grid): 2 bits for each of 8 values, or 3 bits for each of 4. The points
- * ascend, so encoding finds the code of a point by binary search.
+ * The lists of points are part of the formats, published by llama.cpp. The points are stored as
+ * digits (quant_impl.h, struct grid): 2 bits for each of 8 values, or 3 bits for each of 4. The
+ * points ascend, so encoding finds the code of a point by binary search.
  *
  * The search adds a cost per value. A key has an upper and a lower half of equal width. First a
  * table of the sums of all halves is made (at most 81 or 64 of each half are used). Then every
- * point takes two loads and an addition. The search is exact, because it is exhaustive. It takes
- * 0.7 us for 256 points and 2.3 us for 2048 points. */
+ * point takes two loads and an addition. The search is exact, because it is exhaustive. The search
+ * takes 0.7 us for 256 points and 2.3 us for 2048 points. */
 #include "quant_impl.h"
 
 static const uint16_t key_iq2_xxs[256] = {
@@ -406,7 +406,7 @@ int grid_code(const struct grid *g, const int8_t *q)
 
 /* Sums over the values of half a key, indexed by the half's digits. */
 struct half_key {
-    /* cost: sum of the values' costs; extra: least additional cost of a wrong sign, if flip */
+    /* cost: sum of the values' costs. extra: least additional cost of a wrong sign, if flip. */
     float cost[256], extra[256];
 };
 

@@ -20,8 +20,8 @@
 #include "types.def"
 #undef QTYPE
 
-/* Input values of a block. They are finite, and divided by `unit`, their largest magnitude (1 if
- * all are zero). Sums of them therefore do not overflow or vanish. x and w are borrowed for the
+/* Input values of a block. The values are finite, and divided by `unit`, their largest magnitude (1
+ * if all are zero). Sums of them therefore do not overflow or vanish. x and w are borrowed for the
  * call. */
 struct values {
     const float *x; /* [n], in [-1, 1]                         */
@@ -32,7 +32,7 @@ struct values {
 
 /* Description of a format. All pointers are static. */
 struct format {
-    int n, sub; /* values per block and per sub-block; sub divides n */
+    int n, sub; /* numbers of values per block and per sub-block; sub divides n */
     int n_byte;
     bool has_min;
     void (*unpack)(struct block *b, const uint8_t *x);
@@ -305,7 +305,7 @@ struct grid_cost {
 
 /* Find the point with the least cost. Writes its levels to q i8 [dim] and returns its cost. If
  * `flip`, exactly one value has the wrong sign: the value with the least additional cost. The
- * returned cost includes it. */
+ * returned cost includes the additional cost. */
 float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q);
 
 /* Set q i8 [n] to the points of c->grid with a sign per value that are nearest to x / step, x f32

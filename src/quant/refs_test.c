@@ -1,6 +1,6 @@
 /* refs_test.c - goal: agreement with other programs. Method: compare with
- * shared/data/numeric/ggml_quant_refs.jsonl. It has 8 x 256 real weights, their bytes in 27 formats
- * from llama.cpp, and the values of those bytes. */
+ * shared/data/numeric/ggml_quant_refs.jsonl. This file has 8 x 256 real weights, their bytes in 27
+ * formats from llama.cpp, and the values of those bytes. */
 #include "quant_impl.h"
 
 #include <stdlib.h>

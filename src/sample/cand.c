@@ -3,8 +3,9 @@
  * The passes over all tokens determine the speed, because a cut usually leaves some dozens of 150 k
  * tokens. The survey computes maxima of blocks of 64 logits, at memory speed. If a cut's floor is
  * known in advance (greedy, top-k, min-p), only the few blocks that reach it are read. Other cuts
- * need the total of the whole distribution: top-p, typical-p, mirostat, or no cut. They compute exp
- * of all logits, at four times the cost. Even then, only the remaining tokens are copied.
+ * need the total of the whole distribution: top-p, typical-p, mirostat, or no cut. Such cuts
+ * compute exp of all logits, at four times the cost. Even then, only the remaining tokens are
+ * copied.
  *
  * Written order of the sums: row_exp's (kern.h), over the tokens of the row or of the list. */
 #include "sample_impl.h"

@@ -244,7 +244,8 @@ TEST(sample_pick_and_accept_allocate_nothing)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-/* Return the processor time in microseconds. It does not depend on other load of the machine. */
+/* Return the processor time in microseconds. Processor time does not depend on other load of the
+ * machine. */
 static double cpu_us(void)
 {
     struct timespec t;

@@ -62,7 +62,7 @@ static void *dry_open(struct sampler *s)
     return d->length ? d : NULL;
 }
 
-/* Match a token's bytes. Return true if they complete a breaker. */
+/* Match a token's bytes. Return true if the token completes a breaker. */
 static bool breakers_feed(struct match *breaker, int n_breaker, const char *text, size_t n)
 {
     bool found = false;

@@ -1,9 +1,9 @@
 /* logprob.c - log probabilities of the model's own distribution.
  *
- * They are the log-softmax of the raw logits, before any stage, mask or temperature. This is the
- * definition of the OpenAI API and the default of vLLM. Rank 1 is the most likely token. Ties are
- * ranked by id, so that ranks agree with top[]. Tokens whose logit is -inf or NaN have logprob -inf
- * and are never in top[]. */
+ * The result is the log-softmax of the raw logits, before any stage, mask or temperature. This is
+ * the definition of the OpenAI API and the default of vLLM. Rank 1 is the most likely token. Ties
+ * are ranked by id, so that ranks agree with top[]. Tokens whose logit is -inf or NaN have logprob
+ * -inf and are never in top[]. */
 #include "sample_impl.h"
 
 #include "base/check.h"

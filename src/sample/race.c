@@ -14,13 +14,13 @@
  *
  * E = -ln(1 - v) for v uniform in [0, 1) with 53 bits. Four neighbours share one call of Philox for
  * the first 32 bits of their v. Most entrants lose by these bits alone, because E >= v. Only the
- * other entrants need the remaining bits and a logarithm. */
+ * remaining entrants need the other bits and a logarithm. */
 #include "sample_impl.h"
 #include "sample_math.h"
 
 #include "base/check.h"
 
-/* A draw. The key is borrowed for it. */
+/* A draw. The key is borrowed for the draw. */
 struct race {
     const struct rng_key *key;
     uint64_t use;     /* enum random_use << 32 */
@@ -86,7 +86,7 @@ static struct candidate_block list_block(const struct sample_work *w, int from)
     return (struct candidate_block){from, to - from};
 }
 
-/* Return the sum of a part's weights. It uses four lanes, because a single lane waits for each
+/* Return the sum of a part's weights. The sum has four lanes, because a single lane waits for each
  * addition. */
 static double list_sum(const struct sample_work *w, struct candidate_block p)
 {

@@ -3,7 +3,7 @@
  * A chain of stages, in this order (each a file, listed in stages.def):
  *     logit_bias, bad_words, allowed_token_ids, min_tokens               (permitted tokens)
  *     repetition, frequency, presence penalty, DRY                       (from the history)
- *     temperature; top-n-sigma, top-k, typical-p, top-p, min-p, XTC      (cut the distribution)
+ *     temperature; top-n-sigma, top-k, typical-p, top-p, min-p, XTC (truncate the distribution)
  *     mirostat 2 (in place of the cuts), then the draw, or greedy if temperature is 0
  * Random numbers depend only on (seed, choice, position, token id), so tokens do not depend on
  * other sequences. The position is the number of accepted output tokens. A pick changes no state.
@@ -55,9 +55,9 @@ struct sample_params {
     /* number of logprobs in addition to the picked token's, at most 20 in the API and 100 here; -1:
      * no logprobs */
     int32_t n_logprob;
-    /* Prepared lists, borrowed; NULL if none. If it is not NULL, all parameters are valid. It then
-     * contains the lists from bias to bad_word, stop_id and dry_breaker, and samplers do not read
-     * these fields. */
+    /* Prepared lists, borrowed; NULL if none. If it is not NULL, all parameters are valid. The
+     * object then contains the lists from bias to bad_word, stop_id and dry_breaker, and samplers
+     * do not read these fields. */
     struct sample_lists *lists;
 };
 
@@ -96,8 +96,8 @@ void sample_param_set(struct sample_params *p, const struct sample_param *which,
  * each request once. The parameters are already valid if p->lists is set. Any thread. */
 int sample_params_check(const struct sample_params *p, int n_vocab, struct err *e);
 
-struct sampler;      /* sampler of one sequence; opaque; owned by the engine */
-struct sample_lists; /* prepared lists of a request; opaque; immutable, any thread */
+struct sampler;      /* opaque sampler of one sequence, owned by the engine */
+struct sample_lists; /* opaque, immutable lists of a request; any thread */
 
 /* Data of the vocabulary for samplers, created once per model. All pointers are borrowed until the
  * last sampler is closed. */

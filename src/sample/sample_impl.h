@@ -68,8 +68,8 @@ static inline void cand_restart(struct sample_work *w, const float *row, int n)
 int32_t cand_best(struct sample_work *w);
 /* Keep the candidates with logit >= floor, in a list. */
 void cand_gather(struct sample_work *w, double floor);
-/* Return a floor that at least k tokens of the row reach. It depends only on the block maxima,
- * because each of the k highest blocks contains such a token. */
+/* Return a floor that at least k tokens of the row reach. The floor depends only on the block
+ * maxima, because each of the k highest blocks contains such a token. */
 float cand_floor_of_k(struct sample_work *w, int k);
 /* Compute the sums of the weights, and the weights if the candidates are a list. */
 void cand_weigh(struct sample_work *w, double temperature_inverse);
@@ -228,7 +228,7 @@ struct match {
 
 /* Copy the text and compute its borders. Return false if memory is exhausted. */
 bool match_init(struct match *m, struct arena *mem, const char *text, size_t n);
-/* Process a byte. Return true if it completes the text. */
+/* Process a byte. Return true if the byte completes the text. */
 bool match_step(struct match *m, char c);
 
 #endif

@@ -1,6 +1,6 @@
 /* sample_math_test.c - goal: exp and log differ from libm's by far less than a float's ulp in the
- * used range. They have the documented exact values. Method: test random arguments over the whole
- * range, and corner cases. */
+ * used range. Both functions have the documented exact values. Method: test random arguments over
+ * the whole range, and corner cases. */
 #include "sample_math.h"
 #include "sample_test.h"
 

@@ -1,8 +1,8 @@
 /* xtc.c - XTC, "exclude top choices" (p-e-w, text-generation-webui pull request 6335). The stage
  * acts with probability xtc_probability. It then removes the candidates with p >= xtc_threshold,
- * except the least likely of these. It thus favors a good but less usual token. It keeps the
- * highest id of equal candidates, which is the last in order. A single such candidate is kept. The
- * stage is off if the threshold is above 0.5, because there cannot be two such candidates. */
+ * except the least likely of these. XTC thus favors a good but less usual token. The highest id of
+ * equal candidates is kept, which is the last in order. A single such candidate is kept. The stage
+ * is off if the threshold is above 0.5, because there cannot be two such candidates. */
 #include "sample_impl.h"
 
 static bool xtc_wanted(const struct sample_params *p)

@@ -3,7 +3,7 @@
  *    --chat-template, or the model's tokenizer.chat_template --template_open--> chat.t
  *    --tool-call-parser, --reasoning-parser, or those that fit the template ----> names of parsers
  *
- * A chat without a template has t NULL. It then has only the parsers of the options. */
+ * A chat without a template has t NULL. Such a chat has only the parsers of the options. */
 #include "session.h"
 
 #include "base/os.h"

@@ -5,10 +5,10 @@
  *      '----rejected----> FAILED, not in the cache; waiting requests get the same error
  *
  * A grammar that is too large may take all its processor time to fail, so repeated requests must
- * not compile it again. The error is kept for a limited time only, because the processor may have
- * been slow.
+ * not compile it again. The error is kept for a limited time only, because the processor was
+ * possibly slow.
  *
- * The cache counts the memory of a grammar while it is compiled and while it runs. It evicts
+ * The cache counts the memory of a grammar while it is compiled and while it runs. The cache evicts
  * grammars without a user if all grammars together exceed bytes_max. The largest grammar of the
  * holder with the most bytes fails if the total is still too large. So a holder that uses at most
  * its share keeps its grammars. A single grammar has only the limits of its options.
@@ -16,7 +16,7 @@
  * Grammars are freed without the lock, on the thread of a request. A thread of low priority frees a
  * grammar if its last user is the engine.
  *
- * The lock protects the lists and the stages. It is released while a grammar is compiled. */
+ * The lock protects the lists and the stages. The lock is released while a grammar is compiled. */
 #include "compiled.h"
 
 #include "base/cancel.h"
@@ -65,7 +65,7 @@ static void destroy(struct compiled *g)
     free(g);
 }
 
-/* Free the grammars in `grave`. The caller holds the lock, which the function releases while it
+/* Free the grammars in `grave`. The caller holds the lock. The function releases the lock while it
  * frees. */
 static void free_graves(struct compiled_cache *c)
 {
@@ -208,7 +208,7 @@ static bool same_key(const struct compiled_key *a, const struct compiled_key *b)
            (a->n == 0 || memcmp(a->text, b->text, a->n) == 0);
 }
 
-/* Return true if g is the grammar of k, is not worn, and did not fail too long ago. */
+/* Return true if g is the grammar of k, is not worn, and has no expired failure. */
 static bool is_for(const struct compiled *g, const struct compiled_key *k)
 {
     bool old = g->stage == COMPILED_FAILED && time_us() >= g->until_us;

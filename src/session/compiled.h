@@ -5,15 +5,15 @@
  *                                         all requests that wait for it
  *
  * A grammar keeps the states and masks that it computed. So later requests find most of their masks
- * in the grammar. The numbers of entries and of bytes in the cache are limited. It first evicts the
- * least recently used entry without a user. The cache compares the full keys of entries, because
- * different keys may have equal hashes.
+ * in the grammar. The numbers of entries and of bytes in the cache are limited. The cache first
+ * evicts the least recently used entry without a user. The cache compares the full keys of entries,
+ * because different keys may have equal hashes.
  *
  * bytes_max is the limit of all grammars together, including those being compiled or in use.
  * compiled.c divides it among holders.
  *
- * A client cannot read another client's grammar. It can detect from the response time that an equal
- * grammar has been compiled. */
+ * A client cannot read another client's grammar. A client can infer from the response time that an
+ * equal grammar was compiled. */
 #ifndef QUOTH_SESSION_COMPILED_H
 #define QUOTH_SESSION_COMPILED_H
 

@@ -16,8 +16,9 @@ struct constraint_vocab {
     const struct tokenizer *t; /* borrowed */
     int n_vocab;               /* size of the model's vocabulary; greater ids are never sampled */
     pthread_mutex_t lock;
-    struct grammar_vocab *vocab; /* owned; protected by the lock; NULL before the first use */
-    int32_t *eog;                /* owned: tokens that end an answer */
+    /* data of the vocabulary, owned, protected by the lock; NULL before the first use */
+    struct grammar_vocab *vocab;
+    int32_t *eog; /* owned: tokens that end an answer */
     int n_eog;
     struct compiled_cache *compiled; /* owned */
 };

@@ -35,8 +35,9 @@ void constraint_vocab_close(struct constraint_vocab *w);
 
 /* Compile n bytes of a constraint on the calling thread, within o->limits. The caller owns *out and
  * closes it with op->close. holder: account that the memory is charged to (base/share.h); 0: none.
- * The function sets o->vocab and o->plain. It fails early if the flag of base/cancel.h is set.
- * Errors: those of grammar_open, and ERR_UNSUPPORTED for a model without end tokens. Any thread. */
+ * The function sets o->vocab and o->plain. The compilation ends early if the flag of base/cancel.h
+ * is set. Errors: those of grammar_open, and ERR_UNSUPPORTED for a model without end tokens. Any
+ * thread. */
 int grammar_constraint_open(struct constraint **out, struct constraint_vocab *w, uint64_t holder,
                             enum grammar_kind kind, const char *text, size_t n,
                             const struct grammar_options *o, struct err *e);

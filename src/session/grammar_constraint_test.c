@@ -204,9 +204,9 @@ static int64_t walk_malloc(struct constraint *c, int32_t token[WALK_MAX], int *n
     return (int64_t)(test_n_malloc() - before);
 }
 
-/* Goal: a decode step allocates nothing if its grammar has visited the state before. The visit may
- * be in another sequence of the request or in an earlier request with an equal constraint. Only the
- * first visit of a state may allocate, within the limits of the grammar. */
+/* Goal: a decode step allocates nothing if its grammar has visited the state before. The visit is
+ * possibly in another sequence of the request, or in an earlier request with an equal constraint.
+ * Only the first visit of a state may allocate, within the limits of the grammar. */
 TEST(constraint_steps_that_repeat_allocate_nothing)
 {
     if (!rig_open(0)) return;

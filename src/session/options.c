@@ -77,7 +77,7 @@ const char *session_quant_names(int i)
     return dummy_quants(i);
 }
 
-/* A text that is not a number is accepted here, because the reader of the number rejects it. */
+/* Accept a text that is not a number: the reader of the number rejects the text. */
 int session_power_form(const char *text, struct err *e)
 {
     char *end;

@@ -5,8 +5,8 @@
  *                 ^__________ a step began meanwhile _|
  *
  * A slice takes some milliseconds and uses all cores. A request that arrives during a slice waits
- * for that slice only. The result is that of the fastest round, because other programs can only
- * reduce it. The file's name contains the processor, the level of the kernels and the number of
+ * for that slice only. The result is the rate of the fastest round, because other programs can only
+ * reduce rates. The file's name contains the processor, the level of the kernels and the number of
  * threads, because the rates depend on them. The file contains a hash of its text. So the peaks are
  * remeasured if a power failure truncated the file. */
 #include "session.h"
@@ -136,7 +136,7 @@ struct peaks_job {
     int64_t n_step; /* the engine's step count when it became idle */
 };
 
-/* Wait for the stop byte for at most wait_us. Return true if it arrived. */
+/* Wait for the stop byte for at most wait_us. Return true if the byte arrived. */
 static bool stopped(struct peaks *p, int64_t wait_us)
 {
     char byte;

@@ -61,7 +61,7 @@ static int64_t weight_bytes(const struct checkpoint *c)
 int session_open_backend(struct session *s, const struct session_options *o, struct err *e)
 {
     struct backend_options bo = {.n_thread = (int)o->threads, .cpu_level = o->cpu};
-    /* the backend chooses its number of threads also by the size of the weights */
+    /* the number of the backend's threads also depends on the size of the weights */
     bo.weight_bytes = weight_bytes(s->checkpoint);
     int rc = choose_act(&bo.act, o->activation_dtype, e);
     if (rc == 0) rc = backend_open(&s->backend, session_device_name(o), &bo, e);

@@ -79,7 +79,7 @@ int session_bytes_form(const char *text, struct err *e);
 int session_itl_form(const char *text, struct err *e);
 /* Check the value of --now, a date. ERR_ARG if the text has another form. */
 int session_date_form(const char *text, struct err *e);
-/* Check that a number is a power of two. ERR_ARG if it is not. A text that is not a number is
+/* Check that a number is a power of two. ERR_ARG for any other text. A text that is not a number is
  * accepted, because the reader of the number rejects it. */
 int session_power_form(const char *text, struct err *e);
 
@@ -214,14 +214,14 @@ struct machine_peaks {
 };
 
 struct peaks;
-/* Thread that measures the peaks once, while the engine is idle. It stores them in the cache folder
- * for later starts with equal processor, level and number of threads. The session and its engine
- * are borrowed and must outlive it. The caller owns *out. ERR_MEMORY; a damaged or unwritable cache
- * is no error. */
+/* Thread that measures the peaks once, while the engine is idle. The thread stores the peaks in the
+ * cache folder for later starts with equal processor, level and number of threads. The session and
+ * its engine are borrowed and must outlive it. The caller owns *out. ERR_MEMORY; a damaged or
+ * unwritable cache is no error. */
 int peaks_open(struct peaks **out, const struct session *s, const struct session_options *o,
                struct err *e);
 void peaks_close(struct peaks *p); /* blocks for about 20 ms; p may be NULL */
-/* Set *out to the peaks. Return false if they are not measured yet, or if p is NULL. Any thread. */
+/* Set *out to the peaks. Return false before they are measured, or if p is NULL. Any thread. */
 bool peaks_get(const struct peaks *p, struct machine_peaks *out);
 
 /* ---- conversations ---- */
@@ -238,13 +238,13 @@ void chat_special(struct chat_special *c, const struct tokenizer *t);
 /* Conversion of conversations to prompts: the template and its variables besides messages. */
 struct chat {
     struct template *t;  /* owned; NULL if the model has no template */
-    struct json *kwargs; /* owned; the template's variables; NULL if none */
+    struct json *kwargs; /* the template's variables, owned; NULL if none */
     struct chat_special special;
     int64_t now; /* time of the template's clock; 0: the system's time */
     /* Names of the parsers of answers; NULL if none. Static or borrowed from the options. */
     const char *tool_parser, *reasoning_parser;
     bool calls_as_content; /* true: tool calls are content (--tool-call-parser none) */
-    /* borrowed; text for conversations without a system message; NULL if none */
+    /* text for conversations without a system message, borrowed; NULL if none */
     const char *system;
 };
 /* Open the template and its variables by the options. o->system and the parsers' names are borrowed

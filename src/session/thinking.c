@@ -89,7 +89,8 @@ static void op_follow(struct constraint *constraint, const struct constraint *ot
 
 /* ---- the state ---- */
 
-/* Count the bytes that the last character of a text lacks. A byte that cannot follow ends it. */
+/* Count the bytes that the last character of a text lacks. A byte that cannot follow ends the
+ * character. */
 static void count_tail(struct thought *s, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -163,7 +164,8 @@ static void op_rollback(struct constraint *constraint, int n)
 
 /* ---- masks ---- */
 
-/* Fill a mask that the inner constraint does not decide. Return false if it decides. */
+/* Fill a mask that does not depend on the inner constraint. Return false if the inner constraint
+ * decides. */
 static bool own_mask(const struct thinking *c, uint32_t *mask)
 {
     const int n_word = (c->n_vocab + 31) / 32;

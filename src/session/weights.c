@@ -1,7 +1,7 @@
 /* weights.c - a session's weights, and the place of their packed form.
  *
- * They come from a model's files, or are random (--load-format dummy). Random weights are for
- * measurements and for tests that do not depend on the model's output.
+ * The weights come from a model's files, or are random (--load-format dummy). Random weights are
+ * for measurements and for tests that do not depend on the model's output.
  *
  * The packed form is kept in a folder of the cache, so that the next start maps it and need not
  * pack. --no-pack-cache disables this. */

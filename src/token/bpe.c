@@ -83,8 +83,8 @@ static bool is_whole(const struct encoder *en, uint32_t id)
     return en->t->opt.ignore_merges || atomic_load_explicit(&b->whole[id], memory_order_relaxed);
 }
 
-/* Encode one word of n bytes. Bytes without a piece are unknown. They give UNK, or nothing if there
- * is none. */
+/* Encode one word of n bytes. Bytes without a piece are unknown. Unknown bytes give UNK, or nothing
+ * without an UNK. */
 static bool bpe_encode(struct encoder *en, const char *p, size_t n)
 {
     const struct bpe *b = en->t->model;

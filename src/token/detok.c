@@ -99,8 +99,8 @@ bool detok_push(struct detok *d, int32_t id, struct buf *out)
     return !out->failed;
 }
 
-/* End the stream. Pending bytes are a prefix of one UTF-8 sequence. They become a single U+FFFD
- * unless some of them are spelled. */
+/* End the stream. Pending bytes are a prefix of one UTF-8 sequence. Pending bytes become a single
+ * U+FFFD unless some of them are spelled. */
 bool detok_flush(struct detok *d, struct buf *out)
 {
     while (d->n_pending && (d->spelled || d->raw)) settle_bad(d, out);

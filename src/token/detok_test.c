@@ -50,8 +50,8 @@ static void stream(const struct tokenizer *t, const char *p, size_t n, struct bu
     EXPECT(detok_flush(&d, out));
 }
 
-/* Goal: the output never contains an invalid sequence. It equals the text with invalid bytes
- * replaced. Method: decode every file of UTF-8 tests byte by byte, from every start. */
+/* Goal: the output never contains an invalid sequence. The output equals the text with invalid
+ * bytes replaced. Method: decode every file of UTF-8 tests byte by byte, from every start. */
 TEST(stream_is_always_valid_utf8)
 {
     static const char *const file[] = {"text/unicode/utf8tests/utf8tests.bin",

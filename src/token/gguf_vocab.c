@@ -142,8 +142,8 @@ static int read_llama(struct vocab_file *f)
     return rc;
 }
 
-/* Read the options of the model "gpt2". A family may be BPE over characters with "▁" (Gemma 4),
- * which is the kind spm. */
+/* Read the options of the model "gpt2". A family is possibly BPE over characters with "▁" (Gemma
+ * 4), which is the kind spm. */
 static int read_gpt2(struct vocab_file *f)
 {
     struct tokenizer *t = f->t;

@@ -2,9 +2,9 @@
  *
  * Words are short (a median of 5 symbols). A short word is merged by scans of an array of ranks,
  * without allocation and inside the first-level cache. A long word is one repeated character, or
- * text without spaces. It is merged by a linked list and a heap, in O(n log n). A heap key is
- * (rank, position) in one 64-bit word. A key is stale if the pair at its position now has another
- * rank. Comparing ranks is sufficient, because equal ranks denote the same merge. */
+ * text without spaces. Long words are merged by a linked list and a heap, in O(n log n). A heap key
+ * is (rank, position) in one 64-bit word. A key is stale if the pair at its position now has
+ * another rank. Comparing ranks is sufficient, because equal ranks denote the same merge. */
 #include "token_impl.h"
 
 #include "base/cancel.h"

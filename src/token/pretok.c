@@ -45,7 +45,7 @@ struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind k
     return vec_push(&t->pretok, s) ? &t->pretok.v[t->pretok.n - 1] : NULL;
 }
 
-/* The step owns the compiled pattern. ERR_UNSUPPORTED if it cannot be translated. */
+/* The step owns the compiled pattern. ERR_UNSUPPORTED if the pattern cannot be translated. */
 int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how,
                         struct err *e)
 {
@@ -139,7 +139,7 @@ static bool part_out(struct splitter *s, size_t begin, size_t end)
                       (struct span){s->whole.p + begin, end - begin, s->whole.first && begin == 0});
 }
 
-/* Pass the pending part on, if there is one. */
+/* Pass the pending part to the receiver, if any. */
 static bool pass_pending(struct splitter *s)
 {
     bool was = s->held;

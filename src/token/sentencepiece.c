@@ -15,7 +15,7 @@
 
 enum { MODEL_BYTES_MAX = 256 << 20 };
 
-/* Bytes that are not read yet, borrowed from the file. */
+/* Unread bytes, borrowed from the file. */
 struct wire {
     const uint8_t *p;
     size_t n;
@@ -206,8 +206,8 @@ static int apply(struct sentencepiece_reader *m, struct err *e)
                                     .merges_by_score = m->type == 2,
                                     .drop_lead_space = m->dummy_prefix};
     t->unk = m->unk, t->bos = m->bos, t->eos = m->eos;
-    /* Llama models put BOS before a text, but this file has no field for that.
-     * tokenizer_config.json may have one. */
+    /* Llama models put BOS before a text. This file has no field for BOS, but tokenizer_config.json
+     * possibly has one. */
     if (m->type == 2 && m->bos >= 0) t->prefix[t->n_prefix++] = m->bos;
     struct norm_step *s = tokenizer_add_norm(t, norm_sentencepiece);
     if (!s || !keep_user_pieces(s, t)) return err_memory(e, "a normalizer", sizeof *s);

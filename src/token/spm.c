@@ -4,8 +4,8 @@
  * Characters that occur only inside pieces get symbol numbers beyond the vocabulary, because a
  * merge may use them. A text has no words, because "▁" is an ordinary character. But a text is
  * split before each "▁" that no merge joins to the previous character. The split does not change
- * the result. It replaces a merge over megabytes by many merges over a few symbols, which is 12
- * times as fast on English. */
+ * the result. The split replaces a merge over megabytes by many merges over a few symbols, which is
+ * 12 times as fast on English. */
 #include "token_impl.h"
 #include "base/cancel.h"
 #include "base/utf8.h"
@@ -18,7 +18,8 @@ struct spm {
     struct merges merges; /* pairs of symbols */
     struct strmap sym;    /* text -> symbol */
     uint32_t ascii[128];  /* symbol of each ASCII character; SYM_NONE if none */
-    const char **loose;   /* characters without a piece; loose[i] is symbol n_piece + i; arena */
+    /* characters without a piece, in the arena; loose[i] is symbol n_piece + i */
+    const char **loose;
     size_t n_loose, loose_cap;
     /* User-defined pieces that the added-token matcher lacks (SentencePiece). */
     struct trie user;

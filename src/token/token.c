@@ -21,7 +21,7 @@ struct tokenizer *tokenizer_new(void)
     return t;
 }
 
-/* The kind frees its model first. Texts of pieces are in the arena, which is last. */
+/* First the kind frees its model. The arena is last, because it has the texts of pieces. */
 void tokenizer_close(struct tokenizer *t)
 {
     if (!t) return;
@@ -43,8 +43,8 @@ void tokenizer_close(struct tokenizer *t)
     free(t);
 }
 
-/* Ids may come in any order and with gaps. A gap is a piece of kind 0, which no text becomes.
- * `text` is copied. */
+/* Ids have any order, and may have gaps. A gap is a piece of kind 0, which no text contains. `text`
+ * is copied. */
 int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind,
                   double score, struct err *e)
 {
@@ -158,7 +158,7 @@ static void tidy_word(char *text, size_t *n)
     }
 }
 
-/* Set the bytes of a wordpiece. They include a leading space if the piece begins a word. */
+/* Set the bytes of a wordpiece. The bytes include a leading space if the piece begins a word. */
 static bool word_to_bytes(const struct tokenizer *t, struct arena *a, struct piece *p)
 {
     const char *word = t->opt.word_prefix, *inner = t->opt.inner_prefix;
@@ -178,7 +178,7 @@ static bool word_to_bytes(const struct tokenizer *t, struct arena *a, struct pie
     return true;
 }
 
-/* Set the bytes of an added token that merging also produces. They are the bytes of the
+/* Set the bytes of an added token that merging also produces. These bytes are the bytes of the
  * vocabulary's piece. */
 static bool listed_to_bytes(struct tokenizer *t, struct piece *p)
 {

@@ -20,8 +20,8 @@ struct tokenizer; /* opaque */
  * its content is not usable. ERR_MEMORY. */
 int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct err *e);
 
-/* Validate that `text` is a pre-tokenizer family. It is a form_fn (base/names.h). ERR_ARG if it is
- * not. */
+/* Validate the name of a pre-tokenizer family. A form_fn (base/names.h). ERR_ARG for another
+ * text. */
 int tokenizer_family_form(const char *text, struct err *e);
 /* Read a tokenizer from a file or folder: tokenizer.json, *.model, *.tiktoken, tokenizer.bin, a
  * GGUF, a directory. `hint` is the pre-tokenizer family of files without that field, such as
@@ -98,10 +98,10 @@ bool tokenizer_adds_bos(const struct tokenizer *t);
 /* Return "bpe", "spm", "unigram" or "wordpiece", for `inspect`. The text is static. */
 const char *tokenizer_kind(const struct tokenizer *t);
 
-/* Streaming detokenizer. It emits bytes as soon as they form complete characters. Bytes that can no
- * longer become valid UTF-8 become U+FFFD, so the output is always valid UTF-8. The concatenated
- * output equals tokenizer_decode of all ids with invalid bytes replaced. The struct is in the
- * caller's memory. Only `out` allocates. */
+/* Streaming detokenizer. The detokenizer emits bytes as soon as they form complete characters.
+ * Bytes that cannot become valid UTF-8 become U+FFFD, so the output is always valid UTF-8. The
+ * concatenated output equals tokenizer_decode of all ids with invalid bytes replaced. The struct is
+ * in the caller's memory. Only `out` allocates. */
 struct detok {
     const struct tokenizer *t; /* borrowed */
     unsigned flags;

@@ -154,7 +154,7 @@ struct regex;
 struct regex_work; /* scratch of one call of tokenizer_encode; opaque */
 /* Compile a pattern in the syntax of tokenizer.json and tiktoken (Oniguruma, Rust regex). The
  * caller owns *out, which is NULL after an error. ERR_LIMIT if the pattern is longer than 32 KiB,
- * ERR_UNSUPPORTED if it is not understood, ERR_MEMORY. */
+ * ERR_UNSUPPORTED for unsupported syntax, ERR_MEMORY. */
 int regex_open(struct regex **out, const char *pattern, size_t n, struct err *e);
 /* Free a pattern; NULL is allowed. */
 void regex_close(struct regex *r);
@@ -331,7 +331,7 @@ struct added { /* tokens that match before all other steps */
 };
 enum { AFFIX_MAX = 8 };
 
-/* A vocabulary with its steps. It owns all its memory. */
+/* A vocabulary with its steps. The vocabulary owns all its memory. */
 struct tokenizer {
     struct arena arena;
     struct piece *piece; /* [n_piece] pieces by id, owned */

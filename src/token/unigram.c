@@ -23,7 +23,7 @@ struct unigram {
 
 struct lattice_node { /* best path to a position in the text */
     double score;
-    int32_t id; /* id of the path's last piece; -1: an unknown character; -2: not reached */
+    int32_t id; /* id of the path's last piece, -1 for an unknown character, -2 if not reached */
     uint32_t start;
 };
 enum { ID_UNKNOWN = -1, ID_UNREACHED = -2 };
@@ -86,7 +86,7 @@ static double piece_score(const struct encoder *en, const struct unigram *m, int
     return p->match ? 0 : (double)len * m->score_max - 0.1;
 }
 
-/* Replace a path if the new one is better. The first of equal scores stays, as in the original. */
+/* Replace a path by a better path. The first of equal scores stays, as in SentencePiece. */
 static void offer(struct lattice_node *to, double score, int32_t id, size_t start)
 {
     if (to->id != ID_UNREACHED && !(score > to->score)) return;

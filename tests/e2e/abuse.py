@@ -2,8 +2,8 @@
 """Goal: no byte, delay or disconnect of a client harms the server or another client. Method: run a
 seeded crowd of bad clients (badclients.py), plain and over TLS, and compare every answer of healthy
 clients. The crowd sends malformed and slow requests over a thousand connections, some of them
-half-closed. It disconnects in the queue, in a long prompt and in a stream, and does not read some
-streams. Afterwards the server's descriptors, memory and pages must have their former values.
+half-closed. The crowd disconnects in the queue, in a long prompt and in a stream, and does not read
+some streams. Afterwards the server's descriptors, memory and pages must have their former values.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. QUOTH_LONG=1: 100,000 malformed requests
 instead of some thousand, also with sanitizers (QUOTH_LONG=1 SAN=thread ./test tests/e2e/abuse.py).

@@ -61,8 +61,8 @@ def names(x, path="", key=""):
 
 
 def grow(old, new, key=""):
-    """Return the sum of two neighbouring pieces of a choice. The number of tokens per event depends
-    on time, but not their sum."""
+    """Return the sum of two neighbouring pieces of a choice. The number of tokens of an event
+    depends on time. The sum over all events does not."""
     if isinstance(old, dict) and isinstance(new, dict):
         return {k: grow(old.get(k), new.get(k), k) for k in {**old, **new}}
     if key == "tool_calls" and isinstance(old, list) and isinstance(new, list):

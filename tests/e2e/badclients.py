@@ -274,7 +274,7 @@ def hang_ups(server, count, seed):
 
 
 def half_closed(server, count):
-    """Half-close connections. They must still get their answers."""
+    """Half-close connections. Half-closed clients must get their answers."""
     for _ in range(count):
         c = Client(server)
         c.say(post({**STORY, "stream": True}))

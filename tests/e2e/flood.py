@@ -3,9 +3,9 @@
 """Goal: a flood by one client does not delay another client's answers in the connection, in the
 queue or in the steps. Method: during each pattern of PATTERNS, another client requests 8 tokens
 five times a second, and /health ten times a second. The figures of each pattern are compared with
-those during 32 usual streams (128 tokens in and out) of the flooding client. These are measured on
-the same server before and after each pattern. The test runs once with two keys, and once without
-keys from two addresses (127.0.0.1, 127.0.0.2).
+those during 32 usual streams (128 tokens in and out) of the flooding client. The usual streams are
+measured on the same server before and after each pattern. The test runs once with two keys, and
+once without keys from two addresses (127.0.0.1, 127.0.0.2).
 
 With QUOTH_LONG=1 a pattern runs for 60 s. No request may be rejected or fail. The p99 of the first
 token must be at most 3 times that during the streams. The p99 of /health must be at most 50 ms. It

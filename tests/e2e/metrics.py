@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Goal: tools that monitor vLLM can monitor quoth serve. Metrics have vLLM's names, types, labels
-and bounds. They agree with the access log for every answer. Prometheus reads them, dashboards find
-their series, and load balancers get their report. Method: compare with the list of vLLM's metrics
-from its source. Send thousands of requests of every kind, and compare with the log's lines.
-promtool and a real Prometheus are used if they are installed. With CI or QUOTH_LONG Debian's
+and bounds. The metrics agree with the access log for every answer. Prometheus reads them,
+dashboards find their series, and load balancers get their report. Method: compare with the list of
+vLLM's metrics from its source. Send thousands of requests of every kind, and compare with the log's
+lines. promtool and a real Prometheus are used if they are installed. With CI or QUOTH_LONG Debian's
 package is unpacked under build/ if it is available.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for 10,000 requests instead
@@ -253,7 +253,7 @@ def served_name():
 
 
 def load_report():
-    """the head of an answer has a load report if it is requested (ORCA)"""
+    """the head of an answer has a load report if the client requests one (ORCA)"""
     name = "endpoint-load-metrics"
     ask = {"endpoint-load-metrics-format": "JSON"}
     fields = {"application_utilization", "cpu_utilization", "mem_utilization", "rps_fractional", "eps"}

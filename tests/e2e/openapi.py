@@ -66,7 +66,7 @@ def as_described(path, asked, x):
 
 
 class Tapped(httpx.SyncByteStream):
-    """A body that is validated after its end. It is not validated if the client disconnects
+    """A body that is validated after its end. The body is not validated if the client disconnects
     early."""
 
     def __init__(self, inner, look):

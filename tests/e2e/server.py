@@ -171,7 +171,7 @@ def first_server(*options, **how):
 
 def attempt(test, timed):
     """Return the test's result. A test that depends on time gets a second attempt with
-    QUOTH_AGAIN=1, because the machine may have been busy. .ci/run sets this variable and counts the
+    QUOTH_AGAIN=1, because the machine was possibly busy. .ci/run sets this variable and counts the
     attempts. Tests of answers get no second attempt."""
     try:
         return test()

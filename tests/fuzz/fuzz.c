@@ -1,8 +1,8 @@
 /* fuzz.c - main of build/fuzz (fuzz.h): a seeded mutator. Equal seeds give equal inputs.
  *
- * The mutations often reveal parser bugs. They are bit flips, special integers of 1 to 8 bytes,
- * deleted, duplicated, moved and spliced ranges, and truncation. Half of all edits are in the first
- * 1 kB, because most bugs are in the parsing of headers. */
+ * The mutations often reveal parser bugs. The mutations are bit flips, special integers of 1 to 8
+ * bytes, deleted, duplicated, moved and spliced ranges, and truncation. Half of all edits are in
+ * the first 1 kB, because most bugs are in the parsing of headers. */
 #include "fuzz.h"
 #include "../../src/base/buf.h"
 #include "../../src/base/os.h"

@@ -1,6 +1,6 @@
 /* host.c - a server in the test's process, and its client (host.h). The client reads to the end of
- * the connection. It accepts only a complete answer: all bytes of its Content-Length, or the last
- * chunk. */
+ * the connection. The client accepts only a complete answer: all bytes of its Content-Length, or
+ * the last chunk. */
 #include "host.h"
 #include "../unit.h"
 

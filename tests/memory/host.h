@@ -27,8 +27,8 @@ struct request_case {
     const char *name, *method, *path, *body; /* body NULL: none */
 };
 /* The response. `text` is the answer without ids and times. status is -1 if the connection ended
- * before a head or within the answer. It is -2 if no byte arrived for ten seconds, and -3 if the
- * bytes are not an HTTP answer. */
+ * before a head or within the answer. status is -2 if no byte arrived for ten seconds, and -3 if
+ * the bytes are not an HTTP answer. */
 struct response {
     int status;
     struct buf text;

@@ -1,13 +1,13 @@
 /* attn.c - attention over pages on the CPU: flash attention with an online softmax in spans of 512
  * positions.
  *
- * A chunk of work is a piece of the plan and some KV heads. It multiplies some rows, with the query
- * heads of their groups, by K and V of some spans, 64 positions at a time. With many rows, each
- * block of K and V is widened to f32 once for all rows. With few rows, all heads of a block are
- * computed before the next block, in page order. Memory is then read in runs of whole pages instead
- * of pieces of 4 kB. Two threads that only read memory reached 31 GB/s instead of 27 GB/s. The rows
- * of a chunk do not affect each other. Each row and head has its own state, and processes its
- * positions in the same order (kern.h). If several pieces share the spans of a row, the row's
+ * A chunk of work is a piece of the plan and some KV heads. A chunk multiplies some rows, with the
+ * query heads of their groups, by K and V of some spans, 64 positions at a time. With many rows,
+ * each block of K and V is widened to f32 once for all rows. With few rows, all heads of a block
+ * are computed before the next block, in page order. Memory is then read in runs of whole pages
+ * instead of pieces of 4 kB. Two threads that only read memory reached 31 GB/s instead of 27 GB/s.
+ * The rows of a chunk do not affect each other. Each row and head has its own state, and processes
+ * its positions in the same order (kern.h). If several pieces share the spans of a row, the row's
  * states are stored in slots. A second phase merges them by ascending span. */
 #include "attn_plan.h"
 #include "cpu_impl.h"

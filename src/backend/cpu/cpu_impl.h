@@ -111,7 +111,7 @@ void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void
 /* ---- packed.c: panels in a file of o->cache ---- */
 
 /* Map the file of these panels. Set *region to their start. Returns ERR_MISSING if there is no
- * file, ERR_FORMAT if the file was invalid and has been removed. */
+ * file, ERR_FORMAT if the file was invalid. The file is then removed. */
 int packed_open(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
 /* Pack into a new file and map it. Errors as of filecache_begin and filecache_keep; ERR_IO if a
@@ -153,7 +153,7 @@ struct kv_block {
     const struct kv_layer *kv;
     const int32_t *page;      /* i32 [ceil(hi / page_rows)] page table of the sequence */
     int n_row;                /* number of rows; decides if K and V are widened */
-    int head, pos0;           /* KV head; first position, a multiple of 64 */
+    int head, pos0;           /* KV head, and first position, a multiple of 64 */
     int lo, hi;               /* positions outside [lo, hi) are undefined; lo < hi */
     int next_head, next_pos0; /* next block, for prefetching positions below `end` */
     int end;

@@ -156,7 +156,7 @@ void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row)
 
 /* Address of a position's K and V. Pointers are borrowed from the KV store. */
 struct kv_place {
-    /* panel of K that contains the position, [d_k, w]; row of V, [d_v]; both of the KV type */
+    /* panel [d_k, w] of K that contains the position, and row [d_v] of V, of the KV type */
     uint8_t *k, *v;
     const float *k_scale, *v_scale; /* f32 [1], NULL unless KV_Q8 */
 };

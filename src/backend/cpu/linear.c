@@ -2,21 +2,21 @@
  * rows on the pool.
  *
  * A chunk is about CHUNK_BYTES of weights times the maximum rows of the kernel. A chunk is long
- * enough to hide the cost of claiming it, and short enough to balance threads. Chunks of one range
- * of panels are consecutive. Weights are therefore read from memory once, and from the L2 cache for
+ * enough to hide the cost of its claim, and short enough to balance threads. Chunks of one range of
+ * panels are consecutive. Weights are therefore read from memory once, and from the L2 cache for
  * the next rows.
  *
  * In a gated block, a chunk is ACT_GROUP outputs of gate and of up. A tile of the worker receives
- * both results. They are multiplied in the tile and converted to activations of the next layer,
- * without a pass through memory. */
+ * both results. The results are multiplied in the tile and converted to activations of the next
+ * layer, without a pass through memory. */
 #include "cpu_impl.h"
 
 #include "base/check.h"
 
 #include <stdlib.h>
 
-/* CHUNK_BYTES: a quarter or four times of it changes nothing on two threads; measurements.md,
- * "Constants". Larger chunks leave more threads idle at the end of an op. */
+/* CHUNK_BYTES: values from a quarter to four times of it are equally fast on two threads
+ * (measurements.md, "Constants"). Larger chunks leave more threads idle at the end of an op. */
 enum { CHUNK_BYTES = 98304, TILE_STRIDE = ACT_GROUP + 16, GROUP_PANELS = ACT_GROUP / PANEL };
 
 /* ---- scratch ---- */

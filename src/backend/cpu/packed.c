@@ -6,7 +6,7 @@
  * tensors. Any difference therefore gives another file, and a name has exactly one valid content.
  * Every field of the head is compared with the expected value. A hash protects the head and the
  * hashes of the pieces. No other number of the file is interpreted. weights_verify compares the
- * pieces' hashes. They are also compared if a power failure may have damaged the file
+ * pieces' hashes. Hashes are also compared if a power failure possibly damaged the file
  * (filecache.h).
  *
  * Pieces are packed in a thread's scratch and written from there. This is twice as fast as packing
@@ -244,7 +244,7 @@ static void make_piece(void *ctx, int i, int worker)
     if (error) atomic_store(&j->error, error);
 }
 
-/* Write the file. The head is written last. A file without it is never accepted. */
+/* Write the file, the head last. A file without a head is never accepted. */
 static int make_all(struct packed *p, struct packed_job *j, struct err *e)
 {
     pieces_run(p->c, p->l, make_piece, j, p->o);

@@ -140,7 +140,7 @@ static bool the_file(char *path)
     return n == 1;
 }
 
-/* Rename the file as if it had been made before the last system start. */
+/* Rename the file to the name of a file from before the last system start. */
 static void make_unsettled(void)
 {
     char path[700], old[800];
@@ -246,7 +246,7 @@ TEST(packed_files_that_are_spoiled_are_replaced)
         expect_replaced(&w, &good, cut[i], SIZE_MAX, want, __LINE__);
     expect_replaced(&w, &good, good.n - 1, SIZE_MAX, want, __LINE__);
     expect_replaced(&w, &good, good.n + 1, SIZE_MAX, want, __LINE__);
-    /* panels are only verified if a power failure may have damaged them */
+    /* panels are only verified if a power failure possibly damaged the file */
     unload(&w);
     NEED(the_file(path));
     FILE *f = fopen(path, "r+");

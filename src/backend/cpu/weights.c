@@ -7,8 +7,8 @@
  *   no cache ----> packed into memory
  *
  * Packing reads the checkpoint's map from the beginning to the end. The map's pages can then be
- * dropped. Memory contains the panels only once. They are pages of a file that all processes share,
- * or they are in the backend's memory. The backend's memory uses huge pages, which not every system
+ * dropped. Memory contains the panels only once. The panels are pages of a file that all processes
+ * share, or memory of the backend. The backend's memory uses huge pages, which not every system
  * supports for files. */
 #include "cpu_impl.h"
 

@@ -2,13 +2,13 @@
  * 256 k of a group are one sum.
  *
  * value * scale has up to 15 bits. The product is written as 128 a + b, with b in [0, 127] and a
- * signed byte a. This gives two planes of weights. They are made once for all rows. Then
+ * signed byte a. This gives two planes of weights. The planes are made once for all rows. Then
  *
  *     I = 128 (A x activations) + (B x activations)
  *
- * is the integer that the reference computes per sub-block. It is exact and cannot overflow: 127 *
- * 127 * 256 < 2^23 for each plane, 2^30 for both. Only B is needed if every product fits into seven
- * bits (Q2_K).
+ * is the integer that the reference computes per sub-block. The integer is exact and cannot
+ * overflow: 127 * 127 * 256 < 2^23 for each plane, 2^30 for both. Only B is needed if every product
+ * fits into seven bits (Q2_K).
  *
  * Cycles per 16 rows x 16 outputs x 256 k: 128 of the tile unit, 32 of tile stores, about 60 of the
  * vector unit. One plane takes 64 of the tile unit, minimums 100 more of the vector unit. These
@@ -199,7 +199,7 @@ ALWAYS void finish(const struct panel_format *f, const struct k_group *g, int n_
 }
 
 /* Compute all rows. The tile unit computes the next rows while the vector unit finishes the current
- * rows. It computes the first rows while the next group is prepared. */
+ * rows. The tile unit computes the first rows while the next group is prepared. */
 ALWAYS void tiles_rows(const struct panel_format *f, const struct k_group *g, int n_unit,
                        const struct x_rows *r, int n_row, float *c, const struct tile_opening *next)
 {

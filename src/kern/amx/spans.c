@@ -9,8 +9,9 @@
  * first 16 rows, the vector unit also unpacks a unit of the next group.
  *
  * Bound: 16 cycles of the tile unit, 16 of tile stores and 16 of the vector unit per 8192
- * multiply-adds. They overlap in the best case. Machine A, Q4_0, 16 rows x 16 outputs x 256 k at 64
- * rows: 411 cycles. The parts take 270, and AVX-512 took 749 (docs/measurements.md, "AMX"). */
+ * multiply-adds. The three parts overlap in the best case. Machine A, Q4_0, 16 rows x 16 outputs x
+ * 256 k at 64 rows: 411 cycles. The parts take 270, and AVX-512 took 749 (docs/measurements.md,
+ * "AMX"). */
 #include "tile.h"
 
 /* SLOTS: tiles in flight. A result is ready after 52 cycles, and an instruction starts every 16. So

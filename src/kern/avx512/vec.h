@@ -9,8 +9,8 @@
  *   vf_max_rows(s, stride)  lane r: the largest of the 16 floats at s + r * stride; r < VL
  *   vf_scale2(a, n) a * 2^n, rounded once: a in [1/2, 2], n an integer in [-160, 140]; NaN stays
  *   vf_scale2_if(m, a, n)   a * 2^n if m, otherwise 0: a in [1/2, 2], n an integer in
- *                   [-120, 120] or a NaN, which stays. Elsewhere a and n are any numbers, also
- *                   infinite
+ *                   [-120, 120] or a NaN, which stays.
+ *                   In other lanes a and n are any numbers, also infinite
  *   vf_not_less(a, b)       !(a < b): true of a NaN
  *   vf_tree16(s)    sum of the 16 lanes of 16 / VL vectors, by the tree +8 +4 +2 +1
  *   vf_pairs(a)     a0 a0 a1 a1 ... of its lower half; vf_swap_pairs(a) a1 a0 a3 a2 ...

@@ -25,8 +25,8 @@ static float score(const struct attn_rows *a, int row, const struct attn_kv *kv,
     return s;
 }
 
-/* Compute positions [lo, hi) of the block. On entry and exit m, l and o describe the positions that
- * are computed so far. They are scaled only if the block has a larger maximum. */
+/* Compute positions [lo, hi) of the block. On entry and exit m, l and o describe all computed
+ * positions. l and o are scaled only if the block has a larger maximum. */
 static void block_row(const struct attn_rows *a, int row, const struct attn_kv *kv, int pos0,
                       int lo, int hi)
 {

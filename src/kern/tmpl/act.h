@@ -1,13 +1,13 @@
 /* act.h - conversion of a linear layer's activations in vectors: ref/act.c bit for bit.
  *
  * The int8 form reads a group of 256 twice from the L1 cache. The first pass finds the largest
- * magnitude. It compares magnitudes as integers, so a NaN or infinity is larger than every finite
- * number. The second pass scales, rounds and packs. The bound is about one instruction per value.
- * Measured ns per 1,000 values of a row of 4,096 on Sapphire Rapids, ref / AVX2 / AVX-512: int8
- * 1540 / 183 / 163, bf16 1310 / 262 / 149. On an AMD EPYC of family 25 arithmetic is the bound, at
- * 5.2 (int8) and 5.0 (bf16) cycles per vector. int8 takes 228 ns, 0.19 of the L1 cache's read (183
- * GB/s) by two passes of 4 bytes. bf16 takes 218 ns, 0.10 of it. Any thread: kernels change only
- * the memory of their arguments. */
+ * magnitude. The pass compares magnitudes as integers, so a NaN or infinity is larger than every
+ * finite number. The second pass scales, rounds and packs. The bound is about one instruction per
+ * value. Measured ns per 1,000 values of a row of 4,096 on Sapphire Rapids, ref / AVX2 / AVX-512:
+ * int8 1540 / 183 / 163, bf16 1310 / 262 / 149. On an AMD EPYC of family 25 arithmetic is the
+ * bound, at 5.2 (int8) and 5.0 (bf16) cycles per vector. int8 takes 228 ns, 0.19 of the L1 cache's
+ * read (183 GB/s) by two passes of 4 bytes. bf16 takes 218 ns, 0.10 of it. Any thread: kernels
+ * change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_ACT_H
 #define QUOTH_KERN_TMPL_ACT_H
 
@@ -15,7 +15,7 @@
 
 enum { ACT_BLOCK = 64, BLOCK_VECS = ACT_BLOCK / VL };
 
-/* Return the bits of the largest |x|. They are 0x7F800000 or more if an x is not finite. */
+/* Return the bits of the largest |x|. The result is 0x7F800000 or more if an x is not finite. */
 static inline uint32_t magnitude_max(const float *x, int n)
 {
     vi max = vi_zero();

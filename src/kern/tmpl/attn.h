@@ -12,8 +12,8 @@
  * With few rows, the loop reads K and V directly from the pages and widens each loaded vector.
  * Every step of a product prefetches as many bytes of the next block as it reads, so memory and
  * arithmetic work at the same time. Lines are prefetched in address order, not in order of use,
- * because the hardware's prefetcher only follows ascending addresses. It can have more requests in
- * flight than the 16 of a core. With many rows, widening once is cheaper.
+ * because the hardware's prefetcher only follows ascending addresses. The hardware's prefetcher can
+ * have more requests in flight than the 16 of a core. With many rows, widening once is cheaper.
  *
  * The bound with many rows is the fma units, with 4 d flop per row and position. Maxima, exp and
  * sums add about 20 instructions per row and 16 positions, a tenth of the time with heads of 64.
@@ -224,7 +224,8 @@ struct row_group {
     const struct attn_kv *kv;
     const struct products *product;
     int row0, n, pos0;
-    bool seen, full; /* seen: a row sees a position; full: every row sees the whole block */
+    /* seen: true if a row sees a position. full: true if every row sees the whole block. */
+    bool seen, full;
     /* positions [lo, hi) of the block that each row sees; unused if full */
     int lo[GROUP], hi[GROUP];
     _Alignas(64) float s[GROUP * ATTN_BLOCK];
@@ -258,7 +259,7 @@ static void group_begin(struct row_group *g, const struct attn_rows *a, const st
     }
 }
 
-/* Return the operands for positions [i, i + 2 VL). They are two sub-tiles if a vector is a
+/* Return the operands for positions [i, i + 2 VL). The operands are two sub-tiles if a vector is a
  * sub-tile, otherwise parts of one sub-tile. */
 static struct score_of score_of(const struct row_group *g, int i)
 {

@@ -7,7 +7,7 @@
  * L1 cache. The panels' group also stays in the L1 cache for all rows.
  *
  * Bound: 2 bytes per weight from memory, or f32 FMA: 0.21e12 operations/s per thread with zmm on
- * machine A (measurements.md). That is twice the rate of vdpbf16ps. On an AMD EPYC of family 25
+ * machine A (measurements.md). FMA has twice the rate of vdpbf16ps. On an AMD EPYC of family 25
  * (AVX2, measurements.md, "Shares of the other kernels") one row reads 38 GB/s from the L3 cache,
  * 0.49 of a plain read. 2 rows reach 0.63 of the fma peak, 4 to 64 rows 0.48 to 0.52. The reference
  * in C, which this file replaces, reaches 0.005.

@@ -314,9 +314,9 @@ ALWAYS int direct_strips(int n_row)
     return N_VREG == 32 ? 2 : n_row <= 2 ? 4 : 2;
 }
 
-/* Prefetch weights. One or two rows are bound by memory. For them, far data are prefetched to L2
- * and near data to L1. This is 8 % (F32) or 3 % (F16) faster than far data to L1. For more rows it
- * is 3 % slower. */
+/* Prefetch weights. One or two rows are bound by memory. For one or two rows, far data are
+ * prefetched to L2 and near data to L1. This is 8 % (F32) or 3 % (F16) faster than far data to L1.
+ * For more rows it is 3 % slower. */
 ALWAYS void fetch_ahead(const uint8_t *far, const uint8_t *here, const int n_row)
 {
     if (n_row > 2) {

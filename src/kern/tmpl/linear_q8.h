@@ -176,7 +176,7 @@ ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, 
                 pair_step(part[STRIPS - 1], w[STRIPS - 1].w##a, w[STRIPS - 1].w##b, x);            \
     } while (0)
 
-/* Set s to the sums of two rows with each strip, where the dot product computes both at once. */
+/* Set s to the sums of two rows with each strip, where one dot product computes both. */
 ALWAYS void pair_sums(const struct panel_format *f, const struct unit *w, const int8_t *q,
                       const int8_t *other, const struct starts *st, int n, struct sums s[2])
 {

@@ -1,8 +1,8 @@
 /* ops.h - the elementwise ops, norms and rope in vectors: ref/ops.c bit for bit.
  *
  * <level>/ops.c includes it after the level's vec.h. Each op is one loop. The last, incomplete
- * vector of a row is loaded and stored with a mask. Its branch is predicted as well as the branch
- * of the loop.
+ * vector of a row is loaded and stored with a mask. The branch of this vector is predicted as well
+ * as the branch of the loop.
  *
  * Arithmetic is the bound, because rows of a token fit into the L1 cache. Division limits
  * activations and softmax. The latency of the fma limits a norm, because its order is one chain of
@@ -105,7 +105,7 @@ static inline float sum_of(const float *x, int n)
     return vf_tree16(s);
 }
 
-/* y holds the differences from the mean between the passes, so it may be x. */
+/* y holds the differences from the mean between the passes, so y may be x. */
 static void layer_norm(float *y, const float *x, const float *g, const float *bias, int n_row,
                        int n, float eps)
 {

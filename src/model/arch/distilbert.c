@@ -1,5 +1,5 @@
 /* distilbert.c - DistilBERT ("DistilBERT, a distilled version of BERT", arXiv 1910.01108): BERT's
- * layers without segments. In GGUF files it is of architecture bert. */
+ * layers without segments. GGUF files have it as architecture bert. */
 #include "model/model_impl.h"
 
 /* defaults of DistilBertConfig of transformers 5; the epsilon is a constant of the class */

@@ -82,7 +82,7 @@ static void clamp_qkv(struct fwd *f, const struct attn_block *a)
     fwd_clamp(f, fwd_at(f, a->at_v), a->v.w.n_out, a->limit);
 }
 
-/* Rotate q and k by ropes of their own, and apply norms of heads after that. Store k and v. */
+/* Rotate q and k by separate ropes, then apply norms of heads. Store k and v. */
 static void rope_then_norm(struct fwd *f, float *q, float *k, const struct attn_block *a)
 {
     struct model *m = f->m;

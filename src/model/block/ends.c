@@ -24,8 +24,8 @@ void bind_vocab(struct binder *b)
     c->n_vocab = (int)embd->dim[1];
 }
 
-/* Return true if the head is the embedding. This is so if the file has no head and the config
- * permits tying, or if the head repeats the embedding's bytes. */
+/* Return true if the head is the embedding. The result is true if the file has no head and the
+ * config permits tying, or if the head repeats the embedding's bytes. */
 static bool head_is_tied(struct binder *b)
 {
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight"),
@@ -39,8 +39,9 @@ static bool head_is_tied(struct binder *b)
     return same;
 }
 
-/* Return true if the file has no head. These are classifiers, and models of embeddings: their
- * tensors lack the prefix of a model with a head, or a pooling is given. Others miss the head. */
+/* Return true if the file has no head. Models without a head are classifiers, and models of
+ * embeddings: their tensors lack the prefix of a model with a head, or a pooling is given. Others
+ * miss the head. */
 static bool is_headless(const struct binder *b)
 {
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight");

@@ -40,7 +40,7 @@ static struct input pre(struct fwd *f, const struct norm *n)
     return n->g ? fwd_normed(f, f->x, n) : fwd_plain(f->x);
 }
 
-/* Return true if a block's result is added to x as it is, which takes fewer passes. */
+/* Return true if a block's result is added to x unchanged, which takes fewer passes. */
 static bool adds_plainly(const struct fwd *f, const struct norm *post)
 {
     return !post->g && f->m->config.residual_scale == 1;
@@ -71,7 +71,8 @@ static void serial(struct fwd *f, const struct decoder_layer *l)
     }
 }
 
-/* Both norms read x before attention changes it. q, k and v are the only readers of the first. */
+/* Both norms read x before attention changes x. q, k and v are the only readers of the first
+ * norm. */
 static void parallel(struct fwd *f, const struct decoder_layer *l)
 {
     fwd_norm(f, f->h, f->x, &l->attn_norm);

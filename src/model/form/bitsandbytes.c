@@ -51,7 +51,7 @@ static const float *floats(struct binder *b, const struct site *s, const char *s
     return v;
 }
 
-/* Return a size of the state in [1, 2^22]; 0 if it has another value. Reject other values. */
+/* Return a size of the state in [1, 2^22]. Return 0 and set the error for any other value. */
 static int64_t size_of(struct binder *b, const struct tensor_info *absmax, const struct json *state,
                        const char *key)
 {
@@ -122,8 +122,8 @@ static const struct tensor_info *bind_4bit(struct binder *b, const struct site *
     return t;
 }
 
-/* Require contiguous rows, format 0. The others are layouts of single GPUs, which the library
- * rejects too. */
+/* Require format 0, contiguous rows. The other formats are layouts of single GPUs, which the
+ * library rejects, too. */
 static void check_rows(struct binder *b, const struct site *s)
 {
     const struct tensor_info *t = form_find(b, s, "weight_format");

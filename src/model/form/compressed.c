@@ -30,8 +30,8 @@ static void add_group_size(struct quantization *q, int n)
     if (q->n_group_size < GROUP_SIZES_MAX) q->group_size[q->n_group_size++] = n;
 }
 
-/* Collect the values of all groups of the config. A matrix does not name its group, so each is
- * tried against its shape. */
+/* Collect the values of all groups of the config. A matrix does not name its group, so each group
+ * is compared with the matrix's shape. */
 static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;

@@ -4,7 +4,7 @@
  *   site (stem, layer, shape) --form_bind--> struct published, type   per matrix
  *
  * Fields are checked with form.def: an unknown field is an error, because it may change values. The
- * fields of a method are rows of its name, those of all methods have the empty method. A matrix
+ * fields of a method are rows with its name. Fields of all methods have an empty name. A matrix
  * without the form's tensors is bound as usual, because modules may be exempt. */
 #include "form_impl.h"
 

@@ -3,8 +3,8 @@
  * A form is the layout in which a library stores a quantized matrix in several tensors. form.c
  * checks the fields of config.json's quantization_config, and has helpers. Each other file
  * describes the tensors of one quant_method as codes and scales (backend/published.h). The tensors
- * of a matrix determine if it is quantized. Exceptions of modules (modules_to_not_convert, ignore,
- * dynamic) are matrices with other tensors or shapes. Only the loading thread calls it. */
+ * of a matrix determine whether it is quantized. Exceptions of modules (modules_to_not_convert,
+ * ignore, dynamic) are matrices with other tensors or shapes. Only the loading thread calls it. */
 #ifndef QUOTH_MODEL_FORM_IMPL_H
 #define QUOTH_MODEL_FORM_IMPL_H
 
@@ -39,7 +39,7 @@ void form_refuse(struct binder *b, const char *field, const char *fmt, ...)
 /* Reject a tensor of the matrix. */
 void form_fault(struct binder *b, const struct tensor_info *t, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Return a tensor of the matrix, marked as bound; NULL if it is absent. */
+/* Return a tensor of the matrix, marked as bound; NULL if absent. */
 const struct tensor_info *form_find(struct binder *b, const struct site *s, const char *suffix);
 /* Return a required tensor of the matrix with a type of the set `types` (1 << QT_*) and n_row rows
  * of n_col values. A number of -1 permits any number of at least 1. */
