@@ -199,8 +199,8 @@ def request(src, described, use):
 
 
 def thought(messages):
-    """Return the thinking before the last message. It states the necessary tool, the presence of a
-    result, or the need for no tool."""
+    """Return the thinking before the last message. The thinking states the necessary tool, the
+    presence of a result, or the need for no tool."""
     last = messages[-1]
     if "tool_calls" in last:
         names = [c["function"]["name"] for c in last["tool_calls"]]

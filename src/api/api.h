@@ -130,9 +130,9 @@ int api_constrain(struct request *r, const struct api *a, const struct json *bod
 int api_constrain_message(struct constraint **out, const struct api *a, const struct json *body,
                           const char *begun, size_t n_begun, struct chat_parser_options *parser,
                           struct err *e);
-/* Read thinking_token_budget, or llama.cpp's names of it, and set *budget to the maximum number of
- * tokens of reasoning; -1: no limit. ERR_ARG for another type. ERR_UNSUPPORTED if the marks of the
- * model's reasoning are not known. Errors contain the field. */
+/* Read thinking_token_budget, or llama.cpp's names of this field, and set *budget to the maximum
+ * number of tokens of reasoning; -1: no limit. ERR_ARG for another type. ERR_UNSUPPORTED if the
+ * marks of the model's reasoning are not known. Errors contain the field. */
 int api_read_budget(const struct api *a, const struct json *body, int *budget, struct err *e);
 /* Limit the reasoning of an answer to `budget` tokens; -1: no effect. *c: constraint of the answer,
  * or NULL. It becomes a part of the new *c, which the caller owns, also after an error.

@@ -26,7 +26,7 @@ int body_wrong(const char *name, const char *expected, const struct json *found,
                      json_kind_name(json_kind(found)));
 }
 
-/* Finite values only, because JSON has no others. An integer is a number too. */
+/* Finite values only, because JSON has no other numbers. An integer is also a number. */
 int body_real(const struct json *body, const char *name, double *out, struct err *e)
 {
     const struct json *j = body_field(body, name);

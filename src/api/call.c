@@ -115,8 +115,8 @@ static void name_call(struct api_call *c)
     c->created = time_wall_us() / 1000000;
 }
 
-/* Check the requests before the engine computes any of them. The engine's errors contain the field
- * "prompt", which may have another name in this dialect. */
+/* Check all requests before the engine computes the first one. The engine's errors contain the
+ * field "prompt", which may have another name in this dialect. */
 static int validate_part(const struct api_call *c, struct part *p, struct err *e)
 {
     /* the model's engine; NULL: bodies are only validated */

@@ -93,8 +93,8 @@ int read_messages(struct api_call *c, struct part *p, const struct json *body, s
  * contains a part of the message's content. ERR_MEMORY; ERR_ARG for an unknown parser's name. */
 int begun_place(const struct api_call *c, enum chat_place *out, bool *content, struct err *e);
 /* Return the answer as a message in the zeroed *m, which the caller frees. An incomplete answer
- * gives an incomplete message. The message also contains hidden reasoning and calls. ERR_MEMORY;
- * the caller frees *m then too. */
+ * gives an incomplete message. The message also contains hidden reasoning and calls. ERR_MEMORY.
+ * The caller frees *m in any case. */
 int choice_message(const struct api_call *c, const struct choice *a, struct chat_message *m,
                    struct err *e);
 /* Prepare the first delta of a choice. Return false if an allocation failed. */

@@ -58,7 +58,7 @@ void openai_put_json(struct json_out *o, const char *key, const struct json *val
 /* Append the members of an object, except the members in `without`, a list that ends with NULL. */
 void openai_put_members(struct json_out *o, const struct json *object, const char *const *without);
 /* Convert a body with custom tools, or with calls of them, to one with functions of one argument,
- * `input`. The caller owns *out, which is NULL if there are none, and after an error. ERR_ARG or
+ * `input`. The caller owns *out, which is NULL if none, and after an error. ERR_ARG or
  * ERR_UNSUPPORTED with the field, ERR_MEMORY. */
 int openai_read_custom(struct json **out, const struct json *body, struct err *e);
 /* Set *out to the text of a custom tool, as the member "input" of a structural tag. The text is in

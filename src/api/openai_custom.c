@@ -36,7 +36,7 @@ static bool has_custom(const struct json *list)
     return false;
 }
 
-/* Return the list of tool_choice's allowed tools; NULL if there is none. */
+/* Return the list of tool_choice's allowed tools; NULL if none. */
 static const struct json *allowed_of(const struct json *choice)
 {
     const struct json *inner = body_field(choice, "allowed_tools");

@@ -120,8 +120,8 @@ static void end_stopped(struct posted *p)
 }
 
 /* Continue the call (net_wake). The bell is emptied before the events are read, so the engine
- * signals later events. A stream without room leaves its events in the queue; the ring's next wake
- * continues. */
+ * signals later events. A stream without room leaves its events in the queue. The next wake of the
+ * ring continues. */
 static void advance(struct exchange *x, void *posted)
 {
     struct posted *p = posted;

@@ -22,7 +22,7 @@ struct server {
 #undef DIALECT
 
 /* Return the body as an object with a valid or absent `model`. The caller drops it. NULL if the
- * body was rejected; the exchange has then ended. */
+ * body was rejected. The exchange has then ended. */
 struct json *server_body(const struct server *s, struct exchange *x);
 /* Append the answer to a body, for server_answer. Return 0, or an ERR_* code that becomes the error
  * response: ERR_ARG, ERR_LIMIT, ERR_UNSUPPORTED, ERR_BUSY or ERR_MEMORY. Handler thread. */

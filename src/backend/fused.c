@@ -22,7 +22,7 @@ const char *const fusion_what[FUSION_COUNT] = {
 };
 #undef FUSION
 
-/* Return an input without a pending norm. The norm is written to in->h if there is one. */
+/* Return an input without a pending norm. A pending norm is written to in->h. */
 struct input backend_normed(struct backend *b, const struct input *in, int64_t k, int n_row)
 {
     CHECK(k >= 1 && n_row >= 0, "%d rows of %lld", n_row, (long long)k);

@@ -4,7 +4,7 @@
  * implies AVX2 only. Each kernel folder may therefore use the instructions of the folders below it.
  *
  * cpu_float_canonical sets rounding to nearest, and disables flushing of denormals and traps. A
- * host program may have changed these settings, and results would differ between programs. */
+ * host program possibly changed these settings, and results would differ between programs. */
 #include "cpu.h"
 
 #include <stdatomic.h>

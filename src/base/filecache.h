@@ -39,12 +39,12 @@ int filecache_dir(char *out, size_t n_out, const char *name, struct err *e);
 int filecache_open(struct file_map *m, bool *settled, const struct filecache *c, const char *name,
                    struct err *e);
 /* Mark a file as settled after its content was validated. Failures are ignored: the content is then
- * validated again after the next boot. */
+ * revalidated after the next boot. */
 void filecache_settle(const struct filecache *c, const char *name);
 /* Remove the file of that name. Failures are ignored. */
 void filecache_remove(const struct filecache *c, const char *name);
 
-/* A file in progress. The caller puts all its bytes, then keeps or abandons it. */
+/* A file in progress. The caller puts all bytes, then keeps or abandons the file. */
 struct filecache_file {
     const struct filecache *cache; /* cache of the file, borrowed */
     char name[64], temp[4096];

@@ -72,7 +72,8 @@ unsigned json_type_bit(const struct json *j)
     return type[json_kind(j)];
 }
 
-/* The names are those of JSON Schema. "integer" has no bit of its own: 1.0 is an integer too. */
+/* The names are those of JSON Schema. "integer" has no separate bit, because 1.0 is also an
+ * integer. */
 unsigned json_type_named(const char *name)
 {
     static const struct {

@@ -82,7 +82,7 @@ void out_word(struct json_out *o, const char *key, const char *text)
         out_null(o, key);
 }
 
-/* The digits are produced from the last one. Negation as unsigned is defined for INT64_MIN too. */
+/* The digits are produced from the last one. Unsigned negation is also defined for INT64_MIN. */
 void out_int(struct json_out *o, const char *key, int64_t x)
 {
     char digit[24];

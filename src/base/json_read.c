@@ -260,7 +260,7 @@ static int read_number(struct json_reader *r, json_t **out)
     whole = whole && errno == 0;
     char *point = whole ? NULL : memchr(r->scratch.data, '.', r->scratch.n);
     const char *text = r->text + r->at;
-    if (point) *point = *localeconv()->decimal_point; /* a host program may have set a locale */
+    if (point) *point = *localeconv()->decimal_point; /* a host program possibly set a locale */
     double x = whole ? 0 : strtod(r->scratch.data, NULL);
     if (isinf(x)) return fail_at(r, r->at, ERR_FORMAT, "number outside the range of a double");
     *out = whole ? json_integer(i) : new_real(x);
@@ -295,7 +295,8 @@ static int read_list(struct json_reader *r, json_t *list)
     return rc;
 }
 
-/* Check the key of n bytes at text[at]. Search results are exact: getn compares lengths too. */
+/* Check the key of n bytes at text[at]. Search results are exact, because getn also compares
+ * lengths. */
 static int check_unique(const struct json_reader *r, const json_t *object, const char *key,
                         size_t n, size_t at)
 {

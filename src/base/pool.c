@@ -130,8 +130,8 @@ static void allow(pid_t tid, const cpu_set_t *set)
     sched_setaffinity(tid, sizeof *set, set);
 }
 
-/* Restore the affinity of the calling worker. `moved` is reset first: a later move must be undone
- * too. */
+/* Restore the affinity of the calling worker. `moved` is reset first, so that a later move is also
+ * undone. */
 static void go_home(struct worker *w)
 {
     struct pool *p = w->pool;

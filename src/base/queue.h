@@ -26,9 +26,9 @@ bool queue_pop(struct queue *q, void *item, int64_t wait_us);
 
 typedef void queue_fn(void *ctx, const void *item);
 /* Set a listener, for consumers that do not wait in queue_pop. Each push into q calls fn(ctx, item)
- * on the pusher's thread. fn must be short, must not block and must not use q. Another thread may
- * have popped the item already. ctx may be freed after queue_close, because all calls have then
- * returned. Call queue_listen before several threads use q. */
+ * on the pusher's thread. fn must be short, must not block and must not use q. Another thread
+ * possibly popped the item. queue_close waits for all calls, so ctx may be freed after it. Call
+ * queue_listen before several threads use q. */
 void queue_listen(struct queue *q, queue_fn *fn, void *ctx);
 
 /* Make each push into q also push a byte into `bell`, a queue of one-byte items. One thread can

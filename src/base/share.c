@@ -146,7 +146,7 @@ static double size_of(int64_t held, int64_t weight)
 }
 
 /* Recompute the size after a change of held, settled or weight, and restore the heap. The pointer h
- * is invalid afterwards, because its holder may have moved. */
+ * is invalid afterwards, because its holder possibly moved. */
 static void resize(struct share *s, struct share_holder *h)
 {
     h->size = h->held > h->settled ? size_of(h->held, h->weight) : -1;

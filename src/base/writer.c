@@ -125,7 +125,7 @@ static void report_lost(struct writer *w)
 }
 
 /* Run the thread until the piece without data. n_held is reduced after the write, so that
- * writer_flush waits for the write too. */
+ * writer_flush also waits for the write. */
 static void *write_on(void *writer)
 {
     struct writer *w = writer;

@@ -14,7 +14,7 @@ struct kernels_plan {
     struct ids prompt, gen, batch, depth; /* owned: lists of --prompt, --gen, --batch and --depth */
     int n_batch_gen, n_repeat;
     int n_seq, context; /* maximum number of sequences and context length of all cases */
-    bool no_depth;      /* true if --depth was not given; the depth is then 0 */
+    bool no_depth;      /* true if --depth was not given, which means a depth of 0 */
     bool as_json, limits;
 };
 enum { KERNELS_CASES_MAX = 256 };

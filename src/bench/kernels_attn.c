@@ -39,7 +39,7 @@ static void run_attn(struct ops *b, const struct op_case *c, int i)
 }
 
 /* Run a prompt in batches of PROMPT_ROWS rows, as an engine does. Here the copy of each batch is
- * measured too. */
+ * also measured. */
 static void run_prompt_attn(struct ops *b, const struct op_case *c, int i)
 {
     for (int at = 0; at < c->n_row; at += PROMPT_ROWS) {

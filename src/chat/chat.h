@@ -283,7 +283,7 @@ struct chat_message {
     struct buf content, reasoning; /* owned */
     struct chat_call *call;        /* tool calls, owned [n_call] */
     size_t n_call, cap_call;
-    bool failed; /* true if memory ran out; the message is then incomplete */
+    bool failed; /* true if memory ran out, which leaves the message incomplete */
 };
 /* Append a delta to `message`, a struct chat_message. chat_message_add is a chat_delta_fn. */
 void chat_message_add(void *message, const struct chat_delta *d);

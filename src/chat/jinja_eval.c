@@ -53,7 +53,7 @@ bool render_charge(struct render *r, uint64_t n_step)
     return r->rc == 0;
 }
 
-/* A recursion is also one step. So a loop that only recurses ends too. */
+/* A recursion is also one step. So a loop that only recurses also ends. */
 bool render_enter(struct render *r)
 {
     if (!render_charge(r, 1)) return false;

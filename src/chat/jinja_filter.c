@@ -499,7 +499,7 @@ static struct val own_json(struct render *r, struct json *j)
 }
 
 /* Limits of JSON texts inside a template. Parsing needs up to a hundred times the size of the text.
- * So the arena's limit would be checked too late. */
+ * So the check of the arena's limit would be too late. */
 static const struct json_limits inner_limits = {.depth_max = 200, .node_max = 1 << 20};
 
 /* Invalid JSON fails the rendering. */
@@ -529,7 +529,7 @@ struct val val_from_json_text(struct render *r, struct val text)
     return rc == 0 ? own_json(r, j) : text;
 }
 
-/* With the second argument true, each false value gets the default too. */
+/* With the second argument true, each false value also gets the default. */
 struct val filter_default(struct render *r, struct val self, const struct args *a)
 {
     (void)r;

@@ -400,7 +400,7 @@ static bool is_space(uint32_t cp)
            cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
-/* Return the length of the white space character at s; 0 if there is none. */
+/* Return the length of the white space character at s; 0 if none. */
 size_t text_space(const char *s, size_t n)
 {
     uint32_t cp;

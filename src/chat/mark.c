@@ -65,7 +65,7 @@ enum call_verdict mark_at(const char *mark, const char *text, size_t n, size_t *
     return CALL_YES;
 }
 
-/* A partial match at the end of the text counts. Return n if there is none. */
+/* A partial match at the end of the text is a match. Return n if none. */
 size_t mark_find(const char *mark, const char *text, size_t n)
 {
     size_t used;

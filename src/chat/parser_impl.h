@@ -120,7 +120,7 @@ struct tool_family {
     /* parser of the whole message, with its reasoning; NULL: this struct describes the message */
     step_fn *step;
     /* Forms of written calls. The first form that matches the template is used. Calls cannot be
-     * forced if there is none. */
+     * forced without a form. */
     struct call_text text[4];
 };
 

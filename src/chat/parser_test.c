@@ -162,7 +162,7 @@ TEST(llama3_json_calls)
         expect_read("llama3_json", NULL, cases[i][0], cases[i][1]);
 }
 
-/* Goal: ids in hermes calls are ignored, because the model may have copied them from the
+/* Goal: ids in hermes calls are ignored, because the model possibly copied ids from the
  * conversation. */
 TEST(hermes_calls_have_no_id_of_the_model)
 {

@@ -47,7 +47,7 @@ static const char with_blocks[] =
 struct probe {
     const struct template *t; /* borrowed */
     struct buf prompt;        /* prompt of the last rendering; incomplete if the rendering failed */
-    bool no_memory; /* true if memory ran out in any rendering; the results are then invalid */
+    bool no_memory; /* true if memory ran out in any rendering, which makes the results invalid */
 };
 
 /* Render one conversation. Return false if the template rejects it. */

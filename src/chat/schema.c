@@ -38,7 +38,7 @@ bool schema_has_tool(const struct json *tools, const char *name)
 
 /* ---- references ---- */
 
-/* Return a member, or item n of a list. NULL if there is none. */
+/* Return a member, or item n of a list. NULL if none. */
 static const struct json *step_into(const struct json *j, const char *key, size_t n)
 {
     size_t i = 0;

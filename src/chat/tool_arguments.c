@@ -140,8 +140,7 @@ static size_t named_step(struct parser_stage *s, const char *text, size_t n, boo
 
 enum { BETWEEN, FIRST, IN_TEXT, IN_RAW, IN_VERBATIM, AFTER_VERBATIM, IN_LITERAL };
 
-/* Close the JSON object that the arguments have formed. The end mark itself is not consumed
- * here. */
+/* Close the JSON object of the arguments. The end mark itself is not consumed here. */
 static size_t end_of_arguments(struct parser_stage *s)
 {
     parser_emit_arguments(s, s->call.n_argument ? "}" : "{}", s->call.n_argument ? 1 : 2);

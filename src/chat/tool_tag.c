@@ -407,7 +407,8 @@ static void put_harmony_message(struct tagger *g, const char *header, bool ends)
     end_list(g);
 }
 
-/* Put any number of messages before the last one. free: these may be commentary, too. */
+/* Put any number of messages before the last one. free: true if these messages may also be
+ * commentary. */
 static void put_harmony_begin(struct tagger *g, bool free)
 {
     begin_format(g, NULL, "star");
@@ -473,7 +474,8 @@ static int put_free_calls(struct tagger *g, struct err *e)
 
 /* ---- reasoning ---- */
 
-/* Put reasoning, its closing mark and the following gap. open: put the opening mark too. */
+/* Put reasoning, its closing mark and the following gap. open: true to also put the opening
+ * mark. */
 static void put_closed_reasoning(struct tagger *g, const struct reason_family *r, bool open)
 {
     begin_list(g, open ? "content" : NULL, "sequence");

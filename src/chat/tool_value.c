@@ -24,8 +24,8 @@ static void emit_if(struct parser_stage *s, bool wanted, const char *text, size_
     if (wanted) parser_emit_arguments(s, text, n);
 }
 
-/* Emit a control character, a quote or a backslash as JSON's escape, the short form if there is
- * one. */
+/* Emit a control character, a quote or a backslash as JSON's escape, the short form if
+ * available. */
 static void escape(struct parser_stage *s, char c)
 {
     static const char hex[] = "0123456789abcdef";

@@ -147,12 +147,13 @@ struct dialog {
 int dialog_open(struct dialog *d, struct session *s, bool raw, struct err *e);
 void dialog_close(struct dialog *d); /* accepts a zeroed dialog */
 void dialog_clear(struct dialog *d); /* remove the messages, keep the system prompt */
-/* Set the system prompt to a copy of text; "" removes it. ERR_MEMORY; it is then unchanged. */
+/* Set the system prompt to a copy of text; "" removes the prompt. The prompt is unchanged after
+ * ERR_MEMORY. */
 int dialog_system(struct dialog *d, const char *text, struct err *e);
-/* Set the tools, a JSON text; NULL: no tools. Errors: those of json_parse; there are then no
- * tools. */
+/* Set the tools, a JSON text; NULL: no tools. Errors: those of json_parse. After an error there are
+ * no tools. */
 int dialog_tools(struct dialog *d, const char *list, struct err *e);
-/* Set the template variable enable_thinking. ERR_MEMORY; it is then unchanged. */
+/* Set the template variable enable_thinking. The variable is unchanged after ERR_MEMORY. */
 int dialog_think(struct dialog *d, bool on, struct err *e);
 
 /* Add n bytes of text as a message of `role` ("user", or "tool" for a call's result), then

@@ -59,7 +59,7 @@ bool batch_keys_has(const struct batch_keys *s, struct batch_key k)
     return s->n_slot && find_slot(s, k)->hash[0];
 }
 
-/* Double the table, a power of two. Return false if memory ran out; the table is then unchanged. */
+/* Double the table, a power of two. Return false if memory ran out. The table is then unchanged. */
 static bool grow(struct batch_keys *s)
 {
     struct batch_keys bigger = {.n_key = s->n_key, .n_slot = s->n_slot ? s->n_slot * 2 : 1024};

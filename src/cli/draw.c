@@ -2,10 +2,10 @@
  *
  * libedit edits but does not draw. Its output depends on the history of the edits: the terminal or
  * a newline may wrap a row, and trailing blanks may be missing. The effect of a resize on that
- * output also depends on the history. In this file every row of a long line ends with a written
- * newline, after a written character that is not a blank. A terminal that becomes wider does not
- * join these rows. A terminal that becomes narrower truncates or folds each row separately (enum
- * reflow), into a number of rows that can be computed. So, after a resize:
+ * output also depends on the history. This file ends every row of a long line with a newline, after
+ * a character that is not a blank. A terminal that becomes wider does not join these rows. A
+ * terminal that becomes narrower truncates or folds each row separately (enum reflow), into a
+ * number of rows that can be computed. So, after a resize:
  *
  *   the rows above the cursor, at the new width --> up by that number --> clear from there --> draw
  *

@@ -191,7 +191,7 @@ static const char *activations_of(enum qtype type)
     return qtype_is_block(type) ? "int8" : type == QT_bf16 ? "bf16" : "f32";
 }
 
-/* Append the table of the matrices in memory; nothing if there is none. */
+/* Append the table of the matrices in memory; nothing if none. */
 static void put_memory_text(struct buf *b, const struct memory *m)
 {
     if (!m->method) return;

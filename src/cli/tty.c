@@ -192,7 +192,7 @@ static int read_key(EditLine *el, wchar_t *key)
 }
 
 /* Ctrl-Z. The line is finished first, because the shell writes below it. raise returns after the
- * process continues; the size may have changed. */
+ * process continues. The size has possibly changed. */
 static unsigned char on_suspend_key(EditLine *el, wint_t key)
 {
     (void)key;

@@ -76,8 +76,7 @@ static bool may_displace(const struct engine *en, const struct seq *s, const str
 }
 
 /* Return the sequence to displace if s lacks only a place: the permitted sequence with the least
- * cost of return. Choose among the sequences of the holder of s if that holder is full. NULL if
- * none. */
+ * cost of return. If the holder of s is full, choose among the holder's sequences. NULL if none. */
 static struct seq *cheapest_victim(struct engine *en, const struct seq *s)
 {
     struct seq *best = NULL;

@@ -159,8 +159,8 @@ static struct turn *find_turn(struct deferred *w, uint64_t holder)
     return NULL;
 }
 
-/* Return the turn with the least work of a holder without jobs. At most n_max holders have jobs, so
- * there is one in a full table. */
+/* Return the turn with the least work of a holder without jobs. A full table has such a turn,
+ * because at most n_max holders have jobs. */
 static struct turn *idle_turn(struct deferred *w)
 {
     struct turn *found = NULL;

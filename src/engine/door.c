@@ -64,7 +64,7 @@ static void unlink_group(struct door *d, struct group *g)
     if (g->door.older) g->door.older->door.newer = g->door.newer;
 }
 
-/* Release a queued group's place. Release its memory too unless `to` is DOOR_INSIDE. */
+/* Release a queued group's place. Also release its memory, unless `to` is DOOR_INSIDE. */
 static void leave_queue(struct door *d, struct group *g, enum door_state to)
 {
     uint64_t id = g->request->holder;

@@ -9,7 +9,7 @@
  * uses at most its share is admitted. A request is not refused after it was scheduled.
  *
  *   (1) The list from `newest` over `older` has exactly the QUEUED groups, linked both ways.
- *   (2) A QUEUED group holds one unit of `place`, and no other group holds units of it.
+ *   (2) A QUEUED group holds one unit of `place`, and no other group holds units of `place`.
  *   (3) A QUEUED or INSIDE group holds n_byte units of `byte`, which are settled if it is INSIDE.
  *   (4) `place`, `byte`, `answer` and the list change under the lock only; so does a group's state.
  *

@@ -358,8 +358,8 @@ TEST(a_small_pool_preempts_hundreds_of_times_and_changes_nothing)
     }
 }
 
-/* Method: a backend whose memory the host cannot read. Forks, preemption, swapping and pooling use
- * its functions too. */
+/* Method: a backend whose memory the host cannot read. Forks, preemption, swapping and pooling also
+ * use the backend's functions. */
 TEST(answers_through_a_counting_backend_are_the_same)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");

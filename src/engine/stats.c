@@ -461,7 +461,7 @@ void stats_refused(struct stats *st, enum stat_id why)
     atomic_fetch_add_explicit(&st->n_refused[why - STAT_refused_full], 1, memory_order_relaxed);
 }
 
-/* Any thread. The engine's own histograms are not changed. */
+/* Any thread. The engine's histograms are unchanged. */
 void stats_time(struct stats *st, enum times_id which, int64_t us)
 {
     CHECK(which >= TIMES_body && which <= TIMES_tokenize, "times %d", (int)which);

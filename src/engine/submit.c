@@ -174,7 +174,8 @@ static int open_group(struct group **out, struct engine *en, struct request *r, 
     return door_bytes(&en->door) > 0 ? busy(en, r, DOOR_NO_MEMORY, e) : refused(en, rc);
 }
 
-/* Count n evictions. Waiting requests that the door has evicted for this one are rejections too. */
+/* Count n evictions. Waiting requests that the door evicted for this request are also
+ * rejections. */
 static void count_evicted(struct engine *en, int n)
 {
     for (int i = 0; i < n; i++) {

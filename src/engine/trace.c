@@ -15,7 +15,7 @@
 
 /* RING_EVENTS and PAUSE_US: up to 8192 events per 50 ms, 164,000 per second, are recorded without
  * loss. END_BYTES: room that every write leaves for the end of the array, so that a full file is
- * valid JSON too. */
+ * also valid JSON. */
 enum { RING_EVENTS = 8192, PAUSE_US = 50 * 1000, END_BYTES = 256 };
 
 struct trace {
@@ -74,7 +74,7 @@ static void cut_to_whole_events(const struct trace *t)
     if (ftruncate(t->fd, (off_t)t->n_byte) == 0) lseek(t->fd, (off_t)t->n_byte, SEEK_SET);
 }
 
-/* Write whole events or nothing, so that the file stays well-formed, on a full disk too. */
+/* Write whole events or nothing, so that the file stays well-formed, also on a full disk. */
 static bool put_bytes(struct trace *t)
 {
     bool fits = t->bytes_max == 0 || t->n_byte + (int64_t)t->out.n + END_BYTES <= t->bytes_max;

@@ -166,7 +166,8 @@ int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e);
 int dummy_finish(struct checkpoint *c, bool no_data, struct err *e);
 void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out);
 void dummy_drop(struct dummy *d); /* free d; d may be NULL */
-/* Keep the checkpoint take_source open, because metadata point into it. c takes ownership of it. */
+/* Keep the checkpoint take_source open, because metadata point into it. c takes ownership of
+ * take_source. */
 void dummy_keep(struct checkpoint *c, struct checkpoint *take_source);
 
 /* Add the keys tokenizer.ggml.*: one token per byte, one token that ends a text, then numbers as

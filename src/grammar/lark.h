@@ -22,8 +22,7 @@ typedef int lark_import_fn(const void *arg, const char *path, char **text, size_
 
 /* Options of lark_parse. All pointers are borrowed for the call. */
 struct lark_options {
-    /* name of the start rule or terminal; NULL: `start`, or the first rule or terminal if there is
-     * no `start` */
+    /* name of the start rule or terminal; NULL: `start`, otherwise the first rule or terminal */
     const char *start;
     token_id_fn *token;
     const void *token_arg;

@@ -77,7 +77,7 @@ static bool add_rules(struct machine *m, rules *list, const struct symbol s)
     for (uint32_t i = 1, n = reach ? reach[0] : 0; i <= n; i++) {
         uint32_t rule = m->choose(m->front, s.arg, reach[i]);
         if (rule != NO_RULE && !add_rule(m, list, rule)) return false;
-        reach = expr_reach(&m->x, s.id); /* an expansion may have moved the list */
+        reach = expr_reach(&m->x, s.id); /* an expansion possibly moved the list */
         if (!reach) return false;
     }
     return !m->x.failed;

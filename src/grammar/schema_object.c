@@ -163,7 +163,7 @@ static bool more_members(struct schema_work *w)
     return take_members(w, w->negated, others, known, lit_of(sub, w->negated));
 }
 
-/* Take propertyNames, the condition that no member has a name that is not valid. */
+/* Take propertyNames, the condition that all members have valid names. */
 static bool property_names(struct schema_work *w)
 {
     struct schema *s = w->s;

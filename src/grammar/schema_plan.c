@@ -369,8 +369,8 @@ static bool member_moves(struct schema *s, const struct state *from, struct move
     return ok;
 }
 
-/* Append the move by an item that the count_atoms in `bits` count. An atom with a maximum counts
- * every item that satisfies it. So the item must not satisfy an atom without a bit. */
+/* Append the move by an item that is counted by the count_atoms in `bits`. An atom with a maximum
+ * counts every item that satisfies it. So the item must not satisfy an atom without a bit. */
 static bool add_item(struct schema *s, const struct state *from, const struct schema_form *f,
                      uint32_t set, uint32_t bits, struct moves *out)
 {

@@ -7,8 +7,8 @@
 #include <float.h>
 #include <string.h>
 
-/* Append the range. A bound that is the maximum of its type means no bound. `also` is a value
- * outside of the range that is legal too. */
+/* Append the range. A bound that is the maximum of its type means no bound. `also` is a further
+ * legal value outside of the range. */
 static void put_range(struct buf *b, const struct sample_param *p)
 {
     const struct range *r = &p->range;

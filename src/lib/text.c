@@ -37,7 +37,7 @@ int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned fl
     return 0;
 }
 
-/* A text may contain NUL bytes, so its length is returned too. */
+/* The length is also returned, because a text may contain NUL bytes. */
 int quoth_detokenize(const quoth_model *m, const int32_t *ids, size_t n, int skip_special,
                      char **text, size_t *n_text, char *error, size_t n_error)
 {

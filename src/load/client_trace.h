@@ -55,7 +55,7 @@ struct client_figures {
     int under_way_max;     /* maximum concurrent requests */
 };
 /* Return the microseconds from the first submission to the last token of completed requests; 0 if
- * there are none. Set *begin_us (may be NULL) to the time of the first submission. */
+ * none. Set *begin_us (may be NULL) to the time of the first submission. */
 int64_t client_trace_span_us(const struct client_trace *v, size_t n, int64_t *begin_us);
 /* Compute the figures of n requests. v and slo are borrowed for the call. ERR_MEMORY; call
  * client_figures_close also then. */

@@ -275,8 +275,8 @@ static int rows_of_load(struct traffic *t, struct sim_options o, double load, in
     return rc;
 }
 
-/* The capacity is measured first, because loads are relative to it. The limit of starvation depends
- * on it too. */
+/* The capacity is measured first, because loads are relative to it. The limit of starvation also
+ * depends on the capacity. */
 static int latencies(struct traffic *t, struct err *e)
 {
     struct sim_options o = base_options();

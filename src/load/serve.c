@@ -135,7 +135,7 @@ static int find_model(struct served_target *t, struct err *e)
     }
 }
 
-/* A failed warm-up ends the command. Otherwise all requests of the measurement would fail too. */
+/* A failed warm-up ends the command. Otherwise all requests of the measurement would also fail. */
 static int warm_up(struct served_target *t, const struct prompts *p, const struct served_options *o,
                    struct err *e)
 {

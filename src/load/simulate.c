@@ -91,7 +91,7 @@ static int make_prompt(struct sim_run *u, size_t i, struct ids *out, struct err 
     return rc;
 }
 
-/* Reuse a queue if there is one, because a trace has thousands of requests. */
+/* Reuse an unused queue, if any, because a trace has thousands of requests. */
 static int open_client(struct sim_run *u, struct client *c, struct err *e)
 {
     c->queue = u->idle.n ? u->idle.v[--u->idle.n] : engine_reply_queue();

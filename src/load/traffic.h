@@ -96,7 +96,7 @@ struct traffic_result {
     size_t n;
     VEC(struct load_sample) sample; /* owned; one sample per second */
     struct stats_view stats;        /* statistics of the engine for this run only */
-    /* CPU time of the process; energy of the machine, -1 if not readable */
+    /* CPU time of the process, and energy of the machine (-1 if not readable) */
     int64_t cpu_us, energy_uj;
 };
 /* Send all jobs and wait for their ends. The engine runs on its own thread, or the clock steps it.

@@ -313,7 +313,7 @@ struct config_key {
 struct arch {
     const char *name;
     /* Keys of config.json with the defaults of the reference class, and keys of a GGUF, in addition
-     * to keys.def. Both lists end with KEYS_END. gguf_key is NULL if there are none. */
+     * to keys.def. Both lists end with KEYS_END. gguf_key is NULL if none. */
     const struct config_key *hf_key, *gguf_key;
     /* true: rotary lanes in GGUF files are paired as in neox, as in Hugging Face checkpoints
      * without hf_adjacent */

@@ -408,7 +408,7 @@ extern const char body_full[]; /* message of a 503 for lack of memory */
 
 /* ---- access.c, count.c: record finished answers. Loop thread ---- */
 
-/* Append a line of an answer to the access log, if there is one. */
+/* Append a line of an answer to the access log, if any. */
 void access_line(struct net *n, const struct exchange *x, int status);
 void access_flush(struct net *n); /* write pending lines, at access_due_us */
 struct answer_count;              /* [n_route + 1] */

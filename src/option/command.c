@@ -11,7 +11,7 @@ static const char *last_word(const char *name)
     return space ? space + 1 : name;
 }
 
-/* Return the command with that last word; NULL if there is none. */
+/* Return the command with that last word; NULL if none. */
 static const struct command *find(const struct command *const *list, const char *word)
 {
     for (; *list; list++)

@@ -1,6 +1,6 @@
-/* option.h - tables of options, which the parser, help, man page and config files read. It also has
- * the options and functions that open a model, and a progress line. The commands themselves are in
- * cli/, bench/ and load/.
+/* option.h - tables of options, which the parser, help, man page and config files read. This header
+ * also has the options and functions that open a model, and a progress line. The commands
+ * themselves are in cli/, bench/ and load/.
  *
  * Results go to standard output, other output to standard error. A command exits with 0, 1
  * (failure, with its reason in one sentence) or 2 (usage). Main thread only. */

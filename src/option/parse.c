@@ -31,7 +31,7 @@ bool same_name(const char *typed, size_t n, const char *name)
     return true;
 }
 
-/* Search the table and its groups, in order. NULL if there is none. */
+/* Search the table and its groups, in order. NULL if none. */
 const struct option *find_option(const struct option *o, const char *name, size_t n)
 {
     for (; o->kind != OPTION_END; o++) {

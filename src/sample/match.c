@@ -1,9 +1,9 @@
 /* match.c - the Knuth-Morris-Pratt automaton. The automaton finds one string in bytes that arrive
  * one by one.
  *
- * Stop strings (stop.c) and DRY's sequence breakers (dry.c) use it. Stop strings and breakers may
- * extend over any number of tokens. One automaton per string is smaller and simpler than a joint
- * automaton, because a list of stop strings is short. */
+ * Stop strings (stop.c) and DRY's sequence breakers (dry.c) use the automaton. Stop strings and
+ * breakers may extend over any number of tokens. One automaton per string is smaller and simpler
+ * than a joint automaton, because a list of stop strings is short. */
 #include "sample_impl.h"
 
 static void match_advance(struct match *m, char c)

@@ -55,9 +55,9 @@ struct sample_params {
     /* number of logprobs in addition to the picked token's, at most 20 in the API and 100 here; -1:
      * no logprobs */
     int32_t n_logprob;
-    /* Prepared lists, borrowed; NULL if none. If it is not NULL, all parameters are valid. The
-     * object then contains the lists from bias to bad_word, stop_id and dry_breaker, and samplers
-     * do not read these fields. */
+    /* Prepared lists, borrowed; NULL if none. With lists, all parameters are valid. The object then
+     * contains the lists from bias to bad_word, stop_id and dry_breaker, and samplers do not read
+     * these fields. */
     struct sample_lists *lists;
 };
 

@@ -253,7 +253,8 @@ static void to_front(struct compiled_cache *c, int i)
     c->entry[0] = g;
 }
 
-/* Remove entry i from the list and return it. The caller then owns the cache's use of it. */
+/* Remove entry i from the list and return it. The caller then owns the cache's use of the
+ * grammar. */
 static struct compiled *take_out(struct compiled_cache *c, int i)
 {
     struct compiled *g = c->entry[i];

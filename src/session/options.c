@@ -141,7 +141,7 @@ static bool same_name(const char *typed, const char *name)
     return *typed == *name;
 }
 
-/* Return the row of a key; NULL if there is none. A linear search is enough for a few dozen
+/* Return the row of a key; NULL if none. A linear search is enough for a few dozen
  * keys. */
 static const struct key *find_key(const char *name)
 {

@@ -4,7 +4,7 @@
  *                                                         '--> engine            session_start
  *
  * A part borrows the parts before it, so session_close closes them in the reverse order. Any part
- * may be NULL, because opening may have failed.
+ * may be NULL, because opening possibly failed.
  *
  * --memory-limit is enforced in two steps. begin_limit reserves the weights at their size in the
  * file, so that the plan of the model divides the rest. end_limit then counts what the model uses,
@@ -245,7 +245,7 @@ int session_itl_form(const char *text, struct err *e)
         e, "milliseconds (120), a multiple of the step without prompts (2x), none or auto", text);
 }
 
-/* Set the inter-token target. If it is "none", prompts may use a whole step. */
+/* Set the inter-token target. With "none", prompts may use a whole step. */
 static void set_itl_target(struct engine_options *eo, const struct session_options *o)
 {
     const char *text = o->itl_target_ms;

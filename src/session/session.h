@@ -171,8 +171,8 @@ struct weights_options session_weights(const struct session_options *o, struct f
 const char *pack_cache_dir(void); /* path of the cache folder; NULL if none */
 
 /* Set *out to the pooling of embeddings by its name: "mean", "last", "first" or "cls". "auto" is
- * the model's own pooling. If it has none, "auto" is "mean" for an encoder, else "last". ERR_ARG
- * for another name. */
+ * the model's own pooling. For a model without a pooling, "auto" is "mean" for an encoder, else
+ * "last". ERR_ARG for another name. */
 int session_pooling(enum pooling *out, const struct session *s, const char *name, struct err *e);
 
 /* Return the text that precedes the texts of an embedding (sentence-transformers' prompts),

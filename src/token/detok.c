@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Return the bytes that a token adds after the previous tokens; NULL if none. Set *joined to true
- * if a space must precede them. */
+ * if a space must precede the result. */
 static const char *token_bytes(const struct tokenizer *t, int32_t id, unsigned flags, bool *started,
                                bool *joined, size_t *n)
 {

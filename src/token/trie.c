@@ -31,7 +31,7 @@ static bool trie_alloc(struct trie *t, size_t cap)
 }
 
 /* Return the maximum number of nodes. Without shared prefixes each byte is a node. The root is one
- * more. */
+ * further node. */
 static size_t node_count_max(const struct trie_key *key, size_t n)
 {
     size_t count = 1;

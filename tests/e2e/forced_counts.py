@@ -242,7 +242,8 @@ def judge(jsonschema, schema, text, finish):
 
 
 def generations():
-    """answers to real schemas that ended are valid JSON, from the bundled model and random weights"""
+    """completed answers to real schemas are valid JSON, from the bundled model and random
+    weights"""
     if not os.path.exists(REAL):
         return "no ../shared/data"
     try:

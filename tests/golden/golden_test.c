@@ -331,8 +331,8 @@ TEST(quantized_weights_equal_the_reference_and_give_the_same_bits)
     }
 }
 
-/* Goal: with the default activations, weights of published forms give the same bits in every way of
- * computing a text, at every level. The weights have the outermost integers of each format. */
+/* Goal: with the default activations, weights of published forms give the same bits at every level,
+ * for every way of computing a text. The weights have the outermost integers of each format. */
 TEST(published_forms_give_the_same_bits)
 {
     static const char *const forms[] = {"forms/gptq", "forms/compressed"};

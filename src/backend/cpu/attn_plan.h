@@ -22,8 +22,8 @@ struct attn_piece {
     int64_t slot;
 };
 
-/* The plan of a step. The arrays are owned: row, piece and run are allocations, the others parts of
- * them. */
+/* The plan of a step. The arrays are owned. row, piece and run are allocations. The other arrays
+ * are parts of these. */
 struct attn_plan {
     /* Number of units. A unit is a row of the batch that sees positions [from, to). Units of a
      * piece are adjacent. */

@@ -3,11 +3,11 @@
  *
  * Query rows are processed 64 at a time. Each step processes all 64 rows before the next step. Two
  * sub-tiles of K (16 kB, heads of 128) stay in the L1 cache for the scores. Two vectors of each V
- * also stay in it for the values. q and o are streamed. The scores (lanes are positions) are in 16
- * kB of stack. p overwrites them. Both products use one loop with up to RB rows x 2 vectors of sums
- * in registers. The loop broadcasts one element of the left factor per row. All rows share each
- * load of the right factor. Each sum is a single chain, as kern.h requires. The 2 RB chains hide
- * the latency of the fma.
+ * also stay in the cache for the values. q and o are streamed. The scores (lanes are positions) are
+ * in 16 kB of stack. p overwrites them. Both products use one loop with up to RB rows x 2 vectors
+ * of sums in registers. The loop broadcasts one element of the left factor per row. All rows share
+ * each load of the right factor. Each sum is a single chain, as kern.h requires. The 2 RB chains
+ * hide the latency of the fma.
  *
  * With few rows, the loop reads K and V directly from the pages and widens each loaded vector.
  * Every step of a product prefetches as many bytes of the next block as it reads, so memory and

@@ -96,7 +96,7 @@ static void bf16_tile_plain(int n_row, float *c, const uint8_t *const w[TILE_STR
         }
 }
 
-/* Compute bf16_tile. Recompute it value by value if flushing may have differed. */
+/* Compute bf16_tile. Recompute it value by value if flushing possibly differed. */
 static void bf16_tile_exact(int n_row, float *c, const uint8_t *const w[TILE_STRIPS],
                             const float *x, int n_block, const uint8_t *const ahead[TILE_STRIPS])
 {
