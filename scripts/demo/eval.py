@@ -56,8 +56,8 @@ def ask(messages, tools=None, thinking=None):
 
 
 def question(make, kind=None, thinking=None):
-    """Make a task whose prompt is one user message. Its lists and sums (kinds of seen.py) are new
-    to the model."""
+    """Make a task whose prompt is one user message. The lists and sums of a task (kinds of seen.py)
+    are new to the model."""
     def draw(src):
         item = make(src)
         probes = seen.fingerprints(item.user + "\n" + item.answer, kind) if kind else set()

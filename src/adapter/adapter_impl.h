@@ -50,7 +50,7 @@ size_t peft_n_target(const struct peft *p);
 
 /* ---- bind.c ---- */
 
-/* An adapter on its way from files to additions. */
+/* An adapter while its files become additions. */
 struct adapter_source {
     struct peft peft;
     struct checkpoint *file; /* owned; NULL if the set is empty or bound */

@@ -137,7 +137,7 @@ static struct tensor matrix(const struct tensor_info *t, const float *v, int64_t
 }
 
 /* Return the number of rows before t in the tensor of the model that t is a part of. Set *n_all to
- * the number of all its rows. Its parts have one name and follow each other. */
+ * the number of all its rows. The parts of a matrix have one name and follow each other. */
 static int64_t first_row(const struct model_info *info, const struct tensor *t, int64_t *n_all)
 {
     int64_t first = 0;

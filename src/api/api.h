@@ -124,7 +124,7 @@ int api_constrain(struct request *r, const struct api *a, const struct json *bod
  * constrained text.
  *   begun   [n_begun] the part of the answer that the prompt contains
  *   parser  set to the parser of the answer's text, which receives the part in `begun` first.
- *           Its names are borrowed from a->chat.
+ *           The parser's names are borrowed from a->chat.
  *   *out    owned by the caller, also after an error; NULL: no constraint
  * If a->chat is NULL, the answer is a completion. Errors: those of api_constrain. */
 int api_constrain_message(struct constraint **out, const struct api *a, const struct json *body,

@@ -97,8 +97,8 @@ static void put_times(struct buf *b, const char *name, const char *label,
     buf_addf(b, "%s_count%s%s%s %lld\n", name, open, label, close, (long long)n_of(r));
 }
 
-/* Append two histograms: a coarse one per route, and a fine one over all routes. Their names and
- * bounds are those of prometheus-fastapi-instrumentator, which vLLM uses. */
+/* Append two histograms: a coarse one per route, and a fine one over all routes. The names and
+ * bounds of both are those of prometheus-fastapi-instrumentator, which vLLM uses. */
 static void put_durations(struct buf *b, const struct answers *a)
 {
     static const char fine[] = "http_request_duration_highr_seconds",

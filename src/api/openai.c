@@ -224,8 +224,8 @@ void openai_frame_begin(const struct api_call *c, int index, struct json_out *o,
     out_int(o, "index", index);
 }
 
-/* Ids of the prompt are sent once per choice, with its first frame. Their place depends on the
- * dialect: in the choice, or in the response. */
+/* Ids of the prompt are sent once per choice, with its first frame. The place of the ids depends on
+ * the dialect: in the choice, or in the response. */
 void openai_frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
                       struct json_out *o)
 {

@@ -86,7 +86,7 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
     return 0;
 }
 
-/* Append one frame with all unsent text. Nothing is sent without unsent text, or if the next event
+/* Append one frame with all unsent text. Send nothing if all text was sent, or if the next event
  * ends the answer. */
 static void put_pieces(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)

@@ -50,8 +50,7 @@ static void put_choice(struct json_out *o, const struct json *choice)
 
 /* ---- messages ---- */
 
-/* Append the id of the call in message i. Its nine characters are the length that Mistral's
- * templates require. */
+/* Append the id of the call in message i. Mistral's templates require ids of nine characters. */
 static void put_id(struct json_out *o, const char *key, size_t i)
 {
     char id[24];

@@ -234,8 +234,9 @@ static int read_input(struct api_call *c, struct chat_tool *tool, const struct j
     return 0;
 }
 
-/* Add a function that may be called. Its schema is enforced if a call is required, `strict` is set
- * or the tool is custom with a grammar. Otherwise the model is free, as in OpenAI's API. */
+/* Add a function that may be called. The function's schema is enforced if a call is required,
+ * `strict` is set or the tool is custom with a grammar. Otherwise the model is free, as in OpenAI's
+ * API. */
 static int read_tool(struct api_call *c, struct tools_spec *out, const struct choice_spec *spec,
                      const struct json *function, const struct json *given, size_t i, struct err *e)
 {

@@ -358,8 +358,8 @@ int api_read_n_predict(const struct api *a, const struct json *body, int64_t *n,
     return rc;
 }
 
-/* keep: arena for the stop strings, which outlive the request. Its other lists are in the request's
- * arena. */
+/* keep: arena for the stop strings, which outlive the request. The other lists of the request are
+ * in the request's arena. */
 int api_read_params(struct request *r, struct reply_options *ro, struct arena *keep,
                     const struct api *a, const struct json *body, struct err *e)
 {

@@ -133,7 +133,7 @@ static void share_values(struct scene *s)
     }
 }
 
-/* Open scene `number`. Its shape and the optional parts of attention (window, cap, slope, sink)
+/* Open scene `number`. The shape and the optional parts of attention (window, cap, slope, sink)
  * derive from the number, so that the scenes cover their combinations. */
 static bool scene_open(struct scene *s, int number, uint64_t *rng)
 {

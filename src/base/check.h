@@ -1,9 +1,9 @@
 /* check.h - assert a condition that only a bug of this program can violate.
  *
- * CHECK enforces the preconditions of headers, also in release builds. Its condition takes constant
- * time. Input (a file, a request, an option) cannot violate the condition: invalid input causes an
- * error. A failed CHECK prints the place, the condition and the values. Then it aborts. Any
- * thread. */
+ * CHECK enforces the preconditions of headers, also in release builds. The condition of a CHECK
+ * takes constant time. Input (a file, a request, an option) cannot violate the condition: invalid
+ * input causes an error. A failed CHECK prints the place, the condition and the values. Then it
+ * aborts. Any thread. */
 #ifndef QUOTH_BASE_CHECK_H
 #define QUOTH_BASE_CHECK_H
 

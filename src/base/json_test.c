@@ -98,8 +98,8 @@ static bool keep_no_number(void *arg, const struct json *j, const char *text, si
 
 TEST(json_numbers_that_cannot_be_kept)
 {
-    /* Goal: a number whose text cannot be kept is an error of memory. Its value is freed once, at
-     * every depth, which the address sanitizer checks. */
+    /* Goal: a number whose text cannot be kept is an error of memory. The number's value is freed
+     * once, at every depth, which the address sanitizer checks. */
     static const char *const texts[] = {"1.5", "[1.5]", "{\"a\": 1.5}", "[{\"a\": [2, 1.5]}]"};
     const struct json_limits limits = {.number = keep_no_number};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -215,8 +215,8 @@ static void run_chunks(struct worker *w, uint64_t job)
 
 /* ---- waiting ---- */
 
-/* Return true if the thread uses a CPU now, or holds no chunk. Its CPU clock is read twice,
- * STALL_US apart. */
+/* Return true if the thread uses a CPU now, or holds no chunk. The thread's CPU clock is read
+ * twice, STALL_US apart. */
 static bool runs(struct worker *w, pid_t tid)
 {
     int64_t before = thread_ns(tid);

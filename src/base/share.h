@@ -1,10 +1,10 @@
 /* share.h - fair sharing of a bounded resource (places, bytes) among holders, so that no holder
  * excludes other holders.
  *
- * A holder is a number (a key, a peer) with a weight. Its fair share is limit * weight / sum of
- * weights. The sum includes the holder itself and all holders with units. The victim is the holder
- * that is largest relative to its weight. The caller evicts the victim's newest item if there is no
- * room for a smaller holder.
+ * A holder is a number (a key, a peer) with a weight. The fair share of a holder is limit * weight
+ * / sum of weights. The sum includes the holder itself and all holders with units. The victim is
+ * the holder that is largest relative to its weight. The caller evicts the victim's newest item if
+ * there is no room for a smaller holder.
  *
  *   (1) A holder within its fair share is admitted if enough units of other holders can be evicted.
  *   (2) A victim has more units relative to its weight than the requesting holder would have.

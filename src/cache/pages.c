@@ -13,7 +13,8 @@
  *     of its parents. Names therefore depend on a random number of the pool. Otherwise an attacker
  *     could construct tokens with the name of another user's page and find the pages after it.
  * (4) A name belongs to at most one page. Another page of that name, computed at the same time, is
- *     dropped when it is sealed. Its holder continues with the first page, which has the same bits.
+ *     dropped when it is sealed. The holder of the dropped page continues with the first page,
+ *     which has the same bits.
  *
  * The free list is a stack: the page freed last, still in the processor's caches, is taken first.
  * The page evicted first is a leaf of the tree. A holder of a page holds its parents (4) and drops

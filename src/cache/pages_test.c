@@ -8,8 +8,8 @@
 
 enum { N_TABLE = 6, N_PAGE = 40, ROWS = 4, LEN_MAX = 80 };
 
-/* An imaginary sequence. Its tokens are from an alphabet of two, so that prefixes are often
- * shared. */
+/* An imaginary sequence. The tokens of a sequence are from an alphabet of two, so that prefixes are
+ * often shared. */
 struct imaginary {
     int32_t token[LEN_MAX], page[LEN_MAX / ROWS];
     int n_page, n_reused;

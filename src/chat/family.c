@@ -82,7 +82,7 @@ static void add_response(struct render *r, struct list *responses, struct val ca
 }
 
 /* Merge an assistant message with calls, its results and the following answer into one message.
- * Newer templates do this themselves. Their first comment identifies them. */
+ * Newer templates do this themselves. The first comment identifies such templates. */
 static void adjust_gemma4(struct render *r, const struct template *t, struct list *messages)
 {
     uint32_t out = 0;

@@ -9,7 +9,8 @@
 
 static void assign(struct render *r, const struct node *target, struct val v);
 
-/* Assign the items of v to the targets of a tuple. Their numbers must be equal, as in Python. */
+/* Assign the items of v to the targets of a tuple. The numbers of items and targets must be equal,
+ * as in Python. */
 static void assign_tuple(struct render *r, const struct node *target, struct val v)
 {
     const struct list *items = val_iterate(r, v);
@@ -126,8 +127,8 @@ static void exec_loop(struct render *r, const struct node *n, struct val over, s
     r->scope = outer;
 }
 
-/* Run the loop again over other items, one level deeper: {{ loop(item.children) }}. Its output is
- * the value of the call. */
+/* Run the loop again over other items, one level deeper: {{ loop(item.children) }}. The output of
+ * the loop is the value of the call. */
 struct val loop_call(struct render *r, const struct loop *loop, const struct args *args)
 {
     if (loop->node->op != 'r')

@@ -165,7 +165,7 @@ static struct node *stmt_function_body(struct jinja_parser *p, const char *word,
     return body;
 }
 
-/* Parse a macro. Its name is a variable: the definition is an assignment at run time. */
+/* Parse a macro. The macro's name is a variable: the definition is an assignment at run time. */
 static struct node *stmt_macro(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_MACRO, at), *name = parser_name(p);
@@ -177,7 +177,8 @@ static struct node *stmt_macro(struct jinja_parser *p, uint32_t at)
     return n;
 }
 
-/* Parse a call block. Its body becomes the macro `caller` of the call, with these parameters. */
+/* Parse a call block. The block's body becomes the macro `caller` of the call, with these
+ * parameters. */
 static struct node *stmt_call(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_CALL_BLOCK, at);

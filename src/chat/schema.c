@@ -69,7 +69,7 @@ static const struct json *resolved(const struct json *root, const struct json *s
     return NULL;
 }
 
-/* A walk through a schema. Its references may form cycles. */
+/* A walk through a schema. The references of a schema may form cycles. */
 struct schema_walk {
     const struct json *root; /* borrowed */
     int left; /* remaining number of schemas that the walk may read, including those in lists */

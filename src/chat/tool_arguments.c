@@ -267,7 +267,7 @@ static size_t typed_raw(struct parser_stage *s, const char *text, size_t n, bool
     return value_done(s, k + used);
 }
 
-/* Parse a value between the marks `verbatim`. Its text may contain other marks. */
+/* Parse a value between the marks `verbatim`. The value's text may contain other marks. */
 static size_t typed_verbatim(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;

@@ -5,7 +5,7 @@
  *   [{"tool_name": "get_weather", "parameters": {"city": "Rome"}}]
  *   ```
  *
- * Later models of Cohere have <|START_ACTION|>. Their templates are excluded by `lacks`. */
+ * Later models of Cohere have <|START_ACTION|>. `lacks` excludes the templates of these models. */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_command_r = {

@@ -25,8 +25,8 @@ extern const struct option request_default_options[];
  * contains the invalid flag. */
 int request_defaults(struct sample_params *p, const struct checkpoint *c, struct err *e);
 
-/* Set *p to the model's defaults (generation_config), overridden by the flags. Its lists are in the
- * arena a or borrowed from the flags. ERR_LIMIT for a too long bad word, ERR_MEMORY. */
+/* Set *p to the model's defaults (generation_config), overridden by the flags. The lists in *p are
+ * in the arena a or borrowed from the flags. ERR_LIMIT for a too long bad word, ERR_MEMORY. */
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
                        struct err *e);
 /* Return the reply options of the flags. Stop strings are in the arena a; none if memory ran

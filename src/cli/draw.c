@@ -1,11 +1,11 @@
 /* draw.c - draw the line being typed: wrapped, redrawn in place, correct after a resize.
  *
- * libedit edits but does not draw. Its output depends on the history of the edits: the terminal or
- * a newline may wrap a row, and trailing blanks may be missing. The effect of a resize on that
- * output also depends on the history. This file ends every row of a long line with a newline, after
- * a character that is not a blank. A terminal that becomes wider does not join these rows. A
- * terminal that becomes narrower truncates or folds each row separately (enum reflow), into a
- * number of rows that can be computed. So, after a resize:
+ * libedit edits but does not draw. libedit's output depends on the history of the edits: the
+ * terminal or a newline may wrap a row, and trailing blanks may be missing. The effect of a resize
+ * on that output also depends on the history. This file ends every row of a long line with a
+ * newline, after a character that is not a blank. A terminal that becomes wider does not join these
+ * rows. A terminal that becomes narrower truncates or folds each row separately (enum reflow), into
+ * a number of rows that can be computed. So, after a resize:
  *
  *   the rows above the cursor, at the new width --> up by that number --> clear from there --> draw
  *

@@ -1,7 +1,7 @@
 /* Goal: the screen shows the line once, with the cursor at its place, after any edits and sizes.
  * The text above remains. Method: a small terminal of each kind (enum reflow) executes the output
- * for random edits and sizes. Its cells are compared with a simple layout. A few outputs are
- * compared byte by byte. */
+ * for random edits and sizes. The terminal's cells are compared with a simple layout. A few outputs
+ * are compared byte by byte. */
 #include "draw.h"
 
 #include "base/utf8.h"

@@ -88,8 +88,8 @@ static int with_system(struct json **root, const struct json *messages, struct e
     return rc;
 }
 
-/* Read a list of messages, or an object like the body of a request. Its members precede the flags.
- * *messages and *kwargs are owned by the caller; NULL if not needed. */
+/* Read a list of messages, or an object like the body of a request. The object's members precede
+ * the flags. *messages and *kwargs are owned by the caller; NULL if not needed. */
 static int conversation_read(struct conversation *c, const struct json *root,
                              struct json **messages, struct json **kwargs, struct err *e)
 {

@@ -32,8 +32,8 @@ static void scripted_close(struct scripted *s)
     fake_close(&s->fake);
 }
 
-/* Return a request with a script as its constraint. Its stop token is the last token of the
- * vocabulary. */
+/* Return a request with a script as its constraint. The request's stop token is the last token of
+ * the vocabulary. */
 static struct request *scripted_request(struct scripted *s, uint64_t seed, int fail_at)
 {
     static const int32_t stop[] = {FAKE_VOCAB - 1};

@@ -100,8 +100,8 @@ static bool acquire(struct door *d, struct share *s, const struct request *r, in
     }
 }
 
-/* A request that its client repeats silently gets no place behind a long queue. Its repetition
- * costs less than the wait. */
+/* A request that its client repeats silently gets no place behind a long queue. A repetition of the
+ * request costs less than the wait. */
 static bool has_place(const struct door *d, const struct request *r)
 {
     if (r->retry_silently && share_total(d->place) >= d->options.queue_retry_max) return false;

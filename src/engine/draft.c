@@ -34,7 +34,7 @@ static int room_for(const struct engine *en, const struct seq *s)
     return n > 0 ? n : 0;
 }
 
-/* Let the drafter propose up to n tokens. Its first invalid or forbidden token ends the draft. */
+/* Let the drafter propose up to n tokens. The first invalid or forbidden token ends the draft. */
 static int propose(struct engine *en, struct seq *s, int n)
 {
     const struct drafter *d = &en->drafter;

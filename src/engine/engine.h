@@ -2,11 +2,11 @@
  *
  *   client threads   handlers of the server and threads of the library's callers. They build a
  *                    request, compile its constraint, submit it, read its events and detokenize
- *                    them (struct reply). They use neither seqs nor pages.
+ *                    them (struct reply). Client threads use no seqs and no pages.
  *   engine thread    scheduler, pages, batch, forward, sampler: engine_step in a loop. This
  *                    thread never uses a socket and never blocks on a client.
  *   worker threads   slices of one op (base/pool.h), and masks of constraints. One worker fills
- *                    the masks with equal `shared`. They use neither locks nor the log.
+ *                    the masks with equal `shared`. Workers use no locks and no log.
  *   mask thread      masks with more work than a step's maximum (deferred.c), of low priority.
  *                    This thread uses its jobs' forks of constraints, and no seq.
  *   trace thread     writer of the ring of events to a file (trace.c).

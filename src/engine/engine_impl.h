@@ -47,8 +47,8 @@
  *     cover at least [0, n_kv). Pages before the window are -1.
  * (3) It decodes (seq_decodes) while only the n_fresh tokens of its last step are left to compute.
  *     n_fresh is above 1 if a constraint forced tokens. Otherwise it prefills or recomputes. A beam
- *     with n_token = n_kv waits for the other beams. A draft is not part of token. Its rows follow
- *     n_token, and its accepted tokens are picked again.
+ *     with n_token = n_kv waits for the other beams. A draft is not part of token. The rows of a
+ *     draft follow n_token, and accepted tokens are picked again.
  * (4) Pages before n_sealed are full and sealed. Every sequence with the prefix shares them, and no
  *     sequence writes them again. A group's sequences may share the open page. The writer copies
  *     it.
@@ -84,7 +84,7 @@ struct seq_plan {
 struct seq_slots {
     int32_t at;   /* slot of the state after n_kv tokens; -1 if none */
     int32_t host; /* place of that state in host memory; -1 if none */
-    bool sealed;  /* true: the state in `at` is not written again */
+    bool sealed;  /* true: the state in `at` is final */
     int32_t *to;  /* arena [1 + draft_max] slots that this step writes; the first n_to are set */
     int n_to;
     int32_t snapshot; /* slot of the state after n_snapshot pages; -1 if none */

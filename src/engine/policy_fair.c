@@ -8,12 +8,12 @@
  *   arrival        A holder that was idle starts at the virtual time of the least served active
  *                  holder, so absence earns nothing. A holder that left ahead of other holders
  *                  returns with its old virtual time.
- *   admission      A prompt is charged in advance, at the recent price of rows. Its steps are free
- *                  until they have used this up. Otherwise all waiting entities of a key would be
- *                  admitted before its first step was charged. The advance charge orders waiting
- *                  entities only. It is not part of the virtual time, because a prompt may be
- *                  cancelled, or found in the cache. A holder that arrived meanwhile would then
- *                  start that far behind.
+ *   admission      A prompt is charged in advance, at the recent price of rows. The steps of the
+ *                  prompt are free until they consumed the charge. Otherwise all waiting entities
+ *                  of a key would be admitted before its first step was charged. The advance charge
+ *                  orders waiting entities only. It is not part of the virtual time, because a
+ *                  prompt may be cancelled, or found in the cache. A holder that arrived meanwhile
+ *                  would then start that far behind.
  *   displacing     A waiting entity displaces a running one whose holder is ahead by more than
  *                  SLACK_US. So a flooding key delays another by at most that much. A displaced
  *                  entity displaces another one only if it is behind by SLACK_US plus its prompt.

@@ -312,8 +312,8 @@ TEST(answers_are_the_same_in_every_way_of_serving)
     EXPECT(displaced > (test_long() ? 1000 : 10));
 }
 
-/* Sequences are displaced and return by copying, some concurrently. Their number and their
- * combinations depend on time. */
+/* Sequences are displaced and return by copying, some concurrently. The number and the combinations
+ * of displaced sequences depend on time. */
 TEST(answers_are_the_same_on_any_clock)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");

@@ -32,7 +32,8 @@ double scrape_sum(const struct scrape *s, const char *name, const char *label);
 bool scrape_label(const struct scrape *s, const char *name, const char *key, char *out,
                   size_t n_out);
 
-/* A histogram, summed over all series of its name. Its unit is 1e-6 of the page's unit. */
+/* A histogram, summed over all series of its name. The unit of the histogram is 1e-6 of the page's
+ * unit. */
 struct scrape_times {
     int64_t bound[HISTOGRAM_BOUNDS_MAX];
     /* counts between the bounds, as in struct histogram */

@@ -123,8 +123,8 @@ bool checkpoint_key(const struct checkpoint *c, uint64_t key[2]);
 /* Release the memory of file pages read so far. The next read reloads the pages. */
 void checkpoint_release_pages(const struct checkpoint *c);
 /* Copy names, types and metadata to memory and release the files. The files may then change or
- * disappear. Their tensors have no data. Random weights are kept. No other thread may read c during
- * the call. ERR_MEMORY; c is then unchanged. */
+ * disappear. The tensors of such files have no data. Random weights are kept. No other thread may
+ * read c during the call. ERR_MEMORY; c is then unchanged. */
 int checkpoint_detach(struct checkpoint *c, struct err *e);
 
 /* Return true if the file is an executable with an appended GGUF (pack.c). checkpoint_open accepts

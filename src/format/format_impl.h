@@ -42,7 +42,7 @@ struct text_slice {
     size_t n;
 };
 
-/* A metadata value. Its data is valid as long as the checkpoint. */
+/* A metadata value. The value's data is valid as long as the checkpoint. */
 struct meta {
     enum value_type type, item; /* type: type of the value. item: type of a list's items. */
     /* a number: its little-endian bytes, unaligned

@@ -55,7 +55,7 @@ static uint32_t copy_list(struct cfg *g, struct cfg_graft *t, const struct expr 
     return out;
 }
 
-/* Copy a concatenation p (q (r ...)). Its length is not part of the depth. */
+/* Copy a concatenation p (q (r ...)). The length of the concatenation is not part of the depth. */
 static uint32_t copy_cat(struct cfg *g, struct cfg_graft *t, uint32_t e, int depth)
 {
     VEC(uint32_t) head = {0};

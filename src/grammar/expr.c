@@ -354,7 +354,8 @@ static uint32_t join_rests(struct exprs *x, const struct headed *v, size_t n)
 }
 
 /* Join the alternatives of work[mark..] that begin with the same byte set. So a list of names or
- * values becomes a tree. Its derivative examines only the possible bytes, not every name. */
+ * values becomes a tree. The derivative of the tree examines only the possible bytes, not every
+ * name. */
 static void factor(struct exprs *x, size_t mark)
 {
     size_t n = x->work.n - mark, m = 0, kept = mark;

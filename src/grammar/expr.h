@@ -1,9 +1,9 @@
 /* expr.h - private to grammar: regular expressions over bytes, hash-consed, with derivatives.
  *
  * An expression is a number. Equal expressions have equal numbers, so a number is also a state of a
- * lazy DFA. Its transition function is expr_next (Brzozowski 1964; Owens, Reppy, Turon 2009,
- * "Regular-expression derivatives re-examined"). Intersection and complement cost only the states
- * that a text reaches.
+ * lazy DFA. The transition function of the DFA is expr_next (Brzozowski 1964; Owens, Reppy, Turon
+ * 2009, "Regular-expression derivatives re-examined"). Intersection and complement cost only the
+ * states that a text reaches.
  *
  *   regex.c, schema*.c ... -> expr_or, expr_cat ... -> number
  *   number -> expr_next(byte) -> number -> machine.c

@@ -361,8 +361,8 @@ static bool push_state(struct exprs *x, struct state_search *s, uint32_t e, uint
     return expr_fail(x, EXPR_NO_MEMORY), false;
 }
 
-/* Return true if e is known to match a text without a search of its states. Its operands may be
- * searched. */
+/* Return true if e is known to match a text without a search of its states. The operands of e may
+ * be searched. */
 static bool is_goal(struct exprs *x, uint32_t e)
 {
     const struct expr *it = &x->e[e];

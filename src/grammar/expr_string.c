@@ -6,7 +6,7 @@
  *
  * RFC 8259, section 7. A lone surrogate is not a character and is rejected. HEX(a) is dropped if it
  * cannot become a character of a. This test searches the automaton of a for the range of characters
- * that the digits allow. So it does not try all 65,536 spellings. */
+ * that the digits allow. So the search does not try all 65,536 spellings. */
 #include "expr.h"
 
 #include "base/text.h"

@@ -61,8 +61,8 @@ static size_t whole_characters(const char *s, size_t n)
     return at;
 }
 
-/* Return true if the tokens have exactly this text. Their text may differ if the tokenizer
- * normalizes. */
+/* Return true if the tokens have exactly this text. The text of tokens possibly differs if the
+ * tokenizer normalizes. */
 static bool spells_text(const struct tokenizer *t, const struct ids *ids, const char *s, size_t n)
 {
     size_t at = 0, n_one;

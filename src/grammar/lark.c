@@ -192,8 +192,8 @@ static struct text_range take_word(struct lark_parser *p)
     return w;
 }
 
-/* Return true if a name is that of a terminal. Its first character except _ is then a capital
- * letter. */
+/* Return true if a name is that of a terminal. The first character of such a name, except _, is a
+ * capital letter. */
 static bool is_terminal_name(const char *s, size_t n)
 {
     size_t i = 0;
@@ -201,8 +201,8 @@ static bool is_terminal_name(const char *s, size_t n)
     return i < n && s[i] >= 'A' && s[i] <= 'Z';
 }
 
-/* Skip a literal or a regular expression, from its opening quote through its closing quote. Its
- * flags are not skipped. */
+/* Skip a literal or a regular expression, from its opening quote through its closing quote. The
+ * expression's flags are not skipped. */
 static int skip_quoted(struct lark_parser *p, char quote)
 {
     size_t from = p->in.at++;

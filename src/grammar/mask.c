@@ -1,8 +1,8 @@
 /* mask.c - token masks by walks over tries of tokens; see mask.h.
  *
- * Most configs have one thread whose expression does not accept yet. Their walk follows the
- * automaton of the expression with one table look-up per byte. The walk makes a config only if the
- * expression accepts. Configs with several threads are walked as configs.
+ * Most configs have one thread whose expression does not accept yet. The walk follows the automaton
+ * of the expression with one table look-up per byte. The walk makes a config only if the expression
+ * accepts. Configs with several threads are walked as configs.
  *
  * The bound is the look-ups of a walk over the trie, 2 ns each from the L2 cache. The o200k
  * vocabulary has up to 200,000 tokens. Most masks do not walk: the mask of a visited state is
@@ -53,8 +53,8 @@ struct walk_place {
 };
 static const struct walk_place DEAD = {CONFIG_DEAD, true};
 
-/* Walk over a trie. Its places in the expression of t, the first thread, differ from t only in
- * `expr`. Pointers are borrowed. */
+/* Walk over a trie. The places of the walk in the expression of t, the first thread, differ from t
+ * only in `expr`. Pointers are borrowed. */
 struct walker {
     struct machine *m;
     struct thread t;
@@ -384,9 +384,9 @@ static int plain_chain(const struct walker *w, struct walk_place p, bool *same)
 /* ---- strings of limited length ----
  *
  * The state of a string of at most n characters with a pattern is an intersection. This state
- * differs after every character, so no cached walk serves the next state. Its operands are examined
- * separately: the number of remaining characters, and the number of arbitrary characters that the
- * pattern accepts. */
+ * differs after every character, so no cached walk serves the next state. The operands of the
+ * intersection are examined separately: the number of remaining characters, and the number of
+ * arbitrary characters that the pattern accepts. */
 
 struct room {
     int n_char; /* number of arbitrary plain characters that may follow */

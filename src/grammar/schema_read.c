@@ -394,7 +394,8 @@ static void unescape(char *t)
 }
 
 /* Return the subschema at a JSON pointer below `sub`. NONE if the target does not exist or is not a
- * schema. Its parent is the last subschema on the way, because a resource may begin there. */
+ * schema. The target's parent is the last subschema on the way, because a resource may begin
+ * there. */
 static uint32_t follow_pointer(struct schema *s, uint32_t sub, const char *pointer)
 {
     const struct json *j = s->sub.v[sub].j;

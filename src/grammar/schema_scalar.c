@@ -1,7 +1,7 @@
 /* schema_scalar.c - a schema's conditions on null, booleans, numbers and strings as regular
  * languages; see schema.h.
  *
- * Each scalar type has a universe, the language of all its values. Its strings are decoded. Its
+ * Each scalar type has a universe, the language of all its values. Its strings are decoded. The
  * numbers have no exponent or, if s->scientific, one digit before the point and an exponent
  * (decimal.h). "Not valid" is the complement within the universe. */
 #include "decimal.h"

@@ -346,8 +346,8 @@ static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t 
     return rc;
 }
 
-/* Parse a dispatch. Its free text may contain the end of its tag, unlike the free text of triggered
- * tags. `excludes` can prevent this, as in xgrammar. */
+/* Parse a dispatch. The free text of a dispatch may contain the end of its tag, unlike the free
+ * text of triggered tags. `excludes` can prevent this, as in xgrammar. */
 static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct cfg_item *out)
 {

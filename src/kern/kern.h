@@ -195,7 +195,7 @@ struct kern {
      *   ACT_BF16  rounded to nearest even, subnormals to zero (as vcvtneps2bf16)
      *   ACT_Q8    in groups of 256: scale = amax / 127, q = rint(x * (127 / amax)), to nearest
      *             even. A group whose amax is below 2^-120 has scale 0 and q 0. A group with a NaN
-     *             or infinity has scale NaN and q 0. Its outputs are then NaN. */
+     *             or infinity has scale NaN and q 0. The outputs of such a group are NaN. */
     void (*act[ACT_COUNT])(const struct act *a, int row, const float *x);
 
     /* ---- elementwise ops, norms, rope: any length, any alignment; y may be x ---- */

@@ -1,7 +1,8 @@
 /* linear_test.c - goal: packing is lossless. The reference of linear layers computes the formulas
- * of quant.h and kern.h. Its error is within the bound. Every level gives the bits of the reference
- * and writes no other output. Method: compare random rows of every weight type, at odd sizes, bit
- * by bit and with double precision. The speed is compared with the bandwidth of a plain read. */
+ * of quant.h and kern.h. The reference's error is within the bound. Every level gives the bits of
+ * the reference and writes no other output. Method: compare random rows of every weight type, at
+ * odd sizes, bit by bit and with double precision. The speed is compared with the bandwidth of a
+ * plain read. */
 #include "../../tests/unit.h"
 
 #include "base/cpu.h"

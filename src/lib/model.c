@@ -74,8 +74,8 @@ static int open_all(quoth_model *m, const char *path, const struct session_optio
     return session_pooling(&m->api.pooling, &m->session, "auto", e);
 }
 
-/* Open the model independently of the host program. Its threads block the host's signals. Results
- * must not depend on the host's rounding mode. */
+/* Open the model independently of the host program. The model's threads block the host's signals.
+ * Results must not depend on the host's rounding mode. */
 static int open_as_guest(quoth_model *m, const char *path, const struct session_options *o,
                          struct err *e)
 {

@@ -96,8 +96,8 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
 }
 
 /* Append short pieces until the text has n_want tokens. A piece may merge with the text before it
- * and add no token. Such a piece is removed, and the next piece is tried. The loop ends after each
- * piece has failed once. */
+ * and add no token. Such a piece is removed, and the next piece is tried. The loop ends after one
+ * failure of each piece. */
 static int append_pieces(struct counter *c, int n_token, int n_want)
 {
     static const char *const piece[] = {" a", " I", ".", "!", " x", "?", ","};

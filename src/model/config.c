@@ -33,7 +33,7 @@ static bool item_is(const struct meta *m, size_t i, const char *text)
 
 /* ---- rope ---- */
 
-/* Return a scaling parameter that the class of a config.json requires. Its default for a GGUF is
+/* Return a scaling parameter that the class of a config.json requires. The default for a GGUF is
  * 1. */
 static double required(struct binder *b, const char *key, double v, bool needed)
 {

@@ -1,5 +1,6 @@
-/* linear.c - the only caller of linear ops. Its functions receive the batch. Additions per sequence
- * to a linear layer (adapters), and parts computed by other ranks, therefore belong in this file.
+/* linear.c - the only caller of linear ops. The functions of this file receive the batch. Additions
+ * per sequence to a linear layer (adapters), and parts computed by other ranks, therefore belong in
+ * this file.
  *
  * The rows of a sequence with an addition become y += b(scale * a(x)), after y is complete. a and b
  * are linear ops, so the bits of a row depend only on the row and its adapter. Other rows have the

@@ -406,8 +406,8 @@ int config_window(struct binder *b);
 bool config_layer_types(struct binder *b, struct config *c, int window);
 /* Set ROPE_LOCAL, the rope of windowed layers, with base `base` and without scaling. */
 void config_local_rope(struct config *c, struct binder *b, const char *key, double base);
-/* Return the base of rope_parameters.sliding_attention; `fallback` if none. Its type must be
- * default. */
+/* Return the base of rope_parameters.sliding_attention; `fallback` if none. The type of
+ * rope_parameters.sliding_attention must be default. */
 double config_sliding_base(struct binder *b, double fallback);
 /* Return true for a config.json without rope_parameters, whose class has another default than no
  * scaling. */

@@ -47,8 +47,8 @@ static bool push_size(struct chunks *c, char b)
         if (c->n_line < sizeof c->line - 1) c->line[c->n_line] = b;
         return ++c->n_line <= SIZE_LINE_MAX;
     }
-    /* A line that does not fit is truncated. Its number is complete, because an extension follows
-     * the number. */
+    /* A line that does not fit is truncated. The number in the line is complete, because an
+     * extension follows the number. */
     bool whole = c->n_line < sizeof c->line;
     c->line[whole ? c->n_line : sizeof c->line - 1] = 0;
     int64_t size = size_of(c->line, whole);

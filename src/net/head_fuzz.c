@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Read every text of a parsed head. The access log also does this after a failure. */
+/* Read every text of a parsed head. The access log also reads the texts after a failure. */
 static size_t read_texts(const struct head *h)
 {
     const char *const text[] = {h->method, h->target, h->path, h->query};

@@ -68,7 +68,7 @@ static void turn_add(struct lane *lane, struct holder_queue *l, double weight)
     if (!before) lane->turn = l;
 }
 
-/* Remove l from the ring of turns. Its own neighbours are then invalid. */
+/* Remove l from the ring of turns. The neighbours of l are then invalid. */
 static void turn_drop(struct lane *lane, struct holder_queue *l)
 {
     if (lane->turn == l) lane->turn = l->next == l ? NULL : l->next;

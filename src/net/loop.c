@@ -75,8 +75,8 @@ static void describe_peer(char *out, size_t n, const struct sockaddr_storage *a)
         snprintf(out, n, "unix");
 }
 
-/* Add or remove the listening socket in epoll. Its events are level-triggered, so connections
- * beyond ACCEPTS_MAX cause an event in the next round. */
+/* Add or remove the listening socket in epoll. The socket's events are level-triggered, so
+ * connections beyond ACCEPTS_MAX cause an event in the next round. */
 static void listen_on(struct net *n, bool on)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &n->listener};

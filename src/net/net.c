@@ -125,7 +125,7 @@ static void stop_threads(struct net *n)
  * writing them at the end. */
 enum { LOG_BYTES = 1 << 20, LOG_END_MS = 1000 };
 
-/* Open the access log, "-" for standard error. A terminal gets each line at once. */
+/* Open the access log, "-" for standard error. A terminal gets each line immediately. */
 static int open_access_log(struct net *n, struct err *e)
 {
     const char *path = n->o.access_log;

@@ -84,7 +84,7 @@ struct net_errors {
  * client disconnects. */
 typedef void net_handler(struct exchange *x, void *ctx);
 
-/* A route. Its pointers are borrowed until net_close. */
+/* A route. The route's pointers are borrowed until net_close. */
 struct net_route {
     const char *method; /* "GET" also matches HEAD */
     /* path, such as "/v1/models/{id}". {} matches one segment; at the end, all remaining

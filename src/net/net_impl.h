@@ -78,9 +78,10 @@ void idle_received(struct conn *c); /* record that bytes arrived on c */
 /* Remove c from its holder's lists, if it is there. Loop thread. */
 void idle_unlink(struct conn *c);
 void conn_claim(struct conn *c, struct holder *h); /* transfer c to h */
-/* Return the connection to close for a new connection; NULL if none. Its holder has most
- * connections relative to its weight. Only holders with a closable connection are compared if
- * `any`. A connection without a received byte is first, if it was accepted before `silent_us`. */
+/* Return the connection to close for a new connection; NULL if none. The connection's holder has
+ * most connections relative to the holder's weight. Only holders with a closable connection are
+ * compared if `any`. A connection without a received byte is first, if it was accepted before
+ * `silent_us`. */
 struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us);
 
 /* ---- body.c ---- */

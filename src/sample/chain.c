@@ -1,10 +1,10 @@
 /* chain.c - one pick: edit the logits, gather candidates, cut them, draw.
  *
  * A sampler is made once per sequence, with only the stages that its parameters need. A plain
- * greedy sampler has no stages. Its pick is one pass over the logits. stages.def lists the stages
- * in order. struct stage is in sample_impl.h. Temperature is not a stage. The weights are
- * exp((logit - max) / temperature). Thus no logit overflows, and stages before the cuts process raw
- * logits.
+ * greedy sampler has no stages. The pick of a greedy sampler is one pass over the logits.
+ * stages.def lists the stages in order. struct stage is in sample_impl.h. Temperature is not a
+ * stage. The weights are exp((logit - max) / temperature). Thus no logit overflows, and stages
+ * before the cuts process raw logits.
  *
  * Random numbers are Philox of (seed, choice, position, draw). race.c draws a token. The position
  * is the number of accepted output tokens. Other sequences of the batch, or a repeated pick,

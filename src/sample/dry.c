@@ -12,7 +12,7 @@
  * the history as they arrive. A breaker that spans several tokens therefore takes effect after the
  * last of them.
  *
- * All values of L are the Z-function of the reversed window. Its computation takes linear time for
+ * All values of L are the Z-function of the reversed window. The Z-function takes linear time for
  * every text. */
 #include "sample_impl.h"
 

@@ -205,8 +205,8 @@ int stop_match_open(struct stop_match **out, const struct text_span *stop, int n
 void stop_match_close(struct stop_match *m);
 /* Process new text and append to `out` the part that cannot belong to a stop string. Return the
  * index of the completed stop string; -1 if none. The string that is completed first is used. If
- * several are completed together, the longest is used. Its text is emitted only if `include`. Later
- * pushes emit no text and return the same index. Allocates only in `out`. */
+ * several are completed together, the longest is used. The text of the stop string is emitted only
+ * if `include`. Later pushes emit no text and return the same index. Allocates only in `out`. */
 int stop_match_push(struct stop_match *m, const char *text, size_t n, bool include,
                     struct buf *out);
 /* Emit the pending text. For a generation that did not end at a stop string. */

@@ -8,7 +8,8 @@
  *     the tokens that reach its floor into a list. The list stays in ascending id order, and later
  *     cuts filter it in that order. Every sum therefore has one defined order, and ties go to the
  *     lower id without sorting.
- * (2) A forbidden token has the logit -inf (or NaN). Its weight is 0, and it is never in the list.
+ * (2) A forbidden token has the logit -inf (or NaN). A forbidden token has weight 0, and is never
+ * in the list.
  *     An edit that lowers a logit never forbids the token: the minimum is -FLT_MAX.
  * (3) A pick changes no state that the next pick uses. Only accepting a token changes it.
  *

@@ -337,8 +337,8 @@ static struct compiled *largest(const struct compiled_cache *c, int64_t *held)
     return best;
 }
 
-/* Mark a grammar as failed. Its users see the failure at their next mask. `worn` keeps it from new
- * requests. */
+/* Mark a grammar as failed. The grammar's users get the failure at their next mask. `worn` keeps it
+ * from new requests. */
 static void fail(struct compiled *g)
 {
     atomic_store(&g->over, true);

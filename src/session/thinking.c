@@ -197,7 +197,7 @@ static enum constraint_made op_mask_within(struct constraint *constraint, uint32
 }
 
 /* Before the end of the reasoning the inner constraint's forced tokens would have to be counted one
- * by one. Their masks allow the same tokens. */
+ * by one. Without forced tokens, the masks allow the same tokens. */
 static int op_forced(struct constraint *constraint, int32_t *token, int n, int64_t *n_work)
 {
     const struct thinking *c = (const struct thinking *)constraint;

@@ -300,7 +300,7 @@ static void settle_eos(struct tokenizer *t, const struct json *config)
 }
 
 /* Read tokenizer_config.json. Entries of added_tokens_decoder are used only if tokenizer.json lacks
- * them. Its keys are ids as texts, such as "32000". */
+ * them. The keys of added_tokens_decoder are ids as texts, such as "32000". */
 static int read_config(struct tokenizer *t, const struct json *config, struct err *e)
 {
     const struct json *added = json_field(config, "added_tokens_decoder");

@@ -1,7 +1,7 @@
 /* plain_vocab.c - vocabularies as plain lists: vocab.json (or encoder.json) + merges.txt, and
  * BERT's vocab.txt.
  *
- * The first form is GPT-2's byte-level BPE. Its pre-tokenizer comes from the hint, or from the
+ * The first form is GPT-2's byte-level BPE. The pre-tokenizer comes from the hint, or from the
  * class in tokenizer_config.json. The second form is WordPiece, with a piece per line. */
 #include "token_impl.h"
 

@@ -320,7 +320,7 @@ static bool run_space(struct encoder *en, int next, struct span w)
     return ok;
 }
 
-/* Recursion ends at the kind's encode. Its depth is the number of steps. */
+/* Recursion ends at the kind's encode. The depth of the recursion is the number of steps. */
 bool pretok_run(struct encoder *en, int step, struct span s)
 {
     const struct tokenizer *t = en->t;

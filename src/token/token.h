@@ -1,10 +1,10 @@
 /* token.h - text <-> token ids.
  *
  * A tokenizer is immutable after it is read, so several threads may use it at the same time. One
- * thread at a time uses a detokenizer. Its sources are GGUF metadata, tokenizer.json, a
- * SentencePiece .model, a tiktoken rank file, vocab.json + merges.txt, vocab.txt, and llama2.c's
- * tokenizer.bin. Text is bytes. Invalid UTF-8 is legal input. Decoding returns it unchanged if the
- * tokenizer has byte tokens. */
+ * thread at a time uses a detokenizer. The sources of a tokenizer are GGUF metadata,
+ * tokenizer.json, a SentencePiece .model, a tiktoken rank file, vocab.json + merges.txt, vocab.txt,
+ * and llama2.c's tokenizer.bin. Text is bytes. Invalid UTF-8 is legal input. Decoding returns it
+ * unchanged if the tokenizer has byte tokens. */
 #ifndef QUOTH_TOKEN_H
 #define QUOTH_TOKEN_H
 

@@ -1,5 +1,5 @@
-/* counting.h - a backend that wraps the CPU's backend. It counts calls. Its memory cannot be
- * accessed outside of ops.
+/* counting.h - a backend that wraps the CPU's backend. It counts calls. The backend's memory cannot
+ * be accessed outside of ops.
  *
  * An access of the memory outside of ops (backend/backend.h) ends the program. QUOTH_DOOR=counting
  * makes every call of test_backend open this backend:

@@ -1,9 +1,9 @@
 """Run a client library against the server at argv[2]; argv[1] names the client. Run by
 tests/connectors.
 
-A row is a call of the client's users. A row that waits for an issue must fail. Its success is a
-failure of the test, so that the row's mark is removed. The script prints "ok CALL", "wait CALL
-(ISSUE)" or "FAIL CALL: why" per row."""
+A row is a call of the client's users. A row that waits for an issue must fail. The success of such
+a row is a failure of the test, so that the row's mark is removed. The script prints "ok CALL",
+"wait CALL (ISSUE)" or "FAIL CALL: why" per row."""
 import asyncio
 import inspect
 import json

@@ -18,8 +18,8 @@ two processors during the streams. Otherwise requests queue, and times are not c
 and the ratios of its median and p99 to those during the streams. PATTERN=a,b in the environment
 selects patterns by their functions' names. FLOOD_SECONDS=n sets the time of each pattern. The flood
 is a separate process at a low priority, so that its work is not measured. A new pattern is a
-function in PATTERNS. The function starts its threads and returns. Its process is killed at the end
-of the time.
+function in PATTERNS. The function starts its threads and returns. The pattern's process is killed
+at the end of the time.
 
 Environment: like abuse.py. The script prints "ok NAME", "skip NAME" or "FAIL NAME: why" per
 test."""

@@ -129,7 +129,7 @@ LARK = 'start: e\ne: "(" e ")" | /[a-z"\\\\\\n]{0,4}/'
 
 
 def custom_once(server, seed, counts, **more):
-    """Force a call of a custom tool. Its text must belong to the grammar."""
+    """Force a call of a custom tool. The call's text must belong to the grammar."""
     lark = seed % (len(PATTERNS) + 1) == len(PATTERNS)
     pattern = r'(\(*)[a-z"\\\n]{0,4}(\)*)' if lark else PATTERNS[seed % (len(PATTERNS) + 1)]
     grammar = {"syntax": "lark", "definition": LARK} if lark else {"syntax": "regex", "definition": pattern}

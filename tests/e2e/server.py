@@ -48,7 +48,8 @@ def check(ok, why="it did not hold"):
 
 
 class Server:
-    """quoth serve in the background. Its standard error is in self.log. The server measures the
+    """quoth serve in the background. The standard error of the server is in self.log. The server
+    measures the
     machine's peaks only with `peaks`. This takes memory and time, which tests measure."""
 
     def __init__(self, *options, model=MODEL, peaks=False):

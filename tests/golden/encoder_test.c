@@ -1,7 +1,8 @@
 /* encoder_test.c - goal: the hidden states of an encoder, and of a decoder without a head, equal
- * those of Hugging Face transformers. Their bits depend only on the text. Method: compare with the
- * references of tiny random checkpoints (encoders.py), read as safetensors and as GGUF. Then
- * compute the text next to others, by other threads, pages and kernels, and compare the bits. */
+ * those of Hugging Face transformers. The bits of the hidden states depend only on the text.
+ * Method: compare with the references of tiny random checkpoints (encoders.py), read as safetensors
+ * and as GGUF. Then compute the text next to others, by other threads, pages and kernels, and
+ * compare the bits. */
 #include "../levels.h"
 #include "../unit.h"
 
@@ -83,7 +84,7 @@ static struct buf slurp(const char *encoder, const char *file)
     return b;
 }
 
-/* Add a sequence whose first page is page0. Its rows are outputs if `wanted`. */
+/* Add a sequence whose first page is page0. The sequence's rows are outputs if `wanted`. */
 static void add_seq(struct batch *b, const int32_t *ids, int n, int page0, int page_rows,
                     bool wanted)
 {

@@ -2,11 +2,11 @@
 """Compare quoth with transformers on odd configurations: tests/golden/odd.py [NAME...] [--count N]
 [--first SEED]
 
-For each architecture below, N (20) configurations are drawn from seeds. Their sizes are not powers
-of two, and their windows and trained contexts are shorter than the text. The configurations have
-groups of heads, ropes, biases and caps of every kind. Weights are drawn from the seed as well, and
-written by save_pretrained. The text is 64 random tokens and the 64 tokens that transformers selects
-after these.
+For each architecture below, N (20) configurations are drawn from seeds. The sizes of a
+configuration are not powers of two, and their windows and trained contexts are shorter than the
+text. The configurations have groups of heads, ropes, biases and caps of every kind. Weights are
+drawn from the seed as well, and written by save_pretrained. The text is 64 random tokens and the 64
+tokens that transformers selects after these.
 
 quoth's logits (build/logits, f32 activations), or an encoder's hidden states for 128 random tokens,
 must equal transformers' (float64) within 1e-4 (max|d| / max|reference|). The greedy choice after each position must be the same. The text runs in one

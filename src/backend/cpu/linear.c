@@ -198,8 +198,8 @@ struct list_job {
     struct list_layer part[OUTPUTS_MAX];
 };
 
-/* Append a layer. Its chunks follow those of the previous layers. panels_per_chunk is even, because
- * the kernels of AMX compute two panels at a time. */
+/* Append a layer. The chunks of the layer follow those of the previous layers. panels_per_chunk is
+ * even, because the kernels of AMX compute two panels at a time. */
 static void list_add(struct list_job *j, const struct linear *l, float *y, bool add)
 {
     struct list_layer *p = &j->part[j->n_part++];
@@ -301,8 +301,8 @@ static void experts_chunk(void *ctx, int chunk, int worker)
     }
 }
 
-/* Chunks of an expert without entries do nothing. Their number is fixed, so that the division does
- * not depend on the routing. */
+/* Chunks of an expert without entries do nothing. The number of chunks is fixed, so that the
+ * division does not depend on the routing. */
 void cpu_experts(struct backend *b, float *y, const struct linear *l, const float *x,
                  const struct route *r, bool by_entry, int n_row)
 {

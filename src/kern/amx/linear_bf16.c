@@ -6,10 +6,11 @@
  * is ready after 52 cycles. The arithmetic is canonical (kern.h) for any number of rows. Memory
  * bandwidth limits the speed for few rows.
  *
- * Bound: 2 bytes per weight from memory, or the tile unit. Its peak on machine A (measurements.md)
- * is 3.10e12 operations/s per thread. The peak of vdpbf16ps is 0.105e12. Measured on machine A, one
- * thread, before this file replaced the reference: 64 rows had 0.80e12 operations/s. This rate is
- * 0.26 of the tile unit's peak and 7.6 times the peak of vdpbf16ps. One row read 22 GB/s. */
+ * Bound: 2 bytes per weight from memory, or the tile unit. The tile unit's peak on machine A
+ * (measurements.md) is 3.10e12 operations/s per thread. The peak of vdpbf16ps is 0.105e12. Measured
+ * on machine A, one thread, before this file replaced the reference: 64 rows had 0.80e12
+ * operations/s. This rate is 0.26 of the tile unit's peak and 7.6 times the peak of vdpbf16ps. One
+ * row read 22 GB/s. */
 #include "kern/avx512/dot.h"
 
 #include "kern/tmpl/linear.h"

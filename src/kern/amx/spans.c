@@ -1,5 +1,5 @@
-/* spans.c - AMX for formats with f32 scales. A span is the k values that share a scale. Its sums
- * are a tile, which vector instructions multiply by the scale.
+/* spans.c - AMX for formats with f32 scales. A span is the k values that share a scale. The sums of
+ * a span are a tile, which vector instructions multiply by the scale.
  *
  *     group of 256 k:  codes -> signed bytes in the L1 cache, once for all rows
  *       16 rows:       T in 16 registers

@@ -6,8 +6,8 @@
 
 #include "kern/kern_impl.h"
 
-/* Compute c [STRIPS][LINEAR_ROWS][VL] of STRIPS strips (strips_q8). Their panels are `stride` bytes
- * apart. */
+/* Compute c [STRIPS][LINEAR_ROWS][VL] of STRIPS strips (strips_q8). The panels of the strips are
+ * `stride` bytes apart. */
 typedef void strips_fn(const uint8_t *const panel[STRIPS], const int lane[STRIPS], int64_t stride,
                        const struct act *x, int row, int n_row, float *c);
 

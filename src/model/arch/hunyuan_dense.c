@@ -1,5 +1,5 @@
 /* hunyuan_dense.c - Hunyuan dense (Tencent), model_type hunyuan_v1_dense: a llama with norms of q
- * and k heads after rope. Its rope type "dynamic" with alpha means a larger base. */
+ * and k heads after rope. The rope type "dynamic" with alpha means a larger base. */
 #include "model/model_impl.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* qwen3.c - Qwen3 ("Qwen3 Technical Report", arXiv 2505.09388): a llama whose q and k heads are
- * RMS-normalized before rope. Its head width is independent of d / n_head. */
+ * RMS-normalized before rope. The width of a head is independent of d / n_head. */
 #include "qwen_impl.h"
 
 /* defaults of Qwen3Config of transformers 5 */

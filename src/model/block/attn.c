@@ -1,10 +1,11 @@
-/* attn.c - the attention block. Its steps are q, k, v; head norms, rope, KV pages and attention;
- * the output projection. The architecture defines the operations before and after it.
+/* attn.c - the attention block. The steps of the block are q, k, v; head norms, rope, KV pages and
+ * attention; the output projection. The architecture defines the operations before and after it.
  *
  *   in --norm--> q k v --> norm of heads, rope --> KV pages --> softmax(q K^T * scale) V --> o
  *                '-- one fused list --'   '-- rope_put --'      '-- attn, grouped query --'
  *
- * Some files store q, k and v as one matrix attn_qkv. Its rows are those of q, then k, then v. */
+ * Some files store q, k and v as one matrix attn_qkv. The rows of attn_qkv are those of q, then k,
+ * then v. */
 #include "model/model_impl.h"
 
 /* Bind the norms of q and k, if the architecture has any: of each head, with weights per head, or

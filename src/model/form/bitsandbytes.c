@@ -91,7 +91,7 @@ static void bind_nested(struct binder *b, const struct site *s, struct published
     p->scale.offset = (float)json_real(offset, 0);
 }
 
-/* Bind a 4-bit matrix. Its blocks run through the whole matrix, not along its rows. */
+/* Bind a 4-bit matrix. The blocks run through the whole matrix, not along its rows. */
 static const struct tensor_info *bind_4bit(struct binder *b, const struct site *s,
                                            struct published *p)
 {
