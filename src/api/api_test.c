@@ -27,7 +27,7 @@ static bool rig_open(struct rig *r)
     o.max_model_len = 256;
     o.max_num_seqs = 8;
     int rc = session_open_as(&r->session, path, &o, &session_many, &e);
-    if (rc == 0) rc = session_start(&r->session, &o, 0, &e);
+    if (rc == 0) rc = session_start(&r->session, &o, NULL, 0, &e);
     if (rc == 0) rc = chat_open(&r->chat, &r->session, &o, &e);
     if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
     r->api = (struct api){.session = &r->session,

@@ -22,7 +22,7 @@ static void put_model(const struct server *s, const char *name, struct json_out 
         out_word(o, "parent", s->o.name[0]);
     else
         out_null(o, "parent");
-    out_int(o, "max_model_len", i->context_max);
+    out_int(o, "max_model_len", engine_context(s->api->session->engine));
     out_object(o, "meta");
     out_int(o, "n_vocab", i->n_vocab);
     out_int(o, "n_params", i->n_param);

@@ -23,7 +23,7 @@ void get_tokenizer_info(struct exchange *x, void *server)
     struct json_out o = {.b = &b};
     out_object(&o, NULL);
     out_word(&o, "tokenizer_class", tokenizer_kind(t));
-    out_int(&o, "model_max_length", i->context_max);
+    out_int(&o, "model_max_length", engine_context(s->api->session->engine));
     out_int(&o, "vocab_size", i->n_vocab);
     out_flag(&o, "add_bos_token", tokenizer_adds_bos(t));
     put_special(&o, "bos_token", t, tokenizer_bos(t));

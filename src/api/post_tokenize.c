@@ -107,7 +107,7 @@ static int put_tokens(const struct api *a, const struct json *body, struct buf *
     struct json_out o = {.b = b};
     out_object(&o, NULL);
     out_int(&o, "count", (int64_t)ids.n);
-    out_int(&o, "max_model_len", a->session->info->context_max);
+    out_int(&o, "max_model_len", engine_context(a->session->engine));
     put_ids(&o, "tokens", ids.v, ids.n);
     if (texts)
         put_pieces(&o, a->session->tokenizer, &ids);

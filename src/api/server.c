@@ -146,14 +146,26 @@ void server_answer(const struct server *s, struct exchange *x, server_put_fn *pu
     buf_deinit(&b);
 }
 
+/* Append the names of the model and of its adapters. */
+static void add_names(struct buf *b, const struct server *s)
+{
+    const struct additions *a = &s->api->session->additions;
+    for (int i = 0; i < s->o.n_name; i++) buf_addf(b, "%s\"%s\"", i ? ", " : "", s->o.name[i]);
+    for (int i = 1; i < a->n_set; i++) buf_addf(b, ", \"%s\"", a->set[i].name);
+}
+
 /* Check the model's name in a request. ERR_MISSING if it is unknown. */
 int server_model(const struct server *s, const char *name, struct err *e)
 {
     if (s->o.any_name || session_adapter(s->api->session, name)) return 0;
     for (int i = 0; i < s->o.n_name; i++)
         if (strcmp(s->o.name[i], name) == 0) return 0;
-    return err_field(e, ERR_MISSING, "model", ": \"%.100s\" not found; available: \"%.200s\"", name,
-                     s->o.name[0]);
+    struct buf all = {0};
+    add_names(&all, s);
+    int rc = err_field(e, ERR_MISSING, "model", ": \"%.100s\" not found; available: %.*s", name,
+                       all.n < 200 ? (int)all.n : 200, all.n ? all.data : "");
+    buf_deinit(&all);
+    return rc;
 }
 
 /* Return the parsed body, owned by the caller. On failure the request is answered, and NULL is

@@ -306,18 +306,6 @@ static void take_star(void)
     names.n = n;
 }
 
-/* Start the engine with the served name in the metrics. */
-static int start_engine(struct session *s, struct err *e)
-{
-    struct engine_options eo;
-    session_engine_options(&eo, s, &session_flags);
-    if (names.n) eo.executor.name = names.v[0];
-    eo.queue_max = (int)n_queue;
-    eo.bytes_max = session_request_bytes();
-    int rc = engine_open(&s->engine, &eo, e);
-    return rc ? rc : engine_start(s->engine, e);
-}
-
 /* Call this function before the first log line, so that all lines have equal formats. */
 static void prepare(void)
 {
@@ -401,7 +389,8 @@ static int run(int n_arg, char **arg)
     if (strcmp(session_flags.scheduler, "auto") == 0) session_flags.scheduler = "fair";
     if (rc == 0) rc = session_open_sized(&s, model, &session_many, &e);
     if (rc == 0) rc = check_rope(s.checkpoint, &e);
-    if (rc == 0) rc = start_engine(&s, &e);
+    if (rc == 0)
+        rc = session_start(&s, &session_flags, names.n ? names.v[0] : NULL, (int)n_queue, &e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, &e);
     if (rc == 0) rc = request_defaults(&defaults, s.checkpoint, &e);
     if (rc == 0) rc = serve_session(&s, &chat, &k, &defaults, &e);

@@ -267,6 +267,9 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e);
 /* Validate r: return what engine_submit would return if the queue and memory had room: 0, ERR_ARG,
  * ERR_LIMIT or ERR_UNSUPPORTED with the field. r is not changed. Any thread. */
 int engine_validate(const struct engine *en, const struct request *r, struct err *e);
+/* Return the maximum number of tokens of a request, prompt included: the context of the model, or
+ * fewer if the KV pages have no room for so many. Any thread. */
+int engine_context(const struct engine *en);
 /* Return the maximum number of tokens that the valid request r can generate: max_tokens clamped to
  * the context length. Any thread. */
 int engine_max_tokens(const struct engine *en, const struct request *r);

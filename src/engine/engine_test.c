@@ -106,6 +106,17 @@ TEST(greedy_continuation_equals_transformers)
     EXPECT(n >= N_GOLDEN);
 }
 
+TEST(the_context_is_what_the_pages_have_room_for)
+{
+    for (int n_page = 4; n_page <= 64; n_page *= 4) {
+        struct rig r;
+        struct err e;
+        NEED_OK(rig_open(&r, "llama3", n_page, 8, 4, &e), &e);
+        EXPECT_INT(engine_context(r.en), n_page * 16 < 256 ? n_page * 16 : 256);
+        golden_close(&r);
+    }
+}
+
 enum { N_REQUEST = 20 };
 
 /* Make request i, with a part of the tokens, length, temperature and seed that depend on i. */

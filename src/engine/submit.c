@@ -67,18 +67,18 @@ static int too_long(const struct engine *en, const struct request *r, int64_t ma
     return err_figures(e, rc, (long long)r->prompt.n, max);
 }
 
-/* Return the maximum number of tokens of a request, prompt included. */
-static int64_t longest(const struct engine *en)
+int engine_context(const struct engine *en)
 {
     const struct executor *x = &en->executor;
-    int64_t max = x->context_max, pool = (int64_t)x->n_page * x->page_rows;
+    int max = x->context_max;
     if (x->whole && max > x->limits->n_row) max = x->limits->n_row;
-    return hold_least(en, (int)max) > x->n_page ? pool : max;
+    /* a pool that is too small for max tokens has fewer slots, so the product fits */
+    return hold_least(en, max) > x->n_page ? x->n_page * x->page_rows : max;
 }
 
 int engine_max_tokens(const struct engine *en, const struct request *r)
 {
-    int64_t left = longest(en) - (int64_t)r->prompt.n;
+    int64_t left = engine_context(en) - (int64_t)r->prompt.n;
     return r->max_tokens < left ? r->max_tokens : (int)left;
 }
 
@@ -92,7 +92,7 @@ static void cut_length(const struct engine *en, struct request *r)
 /* Check the length of the prompt. A request without output needs no place for a token. */
 static int check_length(const struct engine *en, const struct request *r, struct err *e)
 {
-    const int64_t max = longest(en);
+    const int max = engine_context(en);
     if (en->prompt_max && r->prompt.n > (size_t)en->prompt_max)
         return err_field(e, ERR_LIMIT, "prompt",
                          ": must have at most %d tokens (--max-input-length), got %zu",

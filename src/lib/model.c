@@ -64,7 +64,7 @@ static int open_all(quoth_model *m, const char *path, const struct session_optio
                     struct err *e)
 {
     int rc = session_open_as(&m->session, path, o, &session_many, e);
-    if (rc == 0) rc = session_start(&m->session, o, 0, e);
+    if (rc == 0) rc = session_start(&m->session, o, NULL, 0, e);
     if (rc == 0) rc = chat_open(&m->chat, &m->session, o, e);
     if (rc != 0) return rc;
     m->api = (struct api){.session = &m->session,

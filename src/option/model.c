@@ -125,5 +125,5 @@ int session_backend(struct session *s, struct err *e)
 
 int session_engine(struct session *s, struct err *e)
 {
-    return session_start(s, &session_flags, 0, e);
+    return session_start(s, &session_flags, NULL, 0, e);
 }

@@ -288,15 +288,22 @@ int64_t session_request_bytes(void)
     return free / 8 > least ? free / 8 : least;
 }
 
-int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e)
+int session_start(struct session *s, const struct session_options *o, const char *name,
+                  int queue_max, struct err *e)
 {
     CHECK(s->model && !s->engine, "queue of %d", queue_max);
     struct engine_options eo;
     session_engine_options(&eo, s, o);
+    if (name) eo.executor.name = name;
     eo.queue_max = queue_max;
     eo.bytes_max = session_request_bytes();
     int rc = engine_open(&s->engine, &eo, e);
-    return rc ? rc : engine_start(s->engine, e);
+    if (rc != 0) return rc;
+    if (engine_context(s->engine) < s->info->context_max)
+        log_warn("the context is %d tokens, not %d, because the KV cache has %d pages of %d tokens",
+                 engine_context(s->engine), s->info->context_max, s->info->n_page,
+                 s->info->page_rows);
+    return engine_start(s->engine, e);
 }
 
 void session_close(struct session *s)

@@ -124,11 +124,13 @@ int session_open_as(struct session *s, const char *path, const struct session_op
  * sequences, and engine_submit reserves its memory. */
 int64_t session_request_bytes(void);
 
-/* Start the engine on its own thread. queue_max: maximum number of waiting requests; 0: the
+/* Start the engine on its own thread. name: the model's name in statistics, which must outlive the
+ * session; NULL: the name in its file. queue_max: maximum number of waiting requests; 0: the
  * engine's default. ERR_ARG for a wrong option, ERR_LIMIT if the pages or states exceed the memory
  * limit, ERR_IO if the trace file cannot be written, ERR_MEMORY. The caller closes the session
  * after a failure. */
-int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e);
+int session_start(struct session *s, const struct session_options *o, const char *name,
+                  int queue_max, struct err *e);
 /* Set *eo to the engine options of session_start, for callers that change some of them. */
 void session_engine_options(struct engine_options *eo, const struct session *s,
                             const struct session_options *o);

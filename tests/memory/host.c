@@ -25,7 +25,7 @@ int host_open(struct host *h, const char *model, struct err *e)
     o.threads = 1;
     o.pack_cache = false;
     int rc = session_open_as(&h->session, repo_path(model), &o, &size, e);
-    if (rc == 0) rc = session_start(&h->session, &o, 0, e);
+    if (rc == 0) rc = session_start(&h->session, &o, NULL, 0, e);
     if (rc == 0) rc = chat_open(&h->chat, &h->session, &o, e);
     h->api = (struct api){.session = &h->session,
                           .chat = &h->chat,
