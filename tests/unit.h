@@ -3,9 +3,8 @@
  *
  * TEST(name) { ... } registers itself. EXPECT records a failure and continues. NEED ends the test.
  * A test that needs real data calls data_path(), and SKIPs if the data are missing. Tests are
- * independent: each may run without the others. TEST_ALONE(name) is a TEST that measures time on
- * the clock or needs all processors. Such a test runs after the parallel tests. One thread at a
- * time. */
+ * independent: each test may run alone. TEST_ALONE(name) is a TEST that measures time on the clock
+ * or needs all processors. Such a test runs after the parallel tests. One thread at a time. */
 #ifndef QUOTH_TEST_UNIT_H
 #define QUOTH_TEST_UNIT_H
 

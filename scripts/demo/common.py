@@ -36,8 +36,8 @@ class Item:
 
 @dataclass
 class Doc:
-    """A document: raw parts (text, learn), or a conversation. `thinking` is the template's
-    enable_thinking (None: not given)."""
+    """A document: raw parts (text, learn), or a conversation. `thinking` is the value of
+    enable_thinking for the template (None: not given)."""
     kind: str
     parts: list = None
     messages: list = None

@@ -152,7 +152,7 @@ static void put_text(struct buf *b, const struct figure *f, int n, int n_named)
                  f[i].x);
 }
 
-/* Append the report in the JSON format. The named metrics precede the others. */
+/* Append the report in the JSON format. The named metrics precede all other metrics. */
 static void put_json(struct buf *b, const struct figure *f, int n, int n_named)
 {
     buf_add_text(b, "JSON {\"named_metrics\": {");

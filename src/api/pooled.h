@@ -20,8 +20,8 @@ int pooled_read_prompt_name(struct api_call *c, const struct json *body, struct 
 /* Read whether the activation of a classifier's logits applies: use_activation, activation. The
  * default is true. ERR_ARG for another type. */
 int pooled_read_activation(const struct json *body, bool *use, struct err *e);
-/* Set *out to a copy of p->pooled, f32 [p->n_pooled], owned by the caller; after the activation of
- * the model's classifier if `activate`. ERR_IO if the numbers are not finite, ERR_MEMORY. */
+/* Set *out to a copy of p->pooled, f32 [p->n_pooled], owned by the caller. activate: apply the
+ * activation of the model's classifier. ERR_IO if the numbers are not finite, ERR_MEMORY. */
 int pooled_logits(const struct api_call *c, const struct part *p, bool activate, float **out,
                   struct err *e);
 /* Append the ids of Qwen3-Reranker's prompt for a pair to `out`, which is empty. At most n_max ids;

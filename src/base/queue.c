@@ -4,7 +4,7 @@
  * (1) head < n_max, n <= n_max. Items are at the places [head, head + n) modulo n_max, oldest
  *     first.
  * (2) n_waiting counts the threads that wait in queue_pop, n_inside the threads in a push after
- *     unlocking. Both are 0 if the queue is closed.
+ *     unlocking. Both numbers are 0 in a closed queue.
  * (3) A thread may use the queue after unlocking only while n_inside counts it.
  *
  * Signalling is slow if the thread holds the lock: the woken thread may preempt it, block on the

@@ -1,7 +1,7 @@
 /* rng.c - see rng.h.
  *
- * rng_words has no state: a draw does not depend on earlier draws. The constants are the paper's.
- * rng_next is SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), for numbers without a key. */
+ * rng_words has no state: a draw does not depend on earlier draws. The constants are those of the
+ * paper. rng_next is SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), for numbers without a key. */
 #include "rng.h"
 
 void rng_words(uint32_t out[4], const struct rng_key *key, uint64_t draw)

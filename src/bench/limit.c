@@ -1,7 +1,7 @@
 /* limit.c - the limits for comparison with a row of quoth bench kernels: read bandwidth, and the
  * peak of the instructions that its kernels use.
  *
- * Both limits change from one second to the next if other programs run. So they are measured
+ * Both limits change from one second to the next if other programs run. So the limits are measured
  * immediately before and after a row, with the same threads. */
 #include "measure.h"
 

@@ -23,7 +23,7 @@ struct bench_model {
 
 /* ---- running ---- */
 
-/* Run rows [pos0, pos0 + n) of sequence 0, in as few batches as possible. Only the last one has
+/* Run rows [pos0, pos0 + n) of sequence 0, in as few batches as possible. Only the last row has
  * logits. */
 static void run_prompt(struct bench_model *b, int pos0, int n)
 {

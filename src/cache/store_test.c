@@ -1,5 +1,5 @@
-/* store_test.c - goal: a page's memory is present before a step reaches it. No step makes more than
- * about twice its share of memory present. Method: a backend that records requests. Pools of
+/* store_test.c - goal: a page's memory is present before a step reaches it. Each step writes at
+ * most about twice its share of the memory. Method: a backend that records requests. Pools of
  * several shapes are filled from the first page to the last, with one or many pages per step. */
 #include "../../tests/unit.h"
 

@@ -77,8 +77,8 @@ static struct val global_joiner(struct render *r, struct val self, const struct 
     return v;
 }
 
-/* Fail the rendering. Templates call it to reject conversations. The error's sentence is the
- * template's own. */
+/* Fail the rendering. Templates call it to reject conversations. The template gives the error's
+ * sentence. */
 static struct val global_raise_exception(struct render *r, struct val self, const struct args *a)
 {
     (void)self;

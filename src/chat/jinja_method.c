@@ -35,7 +35,7 @@ struct val method_list_extend(struct render *r, struct val self, const struct ar
     return VAL_NONE;
 }
 
-/* The item is appended first, so that the list has room. Then it moves to its place. */
+/* The item is appended first, so that the list has room. Then the item moves to its place. */
 struct val method_list_insert(struct render *r, struct val self, const struct args *a)
 {
     struct list *l = self.list;

@@ -148,8 +148,8 @@ static struct growing *growing_find(struct render *r, struct val a, uint32_t n_m
     return NULL;
 }
 
-/* Templates build a prompt by s = s + t in a loop, which is quadratic with copies. The growing
- * texts make it linear: the old value keeps its length, and the new bytes follow it in the same
+/* Templates build a prompt by s = s + t in a loop, which is quadratic with copies. Growing texts
+ * reduce this to linear time. The old value keeps its length, and the new bytes follow in the same
  * memory. */
 struct val val_concat(struct render *r, struct val a, struct val b)
 {

@@ -24,8 +24,8 @@ void render_no_memory(struct render *r, size_t n)
     if (r->rc == 0) r->rc = err_memory(r->err, "a rendered prompt", n);
 }
 
-/* The limit of the arena is the caller's (ERR_LIMIT), exhausted memory is ERR_MEMORY. The limit is
- * checked first, so that a hostile template gets the same error on every machine. */
+/* ERR_LIMIT for the limit of the arena, which the caller sets. ERR_MEMORY for exhausted memory. The
+ * limit is checked first, so that a hostile template gets the same error on every machine. */
 void *render_push(struct render *r, size_t count, size_t size)
 {
     CHECK(r->arena.n_byte <= r->arena.bytes_max, "%zu bytes of %zu", r->arena.n_byte,

@@ -286,8 +286,8 @@ static int serve_session(const struct session *s, const struct chat *chat, struc
 }
 
 /* Return the last word of --served-model-name if that word is a file; NULL otherwise. The flag
- * takes all words up to the next flag, like vLLM's. So it also takes MODEL in "--served-model-name
- * NAME MODEL". */
+ * takes all words up to the next flag, like vLLM's. So the flag also takes MODEL in
+ * "--served-model-name NAME MODEL". */
 static const char *model_after_names(void)
 {
     if (names.n < 2 || !file_exists(names.v[names.n - 1])) return NULL;

@@ -5,9 +5,9 @@
  *
  * The rules for keeping, finishing and stopping are those of transformers (generation/utils.py,
  * _beam_search), over the model's own distribution. max(2, 1 + stop tokens) x width continuations
- * are considered. So `width` of them can continue even if all others stop. A continuation among the
- * first `width` that stops is finished. The rank of a continuation is the sum of its logprobs /
- * length ^ length_penalty.
+ * are considered. So `width` continuations remain even if all other continuations stop. A
+ * continuation among the first `width` that stops is finished. The rank of a continuation is the
+ * sum of its logprobs / length ^ length_penalty.
  *
  * Beams are scheduled one by one, like other sequences. A beam with continuations waits for the
  * other beams, and is possibly preempted. A continuation stays in its parent's sequence. Further

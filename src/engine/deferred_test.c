@@ -184,7 +184,7 @@ TEST(deferred_cancelled_jobs_leave_first)
     end();
 }
 
-/* A thread that starts later makes the masks that were put before. */
+/* A thread that starts later makes the masks of earlier jobs. */
 TEST(deferred_thread_takes_earlier_jobs)
 {
     static struct client early, late;

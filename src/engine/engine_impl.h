@@ -46,9 +46,9 @@
  * (2) Only RUNNING sequences hold pages, which they acquire as they grow. page[n_hole, n_page)
  *     cover at least [0, n_kv). Pages before the window are -1.
  * (3) It decodes (seq_decodes) while only the n_fresh tokens of its last step are left to compute.
- *     n_fresh is above 1 if a constraint forced tokens. Otherwise it prefills or recomputes. A beam
- *     with n_token = n_kv waits for the other beams. A draft is not part of token. The rows of a
- *     draft follow n_token, and accepted tokens are picked again.
+ *     n_fresh is above 1 if a constraint forced tokens. Otherwise the sequence prefills or
+ *     recomputes. A beam with n_token = n_kv waits for the other beams. A draft is not part of
+ *     token. The rows of a draft follow n_token, and accepted tokens are picked again.
  * (4) Pages before n_sealed are full and sealed. Every sequence with the prefix shares them, and no
  *     sequence writes them again. A group's sequences may share the open page. The writer copies
  *     it.
@@ -179,8 +179,8 @@ struct ranked_answer {
     float score;
 };
 
-/* A request and its sequences, one per choice or beam. The first sequence computes the prompt; the
- * others are forked from it after its first logits are available. */
+/* A request and its sequences, one per choice or beam. The first sequence computes the prompt. The
+ * other sequences are forked after the first logits are available. */
 struct group {
     struct arena arena;      /* memory of its sequences except their samplers */
     int64_t n_byte;          /* bytes of arena, lists, constraints and samplers, once submitted */

@@ -164,7 +164,7 @@ static void served(struct policy *p, struct sched_entity *se, int n_row, int n_s
         return;
     }
     s->us_per_row += (per_row - s->us_per_row) * (s->us_per_row > 0 ? price_share : 1);
-    /* less than the charge if other sequences computed a part of the prompt */
+    /* number of rows, less than the charge if other sequences computed a part of the prompt */
     double max = se->n_left * s->us_per_row;
     if (left > max) left = max;
     prepay(se, left > 0 ? left : 0);

@@ -63,8 +63,8 @@ TEST(policies_are_found_by_name)
 
 TEST(each_policy_orders_as_documented)
 {
-    /* four entities of two holders; the first holder has had two seconds of service before the
-     * others arrive */
+    /* four entities of two holders; the first holder had two seconds of service before the other
+     * entities arrive */
     static const struct {
         int n_prompt, n_cached, priority;
         uint64_t holder;

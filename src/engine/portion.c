@@ -5,7 +5,7 @@
  *   sched_next   --portion_begin--> rows: portion_rows, portion_take; places: portion_full
  *
  * The first token of a new request waits for the running step and then for its own step. So a
- * holder can delay the others by long steps. A single holder has all of every step. If another
+ * holder can delay other holders by long steps. A single holder has all of every step. If another
  * holder runs a sequence, or has submitted within COMPANY_US, a holder has at most
  *
  *   rows    worth half of the places (at least WORTH_MIN). The cost of a decoded row is 1 plus the

@@ -111,7 +111,7 @@ static char *own_names(void)
     return buf_detach(&b);
 }
 
-/* Return false if a part could not be made. fetch_close frees the others. */
+/* Return false if a part could not be made. fetch_close frees the other parts. */
 static bool set_up(struct fetch *f)
 {
     f->multi = curl_multi_init();

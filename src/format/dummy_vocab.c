@@ -19,7 +19,7 @@ enum { END = 256, PAIR };
 #define SPACE "\xC4\xA0" /* U+0120: a blank in GPT-2's alphabet */
 
 /* Write the character of a byte in GPT-2's alphabet as UTF-8, and return its length. Printable
- * bytes are themselves, the others follow from U+0100 on. */
+ * bytes are themselves. The other bytes are the code points from U+0100. */
 static size_t spell_byte(char out[4], unsigned byte)
 {
     unsigned code = byte;

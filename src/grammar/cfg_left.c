@@ -65,8 +65,8 @@ static uint32_t first_of(const struct cfg *g, uint32_t alt)
 
 /* ---- which rule begins with which ---- */
 
-/* Mark the rules that `from` may begin with. The search visits first symbols, and symbols after
- * those with an empty text. */
+/* Mark the rules that `from` may begin with. The search visits first symbols, and the symbols after
+ * symbols with an empty text. */
 static bool mark_reach(struct left *l, uint32_t from)
 {
     struct cfg *g = l->g;

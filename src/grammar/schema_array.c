@@ -24,7 +24,7 @@ static bool add_count(struct schema *s, struct forms *out, uint32_t from, uint32
 }
 
 /* Take the condition that items [from, to) are valid by a subschema. `to` is from + 1 or NONE. The
- * negation is that one of them is not valid. */
+ * negation is that at least one of these subschemas is invalid. */
 static bool some_items(struct schema_work *w, uint32_t from, uint32_t to, uint32_t sub)
 {
     struct forms f = {0};

@@ -8,7 +8,7 @@
  *   a factor that the form implies: the form itself is the product
  *   a form that implies another form of the sum
  *
- * These tests must be cheap and must terminate. So they compare only the types and scalars of
+ * These tests must be cheap and must terminate. So the tests compare only the types and scalars of
  * literals, and do not search forms. */
 #include "schema_work.h"
 

@@ -290,7 +290,7 @@ static uint32_t lang_any(struct schema *s, uint32_t sub, unsigned type)
 }
 
 /* Return the values of a type that exactly one subschema of oneOf accepts. After i subschemas,
- * `none` has the values that no subschema accepts. `one` has the values that exactly one
+ * `none` has the values that no subschema accepts. `one` has the values that exactly one subschema
  * accepts. */
 static uint32_t lang_one(struct schema *s, uint32_t sub, unsigned type)
 {
@@ -395,8 +395,8 @@ static uint32_t lang_set(struct schema *s, uint32_t set, unsigned type)
 
 /* Return the numbers of e in their usual spelling; e if no number has one. This bound stops a model
  * that repeats itself from writing zeros without end. The result has the numbers of e with few
- * digits (`small`) if e has a number with a fraction (`broken`). Otherwise it has the integers
- * without a point (`whole`). */
+ * digits (`small`) if e has a number with a fraction (`broken`). Otherwise the result has the
+ * integers without a point (`whole`). */
 static uint32_t plain_number(struct schema *s, uint32_t e)
 {
     static const char whole[] = "-?(?:0|[1-9][0-9]{0,18})",

@@ -200,27 +200,27 @@ struct kern {
 
     /* ---- elementwise ops, norms, rope: any length, any alignment; y may be x ---- */
 
-    /* Normalize x f32 [n_row, n] to y: y = (x * r) * g, r = 1 / sqrt(mean of x^2 + eps); g f32
-     * [n]. */
+    /* Normalize x f32 [n_row, n] to y f32 [n_row, n], with g f32 [n]: y = (x * r) * g. r is 1 /
+     * sqrt(mean of x^2 + eps). */
     void (*rms_norm)(float *y, const float *x, const float *g, int n_row, int n, float eps);
-    /* Normalize x f32 [n_row, n] to y: y = (x - mean) / sqrt(variance + eps) * g + bias. g is f32
-     * [n], bias f32 [n]; NULL: no bias. */
+    /* Normalize x f32 [n_row, n] to y f32 [n_row, n]: y = (x - mean) / sqrt(variance + eps) * g +
+     * bias. g is f32 [n]. bias is f32 [n], or NULL if none. */
     void (*layer_norm)(float *y, const float *x, const float *g, const float *bias, int n_row,
                        int n, float eps);
     void (*add)(float *y, const float *x, int n); /* add x f32 [n] to y f32 [n] */
     /* Compute y f32 [n] = f(x) of x f32 [n], for each function f of curves.def. */
     void (*curve[CURVE_COUNT])(float *y, const float *x, int n);
-    /* Compute y f32 [n] = f(gate) * up; gate, up f32 [n]. */
+    /* Compute y f32 [n] = f(gate) * up of gate and up f32 [n]. */
     void (*curve_mul[CURVE_COUNT])(float *y, const float *gate, const float *up, int n);
 
-    /* Rotate the first d_rot values of each head of x f32 [n_head, d_head] in place. cos, sin f32
-     * [d_rot / 2]. Pairs (a, b) are (i, i + d_rot/2) if neox, otherwise (2i, 2i+1). a becomes
-     * fma(-b, sin, a * cos), b becomes fma(a, sin, b * cos). */
+    /* Rotate the first d_rot values of each head of x f32 [n_head, d_head] in place. cos and sin
+     * are f32 [d_rot / 2]. Pairs (a, b) are (i, i + d_rot/2) if neox, otherwise (2i, 2i+1). a
+     * becomes fma(-b, sin, a * cos), and b becomes fma(a, sin, b * cos). */
     void (*rope)(float *x, int n_head, int d_head, const float *cos, const float *sin, int d_rot,
                  bool neox);
 
-    /* Compute y f32 [n] = p / (sum of p), p = exp(x - max x), of x f32 [n]. The sum has 16 lanes (i
-     * mod 16), then the tree. At least one x is finite, and no x is NaN. */
+    /* Compute the softmax y f32 [n] of x f32 [n]: y = p / (sum of p). p is exp(x - max x). The sum
+     * has 16 lanes (i mod 16), then the tree. At least one x is finite, and no x is NaN. */
     void (*softmax)(float *y, const float *x, int n);
 
     /* Convert x [n] to y [n], like f16_of_f32 and similar functions of quant.h. */
@@ -236,37 +236,39 @@ struct kern {
      * maximum of all x. */
     float (*row_max)(float *block_max, const float *x, int n);
 
-    /* Write y[i] = x[i] if bit i of mask u32 [ceil(n / 32)] is set, otherwise -inf; x, y f32
-     * [n]. */
+    /* Write x f32 [n] to y f32 [n], with -inf for each x[i] whose bit i of mask u32 [ceil(n / 32)]
+     * is 0. */
     void (*row_mask)(float *y, const float *x, const uint32_t *mask, int n);
 
-    /* Compute w = exp((x - max) * scale) of x f32 [n], 0 < scale <= FLT_MAX, max >= all x (FLT_MAX
-     * if an x is +inf). w of a forbidden x is 0. Writes w to weight f32 [n] unless weight is NULL.
-     * Writes the blocks' sums to block_sum f32 [ceil(n / 64)]: w in 16 lanes (i mod 16), ascending,
-     * then the tree. Returns the sum of the block sums, ascending, in double. */
+    /* Compute w f32 [n] = exp((x - max) * scale) of x f32 [n]. scale is in (0, FLT_MAX]. max is at
+     * least every x, FLT_MAX if an x is +inf. w of a forbidden x is 0. Writes w to weight f32 [n]
+     * unless weight is NULL. Writes the blocks' sums to block_sum f32 [ceil(n / 64)]: w in 16 lanes
+     * (i mod 16), ascending, then the tree. Returns the sum of the block sums, ascending, in
+     * double. */
     double (*row_exp)(float *weight, float *block_sum, const float *x, int n, float max,
                       float scale);
 
-    /* Find all values in [lo, hi) of x f32 [n], -FLT_MAX <= lo. Writes their indices to index i32
-     * and their values to value f32, by ascending index, and returns their number. index and value
-     * have room for n + 16 items. All of them may be overwritten. value may be x. Blocks with a
-     * maximum (block_max f32 [ceil(n / 64)]) below lo are not read. */
+    /* Find all values in [lo, hi) of x f32 [n]. lo is at least -FLT_MAX. Writes the indices to
+     * index i32 and the values to value f32, by ascending index. Returns the number of values.
+     * index and value have room for n + 16 items, which may all be overwritten. value may be x.
+     * Blocks with a maximum (block_max f32 [ceil(n / 64)]) below lo are not read. */
     int (*row_find)(int32_t *index, float *value, const float *x, const float *block_max, int n,
                     float lo, float hi);
 
-    /* Set *n_above to the number of values >= floor of x f32 [n]. Returns the sum of their w (f32
-     * [n], each >= 0; NULL: 1), in the order of row_exp. A lower floor never gives a lower sum. */
+    /* Set *n_above to the number of values >= floor of x f32 [n]. Returns the sum of the weights w
+     * of these values, in the order of row_exp. w is f32 [n], each >= 0, or NULL for weights of 1.
+     * A lower floor never gives a lower sum. */
     double (*row_mass)(const float *w, const float *x, int n, float floor, int *n_above);
 
-    /* Return the sum of (a - p) * (b - q) of a, b f32 [n], by fma in the lanes of row_exp. Return
-     * the sum of a - p if b is NULL. Both differences are clamped to +-2^60 to prevent overflow. No
-     * difference is NaN. */
+    /* Return the sum of (a - p) * (b - q) of a and b f32 [n], by fma in the lanes of row_exp.
+     * Return the sum of a - p if b is NULL. Both differences are clamped to +-2^60 to prevent
+     * overflow. No difference is NaN. */
     double (*row_product)(const float *a, float p, const float *b, float q, int n);
 
     /* Compute one block: positions [pos0, pos0 + 64). pos0 is a multiple of 64. */
     void (*attn_block)(const struct attn_rows *a, const struct attn_kv *kv, int pos0);
-    /* maximum number of rows for K and V as stored; for more rows, widening K and V first is
-     * faster */
+    /* maximum number of rows for K and V as stored. For more rows, widening K and V first is
+     * faster. */
     int attn_rows_narrow;
     int attn_tile_rows; /* number of interleaved query rows, at most 8 */
 
@@ -278,15 +280,17 @@ struct kern {
      * top) is 2^x if top is -inf. */
     void (*attn_merge)(float *m, float *l, float *out, const float *span_m, const float *span_l,
                        const float *span_o, int d_v);
-    /* Write y f32 [d_v] = out * (1 / l) of out f32 [d_v]; zeros if l = 0 (no visible position). */
+    /* Write y f32 [d_v] = out * (1 / l) of out f32 [d_v]. y has zeros if l is 0 (no visible
+     * position). */
     void (*attn_finish)(float *y, const float *out, float l, int d_v);
 
     /* Widen n rows x [n, d] of the type to y f32 [n, attn_stride(d)], with zeros after d. A panel
-     * of K is d rows of 16. Prefetches as many bytes at `ahead`. Any address is valid there. */
+     * of K is d rows of 16. Also prefetches as many bytes at `ahead`, which may be any address. */
     void (*kv_get[KV_TYPE_COUNT])(float *y, const void *x, int n, int d, const void *ahead);
-    /* Convert x f32 [n] to y of the type, rounded as in quant.h; FP8 saturates. Returns the scale.
-     * For KV_Q8 it is amax / 127, and y = rint(x * (1 / scale)). The scale is 0 with zeros if amax
-     * < 2^-120, NaN with zeros if x has a NaN or infinity. For other types it is 1. */
+    /* Convert x f32 [n] to y of the type, rounded as in quant.h. FP8 saturates. Returns the scale,
+     * which is 1 except for KV_Q8. The scale of KV_Q8 is amax / 127, and y is rint(x * (1 /
+     * scale)). y has zeros and the scale is 0 if amax < 2^-120. y has zeros and the scale is NaN if
+     * x has a NaN or infinity. */
     float (*kv_put[KV_TYPE_COUNT])(void *y, const float *x, int n);
 };
 

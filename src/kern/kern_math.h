@@ -71,8 +71,8 @@ static inline float with_sign(float value, float x)
     return f32_of_bits(bits_of_f32(value) | (bits_of_f32(x) & 0x80000000u));
 }
 
-/* Return tanh x. It is x + x z P(z), z = x^2, if |x| < 0.75. Otherwise it is 1 - 2 / (exp(2 |x|) +
- * 1), with the sign of x. */
+/* Return tanh x. tanh x is x + x z P(z), z = x^2, if |x| < 0.75. Otherwise tanh x is 1 - 2 / (exp(2
+ * |x|) + 1), with the sign of x. */
 static inline float tanh_f32(float x)
 {
     float a = fabsf(x), z = a * a;
@@ -87,8 +87,8 @@ static inline float tanh_f32(float x)
     return with_sign(a < 0.75f ? small : large, x);
 }
 
-/* Return erf x. It is x + x P(x^2) if |x| < 61/64. Otherwise it is 1 - exp(-Q(|x|)), with the sign
- * of x. Q(t) ~ -ln erfc(t) up to t = 4. For larger t, erf is 1 in f32. */
+/* Return erf x. erf x is x + x P(x^2) if |x| < 61/64. Otherwise erf x is 1 - exp(-Q(|x|)), with the
+ * sign of x. Q(t) ~ -ln erfc(t) up to t = 4. For larger t, erf is 1 in f32. */
 static inline float erf_f32(float x)
 {
     float a = fabsf(x), z = a * a, t = a < 4.0f ? a : 4.0f;

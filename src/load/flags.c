@@ -45,7 +45,8 @@ bool has_arrivals(void)
     return arrival_flags.ramp || (arrival_flags.rate > 0 && isfinite(arrival_flags.rate));
 }
 
-/* A ramp replaces the rate: rate is the rate at the beginning, rate_end that at the end. */
+/* A ramp replaces the rate. rate is then the rate at the beginning, and rate_end the rate at the
+ * end. */
 static int read_ramp(struct traffic_arrivals *a, struct err *e)
 {
     const struct arrival_flags *f = &arrival_flags;

@@ -3,7 +3,7 @@
  * Count an event as a token if its choice has text. In a completion, an event without text before
  * the end is also a token (a special token). A chat's first event, which has only the role, is not
  * a token. A last event with only the finish reason is not a token. The number of tokens is the
- * usage's, or the number of events if there is no usage. */
+ * number in the usage, or the number of events without a usage. */
 #include "served.h"
 
 #include "base/json.h"

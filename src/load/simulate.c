@@ -100,8 +100,8 @@ static int open_client(struct sim_run *u, struct client *c, struct err *e)
     return err_memory(e, "a client", sizeof *c);
 }
 
-/* The arrival is the clock's time, not the trace's. A request is submitted after the step during
- * which it arrived. */
+/* The arrival is the time of the clock, not of the trace. A request is submitted after the step
+ * during which it arrived. */
 static int submit(struct sim_run *u, size_t i, struct err *e)
 {
     struct request *q = request_open(e);

@@ -153,7 +153,7 @@ int trial_figures(struct trial *b, struct err *e)
 
 /* ---- results ---- */
 
-/* Return the maximum number of sequences, which is the model's and may be less than requested. */
+/* Return the model's maximum number of sequences, which may be less than requested. */
 static int n_seq(const struct trial *b)
 {
     return model_batch_limits(b->s.model)->n_seq;

@@ -215,7 +215,7 @@ void bind_class_tokens(struct binder *b)
 
 /* ---- computing ---- */
 
-/* Compute y = the layer of x, f32 on the device. */
+/* Apply the layer to x and write the result to y, f32 on the device. */
 static void run_layer(struct backend *b, const struct head_layer *l, float *y, const float *x)
 {
     const int64_t n = l->l.w.n_out;

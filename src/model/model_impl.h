@@ -511,7 +511,7 @@ void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in);
 
 /* block/plain.c: operations between blocks. */
-/* Compute y = the norm of x, f32 [n_row, d]. y may be x. */
+/* Normalize x f32 [n_row, d] to y f32 [n_row, d]. y may be x. */
 void fwd_norm(struct fwd *f, float *y, const float *x, const struct norm *n);
 /* Compute x += y, f32 [n_row, d]. */
 void fwd_add(struct fwd *f, float *x, const float *y);

@@ -1,7 +1,7 @@
 /* count.c - counters of answers by route, for monitoring. The loop thread counts an answer together
  * with its line of the access log. The time is after the last byte of the answer, or after its
- * client disconnected. Any thread may read. Counters are read one by one, so only some of them may
- * include an answer that is counted during the read. */
+ * client disconnected. Any thread may read. Counters are read one by one, so possibly only some
+ * counters include an answer that is counted during the read. */
 #include "net_impl.h"
 
 #include "base/os.h"

@@ -24,7 +24,8 @@ float step_error(const int8_t *q, const float *x, const float *w, int n, float s
     return sum;
 }
 
-/* Write y = x / max|x| with non-finite x as 0. Returns max|x|, or 1 if the maximum is 0. */
+/* Write y f32 [n] = x / max|x|, f32 [n]. An x that is not finite is 0. Return max|x|, or 1 if the
+ * maximum is 0. */
 static float normalize(float *y, const float *x, int n)
 {
     float max = 0.0f;

@@ -1,7 +1,7 @@
 /* dry.c - DRY, "don't repeat yourself": penalize the token that would continue a repetition.
  *
- * It follows p-e-w (text-generation-webui, pull request 5677), as generalized in llama.cpp. The
- * window is the last dry_penalty_last_n tokens of the history. The token after an earlier
+ * The formula is p-e-w's (text-generation-webui, pull request 5677), as generalized in llama.cpp.
+ * The window is the last dry_penalty_last_n tokens of the history. The token after an earlier
  * occurrence of the last L tokens of the window would lengthen the repetition. If the largest such
  * L is at least dry_allowed_length:
  *

@@ -283,7 +283,7 @@ static bool evict(struct compiled_cache *c, bool idle)
     return false;
 }
 
-/* Add an entry to the front. Leave the entry out of the cache if all others are pending. */
+/* Add an entry to the front. Omit the entry from the cache if all other entries are pending. */
 static void insert(struct compiled_cache *c, struct compiled *g)
 {
     if (c->n == c->n_max && !evict(c, true) && !evict(c, false)) return;
@@ -361,8 +361,8 @@ static bool make_room(struct compiled_cache *c, uint64_t holder)
     return true;
 }
 
-/* Evict or fail grammars until the others fit in bytes_max. Keep at least one grammar. A holder's
- * compilation fails before its grammars in use. */
+/* Evict or fail grammars until the remaining grammars fit in bytes_max. Keep at least one grammar.
+ * A holder's compilation fails before its grammars in use. */
 static void shrink(struct compiled_cache *c, struct compiled *grown)
 {
     int n;

@@ -55,7 +55,7 @@ static bool encode_valid_runs(struct encoder *en, struct span s)
 }
 
 /* Encode the text between two added tokens. en->seam is true if the text continues an earlier text,
- * so that no space is put before it. */
+ * so that no space precedes the text. */
 static bool encode_text(struct encoder *en, struct span s)
 {
     const struct tokenizer *t = en->t;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # alone: it measures time
 """Goal: the server's latencies are those of its clients. Latencies begin at the completion of a
-request's body. So they include tokenization and the wait for a thread, and exclude a slow upload.
-Method: one thread reads many streams over non-blocking sockets. It records the times of the last
-byte sent, of the first token and of the end of each stream. The sums are compared with those of
-/metrics. With QUOTH_LONG, on an idle machine, they must agree within 2 % + 2 ms in the mean of 500
-requests. Otherwise the test checks an order of events that no scheduling can reverse. It also
+request's body. So latencies include tokenization and the wait for a thread, and exclude a slow
+upload. Method: one thread reads many streams over non-blocking sockets. It records the times of the
+last byte sent, of the first token and of the end of each stream. The sums are compared with those
+of /metrics. With QUOTH_LONG, on an idle machine, they must agree within 2 % + 2 ms in the mean of
+500 requests. Otherwise the test checks an order of events that no scheduling can reverse. It also
 checks a factor of two for large bodies that take seconds.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for the exact comparison.

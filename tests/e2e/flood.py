@@ -10,7 +10,7 @@ once without keys from two addresses (127.0.0.1, 127.0.0.2).
 With QUOTH_LONG=1 a pattern runs for 60 s. No request may be rejected or fail. The p99 of the first
 token must be at most 3 times that during the streams. The p99 of /health must be at most 50 ms. It
 must also be at most 3 times that of an idle control server at the same time. Without QUOTH_LONG a
-pattern runs for 2 s, every second pattern with keys and the others without. This gives too few
+pattern runs for 2 s, every second pattern with keys, the other patterns without. This gives too few
 samples for a p99. No request may be rejected or fail. The medians must be within the same limits,
 in one of up to three measurements. The first token's median is compared only if the server had its
 two processors during the streams. Otherwise requests queue, and times are not comparable

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Goal: every constraint is compiled or rejected by name, within bounds of time and memory. The
 cost of running a compiled constraint is also bounded. Method: compile about a hundred hostile
-constraints (huge, deep, exponential, malformed). A separate process gets each of them with a text
-to match. The processor time, memory and answer of that process are measured. Builds with sanitizers
-test every fourth constraint."""
+constraints (huge, deep, exponential, malformed). A separate process gets each constraint with a
+text to match. The processor time, memory and answer of that process are measured. Builds with
+sanitizers test every fourth constraint."""
 import json
 import os
 import resource

@@ -10,8 +10,8 @@ A completion or a chat costs at most REQUEST times the cost of /tokenize of the 
 uses the same sockets, head, key, JSON and tokenizer, without the engine. A streamed token costs at
 most TOKEN times a GET of /health. Both bounds are ratios of two figures measured one after the
 other, so a slow or busy machine changes both figures. The ratios depend on the placement of engine,
-server and client on hardware threads. The bars allow for this. The numbers of wake-ups are the
-system's. The figures in microseconds are printed (on an idle machine: at most 200 per request, 20
+server and client on hardware threads. The bars allow for this. The system reports the numbers of
+wake-ups. The figures in microseconds are printed (on an idle machine: at most 200 per request, 20
 per frame) and never fail the test.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"

@@ -139,7 +139,7 @@ def several_names():
 
 
 def same_answers():
-    """an answer is the same whole, in pieces, next to others, and by quoth run"""
+    """an answer is equal as a whole, in pieces, next to other requests, and from quoth run"""
     run_text = subprocess.run([QUOTH, "run", MODEL, STORY["prompt"], "--raw", "--temperature", "0",
                                "--max-tokens", "24", "-q"], capture_output=True, text=True, timeout=120).stdout
     whole = main.ask("POST", "/v1/completions", STORY)[2]

@@ -161,7 +161,7 @@ def certificate():
 
 
 def first_server(*options, **how):
-    """Start the server for all tests of a file. A server that does not start is the file's only
+    """Start the server for all tests of a file. If a server does not start, the file has only this
     failure."""
     try:
         return Server(*options, **how)

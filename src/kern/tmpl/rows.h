@@ -73,9 +73,9 @@ static inline float lanes_sum(const vf w[ROW_VECS])
     return vf_tree16(s);
 }
 
-/* Write t = (max - x) * minus_scale of a block's n logits, past n that of -INFINITY. t is -0 or
- * below. Return an upper bound of the bits of all t as integers. Every t outside of (-105, 0],
- * including NaNs, has higher bits than every t inside. */
+/* Write t = (max - x) * minus_scale of a block's n logits. Items past n are those of -INFINITY.
+ * Every t is -0 or below. Return an upper bound of the bits of all t as integers. Every t outside
+ * of (-105, 0], including NaNs, has higher bits than every t inside. */
 static inline vi block_exponents(vf t[ROW_VECS], const float *x, int n, float max,
                                  float minus_scale)
 {

@@ -1,5 +1,6 @@
 /* exaone4.c - EXAONE 4.0 ("EXAONE 4.0: Unified Large Language Models", arXiv 2507.11407): norms
- * after the blocks, and of q and k heads. If layers have a window, all others have no rope. */
+ * after the blocks, and of q and k heads. If some layers have a window, all other layers have no
+ * rope. */
 #include "gemma_impl.h"
 
 #include <limits.h>

@@ -59,7 +59,7 @@ void gemma_attn_scale(struct config *c, double divisor)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale = (float)(1 / sqrt(divisor));
 }
 
-/* Every interval-th layer attends to all positions, the others have the window. */
+/* Every interval-th layer attends to all positions. All other layers have the window. */
 void gemma_gguf_windows(struct config *c, struct binder *b, int interval)
 {
     char text[80];

@@ -1,6 +1,6 @@
 /* modernbert.c - ModernBERT ("Smarter, Better, Faster, Longer", arXiv 2412.13663): an encoder with
- * rope, norms before the blocks and GeGLU. Every third layer attends to the whole text, the others
- * to a window on both sides, with a second rope base. */
+ * rope, norms before the blocks and GeGLU. Every third layer attends to the whole text. All other
+ * layers attend to a window on both sides, with a second rope base. */
 #include "model/model_impl.h"
 
 #include <limits.h>
