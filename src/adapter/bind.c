@@ -152,7 +152,7 @@ static int64_t first_row(const struct model_info *info, const struct tensor *t, 
 }
 
 /* Return the addition to the matrix t from the tensors a and b of a module. b has the rows of t
- * from `first` on. */
+ * that begin with `first`. */
 static const struct addition *add_addition(struct bind_state *b, const struct tensor *t,
                                            const struct tensor_info *ta,
                                            const struct tensor_info *tb, int64_t first, float scale)

@@ -619,8 +619,8 @@ TEST(api_prompt_logprobs_are_where_vllm_has_them)
     rig_close(&rig);
 }
 
-/* Goal: each piece contains the usage so far. The usage includes the prompt from the first piece
- * on, and never decreases. The last piece has the usage of the whole answer. */
+/* Goal: each piece contains the usage so far. The usage includes the prompt in every piece, and
+ * never decreases. The last piece has the usage of the whole answer. */
 TEST(api_usage_is_in_each_piece)
 {
     static const struct {

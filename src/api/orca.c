@@ -99,7 +99,7 @@ static struct sample sample_before(const struct orca *o, const struct sample *no
 
 /* ---- life ---- */
 
-/* The first sample makes rates available from the first report on. */
+/* The first sample makes rates available in the first report. */
 int orca_open(struct server *s, struct err *e)
 {
     struct cores *c = calloc(1, sizeof *c);

@@ -1,6 +1,6 @@
 /* params.c - sampling parameters of a body, under OpenAI's names, or vLLM's if OpenAI has no name.
- * The rows of sample/params.def read numbers. A function reads each other parameter. This file
- * checks types, and engine_submit checks ranges. */
+ * The rows of sample/params.def read numbers. Functions read all other parameters. This file checks
+ * types, and engine_submit checks ranges. */
 #include "api_impl.h"
 
 #include "base/hash.h"

@@ -5,7 +5,7 @@
  *                                                                   v
  *   a screen, or a JSON object <--top_page, top_json-- struct top_figures
  *
- * Names are vLLM's, so vLLM's servers can be read, too. Values that a server does not report are
+ * Names are vLLM's, so servers of vLLM can also be read. Values that a server does not report are
  * NAN, and are shown as a dash. Any thread may call top_sample_read. Only the main thread calls the
  * other functions. */
 #ifndef QUOTH_CLI_TOP_H

@@ -237,7 +237,7 @@ const char *door_check(struct door *d, int64_t n_byte_inside)
 
 /* ---- engine thread ---- */
 
-/* Groups refused before this call never run. A group that was dequeued passes again. */
+/* Groups refused before this call never run. A dequeued group always passes. */
 bool door_pass(struct door *d, struct group *g)
 {
     pthread_mutex_lock(&d->lock);

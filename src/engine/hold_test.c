@@ -226,7 +226,7 @@ static int steps_behind_short_ones(const char *policy, int n_step)
     struct err e;
     s.policy = policy, s.n_seq = 8, s.starvation_us = 200 * 1000;
     rig_open(&r, &s);
-    answer(&r, make(&r, 60, 1)); /* the first pages of this prompt are cached from now on */
+    answer(&r, make(&r, 60, 1)); /* the first pages of this prompt are cached from this step */
     struct request *rq = make(&r, 400, 1);
     rq->prompt.v[0] = 31;
     rq->priority = 5;

@@ -82,8 +82,8 @@ int state_more(struct engine *en, struct seq *s, int n)
     return n;
 }
 
-/* Take a snapshot after the last page that ends before the last of n known tokens from position
- * pos0 on. */
+/* Take a snapshot after the last page that ends before the last one of the tokens [pos0, pos0 +
+ * n). */
 static void take_snapshot(struct engine *en, struct seq *s, int pos0, int n)
 {
     int rows = pages_rows(en->pages), last = (pos0 + n - 1) / rows;

@@ -36,12 +36,12 @@ struct stats {
     int64_t slot;           /* index of the last slot written */
     /* copy shared with readers */
     _Atomic uint64_t version, word[sizeof(struct stats_view) / sizeof(uint64_t)];
-    _Atomic int64_t n_refused[N_REFUSED];  /* counts from STAT_refused_full on */
+    _Atomic int64_t n_refused[N_REFUSED];  /* counts of STAT_refused_full and all later rows */
     _Atomic int64_t slot_first, slot_last; /* first and last valid slot of mark[] and sum[] */
     _Atomic int32_t level[N_MARK];         /* levels after the last step */
     _Atomic int32_t mark[STATS_SLOTS][N_MARK];
     _Atomic int64_t sum[STATS_SLOTS][N_SUM];
-    struct early early[N_EARLY]; /* histograms from TIMES_body on */
+    struct early early[N_EARLY]; /* histograms of TIMES_body and all later rows */
 };
 
 #endif

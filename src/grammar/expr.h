@@ -144,7 +144,7 @@ void exprs_resume(struct exprs *x);
 void exprs_continue(struct exprs *x, int64_t n_done);
 /* Return the number of bytes of all expressions and their data. */
 size_t exprs_bytes(const struct exprs *x);
-/* Count n steps and check all limits. Set x->failed and return false if one is reached or if the
+/* Count n steps and check all limits. Set x->failed and return false if a limit is reached or the
  * client has disconnected. */
 bool exprs_check(struct exprs *x, size_t n);
 int64_t exprs_work(const struct exprs *x); /* return the number of steps since exprs_open */

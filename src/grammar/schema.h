@@ -46,7 +46,7 @@ struct items_atom {
     uint32_t lit;
 };
 struct count_atom {
-    /* The number of items from index `from` on that satisfy `lit` is in [min, max]. */
+    /* The number of items [from, end) that satisfy `lit` is in [min, max]. */
     uint32_t from;
     uint32_t lit;
     uint32_t min, max;
@@ -227,7 +227,7 @@ void forms_free(struct forms *f);
  * value */
 struct form_plan {
     VEC(uint32_t) name;     /* names in the form, at most NAMES_MAX */
-    uint32_t n_ordered;     /* names from this index on have no order (list_classes) */
+    uint32_t n_ordered;     /* names [n_ordered, n) have no order (list_classes) */
     VEC(uint32_t) name_set; /* conditions on the members of these names */
     VEC(bool) name_required;
     VEC(struct name_class) other; /* classes of all other names, by their languages */

@@ -15,7 +15,7 @@ static bool add_item(struct schema *s, struct forms *out, uint32_t min, uint32_t
     return forms_add(s, out, f, vec_push(&f.item, ((struct items_atom){from, to, lit})));
 }
 
-/* Append a form: the number of items from index `from` on that satisfy lit is in [min, max]. */
+/* Append a form: the number of items [from, end) that satisfy lit is in [min, max]. */
 static bool add_count(struct schema *s, struct forms *out, uint32_t from, uint32_t lit,
                       uint32_t min, uint32_t max)
 {

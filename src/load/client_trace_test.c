@@ -52,7 +52,8 @@ TEST(client_figures_match_those_by_hand)
     EXPECT(near(f.output_rate, 9 / 1.3) && near(f.total_rate, 39 / 1.3));
     EXPECT(near(f.offered_rate, 2 / 0.27) && near(goodput_share(&f), 1.0 / 3));
     EXPECT_INT(f.under_way_max, 2);
-    /* tokens are at 0.2 0.3 0.45 in the second from 0.1 on, then at 1.3 1.4 */
+    /* tokens at 0.2, 0.3 and 0.45 are in the second that begins at 0.1; later tokens are at 1.3 and
+     * 1.4 */
     EXPECT(near(f.token_rate_max, 3));
     static const double mean[N_LATENCY] = {
         [TTFT] = (100 + 900) / 2.0,       [TPOT] = (125 + 50) / 2.0,

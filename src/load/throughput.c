@@ -29,7 +29,7 @@ static const struct option options[] = {
 };
 
 /* A trace loses its times, because all requests arrive at the beginning. Given lengths replace the
- * trace's, except prompts of block ids. */
+ * lengths of the trace, except for prompts of block ids. */
 static int make_jobs(struct traffic *t, struct err *e)
 {
     const int input_len = (int)length_flags.input_len, output_len = (int)length_flags.output_len;

@@ -21,8 +21,7 @@ struct traffic_job {
     int n_prompt, n_output;
     int n_prefix, prefix; /* number of leading tokens that all jobs with that prefix share */
     size_t block0;        /* index in traffic.block of the first block name of the job's prompt */
-    /* number of blocks of BLOCK_TOKENS, 0: unique tokens; blocks of equal names have equal
-     * tokens */
+    /* number of blocks of BLOCK_TOKENS, of which equal names have equal tokens; 0: unique tokens */
     int n_block;
 };
 enum { BLOCK_TOKENS = 512 };

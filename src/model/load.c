@@ -174,9 +174,8 @@ static struct weights_options weights_options(const struct model *m, const struc
     return w;
 }
 
-/* Store the weights on the device. The pages of the file are dropped after packing, because only
- * the panels are read from then on. A mapped cache was not packed, so the file's pages were not
- * read. */
+/* Store the weights on the device. The pages of the file are dropped after packing, because later
+ * reads use only the panels. A mapped cache was not packed, so the file's pages were not read. */
 static int pack_weights(struct model *m, const struct model_options *o, struct err *e)
 {
     struct weights_options w = weights_options(m, o);

@@ -429,8 +429,8 @@ static ssize_t write_some(struct conn *c, const char *s, size_t n)
  *    ring    streamed bytes
  *    spill   last streamed bytes, and those that did not fit
  *    last    the chunk that ends a chunked body
- * The last two are for STAGE_COMPLETE only, because the loop owns them from then on. `fixed`, the
- * prepared answer, replaces all of them. */
+ * The last two are for STAGE_COMPLETE only, because the loop then owns them. `fixed`, the prepared
+ * answer, replaces all of them. */
 static size_t next_bytes(struct exchange *x, enum answer_stage stage, const char **s)
 {
     static const char last_chunk[] = "0\r\n\r\n";

@@ -76,8 +76,8 @@ TEST(net_crowd_of_silent_connections)
 
 TEST(net_crowd_keeps_new_connections)
 {
-    /* Goal: no connection is closed before its client had time to send a key, if one address has
-     * all connections. */
+    /* Goal: if one address has all connections, no connection is closed before its client has time
+     * to send a key. */
     enum { N = 16, CROWD = 200 };
     NEED(rig_open(&(struct net_options){.conn_max = N, .grace_ms = 60000}));
     struct client kept, first, c[CROWD];

@@ -200,7 +200,7 @@ struct exchange {
     _Atomic enum answer_stage stage;
     _Atomic enum task task;
     atomic_bool disconnected, ping, starved, in_inbox, needs_lane;
-    /* true if the answer's head has "Connection: close"; valid from STAGE_BEGUN on */
+    /* true if the answer's head has "Connection: close"; valid since STAGE_BEGUN */
     bool close_after;
 
     /* fields of the loop */

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The models from N_GGUF on have no GGUF file, because llama.cpp has no such architecture. */
+/* Models [N_GGUF, end) have no GGUF file, because llama.cpp has no such architecture. */
 static const char *const models[] = {
     "llama3",   "llama-untied", "mistral",  "qwen2",   "qwen3",   "smollm3", "gemma3",
     "qwen3moe", "olmo2",        "gemma",    "gemma2",  "granite", "phi3",    "glm",
