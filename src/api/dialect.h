@@ -31,7 +31,7 @@ struct dialect {
     unsigned fields;
     const char *id_prefix; /* prefix of api_call_id: "cmpl-" */
     const char *prompt;    /* name of the body's field with prompts, for errors */
-    /* true if each choice has the data on its prompt; false if the answer has these data once */
+    /* true if each choice has the data on its prompt, false if the answer has these data once */
     bool prompt_per_choice;
     const struct error_form *errors;
     const void *form; /* data that several dialects share, of a type that they define */

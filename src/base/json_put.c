@@ -1,5 +1,5 @@
 /* json_put.c - write texts and numbers as JSON. It needs no parser library. Code that only writes
- * (log lines) therefore does not depend on one. */
+ * (log lines) therefore needs no parser. */
 #include "json.h"
 #include "utf8.h"
 

@@ -87,7 +87,7 @@ struct conversation {
 struct chat_turn {
     size_t n_turn; /* bytes of the open assistant turn: generation prompt, or continued message */
     /* Bytes at the end of the turn that belong to the answer, such as "<think>\n" or a continued
-     * text. The caller pushes them into a chat_parser first. */
+     * text. The caller first pushes these bytes into a chat_parser. */
     size_t n_answer;
 };
 

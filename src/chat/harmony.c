@@ -94,7 +94,7 @@ static enum call_verdict is_header(const char *text, size_t n)
 }
 
 /* Consume a header up to <|message|>. Text without a header is content. A header has at most
- * HEADER_BYTES_MAX bytes, so a model that never ends it cannot fill memory. */
+ * HEADER_BYTES_MAX bytes, so a model that never ends a header cannot fill memory. */
 static size_t step_header(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     static const char message[] = "<|message|>", start[] = "<|start|>";

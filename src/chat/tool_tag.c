@@ -95,7 +95,7 @@ static void put_text(struct tagger *g, const char *text, size_t n)
     if (begin < n || n == 0) put_const(g, text + begin, n - begin);
 }
 
-/* Put a text; nothing if it is NULL. */
+/* Put a text; nothing if NULL. */
 static void put_word(struct tagger *g, const char *text)
 {
     if (text) put_text(g, text, strlen(text));

@@ -1,5 +1,5 @@
-/* engine_test.c - goal: many concurrent requests each get the answer that they would get alone;
- * nothing leaks; a decode step allocates nothing. Method: the golden models under a hand-stepped
+/* engine_test.c - goal: each of many concurrent requests gets the answer that it gets alone.
+ * Nothing leaks. A decode step allocates nothing. Method: the golden models under a hand-stepped
  * engine, with known greedy continuations. */
 #include "../../tests/unit.h"
 

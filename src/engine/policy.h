@@ -71,8 +71,8 @@ void policy_close(struct policy *p); /* p may be NULL */
 void policy_arrive(struct policy *p, struct sched_entity *se, int64_t now_us);
 /* Admit se and set se->running. */
 void policy_admitted(struct policy *p, struct sched_entity *se, int64_t now_us);
-/* Preempt se, which waits again, and clear se->running. se->n_left is the number of tokens that it
- * will have to compute. */
+/* Preempt se, which waits again, and clear se->running. se->n_left is the number of tokens that se
+ * must compute later. */
 void policy_preempted(struct policy *p, struct sched_entity *se, int64_t now_us);
 /* Record that se had n_row of the n_step rows of a finished step. us: duration of the step in
  * microseconds. se->n_left is the number of tokens that se still has to compute. */

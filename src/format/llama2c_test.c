@@ -211,7 +211,7 @@ static float farthest(const struct tensor_info *t, const struct tensor_info *u)
 TEST(llama2c_real)
 {
     /* Goal: v0, v1 and the GGUF converted by llama.cpp's tool have equal bits. The int8 values are
-     * close to these. */
+     * close to the f32 values. */
     static const char *const file[] = {
         "weights/stories260K/stories260K.bin", "weights/stories260K/stories260K_v1.bin",
         "weights/gguf/stories260K-F32.gguf", "weights/stories260K/stories260K-q8_0.ruhai.bin"};

@@ -245,7 +245,7 @@ static void put_server_json(const struct served_report *r, struct buf *b)
     json_member_real(b, "client_cpu_share", f.client_cpu);
 }
 
-/* Append the generated texts, one per request; "" for a failed one. */
+/* Append the generated texts, one per request; "" for a failed request. */
 static void put_texts(const struct served_result *r, struct buf *b)
 {
     buf_add_text(b, ",\"generated_texts\":[");

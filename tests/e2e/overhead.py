@@ -76,7 +76,7 @@ def per_request(s, method, path, body=None):
 
 
 def per_token(s, path, body):
-    """Return the microseconds of a streamed frame with N_STREAM streams at once, including their
+    """Return the microseconds of a streamed frame with N_STREAM concurrent streams, including their
     beginnings and ends. Also return frames per token, because a frame has several tokens on a busy
     machine."""
     clients = []

@@ -42,8 +42,8 @@ struct attn_plan {
     const struct batch *batch; /* the batch of the step, borrowed */
     int unit_max, row_max, n_group, n_head, n_head_kv, span_pages, n_extra;
     int64_t n_slot, slot_max, cost_max; /* cost_max: maximum of a chunk */
-    /* [row_max + 1] sequences in order of their units; first unit of each sequence; number of spans
-     * that it shares with the previous sequence */
+    /* [row_max + 1] sequences in order of their units, with the first unit, and the number of spans
+     * shared with the previous sequence */
     int32_t *seq, *unit0, *shared;
 };
 

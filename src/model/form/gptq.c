@@ -16,8 +16,8 @@
 
 #include <string.h>
 
-/* Read the fields. Two of them give the format and must agree, because gptq and gptq_v2 differ by
- * one in every zero point. */
+/* Read the fields. Two of these fields give the format and must agree, because gptq and gptq_v2
+ * differ by one in every zero point. */
 static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
