@@ -141,6 +141,17 @@ static bool chosen(const struct test *t, int n, char **filter)
     return n == 0;
 }
 
+/* Return the first filter that matches no test; NULL if there is none. */
+static const char *idle_filter(int n, char **filter)
+{
+    for (int i = 0; i < n; i++) {
+        const struct test *t = all;
+        while (t && !chosen(t, 1, filter + i)) t = t->next;
+        if (!t) return filter[i];
+    }
+    return NULL;
+}
+
 static double seconds(void)
 {
     struct timespec t;
@@ -281,6 +292,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     int n_verdict[N_VERDICT] = {0}, n_job = argc > 1 ? jobs(argv[1]) : 0;
     int n_filter = argc - 1 - (n_job > 0);
+    const char *idle = idle_filter(n_filter, argv + argc - n_filter);
+    if (idle) return fprintf(stderr, "unit: no test matches \"%s\"\n", idle), 2;
     for (struct test *t = all; t; t = t->next)
         t->chosen = chosen(t, n_filter, argv + argc - n_filter);
     if (n_job > 0) {
