@@ -20,17 +20,21 @@ static int64_t n_prompt = 16384, n_stream = 8, n_context = 1024, n_idle = 100;
 static bool as_json;
 
 static const struct option options[] = {
-    INT_OPTION("prompt", "N", &n_prompt, 1, 1 << 20, "tokens of the long prompt (default 16384)",
-               .letter = 'p'),
+    INT_OPTION("prompt", "N", &n_prompt, 1, 1 << 20,
+               "tokens of the long prompt, at most the context (default 16384)", .letter = 'p'),
     INT_OPTION("streams", "N", &n_stream, 1, 256, "number of generating sequences (default 8)"),
-    INT_OPTION("depth", "N", &n_context, 1, 1 << 20,
-               "tokens that each stream has when the prompt arrives (default 1024)", .letter = 'd'),
+    INT_OPTION(
+        "depth", "N", &n_context, 1, 1 << 20,
+        "tokens of each stream when the prompt arrives, at most half the context (default 1024)",
+        .letter = 'd'),
     INT_OPTION("idle", "N", &n_idle, 1, 1 << 20,
                "steps without the prompt, before and after (default 100)"),
     FLAG_OPTION("json", &as_json, "one JSON object"),
     OPTIONS_OF(model_options),
     OPTIONS_END,
 };
+
+enum { ALONE, BEGIN, BEFORE, DURING, AFTER, N_CASE };
 
 struct stream {
     struct queue *queue; /* events of the request, owned */
@@ -46,6 +50,23 @@ struct interference {
     uint64_t rng;
     struct samples *gaps; /* gaps of the streams, borrowed; NULL: discard */
 };
+
+/* Draw the progress bar. done, n: rows or steps of the current case; each case has a fifth of the
+ * bar. */
+static void show(int which, double done, double n)
+{
+    enum { WIDTH = 1000 };
+    double part = n > 0 && done < n ? done / n : 1;
+    progress_bar("bench interference", (size_t)((which + part) * WIDTH), N_CASE * WIDTH);
+}
+
+/* Return the number of rows that the engine has computed. */
+static double rows_now(const struct interference *c)
+{
+    struct stats_view v;
+    stats_read(engine_stats(c->s.engine), &v);
+    return (double)v.value[STAT_rows];
+}
 
 /* Submit a request of n random tokens on a stream. Greedy sampling is the cheapest, so it hides
  * least. */
@@ -96,21 +117,28 @@ static int step(struct interference *c, struct err *e)
 }
 
 /* Step until the prompt's first token. Set *us to the duration in microseconds. */
-static int run_prompt(struct interference *c, double *us, struct err *e)
+static int run_prompt(struct interference *c, int which, double *us, struct err *e)
 {
     struct stream *st = &c->stream[n_stream];
+    double row0 = rows_now(c);
     int64_t begin = time_us();
     int rc = send(c, st, (int)n_prompt, 1, e);
-    while (rc == 0 && !st->done) rc = step(c, e);
+    while (rc == 0 && !st->done) {
+        rc = step(c, e);
+        show(which, rows_now(c) - row0, (double)n_prompt);
+    }
     *us = (double)(time_us() - begin);
     return rc;
 }
 
 /* Step without the prompt. */
-static int run_idle(struct interference *c, struct err *e)
+static int run_idle(struct interference *c, int which, struct err *e)
 {
     int rc = 0;
-    for (int i = 0; i < n_idle && rc == 0; i++) rc = step(c, e);
+    for (int i = 0; i < n_idle && rc == 0; i++) {
+        rc = step(c, e);
+        show(which, i + 1, (double)n_idle);
+    }
     return rc;
 }
 
@@ -132,18 +160,22 @@ struct outcome {
 static int measure(struct interference *c, struct outcome *o, struct err *e)
 {
     int room = model_info(c->s.model)->context_max - (int)n_context;
-    int rc = run_prompt(c, &o->alone_us, e);
+    int rc = run_prompt(c, ALONE, &o->alone_us, e);
+    double row0 = rows_now(c);
     for (int i = 0; i < n_stream && rc == 0; i++)
         rc = send(c, &c->stream[i], (int)n_context, room, e);
-    while (rc == 0 && !all_generate(c)) rc = step(c, e);
+    while (rc == 0 && !all_generate(c)) {
+        rc = step(c, e);
+        show(BEGIN, rows_now(c) - row0, (double)(n_stream * n_context));
+    }
     c->gaps = &o->idle;
-    if (rc == 0) rc = run_idle(c, e);
+    if (rc == 0) rc = run_idle(c, BEFORE, e);
     c->gaps = &o->during;
-    if (rc == 0) rc = run_prompt(c, &o->among_us, e);
+    if (rc == 0) rc = run_prompt(c, DURING, &o->among_us, e);
     c->gaps = NULL;
     if (rc == 0) rc = step(c, e); /* this gap began during the prompt */
     c->gaps = &o->idle;
-    return rc ? rc : run_idle(c, e);
+    return rc ? rc : run_idle(c, AFTER, e);
 }
 
 /* The ratios compare the gaps with the idle ones, and the prompt's rate with its rate alone. */
@@ -172,6 +204,23 @@ static void report(struct outcome *o)
            100 * among / alone);
 }
 
+/* Reduce the lengths to the model's context, or to --max-model-len. The prompt leaves room for a
+ * token, the streams for as many tokens as they have. */
+static void fit_lengths(const struct model_info *i)
+{
+    int64_t context = i->context_max < i->context_train || session_flags.max_model_len
+                          ? i->context_max
+                          : i->context_train;
+    int64_t prompt = context > 1 ? context - 1 : 1, depth = context > 3 ? context / 2 : 1;
+    if (n_prompt <= prompt && n_context <= depth) return;
+    if (n_prompt > prompt) n_prompt = prompt;
+    if (n_context > depth) n_context = depth;
+    fprintf(stderr,
+            "quoth bench interference: the lengths are cut to a context of %lld tokens: prompt "
+            "%lld, depth %lld\n",
+            (long long)context, (long long)n_prompt, (long long)n_context);
+}
+
 /* The context has room for both lengths and more, so that streams do not end during the
  * measurement. */
 static int open_scene(struct interference *c, const char *model, struct err *e)
@@ -184,6 +233,7 @@ static int open_scene(struct interference *c, const char *model, struct err *e)
     struct engine_options eo;
     int rc = session_open_sized(&c->s, model, &size, e);
     if (rc == 0) {
+        fit_lengths(c->s.info);
         session_engine_options(&eo, &c->s, &session_flags);
         eo.no_prefix_cache = true;
         rc = engine_open(&c->s.engine, &eo, e);

@@ -104,13 +104,15 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_replay = {
     .name = "bench replay",
-    .summary = "replay real requests at their recorded times",
-    .usage = "[MODEL] --dataset-path TRACE [OPTIONS]",
+    .summary = "replay recorded requests at their times, or random requests",
+    .usage = "[MODEL] [--dataset-path TRACE] [OPTIONS]",
     .detail =
         "A trace is Azure's csv (TIMESTAMP,ContextTokens,GeneratedTokens), vidur's csv "
         "(num_prefill_tokens,num_decode_tokens) or Mooncake's jsonl. Prompts of a Mooncake trace "
-        "with equal hash_ids at the beginning have equal tokens there. The JSON has the keys "
-        "of vllm bench serve. It also has mfu, bandwidth_share, cpu_share, watts, host_share, "
+        "with equal hash_ids at the beginning have equal tokens there. Without --dataset-path, "
+        "1000 requests of random lengths arrive (--num-prompts, --random-input-len). The JSON has "
+        "the keys of vllm bench serve. It also has mfu, bandwidth_share, cpu_share, watts, "
+        "host_share, "
         "memory and the engine's statistics.",
     .options = options,
     .arg_max = 1,
