@@ -76,12 +76,12 @@ static int edit_distance(const char *a, const char *b)
     return row[n];
 }
 
-/* Return the name with the fewest edits, at most a third of the typed length plus one. NULL if all
- * are farther. */
+/* Return the name with the fewest edits, at most a third of the typed length, rounded up. NULL if
+ * all are farther. */
 const char *nearest_name(const char *typed, const char *const *names, size_t n)
 {
     const char *best = NULL;
-    int least = 1 + (int)strlen(typed) / 3;
+    int least = ((int)strlen(typed) + 2) / 3;
     for (size_t i = 0; i < n; i++) {
         int d = edit_distance(typed, names[i]);
         /* names[i] is a completion of the typed name */

@@ -197,17 +197,18 @@ TEST(options_are_set_and_judged_by_name)
 
 TEST(names_near_a_mistyped_one)
 {
-    static const char *const names[] = {"temperature", "top-p", "top-k"};
+    static const char *const names[] = {"temperature", "top-p", "top-k", "now"};
     static const char *const near[][2] = {
         {"temprature", "temperature"},
         {"temp", "temperature"},
         {"top_p", "top-p"},
         {"top", "top-p"},
         {"seed", NULL},
+        {"foo", NULL}, /* two edits from now */
         {"temperature-of-the-whole-answer-and-everything-after-it", NULL},
     };
     for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
-        const char *got = nearest_name(near[i][0], names, 3);
+        const char *got = nearest_name(near[i][0], names, 4);
         if (!got != !near[i][1] || (got && strcmp(got, near[i][1]) != 0))
             test_fail(__FILE__, __LINE__, "%s: %s", near[i][0], got ? got : "none");
     }

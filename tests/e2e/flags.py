@@ -130,7 +130,7 @@ def test_check_finds_what_would_stop_the_server():
 
 
 def test_one_dash_and_several_letters():
-    for flags, text in [(["-tpp", "1"], b"unknown flag -tpp; did you mean"), (["-t2x"], b"must be an integer"), (["-xyzzyx"], b"unknown flag -xyzzyx"),
+    for flags, text in [(["-topp", "1"], b"unknown flag -topp; did you mean --top-p?"), (["-t2x"], b"must be an integer"), (["-xyzzyx"], b"unknown flag -xyzzyx"),
                         (["-np"], b"-np needs a value"), (["-ctk", "q8_0", "-ctv", "f16"], b"-ctk has set --kv-cache-dtype")]:
         out = quoth("serve", MODEL, *flags)
         assert out.returncode == 2 and text in out.stderr, "%s: %r" % (flags, out.stderr)
