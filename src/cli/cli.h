@@ -10,6 +10,10 @@
 /* Return all commands, NULL-terminated, in the order of commands.def. */
 const struct command *const *command_list(void);
 
+/* Write the URL of a server to url[n_url], without slashes at its end. An address without a scheme
+ * gets http://; "unix:PATH" is unchanged. ERR_ARG if the address is empty or too long. */
+int server_address(char *url, size_t n_url, const char *text, struct err *e);
+
 bool program_is_app(void); /* return true if quoth pack made this program, without --plain */
 
 #endif

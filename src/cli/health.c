@@ -20,6 +20,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+enum { ADDRESS_BYTES_MAX = 512 };
+
 static int64_t timeout_s = 3;
 static const char *ca_file;
 static bool insecure;
@@ -85,9 +87,10 @@ static int connect_url(int *fd, const char *url, struct err *e)
              sscanf(url, "http://%255[^][:/]:%7[0-9]", host, port) >= 1)
         *fd = connect_tcp(host, port, &why);
     else
-        return err_set(
-            e, ERR_ARG,
-            "the server: must be http://HOST:PORT, https://HOST:PORT or unix:PATH, got %s", url);
+        return err_set(e, ERR_ARG,
+                       "the server: must be HOST:PORT, http://HOST:PORT, https://HOST:PORT or "
+                       "unix:PATH, got %s",
+                       url);
     return *fd >= 0 ? 0 : err_set(e, ERR_IO, "%s: cannot connect: %s", url, why);
 }
 
@@ -120,12 +123,9 @@ static int health_tls(const char *url, struct err *e)
                                     .insecure = insecure,
                                     .connect_ms = timeout_s * 1000,
                                     .total_ms = timeout_s * 1000};
-    char whole[600];
+    char whole[ADDRESS_BYTES_MAX + 16];
     int status = 0;
-    size_t n = strlen(url);
-    while (n > 0 && url[n - 1] == '/') n--;
-    if (n > 500) return err_set(e, ERR_ARG, "the address is too long: %zu characters", n);
-    snprintf(whole, sizeof whole, "%.*s/health", (int)n, url);
+    snprintf(whole, sizeof whole, "%s/health", url);
     int rc = fetch_get(whole, NULL, 0, &o, &body, &status, e);
     buf_deinit(&body);
     return rc == 0 && status != 200
@@ -151,8 +151,9 @@ static int health(const char *url, struct err *e)
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
-    const char *url = n_arg ? arg[0] : "http://127.0.0.1:8000";
-    int rc = health(url, &e);
+    char url[ADDRESS_BYTES_MAX];
+    int rc = server_address(url, sizeof url, n_arg ? arg[0] : "127.0.0.1:8000", &e);
+    if (rc == 0) rc = health(url, &e);
     if (rc == ERR_ARG) return fprintf(stderr, "quoth health: %s\n", e.text), 2;
     if (rc == 0) printf("%s is ready\n", url);
     return rc ? fail("health", &e) : 0;
@@ -161,7 +162,7 @@ static int run(int n_arg, char **arg)
 const struct command command_health = {
     .name = "health",
     .summary = "check that a server is ready (exit status 0)",
-    .usage = "[http://HOST:PORT|https://HOST:PORT|unix:PATH] [OPTIONS]",
+    .usage = "[HOST:PORT|http://HOST:PORT|https://HOST:PORT|unix:PATH] [OPTIONS]",
     .detail =
         "Request /health of the server at URL (default http://127.0.0.1:8000), which needs no key. "
         "It is for a container's HEALTHCHECK, probes and scripts.",

@@ -12,6 +12,7 @@
 
 #include "base/os.h"
 #include "base/queue.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -57,15 +58,14 @@ static int find_target(struct top_target *t, const char *url, struct err *e)
                                     .connect_ms = 2000,
                                     .total_ms = 5000,
                                     .bytes_max = 16 << 20};
-    if (strncmp(url, unix_scheme, sizeof unix_scheme - 1) == 0)
-        t->how.unix_socket = url + sizeof unix_scheme - 1, url = "localhost";
-    size_t n = strlen(url);
-    while (n > 0 && url[n - 1] == '/') n--;
-    if (n > 500) return err_set(e, ERR_ARG, "the address is too long: %zu characters", n);
-    bool whole =
-        n >= sizeof tail - 1 && strncmp(url + n - (sizeof tail - 1), tail, sizeof tail - 1) == 0;
-    snprintf(t->url, sizeof t->url, "%s%.*s%s", strstr(url, "://") ? "" : "http://", (int)n, url,
-             whole ? "" : tail);
+    char server[sizeof t->url - sizeof tail];
+    int rc = server_address(server, sizeof server, url, e);
+    if (rc != 0) return rc;
+    if (strncmp(url, unix_scheme, sizeof unix_scheme - 1) == 0) {
+        t->how.unix_socket = url + sizeof unix_scheme - 1;
+        snprintf(server, sizeof server, "http://localhost");
+    }
+    snprintf(t->url, sizeof t->url, "%s%s", server, text_ends_with(server, tail) ? "" : tail);
     if (key) snprintf(t->header, sizeof t->header, "Authorization: Bearer %.500s", key);
     return 0;
 }
