@@ -60,7 +60,8 @@ struct batch_run {
     struct flight flight[FLIGHT_MAX];
     int n_flight;
     struct flight next; /* pending line, which waits for room in the engine's queue */
-    uint64_t n_skipped, n_ok, n_failed, n_prompt, n_output;
+    /* n_skipped: lines with an answer of an earlier run; n_failed_before: those that are errors */
+    uint64_t n_skipped, n_failed_before, n_ok, n_failed, n_prompt, n_output;
     int64_t start_us;
 };
 
@@ -212,7 +213,7 @@ static int take_line(struct batch_run *b, struct err *e)
     if (refused == ERR_MEMORY)
         rc = err_set(e, ERR_MEMORY, "%s", why.text);
     else if (batch_keys_has(&b->out.found, key))
-        b->n_skipped++;
+        b->n_skipped++, b->n_failed_before += batch_keys_has(&b->out.failed, key);
     else if (refused)
         rc = put_refusal(b, &l, b->in.number, refused, known ? api_status(refused) : 0, &why, e);
     else
@@ -292,17 +293,19 @@ static void report(const struct batch_run *b)
     double seconds = (double)(time_us() - b->start_us) * 1e-6;
     double rate = seconds > 0 ? (double)b->n_output / seconds : 0;
     unsigned long long ok = b->n_ok, failed = b->n_failed, skipped = b->n_skipped,
-                       n_prompt = b->n_prompt, n_output = b->n_output;
+                       before = b->n_failed_before, n_prompt = b->n_prompt, n_output = b->n_output;
     if (as_json)
-        printf("{\"total\":%llu,\"skipped\":%llu,\"completed\":%llu,\"failed\":%llu,"
+        printf("{\"total\":%llu,\"skipped\":%llu,\"skipped_failed\":%llu,\"completed\":%llu,"
+               "\"failed\":%llu,"
                "\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"seconds\":%.3f,"
                "\"tokens_per_second\":%.1f}\n",
-               ok + failed + skipped, skipped, ok, failed, n_prompt, n_output, seconds, rate);
+               ok + failed + skipped, skipped, before, ok, failed, n_prompt, n_output, seconds,
+               rate);
     else if (!quiet)
         fprintf(stderr,
-                "%llu answered, %llu failed, %llu answered before; %llu prompt tokens, %llu "
-                "generated in %.1f s (%.0f/s)\n",
-                ok, failed, skipped, n_prompt, n_output, seconds, rate);
+                "%llu answered, %llu failed, %llu answered before, %llu failed before; %llu prompt "
+                "tokens, %llu generated in %.1f s (%.0f/s)\n",
+                ok, failed, skipped - before, before, n_prompt, n_output, seconds, rate);
 }
 
 /* The input is opened before the output, so that a wrong name of the input creates no file. */
@@ -338,14 +341,17 @@ static int answer_file(const struct api *api, bool *all_failed, struct err *e)
     int rc = run_open(b, api, e);
     if (rc == 0) rc = answer_all(b, e);
     if (rc == 0 || stopped) report(b);
-    *all_failed = rc == 0 && b->n_failed > 0 && b->n_ok + b->n_skipped == 0;
+    const uint64_t n_line = b->n_ok + b->n_failed + b->n_skipped;
+    *all_failed = rc == 0 && n_line > 0 && b->n_failed + b->n_failed_before == n_line;
     run_close(b);
     return rc;
 }
 
+/* Report the missing flag of a file. Return the exit status. */
 static int usage(void)
 {
-    fprintf(stderr, "quoth batch: usage: quoth batch %s\n", command_batch.usage);
+    fprintf(stderr, "quoth batch: %s is missing; usage: quoth batch %s\n",
+            in_path ? "-o OUT.jsonl" : "-i IN.jsonl", command_batch.usage);
     return 2;
 }
 
@@ -353,7 +359,7 @@ static int usage(void)
  * command resumes. */
 static int run(int n_arg, char **arg)
 {
-    if (n_arg > 1 || !in_path || !out_path) return usage();
+    if (!in_path || !out_path) return usage();
     if (strcmp(out_path, "-") == 0)
         return fprintf(stderr, "quoth batch: --output-file -: must be a file: it is also the state "
                                "from which a run resumes\n"),

@@ -59,8 +59,9 @@ void batch_keys_deinit(struct batch_keys *s);
 
 struct batch_out {
     int fd;
-    const char *path;        /* path of the file, borrowed */
-    struct batch_keys found; /* keys of lines that earlier runs wrote */
+    const char *path;         /* path of the file, borrowed */
+    struct batch_keys found;  /* keys of lines that earlier runs wrote */
+    struct batch_keys failed; /* keys of those lines that are errors */
     int64_t synced_us;
     struct buf line; /* scratch */
 };

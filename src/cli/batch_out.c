@@ -104,7 +104,9 @@ static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t
         rc = err_set(e, ERR_FORMAT, "expected an answer, got another object");
     if (rc == 0 && !id && line < 1) rc = err_set(e, ERR_FORMAT, "custom_id is missing");
     struct batch_key k = id ? batch_key_id(id, n_id) : batch_key_line((uint64_t)line);
+    int64_t status = json_int(json_field(json_field(root, "response"), "status_code"), 0);
     bool no_memory = rc == 0 && !batch_keys_add(&o->found, k);
+    if (rc == 0 && status != 200) no_memory |= !batch_keys_add(&o->failed, k);
     json_drop(root);
     if (no_memory) return err_memory(e, "answers found", o->found.n_slot * sizeof k);
     if (rc == ERR_MEMORY) return rc;
@@ -168,6 +170,7 @@ void batch_out_close(struct batch_out *o)
     if (!o->path) return;
     if (o->fd >= 0) close(o->fd);
     batch_keys_deinit(&o->found);
+    batch_keys_deinit(&o->failed);
     buf_deinit(&o->line);
     *o = (struct batch_out){.fd = -1};
 }
