@@ -114,9 +114,22 @@ static int load_weights(struct checkpoint *c, const char *dir, struct err *e)
     return file_exists(path) ? safetensors_load(c, path, e) : load_only_file(c, dir, e);
 }
 
+/* Load the weights. Missing weights of an unknown architecture are not the first reason, because no
+ * weights would help. */
+static int load_known(struct checkpoint *c, const char *dir, struct err *e)
+{
+    int n_row, rc = load_weights(c, dir, e);
+    tensor_rows(checkpoint_arch(c), &n_row);
+    if (rc != ERR_MISSING || n_row > 0) return rc;
+    const struct err missing = *e;
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s/config.json: architecture \"%.60s\": not supported yet; also, %s", dir,
+                   checkpoint_arch(c), missing.text);
+}
+
 int hf_load(struct checkpoint *c, const char *dir, struct err *e)
 {
     int rc = hf_config_load(c, dir, e);
-    if (rc == 0) rc = load_weights(c, dir, e);
+    if (rc == 0) rc = load_known(c, dir, e);
     return rc ? rc : hf_modules_load(c, dir, e);
 }

@@ -485,23 +485,32 @@ static int read_templates(struct config_reader *h, const struct json *root)
 
 /* ---- files ---- */
 
-/* Reject a folder without a required file. The error lists the GGUF files of the folder, because
+/* Return true for a name of a model file: GGUF, or llama2.c's .bin. Tokenizers of llama2.c and
+ * weights of older Hugging Face folders are .bin files, too. */
+static bool is_model_name(const char *name)
+{
+    return text_ends_with(name, ".gguf") ||
+           (text_ends_with(name, ".bin") && strncmp(name, "tok", 3) != 0 &&
+            strncmp(name, "pytorch_model", 13) != 0);
+}
+
+/* Reject a folder without a required file. The error lists the folder's model files, because
  * opening such a folder is a common mistake. */
 static int missing_file(struct config_reader *h, const char *file)
 {
-    struct buf all = {0}, gguf = {0};
+    struct buf all = {0}, models = {0};
     struct err ignored;
     char *next = NULL;
     if (dir_list(&all, h->dir, &ignored) == 0 && all.n) next = all.data;
     for (char *name; next && (name = strsep(&next, "\n"));) {
-        if (text_ends_with(name, ".gguf")) buf_addf(&gguf, "%s%s", gguf.n ? ", " : "", name);
+        if (is_model_name(name)) buf_addf(&models, "%s%s", models.n ? ", " : "", name);
     }
-    int rc = gguf.n && !gguf.failed
+    int rc = models.n && !models.failed
                  ? err_set(h->e, ERR_MISSING, "%s: %s not found; available: %.300s", h->dir, file,
-                           gguf.data)
+                           models.data)
                  : err_set(h->e, ERR_MISSING, "%s: %s not found", h->dir, file);
     buf_deinit(&all);
-    buf_deinit(&gguf);
+    buf_deinit(&models);
     return rc;
 }
 

@@ -129,24 +129,32 @@ static const struct arch *const arches[] = {
 #undef ARCH
 };
 
-/* Set m->arch and the prefix of its keys. The error lists all architectures. */
-static int choose_arch(struct model *m, const char **prefix, struct err *e)
+static const char *arch_name(const struct checkpoint *c)
 {
-    size_t n, n_arch = sizeof arches / sizeof arches[0];
-    const char *path = checkpoint_path(m->checkpoint);
-    *prefix = meta_text(checkpoint_meta(m->checkpoint, "general.architecture"), &n);
-    if (!*prefix)
-        return err_set(e, ERR_MISSING, "%s: metadata general.architecture is missing", path);
+    return meta_text(checkpoint_meta(c, "general.architecture"), NULL);
+}
+
+/* Set *arch. The error lists all architectures. */
+static int choose_arch(const struct arch **arch, const struct checkpoint *c, struct err *e)
+{
+    const size_t n_arch = sizeof arches / sizeof arches[0];
+    const char *path = checkpoint_path(c), *name = arch_name(c);
+    if (!name) return err_set(e, ERR_MISSING, "%s: metadata general.architecture is missing", path);
     for (size_t i = 0; i < n_arch; i++)
-        if (strcmp(arches[i]->name, *prefix) == 0) m->arch = arches[i];
-    if (m->arch) return 0;
+        if (strcmp(arches[i]->name, name) == 0) return *arch = arches[i], 0;
     char list[400] = "";
     for (size_t i = 0; i < n_arch; i++) {
         size_t at = strlen(list);
         snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", arches[i]->name);
     }
     return err_set(e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\" not found; available: %s", path,
-                   *prefix, list);
+                   name, list);
+}
+
+int model_check_arch(const struct checkpoint *c, struct err *e)
+{
+    const struct arch *arch;
+    return choose_arch(&arch, c, e);
 }
 
 /* Run all steps of opening a model before the packing of weights. */
@@ -154,7 +162,8 @@ static int bind_model(struct model *m, const struct model_options *o, struct err
 {
     const struct checkpoint *c = m->checkpoint;
     struct binder b = {.m = m, .checkpoint = c, .options = o, .e = e};
-    b.rc = choose_arch(m, &b.prefix, e);
+    b.rc = choose_arch(&m->arch, c, e);
+    b.prefix = arch_name(c);
     b.bound = b.rc == 0 ? calloc((size_t)checkpoint_n_tensor(c) + 1, 1) : NULL;
     b.read = b.rc == 0 ? calloc((size_t)checkpoint_n_meta(c) + 1, 1) : NULL;
     if (b.rc == 0 && (!b.bound || !b.read))

@@ -113,6 +113,9 @@ struct model_info {
     enum kv_type kv_type;
 };
 
+/* Check that a checkpoint's architecture is known, as model_open does. ERR_UNSUPPORTED,
+ * ERR_MISSING. */
+int model_check_arch(const struct checkpoint *c, struct err *e);
 /* Open a model. The checkpoint must outlive the model, because names and vectors remain in the
  * checkpoint's map. So must the backend and the additions of *o. The caller owns *out, which is
  * NULL after an error. Errors contain the tensor or key, the found value and the expected value.

@@ -153,10 +153,12 @@ static int plan_pages(struct model *m, const struct model_options *o, int page_r
     if ((uint64_t)i->n_page * (uint64_t)i->page_bytes > os_memory_bytes())
         return err_set(e, ERR_LIMIT,
                        "the KV cache would take %.1f GiB and there are %.1f (this machine's "
-                       "memory, or --memory-limit): lower "
-                       "--kv-cache-memory or --num-gpu-blocks-override",
+                       "memory, or --memory-limit): lower %s",
                        (double)i->n_page * (double)i->page_bytes / 1073741824.0,
-                       (double)os_memory_bytes() / 1073741824.0);
+                       (double)os_memory_bytes() / 1073741824.0,
+                       o->n_page     ? "--num-gpu-blocks-override"
+                       : o->kv_bytes ? "--kv-cache-memory"
+                                     : "--max-model-len");
     struct kv_store_options so = {.backend = m->backend,
                                   .layer = m->kv_geometry,
                                   .n_layer = m->config.n_layer,

@@ -62,10 +62,12 @@ static int unknown_template(const struct checkpoint *c, const char *name, struct
             key[sizeof key_default - 1] == '.')
             buf_addf(&names, "%s%s", names.n ? ", " : "", key + sizeof key_default);
     }
-    int rc = err_set(e, ERR_ARG,
-                     "--chat-template: file \"%s\" not found; available: the model's templates %s; "
-                     "llama.cpp's names are not supported, give a Jinja file",
-                     name, names.n ? names.data : "none");
+    int rc = err_set(
+        e, ERR_ARG,
+        "--chat-template: file \"%s\" not found; %s%s; give a Jinja file (llama.cpp's "
+        "names are not supported)",
+        name, names.n ? "available in the model: " : "the model has no template of that name",
+        names.n ? names.data : "");
     buf_deinit(&names);
     return rc;
 }

@@ -46,6 +46,14 @@ const char *session_kv_names(int i)
     return i < 2 ? other[i] : i < 2 + KV_TYPE_COUNT ? kv_type_name((enum kv_type)(i - 2)) : NULL;
 }
 
+/* adapters_open checks the fields of an object. */
+int session_lora_form(const char *text, struct err *e)
+{
+    const char *equal = strchr(text, '=');
+    if (*text == '{' || (equal && equal > text && equal[1])) return 0;
+    return form_wrong(e, "NAME=PATH", text);
+}
+
 const char *session_scheduler_names(int i)
 {
     return i == 0 ? "auto" : policy_name(i - 1);

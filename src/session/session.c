@@ -210,6 +210,7 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     *s = (struct session){0};
     int64_t start = time_us();
     int rc = session_checkpoint(&s->checkpoint, path, o, false, e);
+    if (rc == 0) rc = model_check_arch(s->checkpoint, e); /* a missing tokenizer matters less */
     if (rc == 0) rc = session_tokenizer(&s->tokenizer, s->checkpoint, e);
     if (rc == 0) rc = session_open_adapters(s, o, e);
     if (rc == 0) rc = open_model(s, o, size, e);

@@ -74,6 +74,8 @@ const char *session_shape_names(int i);
 const char *session_quant_names(int i);
 /* Check a number of bytes, such as "8G" or "512M". ERR_ARG if the text has another form. */
 int session_bytes_form(const char *text, struct err *e);
+/* Check a value of --lora-modules: NAME=PATH, or the beginning of a JSON object. ERR_ARG. */
+int session_lora_form(const char *text, struct err *e);
 /* Check the value of --itl-target-ms: milliseconds, a multiple such as "2x", "auto" or "none".
  * ERR_ARG if the text has another form. */
 int session_itl_form(const char *text, struct err *e);

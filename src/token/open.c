@@ -67,6 +67,10 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
     if (text_ends_with(path, ".txt")) return plain_vocab_read(t, path, hint, e);
     if (text_ends_with(path, ".bin")) return read_bin_file(t, path, e);
     if (checkpoint_packed(path)) return read_model_of(t, path, e);
+    struct file_map map;
+    int rc = file_map_open(&map, path, e); /* a missing file has no kind */
+    if (rc != 0) return rc;
+    file_map_close(&map);
     return err_set(e, ERR_UNSUPPORTED,
                    "%s: expected the name of a tokenizer file (tokenizer.json, .model, .tiktoken, "
                    ".gguf, .bin, vocab.txt), got another",

@@ -201,10 +201,11 @@ def refused():
     pickle = adapter("pickle", TINY, 1)[0]
     os.rename(os.path.join(pickle, "adapter_model.safetensors"), os.path.join(pickle, "adapter_model.bin"))
     for words, sentence in (((f"a={dora}",), "use_dora: not supported yet (DoRA)"), ((f"a={wide}",), "expected [8, 256], got [8, 128]"),
-                            ((f"a={pickle}",), "could run code"), ((f"a={MODEL}",), "expected a folder"), (("a",), "must be NAME=PATH"),
+                            ((f"a={pickle}",), "could run code"), ((f"a={MODEL}",), "expected a folder"),
                             ((f"a={good}", f"a={good}"), "got two for"), ((f"quoth-tiny={good}",), "must not be the name of an adapter, got")):
         fails(["serve", MODEL, "--port", "0", "--no-peaks", "--lora-modules", *words], sentence)
     fails(["serve", MODEL, "--port", "0", "--no-peaks", "--served-model-name", "*", "--lora-modules", f"a={good}"], "served-model-name")
+    fails(["serve", MODEL, "--lora-modules", "a"], "must be NAME=PATH", 2)
     fails(["run", MODEL, "hello", "--lora", dora], "use_dora")
     fails(["serve", MODEL, "--check", "--lora-modules", f"a={dora}"], "use_dora")
 
