@@ -97,13 +97,25 @@ static int read_max_tokens(const struct api_call *c, struct request *r, const st
     return rc;
 }
 
+/* Reject a model without logits before its missing template. */
+static int check_generates(const struct api *a, struct err *e)
+{
+    const struct model_info *i = a->session->info;
+    if (!i->headless) return 0;
+    return err_field(e, ERR_UNSUPPORTED, "model",
+                     ": \"%.80s\" is %s, which generates no text; it answers /v1/embeddings, "
+                     "/rerank or /classify",
+                     i->name, i->encoder ? "an encoder" : "a model without logits");
+}
+
 /* The prompt is read before the tools, so that a prompt that is too long fails first. Tools and
  * reasoning select the parsers, which the constraint needs. */
 static int read_chat(struct api_call *c, const struct json *body, const struct json *given,
                      struct err *e)
 {
     struct tools_spec tools = {0};
-    int rc = call_parts(c, 1, e);
+    int rc = check_generates(c->api, e);
+    if (rc == 0) rc = call_parts(c, 1, e);
     struct part *p = c->part;
     if (rc == 0) rc = part_open(p, c, body, e);
     if (rc == 0) rc = read_max_tokens(c, p->request, body, e);

@@ -37,6 +37,7 @@ struct reply_options reply_options_read(const struct session *s, struct arena *a
 
 extern const struct option constraint_options[]; /* --json-schema, --regex, ... */
 bool constraint_is_set(void);
+int constraint_check(struct err *e); /* ERR_ARG for several constraints or an empty one */
 /* structured.c: options for the JSON that constraints produce; the second table is for servers */
 extern const struct option structured_options[], structured_server_options[];
 void structured_read(struct api *a); /* set the fields of structured_options */
@@ -93,7 +94,7 @@ void answer_catch_interrupt(void);
 bool answer_take_interrupt(void); /* return true after a Ctrl-C since the last call */
 
 /* Print one line about speed to standard error. Also print a suggestion if the answer ended because
- * the context is full. */
+ * the context is full. in_chat: the context contains earlier messages. */
 void answer_report(const struct answer *a, const struct session *s, bool in_chat);
 
 /* Print {"text": ...} with ids, finish_reason, timings and `message` (NULL: none) as one line on

@@ -148,7 +148,7 @@ static int put_body(struct buf *b, const char **flag, const char **field, struct
 }
 
 /* An empty value is an error, because it would permit only an empty answer. */
-static int check_flags(struct err *e)
+int constraint_check(struct err *e)
 {
     if (n_flag() > 1)
         return err_set(e, ERR_ARG,
@@ -175,7 +175,7 @@ int flags_constrain(struct constraint **out, const struct session *s, const stru
     *out = NULL;
     if (!constraint_is_set()) return 0;
     structured_read(&api);
-    int rc = check_flags(e);
+    int rc = constraint_check(e);
     if (rc == 0) rc = put_body(&b, &flag, &field, e);
     if (rc == 0) rc = json_parse(&body, b.data, b.n, NULL, e);
     if (rc == 0) {

@@ -7,6 +7,7 @@
 #include "cli.h"
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/os.h"
 #include "session/session.h"
 
@@ -126,6 +127,11 @@ static int measure(struct session *s, const char *path, struct err *e)
     if (rc == 0 && text.n == 0) rc = err_set(e, ERR_ARG, "%s: must not be empty", path);
     if (rc == 0)
         rc = tokenizer_encode(s->tokenizer, text.data, text.n, ENCODE_ADD_SPECIAL, &ids, e);
+    const int context = model_info(s->model)->context_train;
+    if (rc == 0 && window > context && !session_flags.max_model_len) /* else session_open warns */
+        log_warn("windows of %d tokens: the model was trained on %d tokens; --max-model-len %d "
+                 "makes shorter ones",
+                 window, context, context);
     if (rc == 0 && ids.n < (size_t)window)
         rc = err_set(e, ERR_ARG,
                      "%s: must have a window of %d tokens, got %zu; give a smaller --max-model-len",

@@ -37,7 +37,7 @@ static int run_once(struct dialog *d, const char *prompt, size_t n)
     int rc = dialog_send(d, "user", prompt, n, &a, &e);
     bool stopped = rc == 0 && a.reply.finish == FINISH_ABORT;
     /* standard output has the answer only; the report goes to standard error */
-    if (rc == 0 && !quiet && !as_json && !raw) {
+    if (rc == 0 && !quiet && !as_json) {
         fprintf(stderr, "\n");
         answer_report(&a, d->s, false);
     }
@@ -104,6 +104,40 @@ static bool looks_like_model(const char *text)
            text_ends_with(text, ".safetensors");
 }
 
+/* Reject a model without logits before the first message. */
+static int check_text(const struct session *s, struct err *e)
+{
+    if (!s->info->headless) return 0;
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s: %s generates no text; quoth serve answers /v1/embeddings, /rerank or "
+                   "/classify with it",
+                   s->info->name, s->info->encoder ? "an encoder" : "a model without logits");
+}
+
+/* Return a command whose name differs from the word by at most one edit; NULL if there is none. */
+static const char *near_command(const char *word)
+{
+    const struct command *const *list = command_list();
+    for (; *list; list++) {
+        const char *name = (*list)->name;
+        size_t n = strlen(word), n_name = strlen(name), n_least = n < n_name ? n : n_name, i = 0,
+               k = 0;
+        while (i < n_least && word[i] == name[i]) i++;
+        while (k < n_least - i && word[n - 1 - k] == name[n_name - 1 - k]) k++;
+        if (i + k + 1 >= (n > n_name ? n : n_name)) return name;
+    }
+    return NULL;
+}
+
+/* Report that a single word is the prompt, because it may be meant as a model or a command. */
+static void note_word(const struct session *s, const char *word)
+{
+    if (quiet || as_json || !*word || strpbrk(word, " \t\n")) return;
+    const char *near = near_command(word);
+    view_note(0, "using the bundled %s; \"%s\" is the prompt%s%s%s\n", model_info(s->model)->name,
+              word, near ? "; did you mean quoth " : "", near ? near : "", near ? "?" : "");
+}
+
 /* Run with the arguments MODEL PROMPT, MODEL alone, PROMPT alone (for the bundled model), or no
  * argument. */
 static int run(int n_arg, char **arg)
@@ -111,13 +145,16 @@ static int run(int n_arg, char **arg)
     struct err e = {0};
     struct session s = {0};
     struct dialog d = {0};
+    if (constraint_check(&e) != 0) return fprintf(stderr, "quoth run: %s\n", e.text), 2;
     bool named = n_arg == 2 || (n_arg == 1 && looks_like_model(arg[0]));
     const char *prompt = n_arg > named ? arg[named] : NULL,
                *model = named ? arg[0] : session_bundled(prompt, &e);
     int rc = model ? session_open(&s, model, 1, 64, 0, &e) : ERR_MISSING;
+    if (rc == 0) rc = check_text(&s, &e);
     if (rc == 0) rc = session_engine(&s, &e);
     if (rc == 0) rc = dialog_open(&d, &s, raw, &e);
     d.as_json = as_json;
+    if (rc == 0 && prompt && !named) note_word(&s, prompt);
     int status = rc == 0 ? talk_or_answer(&d, prompt) : 1;
     dialog_close(&d);
     session_close(&s);

@@ -29,8 +29,9 @@ struct talk {
 /* columns of the texts of /help and of the values of /set */
 enum { HELP_COLUMN = 27, VALUE_COLUMN = 31 };
 
-/* A command. needs_template: the command concerns a conversation. run: arg is the text after the
- * name, without blanks around it. The function may modify it. */
+/* A command. help: NULL for other names of a command, which are last. needs_template: the command
+ * concerns a conversation. run: arg is the text after the name, without blanks around it. The
+ * function may modify it. */
 struct verb {
     const char *name, *arg, *help; /* static */
     bool needs_template;
@@ -186,6 +187,8 @@ static const struct verb verbs[] = {
      do_set},
     {"think", "on|off", "enable the model's thinking", true, do_think},
     {"quit", "", "quit, like Ctrl-D", false, do_quit},
+    {"exit", "", NULL, false, do_quit},
+    {"bye", "", NULL, false, do_quit},
 };
 
 enum { N_VERB = sizeof verbs / sizeof *verbs };
@@ -194,7 +197,7 @@ enum { N_VERB = sizeof verbs / sizeof *verbs };
 static int do_help(struct talk *t, char *arg, struct err *e)
 {
     (void)t, (void)arg, (void)e;
-    for (int i = 0; i < N_VERB; i++)
+    for (int i = 0; i < N_VERB && verbs[i].help; i++)
         view_note(HELP_COLUMN, "  /%-12s%-12s%s\n", verbs[i].name, verbs[i].arg, verbs[i].help);
     view_note(0, "A line that ends in \\ continues in the next; \"\"\" opens and closes a block of "
                  "lines.\n"
@@ -264,17 +267,18 @@ static void send_message(struct talk *t, const struct buf *message)
                      : dialog_again(t->dialog, &a, &e);
     if (rc == 0 && !isatty(STDOUT_FILENO) && !t->dialog->as_json) putchar('\n');
     fflush(stdout);
-    /* ERR_LIMIT: the conversation is longer than the context */
+    /* ERR_LIMIT: the conversation, or the message without a template, is longer than the context */
     if (rc != 0)
-        view_note(0, "%s%s\n", e.text,
-                  rc != ERR_LIMIT                     ? ""
-                  : e.text[strlen(e.text) - 1] == '.' ? " /clear begins a new conversation"
-                                                      : ". /clear begins a new conversation");
+        view_note(0, "%s%s%s\n", e.text,
+                  rc == ERR_LIMIT && e.text[strlen(e.text) - 1] != '.' ? "." : "",
+                  rc != ERR_LIMIT     ? ""
+                  : t->dialog->chat.t ? " /clear begins a new conversation"
+                                      : " Each message is completed by itself; send a shorter one");
     if (rc == 0 && a.reply.finish == FINISH_ABORT)
         view_note(0, a.text.n  ? "[stopped]\n"
                      : message ? "[stopped before it began; your message is taken back]\n"
                                : "[stopped before it began; the answer stays]\n");
-    if (rc == 0 && !t->quiet) answer_report(&a, t->dialog->s, true);
+    if (rc == 0 && !t->quiet) answer_report(&a, t->dialog->s, t->dialog->chat.t != NULL);
     answer_deinit(&a);
 }
 

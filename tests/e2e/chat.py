@@ -693,7 +693,15 @@ def test_raw_lines_without_template():
     first = c.say("hello")
     check(c.say("hello")[0] == first[0], "a line was not completed by itself")
     check("--chat-template" in c.command("/clear"), "no word about the missing template")
-    c.leave()
+    c.leave("/exit\r")
+
+
+def test_a_line_longer_than_the_context():
+    for flags, words in (([], "/clear begins"), (["--raw"], "Each message is completed by itself")):
+        c = chat(*flags, context=64)
+        text = c.command("word " * 100)
+        check(words in " ".join(text.split()), "%s: %s" % (flags, text))
+        c.leave("/bye\r")
 
 
 # ---- pipes, usage ----

@@ -44,8 +44,8 @@ expect 'what cannot be kept, by its place' 1 'quoth run: --regex: .*byte 4: look
 expect 'and of a schema' 1 'quoth run: --json-schema: .*#/items/type: .*' --json-schema '{"items": {"type": "x"}}'
 expect 'and of a grammar' 1 'quoth run: --grammar: .*line 1.*' --grammar 'root ::= ('
 expect 'no such file' 1 'quoth run: --json-schema: none.json: cannot open: .*' --json-schema none.json
-expect 'two of them' 1 'quoth run: only one of .*' --regex a --json-object
-expect 'an empty one' 1 'quoth run: --regex: .*' --regex ''
+expect 'two of them' 2 'quoth run: only one of .*' --regex a --json-object
+expect 'an empty one' 2 'quoth run: --regex: .*' --regex ''
 expect 'an empty choice' 1 'quoth run: --choice: .*' --choice '[]'
 expect 'no end' 1 'quoth run: --ignore-eos: .*' --regex a --ignore-eos
 

@@ -88,6 +88,11 @@ def rejections(s):
     for path, body in (("/v1/completions", {"prompt": "a"}), ("/v1/completions", {"prompt": "a", "max_tokens": 0, "echo": True, "logprobs": 1})):
         status, _, answer = s.ask("POST", path, body)
         check(status in (400, 501) and "encoder" in answer["error"]["message"], str(answer))
+    status, _, answer = s.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]})
+    check(status in (400, 501) and "/v1/embeddings" in answer["error"]["message"], str(answer))
+    for words in (["hi"], []):
+        r = subprocess.run([QUOTH, "run", os.path.join(GOLDEN, "bert"), *words], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        check(r.returncode == 1 and "an encoder generates no text" in r.stderr, r.stderr)
     long = "the cat " * 60
     status, _, answer = s.ask("POST", "/v1/embeddings", {"input": long})
     check(status == 400 and "maximum context length is 64" in answer["error"]["message"], str(answer))

@@ -70,6 +70,58 @@ def test_names_that_are_no_files():
     says(["run", folder, "hi"], 1, "config.json not found", "a-q4.gguf, b-q8.gguf")
 
 
+def test_folders_without_a_model():
+    folders = {"llama2c": {"stories15M.bin": "", "tokenizer.bin": ""}, "unknown": {"config.json": '{"model_type": "foonet"}'}}
+    for folder, files in folders.items():
+        os.mkdir(os.path.join(TMP, folder))
+        for name, text in files.items():
+            with open(os.path.join(TMP, folder, name), "w") as f:
+                f.write(text)
+    says(["run", "llama2c", "hi"], 1, "config.json not found; available: stories15M.bin\n")
+    says(["run", "unknown", "hi"], 1, 'architecture "foonet": not supported yet', "model.safetensors")
+    shutil.copy(os.path.join(FOLDER, "model.safetensors"), os.path.join(TMP, "unknown"))
+    says(["run", "unknown", "hi"], 1, 'architecture "foonet" not found')
+
+
+def test_files_that_are_missing():
+    for name in ["nofile", "/nodir/model"]:
+        says(["tokenize", name], 1, name + ": cannot open: No such file or directory")
+    says(["run", MODEL, "hi", "--chat-template", "nofile"], 1, 'file "nofile" not found; the model has no template of that name')
+    says(["batch", MODEL, "-i", "in.jsonl"], 2, "-o OUT.jsonl is missing")
+    says(["batch", MODEL, "-o", "out.jsonl"], 2, "-i IN.jsonl is missing")
+
+
+def test_flags_that_contradict():
+    says(["run", MODEL, "hi", "--regex", "a", "--choice", "a,b"], 2, "only one of")
+    says(["serve", MODEL, "--lora-modules", "sql"], 2, "--lora-modules: must be NAME=PATH")
+    says(["run", "--foo"], 2, "unknown flag --foo; quoth run --help")
+    says(["serve", MODEL, "--max-model-len", "999999999"], 1, "lower --max-model-len\n")
+    says(["serve", MODEL, "--num-gpu-blocks-override", "999999999"], 1, "lower --num-gpu-blocks-override\n")
+
+
+def test_a_word_that_is_the_prompt():
+    for word, more in [("llama3", '"llama3" is the prompt\n'), ("serv", "did you mean quoth serve?"), ("hello", '"hello" is the prompt\n')]:
+        err = quoth("run", word, "-n", "1").stderr.decode()
+        check(err.startswith("using the bundled quoth-tiny") and more in err, err)
+    check(quoth("run", "two words", "-n", "1").stderr.find(b"bundled") < 0, "two words")
+    check(quoth("run", "llama3", "-n", "1", "-q").stderr == b"", "-q")
+
+
+def test_a_completion_has_a_report():
+    out = quoth("run", MODEL, "hi", "--raw", "-n", "1", "--ignore-eos")
+    check(b"[length: truncated at --max-tokens 1]" in out.stderr and b"1 generated" in out.stderr, out.stderr)
+
+
+def test_lengths_beyond_the_context():
+    out = quoth("bench", "interference", MODEL, "--idle", "2")
+    check(out.returncode == 0 and b"the lengths are cut to a context of" in out.stderr, out.stderr)
+    text = os.path.join(TMP, "long.txt")
+    with open(text, "w") as f:
+        f.write("once upon a time " * 400)
+    out = quoth("perplexity", MODEL, text, "--windows", "1")
+    check(out.returncode == 0 and b"the model was trained on" in out.stderr, out.stderr)
+
+
 def test_commands_of_other_programs():
     for word, hint in [("pull", "no store of models"), ("list", "no store of models"), ("chat", "quoth run MODEL"),
                        ("ps", "quoth top"), ("run-batch", "quoth batch"), ("tokenise", 'did you mean "tokenize"')]:
@@ -99,6 +151,9 @@ def test_a_port_that_is_taken():
 def test_a_server_that_is_not_there():
     says(["health", "http://127.0.0.1:9"], 1, "no server listens there")
     says(["top", "http://127.0.0.1:9", "--once"], 1, "no server listens there")
+    for address in ["127.0.0.1:9", "localhost:9", "localhost:9/"]:
+        for args in [["health", address], ["top", address, "--once"]]:
+            says(args, 1, "no server listens there")
 
 
 def test_an_empty_file_for_perplexity():
@@ -116,6 +171,8 @@ def test_a_batch_of_which_every_line_failed():
 
     good = json.dumps({"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "a", "max_tokens": 1}})
     check(run("broken", "hello", "{}").returncode == 1, "broken lines")
+    again = run("broken", "hello", "{}")
+    check(again.returncode == 1 and b"0 answered before, 2 failed before" in again.stderr, again.stderr)
     check(run("mixed", "hello", good).returncode == 0, "one good line")
     check(run("mixed", "hello", good).returncode == 0, "the same again")
     check(run("none").returncode == 0, "no line")
