@@ -350,7 +350,8 @@ static int fill_part(struct part *p, const struct api_call *c, const struct json
     return rc || !c->echo ? rc : keep_echo(p, c->api->session->tokenizer, prompt, cut, e);
 }
 
-/* Return the only item of the list if it is a text or a list; otherwise the prompt itself. */
+/* Return the prompt's item if the prompt is a list of one text or of one list; otherwise return the
+ * prompt. */
 static const struct json *unwrapped(const struct json *prompt)
 {
     const struct json *first = json_item(prompt, 0);

@@ -23,7 +23,7 @@ struct batch_copy {
 
 struct batch_limits {
     int n_row, n_seq, page_stride, n_copy;
-    int n_out;     /* maximum of outputs with OUT_LOGITS; OUT_HIDDEN is limited by n_row */
+    int n_out;     /* maximum number of outputs with OUT_LOGITS; OUT_HIDDEN is limited by n_row */
     int n_state;   /* slots for recurrent state; 0: no layer has state */
     int n_segment; /* segments of a text that the model distinguishes; 0: none */
     int n_adapter; /* adapters of the model, numbered from 1; 0: none */

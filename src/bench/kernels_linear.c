@@ -1,6 +1,6 @@
 /* kernels_linear.c - quoth bench kernels --op linear: all matrices in the order of the file, as in
  * a forward pass. Each matrix is timed separately, with the cache hits of a forward pass. A sample
- * is one such pass. GB/s are those of the weights in their file format. */
+ * is one such pass. GB/s counts the bytes of the weights in their file format. */
 #include "kernels_ops.h"
 
 #include "base/os.h"

@@ -262,7 +262,7 @@ struct val filter_center(struct render *r, struct val self, const struct args *a
 }
 
 /* A text that exceeds the length by at most `leeway` is not changed. Otherwise the result ends at a
- * blank, unless killwords. */
+ * blank, or at the length if killwords is true. */
 struct val filter_truncate(struct render *r, struct val self, const struct args *a)
 {
     struct val v = val_str(r, self), end = arg_text(r, a, 2, "end", "...");

@@ -193,7 +193,7 @@ enum node_kind {
 /* A node. All nodes are in the template's arena and immutable after jinja_parse. */
 struct node {
     enum node_kind kind;
-    int op;           /* operator, as OP(); or a letter of the kind */
+    int op;           /* operator, as OP(), or the kind's letter */
     uint32_t at;      /* byte offset in the source, for error messages */
     uint32_t sym;     /* symbol number of a name */
     const char *text; /* borrowed from the source or the arena [n] */

@@ -79,7 +79,7 @@ static size_t json_inside(struct parser_stage *s, const char *text, size_t n, bo
     return i;
 }
 
-/* Return the value of n hexadecimal digits; -1 if a character is none. */
+/* Return the value of n hexadecimal digits; -1 if a character is not a hexadecimal digit. */
 int hex_value(const char *text, int n)
 {
     CHECK(n >= 1 && n <= 8, "%d digits", n);

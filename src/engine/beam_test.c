@@ -1,5 +1,5 @@
-/* beam_test.c - goal: beam search returns the answers of transformers, and best_of those of
- * computing and ranking all choices, with every pool. Method: golden answers
+/* beam_test.c - goal: with every pool, beam search returns the answers of transformers. best_of
+ * returns the same answers as a computation and ranking of all choices. Method: golden answers
  * (tests/golden/make_beam.py), with room for all requests, with room for few, and with forced
  * preemption. */
 #include "../../tests/unit.h"

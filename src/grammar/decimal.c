@@ -1,4 +1,4 @@
-/* decimal.c - exact decimal numbers and the languages of numbers that compare with them; see
+/* decimal.c - exact decimal numbers, and the languages of the numbers above or below one; see
  * decimal.h.
  *
  * The numbers above a bound are a regular language. Such numbers have more digits before the point

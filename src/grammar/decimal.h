@@ -1,5 +1,5 @@
-/* decimal.h - private to grammar: exact decimal numbers and the languages of numbers that compare
- * with them. Any thread; the expressions belong to one thread at a time. */
+/* decimal.h - private to grammar: exact decimal numbers, and the languages of the numbers above
+ * or below one. Any thread; the expressions belong to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_DECIMAL_H
 #define QUOTH_GRAMMAR_DECIMAL_H
 

@@ -181,7 +181,7 @@ uint32_t expr_not(struct exprs *x, uint32_t a);
 uint32_t expr_rep(struct exprs *x, uint32_t a, uint32_t min, uint32_t max);
 uint32_t expr_tag(struct exprs *x, uint32_t tag);
 /* Return the JSON spellings of the texts of a, which must be valid UTF-8, and the closing quote.
- * Tags of a are reported after the quote. */
+ * The tags of `a` are reported after the quote. */
 uint32_t expr_string(struct exprs *x, uint32_t a);
 /* Return expr_string(a) without the escape \/, which is two characters in Python. */
 uint32_t expr_string_python(struct exprs *x, uint32_t a);

@@ -172,9 +172,9 @@ static bool keywords(struct schema_work *w)
     return ok;
 }
 
-/* Take the unevaluated keyword of the type. All other keywords are multiplied out exactly first.
- * Then each form gets a condition on the items or members that it does not evaluate. These forms
- * replace w->all. The forms of a negated keyword are added to it instead. */
+/* Take the unevaluated keyword of the type. First, all other keywords are multiplied into exact
+ * forms. Then each form gets a condition on the items or members that it does not evaluate. These
+ * forms replace w->all. The forms of a negated keyword are added to it instead. */
 static bool unevaluated(struct schema_work *w, const char *key)
 {
     struct schema *s = w->s;

@@ -37,7 +37,7 @@ static uint32_t beginning(struct exprs *x, const char *text)
     return expr_cat(x, expr_bytes(x, text, strlen(text)), expr_not(x, EXPR_EMPTY));
 }
 
-/* Set *out to the texts of an expression in their spelling. */
+/* Set *out to the texts of an expression, spelled in the form. */
 static void regular(struct tag_parser *p, const struct input_form *form, uint32_t e,
                     struct cfg_item *out)
 {
@@ -68,7 +68,7 @@ static bool may_contain(struct cfg *g, char byte)
     return x->failed != EXPR_OK;
 }
 
-/* Set *out to the texts of a Lark grammar in their spelling. */
+/* Set *out to the texts of a Lark grammar, spelled in the form. */
 static int lark(struct tag_parser *p, const struct input_form *form, const char *text, size_t n,
                 struct cfg_item *out)
 {

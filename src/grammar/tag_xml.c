@@ -160,7 +160,7 @@ static uint32_t spelled(struct xml *x, uint32_t values)
                    expr_cat(e, open, expr_cat(e, inner, close)));
 }
 
-/* Get the strings of a schema in their spelling in the text. Unknown keywords are rejected. */
+/* Get the strings of a schema, as the text spells them. Unknown keywords are rejected. */
 static int string_value(struct xml *x, const struct json *sub, uint32_t *out)
 {
     static const char *const known[] = {"type",      "description", "title",    "default",

@@ -1,8 +1,8 @@
 /* replay.c - quoth bench replay: sends a trace of real requests through the real engine at their
  * original times. Options and JSON keys are those of vllm bench serve, which measures a server.
  *
- * The command exits with 1 in two cases, for scripts and long tests. Fewer than --goodput-share of
- * the requests meet the objectives of --goodput, or memory grew by more than
+ * The command exits with 1 in two cases, which scripts and long tests can detect. Fewer than
+ * --goodput-share of the requests meet the objectives of --goodput, or memory grew by more than
  * --memory-growth-max. */
 #include "trial.h"
 

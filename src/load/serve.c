@@ -4,8 +4,8 @@
  *   flags -> target_open, target_model -> prompts_make -> (until the server is ready)
  *         -> (warm-up) -> served_run -> report
  *
- * The command exits with 1 in two cases, for scripts. No request was answered, or fewer than
- * --goodput-share of the requests meet the objectives of --goodput. */
+ * The command exits with 1 in two cases, which scripts can detect. No request was answered, or
+ * fewer than --goodput-share of the requests meet the objectives of --goodput. */
 #include "served.h"
 
 #include "base/json.h"

@@ -301,7 +301,8 @@ int64_t sim_padded_us(const struct traffic *t, const struct sim_options *o)
 
 /* ---- fairness ---- */
 
-/* Every fourth request is of the key that behaves. Loads are relative to the engine's capacity. */
+/* Every fourth request is from the key that does not flood. Loads are relative to the engine's
+ * capacity. */
 enum { EVERY = 4, KEY_FLOODS = 1, KEY_OTHER = 2 };
 static const double other_load = 0.4, flood_load = 3;
 

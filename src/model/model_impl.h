@@ -31,7 +31,7 @@ struct rope_config {
     int d_rot;
     bool neox;
     enum rope_scaling scaling;
-    double factor;               /* factor of the scaling; all except ROPE_NONE */
+    double factor;               /* factor of the scaling, of all types except ROPE_NONE */
     double low_freq, high_freq;  /* llama3: bounds of the ramp */
     double beta_fast, beta_slow; /* yarn: bounds of the ramp, rotations */
     bool ramp_whole;             /* yarn: true if the ramp's bounds are rounded to whole lanes */

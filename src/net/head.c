@@ -199,8 +199,7 @@ static int parse_header(struct head *h, char *line, struct err *e)
                            "header %.40s: must not contain control characters, got the byte 0x%02x",
                            line, (unsigned char)c[i]);
     if (h->n_header == HEADER_MAX)
-        return err_set(e, ERR_LIMIT, "the request: must have at most %d headers, got one more",
-                       HEADER_MAX);
+        return err_set(e, ERR_LIMIT, "the request has more than %d headers", HEADER_MAX);
     h->header[h->n_header++] = (struct header){line, c};
     return 0;
 }

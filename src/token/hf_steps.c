@@ -157,8 +157,7 @@ int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
     norm_fn *run = norm_find(type);
     if (!run) return err_set(e, ERR_UNSUPPORTED, "normalizer \"%.60s\": not supported yet", type);
     if (t->norm.n >= NORM_STEPS_MAX)
-        return err_set(e, ERR_LIMIT, "the normalizer must have at most %d steps, got one more",
-                       NORM_STEPS_MAX);
+        return err_set(e, ERR_LIMIT, "the normalizer has more than %d steps", NORM_STEPS_MAX);
     struct norm_step *s = tokenizer_add_norm(t, run);
     if (!s) return err_memory(e, "a normalizer step", sizeof *s);
     return norm_parameters(t, s, j, e);
@@ -317,8 +316,7 @@ int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
     };
     if (json_kind(j) != JK_OBJECT) return 0;
     if (t->pretok.n >= PRETOK_STEPS_MAX)
-        return err_set(e, ERR_LIMIT, "the pre-tokenizer must have at most %d steps, got one more",
-                       PRETOK_STEPS_MAX);
+        return err_set(e, ERR_LIMIT, "the pre-tokenizer has more than %d steps", PRETOK_STEPS_MAX);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (strcmp(table[i].name, hf_type(j)) != 0) continue;
         bool mapped = t->opt.byte_level; /* text is in the byte alphabet after ByteLevel */

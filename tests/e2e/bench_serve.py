@@ -478,7 +478,7 @@ def lengths():
 
 
 def reports():
-    """the table is vllm's, files are written, the page has its curves; unknown figures are omitted"""
+    """The table has vllm's format. The files are written. The page has the curves. Unknown figures are omitted."""
     server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)}, marks=False)
     page = os.path.join(TMP, "page.html")
     out = subprocess.run([QUOTH, "bench", "serve", "--base-url", server.url + "/v1/", "--num-prompts", "12", "--max-concurrency", "3",

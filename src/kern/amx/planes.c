@@ -14,8 +14,8 @@
  * vector unit. One plane takes 64 of the tile unit, minimums 100 more of the vector unit. These
  * times overlap in part. Making the planes takes about 450 cycles for all rows.
  *
- * Machine A at 128 rows: 436 (Q4_K) and 301 (Q6_K); the parts take 180 and 160. The version before,
- * integer scales per sub-block, took 600 and more for Q4_K (docs/measurements.md, "AMX"). */
+ * Machine A at 128 rows: 436 (Q4_K) and 301 (Q6_K); the parts take 180 and 160. With integer
+ * scales per sub-block, Q4_K took at least 600 cycles (docs/measurements.md, "AMX"). */
 #include "tile.h"
 
 enum { STEP = 64, GROUP_STEPS = ACT_GROUP / STEP, STEP_BYTES = STEP * PANEL };

@@ -5,11 +5,11 @@
  * Besides memory access, widening is most of the work of decode. In prefill, all rows of an item
  * share the widened values. Meanwhile the bytes of a later panel are prefetched in software. Pages
  * are scattered, and no hardware prefetcher follows a page table. Measured through attn.h, 32/8
- * heads of 64 in f16 at 32 k on machine A: 81 to 86 % of the read bandwidth. The version before had
- * 63 %. Prefetching in the order of use gave 57 % in an older session, in the order of addresses 71
- * to 77 %. On one thread int8 pages have 58 % and heads of 128 in f16 100 % (docs/measurements.md,
- * "Comparison with other engines"). Any thread: kernels change only the memory of their
- * arguments. */
+ * heads of 64 in f16 at 32 k on machine A: 81 to 86 % of the read bandwidth. The previous version
+ * had 63 %. Prefetching in the order of use gave 57 % in an older session, in the order of
+ * addresses 71 to 77 %. On one thread int8 pages have 58 % and heads of 128 in f16 100 %
+ * (docs/measurements.md, "Comparison with other engines"). Any thread: kernels change only the
+ * memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_KV_H
 #define QUOTH_KERN_TMPL_KV_H
 

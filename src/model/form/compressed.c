@@ -179,7 +179,7 @@ static void check_shape(struct binder *b, const struct site *s)
                    (long long)s->k, (long long)size[0], (long long)size[1]);
 }
 
-/* Return NULL for a plain matrix, which the caller binds. */
+/* Return NULL if the matrix is plain. The caller then binds it. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
     static const char *const unused[] = {"input_scale",  "input_zero_point",  "input_global_scale",
