@@ -132,7 +132,7 @@ static const char *near_command(const char *word)
 /* Report that a single word is the prompt, because it may be meant as a model or a command. */
 static void note_word(const struct session *s, const char *word)
 {
-    if (quiet || as_json || !*word || strpbrk(word, " \t\n")) return;
+    if (quiet || as_json || session_flags.shape || !*word || strpbrk(word, " \t\n")) return;
     const char *near = near_command(word);
     view_note(0, "using the bundled %s; \"%s\" is the prompt%s%s%s\n", model_info(s->model)->name,
               word, near ? "; did you mean quoth " : "", near ? near : "", near ? "?" : "");
