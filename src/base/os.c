@@ -280,9 +280,9 @@ bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before); /* a new thread inherits the mask */
-    bool ok = pthread_create(thread, NULL, run, arg) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return ok;
+    errno = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL); /* does not change errno */
+    return errno == 0;
 }
 
 void os_thread_background(void)

@@ -73,8 +73,8 @@ int64_t time_wall_us(void);   /* return the time since 1970-01-01 UTC */
 int64_t time_thread_ns(void); /* return the CPU time of this thread; 0: unknown */
 
 /* Start a thread that blocks all signals except those of faults (SIGBUS, SIGSEGV, SIGFPE, SIGILL),
- * because the program's own threads handle signals. Returns false if the system has no thread left.
- * The caller joins or detaches *thread. */
+ * because the thread of main(), or the host of libquoth, handles signals. Returns false with errno
+ * if the system has no thread left. The caller joins or detaches *thread. */
 bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 /* Lower the priority of this thread. For threads whose results no client waits for. Advisory. */
 void os_thread_background(void);

@@ -5,7 +5,7 @@
  *
  *   CONSTRAINT_LATER   not made: constraint_prepare tries it within CONSTRAINT_STEP_WORK
  *   CONSTRAINT_MADE    s->mask is valid for the next pick
- *   CONSTRAINT_FAILED  memory ran out: the sequence fails at its next pick
+ *   CONSTRAINT_FAILED  the constraint failed: the sequence fails at its next pick
  *
  * A mask that needs more work is computed by the thread of deferred.c, and its sequence waits.
  * Constraints with the same `shared` are never used by two threads at a time.
@@ -35,13 +35,16 @@ int constraint_open(struct seq *s, struct err *e)
         return err_memory(e, "a sequence's constraint", (unsigned long long)c->n_byte);
     s->constraint->any_spelling = constraint_lists_forbid(s->group);
     s->group->n_byte += s->constraint->n_byte;
-    return 0;
+    if (!c->op->mask_within) return 0;
+    return deferred_job_open(&s->idle_job, s->constraint, s->n_mask_word, &s->group->n_byte, e);
 }
 
 void constraint_close(struct seq *s)
 {
     deferred_cancel(s->job);
     s->job = NULL;
+    deferred_job_close(s->idle_job);
+    s->idle_job = NULL;
     if (s->constraint) s->constraint->op->close(s->constraint);
     s->constraint = NULL;
 }
@@ -55,7 +58,6 @@ bool constraint_accept(struct seq *s, int32_t token)
 enum cause constraint_cause(const struct seq *s)
 {
     const struct constraint_ops *op = s->constraint->op;
-    if (s->cause == CAUSE_MEMORY) return CAUSE_MEMORY;
     return op->no_memory && op->no_memory(s->constraint) ? CAUSE_MEMORY : CAUSE_LIMIT;
 }
 
@@ -128,10 +130,8 @@ bool constraint_prepare(struct engine *en)
     for (int i = 0; i < n; i++) {
         struct seq *s = en->constrained[i];
         if (s->mask_made != CONSTRAINT_LATER || deferred_full(en)) continue;
-        if (deferred_put(en, s))
-            worked |= !en->started;
-        else
-            s->mask_made = CONSTRAINT_FAILED, s->cause = CAUSE_MEMORY;
+        deferred_put(en, s);
+        worked |= !en->started;
     }
     return worked;
 }

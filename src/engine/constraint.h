@@ -1,9 +1,9 @@
 /* constraint.h - an object that restricts the next token of a sequence: a grammar's state, or a
  * test's script.
  *
- * A request owns a constraint in its first state. Each sequence of the request has a fork of the
- * constraint, made on the client's thread at submission. A step allocates nothing, except in a
- * grammar's caches and for deferred masks (deferred.c).
+ * A request owns a constraint in its first state. Each sequence of the request has two forks of the
+ * constraint, made on the client's thread at submission: the sequence's state, and a fork for
+ * deferred masks (deferred.c). A step allocates nothing, except in a grammar's caches.
  *
  *     mask --a token is picked--> accept --forced: no alternative--> accept ... --> mask
  *        ^--- rollback: undo tokens of a draft, which were accepted to fill the masks after them

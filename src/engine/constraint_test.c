@@ -203,9 +203,8 @@ static int64_t steps_malloc(struct scripted *s, struct script_shared *shared)
     return n;
 }
 
-/* Goal: the steps of a constrained sequence allocate nothing, except for deferred masks. Each of
- * these masks takes three pieces of memory: a job, its fork of the constraint, its mask. */
-TEST(steps_with_a_constraint_allocate_for_deferred_masks_only)
+/* Goal: the steps of a constrained sequence allocate nothing, also for deferred masks. */
+TEST(steps_with_a_constraint_do_not_allocate)
 {
     struct scripted s;
     struct err e;
@@ -213,9 +212,9 @@ TEST(steps_with_a_constraint_allocate_for_deferred_masks_only)
     scripted_open(&s, &e);
     EXPECT_INT(steps_malloc(&s, NULL), 0);
     EXPECT_INT(steps_malloc(&s, &quick), 0);
-    int64_t n = steps_malloc(&s, &slow), n_late = atomic_load(&slow.n_late);
-    EXPECT(n > 0 && n % 3 == 0 && n <= 3 * n_late);
+    EXPECT_INT(steps_malloc(&s, &slow), 0);
     EXPECT_INT(quick.n_late, 0);
+    EXPECT(atomic_load(&slow.n_late) > 20);
     scripted_close(&s);
 }
 

@@ -15,8 +15,10 @@
  * thread may use it. A job ends after the call in progress if its sequence ends. Sequences wait for
  * the end of a job if there are too many jobs.
  *
- * If there is no thread (the engine is stepped by hand, or pthread_create fails), each step makes
- * one call. The next job retries to start a thread. */
+ * If there is no thread, because the engine is stepped by hand, each step makes one call.
+ *
+ * A step allocates nothing: the client's thread opens the job of a constrained sequence at its
+ * submission, with a fork of the constraint and a mask. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -32,7 +34,6 @@ enum { GROWTH = 4 };
 
 struct mask_job {
     struct constraint *c; /* owned; fork of the sequence's constraint */
-    uint32_t *mask;       /* owned [n_mask_word]; mask under construction */
     int64_t n_work;       /* steps of work of the next call */
     int64_t waited;       /* steps of work of other jobs since its last call */
     enum constraint_made made;
@@ -43,6 +44,7 @@ struct mask_job {
     struct seq *seq;
     struct mask_job *next;  /* borrowed; engine thread: next in deferred.all */
     struct mask_job *after; /* borrowed; next in deferred.list */
+    uint32_t mask[];        /* [n_mask_word] mask under construction */
 };
 
 /* Work for one holder. A holder without a job keeps its turn for some time. So jobs sent one by one
@@ -57,7 +59,7 @@ struct turn {
 struct deferred {
     struct queue *todo, *done; /* owned; queues of struct mask_job * */
     struct queue *inbox;       /* borrowed; engine's inbox: gets a message at the end of a job */
-    struct mask_job *all;      /* list of all jobs, owned; engine thread only */
+    struct mask_job *all;      /* list of the jobs in use, owned; engine thread only */
     int n, n_max;
     /* jobs to make, and the turns of their holders: owned [2 n_max], [n_turn] used. The mask thread
      * uses these three if it is started, else the engine thread. */
@@ -81,10 +83,22 @@ int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct 
     return w->todo && w->done && w->turn ? 0 : err_memory(e, "slow masks", (size_t)n_max * 16);
 }
 
-static void job_close(struct mask_job *j)
+int deferred_job_open(struct mask_job **out, const struct constraint *c, size_t n_mask_word,
+                      int64_t *n_byte, struct err *e)
 {
+    const size_t size = sizeof **out + n_mask_word * sizeof *(*out)->mask;
+    struct mask_job *j = *out = calloc(1, size);
+    if (!j) return err_memory(e, "a sequence's mask", size);
+    j->c = c->op->fork(c);
+    if (!j->c) return err_memory(e, "a sequence's constraint", (unsigned long long)c->n_byte);
+    *n_byte += (int64_t)size + j->c->n_byte;
+    return 0;
+}
+
+void deferred_job_close(struct mask_job *j)
+{
+    if (!j) return;
     if (j->c) j->c->op->close(j->c);
-    free(j->mask);
     free(j);
 }
 
@@ -99,7 +113,7 @@ void deferred_close(struct deferred *w)
     for (struct mask_job *j = w->all, *next; j; j = next) {
         next = j->next;
         if (j->seq) j->seq->job = NULL;
-        job_close(j);
+        deferred_job_close(j);
     }
     queue_close(w->todo);
     queue_close(w->done);
@@ -260,27 +274,27 @@ bool deferred_full(const struct engine *en)
     return en->deferred->n == en->deferred->n_max;
 }
 
-/* Start the thread, which continues with the list. */
-static void start(struct deferred *w)
+/* The thread continues with the list. */
+bool deferred_start(struct deferred *w)
 {
-    w->started = pthread_create(&w->thread, NULL, deferred_main, w) == 0;
+    if (!w->started) w->started = os_thread_start(&w->thread, deferred_main, w);
+    return w->started;
 }
 
-bool deferred_put(struct engine *en, struct seq *s)
+void deferred_put(struct engine *en, struct seq *s)
 {
     struct deferred *w = en->deferred;
-    CHECK(!s->job, "choice %d has a job already", s->choice);
-    struct mask_job *j = deferred_full(en) ? NULL : calloc(1, sizeof *j);
-    if (!j) return false;
-    j->c = s->constraint->op->fork(s->constraint);
-    j->mask = malloc(s->n_mask_word * sizeof *j->mask);
+    struct mask_job *j = s->idle_job;
+    CHECK(j && !s->job && !deferred_full(en), "choice %d, %d jobs of %d", s->choice, w->n,
+          w->n_max);
+    s->job = j;
+    s->idle_job = NULL;
+    j->c->op->follow(j->c, s->constraint);
     j->n_work = GROWTH * (int64_t)CONSTRAINT_STEP_WORK;
-    if (!j->c || !j->mask) return job_close(j), false;
-    if (en->started && !w->started) start(w);
+    j->waited = 0;
     j->seq = s;
     j->holder = s->group->request->holder;
     j->weight = s->group->request->holder_weight;
-    s->job = j;
     j->next = w->all;
     w->all = j;
     w->n++;
@@ -290,23 +304,22 @@ bool deferred_put(struct engine *en, struct seq *s)
     } else {
         add(w, j);
     }
-    return true;
 }
 
-/* Remove a job. Move its result to its sequence if the sequence has not ended. */
+/* Remove a job. Move its result to its sequence, and return the job to it. Close the job if the
+ * sequence has ended. */
 static void finish(struct deferred *w, struct mask_job *j)
 {
+    struct seq *s = j->seq;
     struct mask_job **at = &w->all;
     while (*at != j) at = &(*at)->next;
     *at = j->next;
     w->n--;
-    if (j->seq) {
-        j->seq->job = NULL;
-        j->seq->mask_made = j->made;
-        if (j->made == CONSTRAINT_MADE)
-            memcpy(j->seq->mask, j->mask, j->seq->n_mask_word * sizeof *j->mask);
-    }
-    job_close(j);
+    if (!s) return deferred_job_close(j);
+    s->job = NULL;
+    s->idle_job = j;
+    s->mask_made = j->made;
+    if (j->made == CONSTRAINT_MADE) memcpy(s->mask, j->mask, s->n_mask_word * sizeof *j->mask);
 }
 
 bool deferred_collect(struct engine *en)

@@ -24,6 +24,11 @@ static void costly_close(struct constraint *c)
     free(c);
 }
 
+static void costly_follow(struct constraint *c, const struct constraint *from)
+{
+    *(struct costly *)c = *(const struct costly *)from;
+}
+
 static enum constraint_made costly_mask(struct constraint *c, uint32_t *mask, int64_t n_work)
 {
     const struct costly *k = (const struct costly *)c;
@@ -32,8 +37,10 @@ static enum constraint_made costly_mask(struct constraint *c, uint32_t *mask, in
     return n_work < k->need ? CONSTRAINT_LATER : CONSTRAINT_MADE;
 }
 
-static const struct constraint_ops costly_ops = {
-    .fork = costly_fork, .close = costly_close, .mask_within = costly_mask};
+static const struct constraint_ops costly_ops = {.fork = costly_fork,
+                                                 .close = costly_close,
+                                                 .follow = costly_follow,
+                                                 .mask_within = costly_mask};
 
 /* Sequence that needs a mask. */
 struct client {
@@ -62,11 +69,19 @@ static void end(void)
     queue_close(en.inbox);
 }
 
+/* Free the jobs of k [n], whose masks are made or whose engine has ended. Zero the clients. */
+static void clear(struct client *k, int n)
+{
+    for (int i = 0; i < n; i++) deferred_job_close(k[i].seq.idle_job);
+    memset(k, 0, (size_t)n * sizeof *k);
+}
+
 /* Put a job of a holder that needs 4^calls times the work of a step. */
 static bool put_of(struct client *k, int calls, uint64_t holder, double weight)
 {
-    int64_t need = CONSTRAINT_STEP_WORK;
-    memset(k, 0, sizeof *k);
+    struct err e;
+    int64_t need = CONSTRAINT_STEP_WORK, n_byte = 0;
+    clear(k, 1);
     k->calls = calls;
     while (calls-- > 0) need *= 4;
     k->request.holder = holder;
@@ -78,7 +93,9 @@ static bool put_of(struct client *k, int calls, uint64_t holder, double weight)
     k->seq.mask = k->mask;
     k->seq.n_mask_word = 1;
     k->seq.mask_made = CONSTRAINT_LATER;
-    return deferred_put(&en, &k->seq);
+    if (deferred_job_open(&k->seq.idle_job, &k->c.base, 1, &n_byte, &e) != 0) return false;
+    deferred_put(&en, &k->seq);
+    return true;
 }
 
 static bool put(struct client *k, int calls)
@@ -101,8 +118,6 @@ static double share_of_second(int n_many, const int calls[2], double weight, int
     static struct client many[7], one;
     int64_t done[2] = {0};
     int idle = 0;
-    memset(many, 0, sizeof many);
-    memset(&one, 0, sizeof one);
     if (!begin(8)) return -1;
     for (int n = 0; n < 4000; n++) {
         for (int i = 0; i < n_many; i++)
@@ -118,6 +133,8 @@ static double share_of_second(int n_many, const int calls[2], double weight, int
         deferred_collect(&en);
     }
     end();
+    clear(many, 7);
+    clear(&one, 1);
     return (double)done[1] / (double)(done[0] + done[1]);
 }
 
@@ -153,6 +170,7 @@ TEST(deferred_turns_of_many_holders)
     }
     EXPECT(n_made > 1000);
     end();
+    clear(k, 4);
 }
 
 /* An endless stream of cheap jobs does not keep an expensive job waiting. */
@@ -170,6 +188,8 @@ TEST(deferred_jobs_age)
     EXPECT(costly.seq.mask_made == CONSTRAINT_MADE);
     EXPECT(n > 10); /* cheap jobs run first */
     end();
+    clear(&costly, 1);
+    clear(cheap, 2);
 }
 
 TEST(deferred_cancelled_jobs_leave_first)
@@ -182,6 +202,7 @@ TEST(deferred_cancelled_jobs_leave_first)
     EXPECT(!deferred_full(&en) && cheap.seq.job);
     EXPECT_INT(atomic_load(&gone.n_call), 0);
     end();
+    clear(&cheap, 1);
 }
 
 /* A thread that starts later makes the masks of earlier jobs. */
@@ -190,10 +211,11 @@ TEST(deferred_thread_takes_earlier_jobs)
     static struct client early, late;
     struct message m;
     NEED(begin(4) && put(&early, 2));
-    en.started = true;
-    NEED(put(&late, 1));
+    NEED(deferred_start(en.deferred) && put(&late, 1));
     while (late.seq.job && queue_pop(en.inbox, &m, 20 * 1000 * 1000)) deferred_collect(&en);
     while (early.seq.job && queue_pop(en.inbox, &m, 5 * 1000 * 1000)) deferred_collect(&en);
     EXPECT(early.seq.mask_made == CONSTRAINT_MADE && late.seq.mask_made == CONSTRAINT_MADE);
     end();
+    clear(&early, 1);
+    clear(&late, 1);
 }

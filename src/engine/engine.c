@@ -3,8 +3,11 @@
 
 #include "base/check.h"
 #include "base/cpu.h"
+#include "base/os.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* default number of waiting requests */
 enum { QUEUE_MAX = 1024 };
@@ -94,10 +97,11 @@ static void *engine_main(void *arg)
 int engine_start(struct engine *en, struct err *e)
 {
     CHECK(!en->started, "the engine runs already, with %d sequences", en->n_running);
-    if (pthread_create(&en->thread, NULL, engine_main, en) != 0)
-        return err_set(e, ERR_MEMORY, "cannot start the engine thread");
-    en->started = true;
-    return 0;
+    if (!deferred_start(en->deferred))
+        return err_set(e, ERR_MEMORY, "cannot start the mask thread: %s", strerror(errno));
+    en->started = os_thread_start(&en->thread, engine_main, en);
+    if (en->started) return 0;
+    return err_set(e, ERR_MEMORY, "cannot start the engine thread: %s", strerror(errno));
 }
 
 /* ---- open and close ---- */

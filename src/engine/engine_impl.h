@@ -116,8 +116,9 @@ struct seq {
     /* Result of mask_within for the sequence's state, called before the step. MADE: row 0 of mask
      * is filled. LATER: the mask is not made yet. */
     enum constraint_made mask_made;
-    struct mask_job
-        *job; /* borrowed: job that makes the sequence's mask (deferred.c); NULL if none */
+    /* Job for masks that need more work than a step may do (deferred.c). job: borrowed while it
+     * makes the sequence's mask; idle_job: owned otherwise. At most one of them is not NULL. */
+    struct mask_job *job, *idle_job;
     /* arena [draft_max] draft of next tokens: the last plan.n_draft rows of the step */
     int32_t *draft;
     int draft_max;
@@ -532,7 +533,8 @@ void state_drop_host(struct engine *en, struct seq *s); /* release the state of 
 
 /* ---- constraint.c ---- */
 
-/* Fork the request's constraint, which must exist. s owns the fork. ERR_MEMORY. */
+/* Fork the request's constraint, which must exist, for s and for its job (deferred.c). s owns the
+ * forks. ERR_MEMORY. Any thread. */
 int constraint_open(struct seq *s, struct err *e);
 /* Close the constraint of s and cancel its job. No effect if s has none. */
 void constraint_close(struct seq *s);
@@ -572,15 +574,22 @@ int constraint_allows(struct seq *s, const int32_t *token, int n);
 /* ---- deferred.c ---- */
 
 struct mask_job;
-/* Open the jobs of deferred masks. n_max: maximum number of jobs. inbox is borrowed until
+/* Open the list of deferred masks. n_max: maximum number of jobs in it. inbox is borrowed until
  * deferred_close, which the caller calls in any case. ERR_MEMORY. */
 int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct err *e);
 void deferred_close(struct deferred *w); /* NULL is allowed */
+/* Start the mask thread. Return false with errno if it cannot start. Thread: the one that steps the
+ * engine, or engine_start's caller. */
+bool deferred_start(struct deferred *w);
+/* Open a job for a sequence, with a fork of c and a mask of n_mask_word words. Add its bytes to
+ * *n_byte. The caller owns *out, also after ERR_MEMORY. Any thread. */
+int deferred_job_open(struct mask_job **out, const struct constraint *c, size_t n_mask_word,
+                      int64_t *n_byte, struct err *e);
+void deferred_job_close(struct mask_job *j); /* close an idle job; NULL is allowed */
 /* Return true if there is no place for another job. */
 bool deferred_full(const struct engine *en);
-/* Make the mask of s in a job. Return false if there is no place for a job, or memory is
- * exhausted. */
-bool deferred_put(struct engine *en, struct seq *s);
+/* Make the mask of s by its idle job. There must be a place for it. */
+void deferred_put(struct engine *en, struct seq *s);
 /* Move the finished masks to their sequences. Return true if this call worked on a job. */
 bool deferred_collect(struct engine *en);
 /* Return true if a job uses `shared` of a constraint. */
