@@ -33,11 +33,13 @@
 #include "cpu.h"
 #include "os.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -333,9 +335,9 @@ static int start_workers(struct pool *p, struct err *e)
         p->worker[i] = (struct worker){.pool = p, .index = i, .home = i};
     while (p->n_started < p->n_thread - 1) {
         struct worker *w = &p->worker[p->n_started + 1];
-        if (pthread_create(&w->thread, NULL, worker_main, w) != 0)
-            return err_set(e, ERR_MEMORY, "cannot start worker thread %d of %d", w->index,
-                           p->n_thread - 1);
+        if (!os_thread_start(&w->thread, worker_main, w))
+            return err_set(e, ERR_MEMORY, "cannot start worker thread %d of %d: %s", w->index,
+                           p->n_thread - 1, strerror(errno));
         p->n_started++;
     }
     return 0;

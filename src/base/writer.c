@@ -146,7 +146,8 @@ static void *write_on(void *writer)
 static int start(struct writer *w, struct err *e)
 {
     w->started = os_thread_start(&w->thread, write_on, w);
-    return w->started ? 0 : err_set(e, ERR_MEMORY, "cannot start the log's thread");
+    if (w->started) return 0;
+    return err_set(e, ERR_MEMORY, "cannot start the log's thread: %s", strerror(errno));
 }
 
 int writer_open(struct writer **out, int fd, size_t bytes_max, struct err *e)

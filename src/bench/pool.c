@@ -7,11 +7,13 @@
 #include "base/cpu.h"
 #include "base/os.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -164,7 +166,7 @@ static int measure_contended(struct pool *p, double rate, int cpu, struct err *e
 {
     double idle = phases_per_s(p, rate);
     pid_t busy = start_busy(cpu);
-    if (busy < 0) return err_set(e, ERR_IO, "cannot start a process");
+    if (busy < 0) return err_set(e, ERR_IO, "cannot start a process: %s", strerror(errno));
     usleep(20000);
     uint64_t n_lend = pool_stats(p).n_lend;
     double share = phases_per_s(p, rate) / idle;

@@ -119,7 +119,8 @@ static void *write_on(void *arg)
 static int start(struct trace *t, struct err *e)
 {
     t->started = os_thread_start(&t->thread, write_on, t);
-    return t->started ? 0 : err_set(e, ERR_MEMORY, "cannot start the trace's thread");
+    if (t->started) return 0;
+    return err_set(e, ERR_MEMORY, "cannot start the trace's thread: %s", strerror(errno));
 }
 
 int trace_open(struct trace **out, const struct trace_options *o, struct err *e)

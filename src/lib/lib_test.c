@@ -2,12 +2,14 @@
  * errors contain the field. Several threads may cancel or abandon requests, and close models too
  * early. Method: use the bundled model through quoth.h. */
 #include "base/json.h"
+#include "base/os.h"
 #include "sample/sample.h"
 #include "../../tests/unit.h"
 
 #include <quoth.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 
 static const char *model_path(void)
@@ -230,6 +232,55 @@ TEST(lib_answers_follow_a_constraint)
     EXPECT_INT(quoth_n_open(q), 0);
     quoth_queue_close(q);
     quoth_close(m);
+}
+
+/* Return true if a thread of this process blocks signals of a host, but not those of faults. */
+static bool blocks_signals(const char *tid)
+{
+    static const int host[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGALRM, SIGCHLD, SIGPROF},
+                     faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+    char path[64];
+    struct buf b = {0};
+    struct err e;
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", tid);
+    bool ok = file_read(&b, path, 1 << 16, &e) == 0;
+    const char *at = ok ? strstr(b.data, "SigBlk:") : NULL;
+    uint64_t set = at ? strtoull(at + 7, NULL, 16) : 0; /* bit s - 1 is signal s */
+    for (size_t i = 0; i < sizeof host / sizeof *host; i++) ok &= set >> (host[i] - 1) & 1;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) ok &= !(set >> (faults[i] - 1) & 1);
+    buf_deinit(&b);
+    return ok;
+}
+
+/* Goal: no thread of the library handles a signal of the host, also no thread that starts during a
+ * request. Signals of faults stay open, because a blocked one ends the process. */
+TEST(lib_threads_block_the_signals_of_the_host)
+{
+    static const char held[] = "{\"max_tokens\":9,\"structured_outputs\":{\"regex\":\"a{3}b\"}}";
+    struct buf before = {0}, after = {0};
+    struct err e;
+    char why[512], text[64], line[32];
+    int n_thread = 0;
+    buf_add_char(&before, '\n');
+    NEED_OK(dir_list(&before, "/proc/self/task", &e), &e);
+    quoth_model *m = open_tiny();
+    NEED(m);
+    quoth_queue *q = quoth_queue_open(m);
+    NEED(submit(q, "Once", held, NULL, why) == 0);
+    finish(q, text, sizeof text);
+    NEED_OK(dir_list(&after, "/proc/self/task", &e), &e);
+    char *rest = after.data;
+    for (const char *tid; (tid = strsep(&rest, "\n")) && *tid;) {
+        snprintf(line, sizeof line, "\n%s\n", tid);
+        if (strstr(before.data, line)) continue; /* the test's own thread */
+        n_thread++;
+        if (!blocks_signals(tid)) test_fail(__FILE__, __LINE__, "thread %s handles signals", tid);
+    }
+    EXPECT(n_thread >= 3); /* the engine, its masks, the grammars without a user */
+    quoth_queue_close(q);
+    quoth_close(m);
+    buf_deinit(&before);
+    buf_deinit(&after);
 }
 
 TEST(lib_text_and_tokens)

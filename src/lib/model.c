@@ -1,15 +1,14 @@
 /* model.c - models of the library: open, describe and close them.
  *
- * The library is a guest in a host program. The library writes nothing to the host's streams,
- * blocks signals in its threads, and restores the host's floating-point mode. Functions return a
- * negative ERR_* and a text. Texts that it returns are freed by quoth_free. */
+ * The library is a guest in a host program. The library writes nothing to the host's streams, and
+ * restores the host's floating-point mode. The library's threads block the host's signals
+ * (os_thread_start). Functions return a negative ERR_* and a text. Texts that the library returns
+ * are freed by quoth_free. */
 #include "lib_impl.h"
 
 #include "base/cpu.h"
 #include "base/log.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,21 +73,17 @@ static int open_all(quoth_model *m, const char *path, const struct session_optio
     return session_pooling(&m->api.pooling, &m->session, "auto", e);
 }
 
-/* Open the model independently of the host program. The model's threads block the host's signals.
- * Results must not depend on the host's rounding mode. */
+/* Open the model independently of the host program. Results must not depend on the host's rounding
+ * mode. */
 static int open_as_guest(quoth_model *m, const char *path, const struct session_options *o,
                          struct err *e)
 {
-    sigset_t all, former;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &former);
     unsigned rounding = cpu_float_canonical();
     /* warnings are kept for quoth_info, because the library must not write to the host's streams */
     log_kept = &m->warning;
     int rc = open_all(m, path, o, e);
     log_kept = NULL;
     cpu_float_restore(rounding);
-    pthread_sigmask(SIG_SETMASK, &former, NULL);
     return rc;
 }
 

@@ -79,29 +79,30 @@ static void *stream_run(void *net)
     return NULL;
 }
 
-/* Start the threads of all lanes. n_handler_open counts those that have started, so a failure
- * leaves a state that stop_threads can end. */
-static void start_handlers(struct net *n)
+/* Start the threads of all lanes. Return false with errno after a failure. n_handler_open counts
+ * the threads that have started, so stop_threads can end them. */
+static bool start_handlers(struct net *n)
 {
     for (int i = 0; i < N_LANE; i++)
         for (int k = 0; k < n->lane[i].n_thread; k++) {
             struct handler *h = &n->handler[n->n_handler_open];
             *h = (struct handler){.net = n, .lane = (enum lane_kind)i};
-            if (!os_thread_start(&h->thread, handler_run, h)) return;
+            if (!os_thread_start(&h->thread, handler_run, h)) return false;
             n->n_handler_open++;
         }
+    return true;
 }
 
 /* Start the threads. The threads block all signals, also SIGPIPE, which a write to a closed socket
  * would raise. */
-static int start_threads(struct net *n)
+static int start_threads(struct net *n, struct err *e)
 {
     n->stream_open = os_thread_start(&n->stream_thread, stream_run, n);
-    start_handlers(n);
     /* the loop is started last, because its requests need the other threads */
-    n->loop_open = os_thread_start(&n->loop_thread, loop_run, n);
-    bool all_open = n->loop_open && n->stream_open && n->n_handler_open == n->n_handler;
-    return all_open ? 0 : ERR_MEMORY;
+    if (n->stream_open && start_handlers(n))
+        n->loop_open = os_thread_start(&n->loop_thread, loop_run, n);
+    if (n->loop_open) return 0;
+    return err_set(e, ERR_MEMORY, "cannot start the server's threads: %s", strerror(errno));
 }
 
 /* The loop thread has ended, so no thread adds work after the NULL items. */
@@ -223,7 +224,7 @@ int net_open(struct net **out, const struct net_options *o, struct err *e)
                               .n_origin = o->n_origin,
                               .host = o->hosts,
                               .n_host = o->n_host};
-    if (rc == 0 && start_threads(n) != 0) rc = err_set(e, ERR_MEMORY, "cannot start threads");
+    if (rc == 0) rc = start_threads(n, e);
     if (rc != 0) net_close(n), *out = NULL;
     return rc;
 }

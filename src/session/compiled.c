@@ -13,8 +13,9 @@
  * holder with the most bytes fails if the total is still too large. So a holder that uses at most
  * its share keeps its grammars. A single grammar has only the limits of its options.
  *
- * Grammars are freed without the lock, on the thread of a request. A thread of low priority frees a
- * grammar if its last user is the engine.
+ * Grammars are freed without the lock. A thread of low priority frees a grammar if its last user is
+ * the engine. The first request starts this thread, so that a step of the engine starts no thread.
+ * If the thread cannot start, the next request frees the grammar and tries to start it again.
  *
  * The lock protects the lists and the stages. The lock is released while a grammar is compiled. */
 #include "compiled.h"
@@ -106,16 +107,16 @@ static void drop_use(struct compiled_cache *c, struct compiled *g)
     c->grave = g;
 }
 
-/* Wake the thread that frees grammars. Free them here if there is no such thread. The caller holds
- * the lock. */
+/* Start the thread that frees grammars. The caller holds the lock. */
+static void start_freer(struct compiled_cache *c)
+{
+    if (!c->started) c->started = os_thread_start(&c->freer, freer_main, c);
+}
+
+/* Wake the thread that frees grammars if there are any. The caller holds the lock. */
 static void wake_freer(struct compiled_cache *c)
 {
-    if (!c->grave) return;
-    if (!c->started) c->started = pthread_create(&c->freer, NULL, freer_main, c) == 0;
-    if (c->started)
-        pthread_cond_signal(&c->dropped);
-    else
-        free_graves(c);
+    if (c->grave) pthread_cond_signal(&c->dropped);
 }
 
 void compiled_drop(struct compiled *g)
@@ -501,6 +502,7 @@ int compiled_get(struct compiled **out, struct compiled_cache *c, const struct c
     k.hash = hash_bytes(want->text, k.n, (uint64_t)want->kind);
     *out = NULL;
     pthread_mutex_lock(&c->lock);
+    start_freer(c);
     while (!done) {
         int i = find_entry(c, &k);
         done = i < c->n ? share_entry(out, c, i, &rc, e)

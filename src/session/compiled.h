@@ -78,7 +78,7 @@ struct compiled_want {
 int compiled_get(struct compiled **out, struct compiled_cache *c, const struct compiled_want *want,
                  struct err *e);
 struct compiled *compiled_share(struct compiled *g); /* return g with one more user */
-/* Drop a use of g; NULL is allowed. Any thread. Another thread frees g. */
+/* Drop a use of g; NULL is allowed. Any thread. Another thread frees g after its last use. */
 void compiled_drop(struct compiled *g);
 /* Update the count of the memory that g holds. Thread: the user of g. */
 void compiled_count(struct compiled *g);

@@ -18,6 +18,7 @@
 #include "base/os.h"
 #include "base/pool.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -247,7 +248,8 @@ static int start(struct peaks *p, struct err *e)
     p->stop = queue_open(1, 1);
     if (!p->stop) return err_memory(e, "a queue", 1);
     p->started = os_thread_start(&p->thread, run, p);
-    return p->started ? 0 : err_set(e, ERR_MEMORY, "cannot start a thread");
+    if (p->started) return 0;
+    return err_set(e, ERR_MEMORY, "cannot start the peaks thread: %s", strerror(errno));
 }
 
 int peaks_open(struct peaks **out, const struct session *s, const struct session_options *o,
