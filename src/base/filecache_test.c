@@ -21,7 +21,8 @@ static struct filecache fresh(uint64_t bytes_max)
     char command[400];
     snprintf(dir, sizeof dir, "%s/kept", temp_path("filecache"));
     snprintf(command, sizeof command, "rm -rf '%s'", temp_path("filecache"));
-    if (system(command) != 0) test_fail(__FILE__, __LINE__, "%s", command);
+    int status = system(command); /* check: the command is the test's own */
+    if (status != 0) test_fail(__FILE__, __LINE__, "%s", command);
     return (struct filecache){.dir = dir, .bytes_max = bytes_max};
 }
 

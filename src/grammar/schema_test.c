@@ -201,7 +201,7 @@ TEST(schema_suite)
     int n_schema = 0;
     for (int d = 0; d < 2; d++) {
         snprintf(list, sizeof list, "find %s/%s -name '*.json' | sort", path, folder[d]);
-        FILE *p = popen(list, "r");
+        FILE *p = popen(list, "r"); /* check: the command is the test's own */
         char file[1024];
         while (p && fgets(file, sizeof file, p)) {
             file[strcspn(file, "\n")] = 0;
