@@ -15,30 +15,6 @@
 #include "levels.def"
 #undef LEVEL
 
-/* Fill the slots of a family in a level. Each family is a file in the level's folder. */
-void kern_linear_ref(struct kern *k);
-void kern_act_ref(struct kern *k);
-void kern_linear_avx2(struct kern *k);
-void kern_linear_avxvnni(struct kern *k);
-void kern_linear_avx512(struct kern *k);
-void kern_linear_neon(struct kern *k);
-void kern_linear_neon_i8mm(struct kern *k);
-void kern_linear_float_avx2(struct kern *k);
-void kern_linear_bf16_amx(struct kern *k);
-void kern_linear_float_avx512(struct kern *k);
-void kern_linear_float_neon(struct kern *k);
-void kern_ops_ref(struct kern *k);
-void kern_rows_ref(struct kern *k);
-void kern_ops_avx2(struct kern *k);
-void kern_ops_avx512(struct kern *k);
-void kern_ops_neon(struct kern *k);
-void kern_attn_ref(struct kern *k);
-void kern_kv_ref(struct kern *k);
-void kern_attn_avx2(struct kern *k);
-void kern_attn_avx512(struct kern *k);
-void kern_attn_neon(struct kern *k);
-linear_fn linear_q8_avx512; /* kernel for cases that AMX does not support */
-
 /* Return 2^x as attention defines it, x <= 0 or NaN. The result is 0 below -100, because an x86
  * vector instruction takes 190 cycles if a result is subnormal or rounds to zero. A multiplication
  * by a scale of KV_Q8 may follow. 2^x = 2^n (1 + r P(r)), x = n + r, |r| <= 1/2; P by

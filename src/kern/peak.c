@@ -12,20 +12,22 @@
 
 #include <string.h>
 
-#define PEAK(name, flag) extern const struct peak peak_##name;
-#include "peaks.def"
-#undef PEAK
+#define LEVEL(name, flag) extern const struct peak peak_##name;
+#define PEAK_LEVEL        LEVEL
+#include "levels.def"
+#undef LEVEL
 
-/* The list ascends with the order of peaks.def, so the last entry is usually the fastest. */
+/* The list ascends with the order of levels.def, so the last entry is usually the fastest. */
 int peak_list(const struct peak **out, int n_max)
 {
     static const struct {
         unsigned flag;
         const struct peak *peak; /* static */
     } all[] = {
-#define PEAK(name, flag) {flag, &peak_##name},
-#include "peaks.def"
-#undef PEAK
+#define LEVEL(name, flag) {flag, &peak_##name},
+#define PEAK_LEVEL        LEVEL
+#include "levels.def"
+#undef LEVEL
     };
     int n = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0] && n < n_max; i++)

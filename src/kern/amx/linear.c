@@ -8,7 +8,10 @@
  *
  * Machine A, cycles of the time stamp counter for 16 rows x 16 outputs x 256 k, at 64 rows: 411
  * (Q4_0) and 498 (Q4_K). AVX-512 took 749 and 898 (docs/measurements.md, "AMX"). */
+#include "amx.h"
 #include "tile.h"
+
+#include "kern/avx512/avx512.h"
 
 static block_fn *block_of(enum qtype t)
 {

@@ -11,8 +11,9 @@
  * on machine A, one thread, before this file replaced the reference: 64 rows had 0.80e12
  * operations/s. This rate is 0.26 of the tile unit's peak and 7.6 times the peak of vdpbf16ps. One
  * row read 22 GB/s. */
-#include "kern/avx512/dot.h"
+#include "amx.h"
 
+#include "kern/avx512/dot.h"
 #include "kern/tmpl/linear.h"
 
 enum {

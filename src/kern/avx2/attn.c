@@ -1,5 +1,7 @@
 /* attn.c - attention in AVX2; see ../tmpl/attn.h and ../tmpl/kv.h. */
-#include "kern/avx2/vec.h"
+#include "avx2.h"
+#include "vec.h"
+
 #include "kern/tmpl/attn.h"
 #include "kern/tmpl/kv.h"
 

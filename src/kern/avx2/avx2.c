@@ -1,6 +1,6 @@
 /* avx2.c - the slots in which AVX2 with FMA and F16C improves on the reference. Each family has a
  * file in this folder. */
-#include "kern/kern_impl.h"
+#include "avx2.h"
 
 void kern_init_avx2(struct kern *k)
 {

@@ -1,4 +1,5 @@
 /* linear.c - linear layers by AVX2. */
+#include "avx2.h"
 #include "dot.h"
 
 #include "kern/tmpl/linear_level.h"

@@ -1,4 +1,5 @@
 /* linear_float.c - linear layers with f32 activations by AVX2. */
+#include "avx2.h"
 #include "dot.h"
 
 /* TILES: 16 registers hold 12 sums, 2 weights and 1 activation. */

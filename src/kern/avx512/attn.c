@@ -1,5 +1,7 @@
 /* attn.c - attention in AVX-512; see ../tmpl/attn.h and ../tmpl/kv.h. */
-#include "kern/avx512/vec.h"
+#include "avx512.h"
+#include "vec.h"
+
 #include "kern/tmpl/attn.h"
 #include "kern/tmpl/kv.h"
 

@@ -1,6 +1,6 @@
 /* avx512.c - the slots in which AVX-512 (F BW VL DQ VNNI) improves on AVX2. Each family has a file
  * in this folder. */
-#include "kern/kern_impl.h"
+#include "avx512.h"
 
 void kern_init_avx512(struct kern *k)
 {

@@ -1,4 +1,5 @@
 /* linear.c - linear layers by AVX-512. */
+#include "avx512.h"
 #include "dot.h"
 
 #include "kern/tmpl/linear_level.h"

@@ -1,4 +1,5 @@
 /* linear_float.c - linear layers with f32 activations by AVX-512. */
+#include "avx512.h"
 #include "dot.h"
 
 /* TILES: 32 registers hold 24 sums, 2 weights and 1 activation. */

@@ -1,6 +1,7 @@
 /* ops.c - elementwise ops, conversions of activations and passes over logits in AVX-512 vectors. */
-#include "kern/kern_impl.h"
+#include "avx512.h"
 #include "vec.h"
+
 #include "kern/tmpl/ops.h"
 #include "kern/tmpl/act.h"
 #include "kern/tmpl/rows.h"

@@ -1,6 +1,8 @@
 /* attn.c - attention in ASIMD; see ../tmpl/attn.h and ../tmpl/kv.h. Not measured: no Arm machine
  * was available. */
-#include "kern/neon/vec.h"
+#include "neon.h"
+#include "vec.h"
+
 #include "kern/tmpl/attn.h"
 #include "kern/tmpl/kv.h"
 

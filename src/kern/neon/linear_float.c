@@ -1,5 +1,6 @@
 /* linear_float.c - linear layers with f32 and bf16 activations by ASIMD. Not measured: no Arm
  * machine was available. */
+#include "neon.h"
 #include "dot.h"
 
 /* TILES: 32 registers hold 24 sums, 2 weights and 1 activation. */

@@ -1,6 +1,6 @@
 /* neon.c - the slots in which ASIMD with DotProd improves on the reference. Each family has a file
  * in this folder. Not measured: no Arm machine was available. */
-#include "kern/kern_impl.h"
+#include "neon.h"
 
 void kern_init_neon(struct kern *k)
 {

@@ -1,7 +1,8 @@
 /* ops.c - elementwise ops, conversions of activations and passes over logits in ASIMD vectors. Not
  * measured: no Arm machine was available. */
-#include "kern/kern_impl.h"
+#include "neon.h"
 #include "vec.h"
+
 #include "kern/tmpl/ops.h"
 #include "kern/tmpl/act.h"
 #include "kern/tmpl/rows.h"

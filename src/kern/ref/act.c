@@ -6,7 +6,7 @@
  *
  * Groups are the outer dimension, because a kernel walks through k with all its rows at a time.
  * Each function converts one row, so that rows can be divided among threads. */
-#include "kern/kern_impl.h"
+#include "ref.h"
 
 static void act_f32(const struct act *a, int row, const float *x)
 {

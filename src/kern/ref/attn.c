@@ -8,7 +8,8 @@
  * One pass over the positions ("online softmax", arXiv 1805.02867): if the maximum grows by d, all
  * earlier sums are multiplied by 2^-d. Spans of positions are computed apart and merged in a fixed
  * order, so that long contexts use all threads. */
-#include "kern/ref/kv_value.h"
+#include "ref.h"
+#include "kv_value.h"
 
 /* Return the score of position pos0 + i for a row: q * k, scale of int8 K, softcap (Gemma 2), slope
  * of ALiBi. K of a tile is transposed, [d_k, ATTN_TILE]. */

@@ -3,7 +3,8 @@
  *
  * Each put_* converts n values to the page's type and returns their scale (1 if the type has none).
  * Each get_* converts n rows of d values to f32 rows of attn_stride(d), with zeros past d. */
-#include "kern/ref/kv_value.h"
+#include "ref.h"
+#include "kv_value.h"
 
 #define GET(type, convert)                                                                         \
     static void get_##type(float *y, const void *x, int n, int d, const void *ahead)               \

@@ -9,9 +9,9 @@
  *
  * Each result is a sum over groups in ascending order. The fast levels can therefore use any tiling
  * of rows and panels, with the same bits. */
-#include "kern/panel_impl.h"
+#include "ref.h"
 
-#include "kern/kern_impl.h"
+#include "kern/panel_impl.h"
 
 /* Return the values of a row's group that begins at input g. One value has n_byte bytes. */
 static const void *act_group(const struct act *x, int row, int g, size_t n_byte)

@@ -1,6 +1,6 @@
 /* ops.c - the reference of the elementwise ops, norms and rope. It computes one value at a time, in
  * the orders of kern.h. tmpl/ops.h gives the same bits in vectors. */
-#include "kern/kern_impl.h"
+#include "ref.h"
 
 /* Return the sum of squares of x, in 16 lanes (i mod 16) by fma, then the tree. */
 static float sum_of_squares(const float *x, int n)

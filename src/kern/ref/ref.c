@@ -3,7 +3,7 @@
  *
  * Inner loops iterate over independent outputs if the code stays clear. A compiler can then
  * vectorize them without changing the order of operations (-ffp-contract=off, no fast-math). */
-#include "kern/kern_impl.h"
+#include "ref.h"
 
 void kern_init_ref(struct kern *k)
 {

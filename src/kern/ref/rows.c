@@ -1,5 +1,5 @@
 /* rows.c - the reference of the passes over a row of logits (kern.h, tmpl/rows.h). */
-#include "kern/kern_impl.h"
+#include "ref.h"
 
 #include <float.h>
 

@@ -1,0 +1,10 @@
+/* amx.h - private to src/kern/amx: families of slots. Each is a file of this folder. Any thread:
+ * kernels change only the memory of their arguments. */
+#ifndef QUOTH_KERN_AMX_AMX_H
+#define QUOTH_KERN_AMX_AMX_H
+
+#include "kern/kern_impl.h"
+
+void kern_linear_bf16_amx(struct kern *k);
+
+#endif

@@ -1,0 +1,13 @@
+/* avx2.h - private to src/kern/avx2: families of slots. Each is a file of this folder. Any thread:
+ * kernels change only the memory of their arguments. */
+#ifndef QUOTH_KERN_AVX2_AVX2_H
+#define QUOTH_KERN_AVX2_AVX2_H
+
+#include "kern/kern_impl.h"
+
+void kern_linear_avx2(struct kern *k);
+void kern_linear_float_avx2(struct kern *k);
+void kern_ops_avx2(struct kern *k);
+void kern_attn_avx2(struct kern *k);
+
+#endif

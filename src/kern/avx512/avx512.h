@@ -1,0 +1,16 @@
+/* avx512.h - private to src/kern/avx512: families of slots. Each is a file of this folder. Any
+ * thread: kernels change only the memory of their arguments. */
+#ifndef QUOTH_KERN_AVX512_AVX512_H
+#define QUOTH_KERN_AVX512_AVX512_H
+
+#include "kern/kern_impl.h"
+
+void kern_linear_avx512(struct kern *k);
+void kern_linear_float_avx512(struct kern *k);
+void kern_ops_avx512(struct kern *k);
+void kern_attn_avx512(struct kern *k);
+
+/* The level amx also uses this kernel, for cases that AMX does not support. */
+linear_fn linear_q8_avx512;
+
+#endif
