@@ -150,17 +150,11 @@ static bool is_matrix(const struct mixture_site *s)
            !strstr(s->name, "_norm.weight") && !strstr(s->name, "ffn_gate_inp.weight");
 }
 
-/* Return the type for rows that are not a multiple of the block. */
+/* Return t, or the first type with smaller blocks that divide a row of k values. */
 static enum qtype smaller_blocks(enum qtype t, int64_t k)
 {
-    static const uint8_t instead[QT_COUNT] = {
-        [QT_q2_k] = QT_q4_0,   [QT_q3_k] = QT_q4_0,  [QT_q4_k] = QT_q5_0, [QT_q5_k] = QT_q5_1,
-        [QT_q6_k] = QT_q8_0,   [QT_tq1_0] = QT_q4_0, [QT_q2_0] = QT_q4_0, [QT_q1_0] = QT_q4_0,
-        [QT_nvfp4] = QT_mxfp4, [QT_tq2_0] = QT_q4_0,
-    };
-    if (k % qtype_info[t].block == 0) return t;
-    enum qtype other = instead[t] ? (enum qtype)instead[t] : QT_iq4_nl;
-    return k % qtype_info[other].block == 0 ? other : QT_f16;
+    while (k % qtype_info[t].block != 0) t = qtype_info[t].smaller;
+    return t;
 }
 
 /* The order of decisions is that of the table in this file's head. */

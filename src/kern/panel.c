@@ -41,13 +41,8 @@ enum { NO = 255 }; /* unused code */
 
 const uint8_t panel_level[LEVELS_COUNT][16] = {
     [LEVELS_NONE] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
-    [LEVELS_IQ4] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
-    [LEVELS_E2M1] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0},
-    [LEVELS_IQ2] = {0, 18, 35, 51, 68, 86, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO},
-    [LEVELS_IQ3X] = {0, 10, 18, 26, 34, 42, 50, 58, 66, 74, 82, 90, 98, 106, 114, 124},
-    [LEVELS_IQ3S] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30},
-    [LEVELS_IQ1] = {0, 2, 8, 10, 16, 18, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO},
-    [LEVELS_SIGN] = {0, 2, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO},
+#define LEVELS(id, max, ...) [LEVELS_##id] = {__VA_ARGS__},
+#include "quant/types.def"
 };
 
 const struct panel_format *panel_format_of(enum qtype t)
@@ -55,8 +50,7 @@ const struct panel_format *panel_format_of(enum qtype t)
     static const struct panel_format *const format[QT_COUNT] = {
 #define PANEL(id, ...)     [QT_##id] = &panel_format_##id,
 #define PANEL_AS(id, like) [QT_##id] = &panel_format_##like,
-#include "panels.def"
-#undef PANEL
+#include "quant/types.def"
     };
     return format[t];
 }

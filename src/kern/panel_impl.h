@@ -12,13 +12,8 @@ enum { UNIT = 32, GROUP_UNITS = ACT_GROUP / UNIT };
 
 enum panel_levels {
     LEVELS_NONE,
-    LEVELS_IQ4,
-    LEVELS_E2M1,
-    LEVELS_IQ2,
-    LEVELS_IQ3X,
-    LEVELS_IQ3S,
-    LEVELS_IQ1,
-    LEVELS_SIGN,
+#define LEVELS(id, ...) LEVELS_##id,
+#include "quant/types.def"
     LEVELS_COUNT
 };
 
@@ -54,8 +49,7 @@ struct panel_format {
 };
 
 #define PANEL(id, ...) static const struct panel_format panel_format_##id = {__VA_ARGS__};
-#include "panels.def"
-#undef PANEL
+#include "quant/types.def"
 
 /* Return the format of a type's panels; NULL for float types. */
 const struct panel_format *panel_format_of(enum qtype t);
@@ -67,20 +61,10 @@ extern const uint8_t panel_level[LEVELS_COUNT][16];
 static inline int panel_bytes_max(const struct panel_format *f)
 {
     switch (f->levels) {
-    case LEVELS_IQ4:
-        return 241;
-    case LEVELS_E2M1:
-        return 24;
-    case LEVELS_IQ2:
-        return 86;
-    case LEVELS_IQ3X:
-        return 124;
-    case LEVELS_IQ3S:
-        return 30;
-    case LEVELS_IQ1:
-        return 18;
-    case LEVELS_SIGN:
-        return 2;
+#define LEVELS(id, max, ...)                                                                       \
+    case LEVELS_##id:                                                                              \
+        return max;
+#include "quant/types.def"
     default:
         return (1 << f->bits) - 1;
     }

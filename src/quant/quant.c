@@ -7,11 +7,11 @@
 #include <strings.h>
 
 const struct qtype_info qtype_info[QT_COUNT] = {
-#define QTYPE(id, name, block, n_byte, gguf_id)                                                    \
-    [QT_##id] = {name, block, n_byte, gguf_id, &qtype_ops_##id},
-#define QPLAIN(id, name, block, n_byte, gguf_id) [QT_##id] = {name, block, n_byte, gguf_id, NULL},
+#define QTYPE(id, name, block, n_byte, gguf_id, smaller)                                           \
+    [QT_##id] = {name, block, n_byte, gguf_id, QT_##smaller, &qtype_ops_##id},
+#define QPLAIN(id, name, block, n_byte, gguf_id, smaller)                                          \
+    [QT_##id] = {name, block, n_byte, gguf_id, QT_##smaller, NULL},
 #include "types.def"
-#undef QTYPE
 };
 
 int qtype_of_gguf(uint32_t gguf_id)

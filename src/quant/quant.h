@@ -12,9 +12,8 @@
 #include <stdint.h>
 
 enum qtype {
-#define QTYPE(id, name, block, n_byte, gguf_id) QT_##id,
+#define QTYPE(id, ...) QT_##id,
 #include "types.def"
-#undef QTYPE
     QT_COUNT
 };
 
@@ -62,6 +61,8 @@ struct qtype_info {
     int block;        /* values per block                   */
     int n_byte;       /* bytes per block                    */
     int gguf_id;      /* ggml_type of GGUF; -1 if GGUF has no such type      */
+    /* type with smaller blocks, for rows that are not a multiple of the block */
+    enum qtype smaller;
     /* NULL for types without arithmetic (F64, I*, U8, BOOL) */
     const struct qtype_ops *ops;
 };

@@ -15,10 +15,9 @@
 
 #include <math.h>
 
-#define QTYPE(id, name, block, n_byte, gguf_id) extern const struct qtype_ops qtype_ops_##id;
-#define QPLAIN(id, name, block, n_byte, gguf_id)
+#define QTYPE(id, ...) extern const struct qtype_ops qtype_ops_##id;
+#define QPLAIN(...)
 #include "types.def"
-#undef QTYPE
 
 /* Input values of a block. The values are finite, and divided by `unit`, their largest magnitude (1
  * if all are zero). Sums of them therefore do not overflow or vanish. x and w are borrowed for the

@@ -75,6 +75,17 @@ TEST(qtypes_are_found_by_name_and_id)
     EXPECT(!qtype_info[QT_i64].ops && !qtype_info[QT_bool].ops && qtype_info[QT_q2_0].ops);
 }
 
+/* Goal: a row of any length gets a type, because the blocks of `smaller` types shrink. */
+TEST(qtypes_have_types_with_smaller_blocks)
+{
+    for (int t = 0; t < QT_COUNT; t++) {
+        const struct qtype_info *q = &qtype_info[t];
+        if (q->block > 1 && qtype_info[q->smaller].block >= q->block)
+            test_fail(__FILE__, __LINE__, "%s: %s has no smaller blocks", q->name,
+                      qtype_info[q->smaller].name);
+    }
+}
+
 TEST(encoding_normal_numbers_keeps_its_error)
 {
     /* measured root-mean-square error divided by the standard deviation, plus a few percent */

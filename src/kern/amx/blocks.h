@@ -54,8 +54,7 @@ ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b
     {                                                                                              \
         if (takes(&panel_format_##id)) block_rows(&panel_format_##id, b, x, row, n_row);           \
     }
-#include "kern/panels.def"
-#undef PANEL
+#include "quant/types.def"
 
 /* Return the function of a type; NULL if the kernel does not support it. */
 static inline block_fn *block_of(enum qtype t)
@@ -63,8 +62,7 @@ static inline block_fn *block_of(enum qtype t)
     static block_fn *const fn[QT_COUNT] = {
 #define PANEL(id, ...)     [QT_##id] = block_##id,
 #define PANEL_AS(id, like) [QT_##id] = block_##like,
-#include "kern/panels.def"
-#undef PANEL
+#include "quant/types.def"
     };
     const struct panel_format *f = panel_format_of(t);
     return f && takes(f) ? fn[t] : NULL;

@@ -386,8 +386,7 @@ struct float_kernels {
     {                                                                                              \
         decode_block(&panel_format_##id, w, panel, lane, g, from, n, n_unit);                      \
     }
-#include "kern/panels.def"
-#undef PANEL
+#include "quant/types.def"
 
 #define FLOAT(id)                                                                                  \
     static void decode_##id(float *w, const uint8_t *panel, int lane, int g, int from, int n,      \
@@ -421,8 +420,7 @@ DIRECTS(E5M2)
 static const struct float_kernels float_kernels[QT_COUNT] = {
 #define PANEL(id, ...)     [QT_##id] = {.decode = decode_##id},
 #define PANEL_AS(id, like) [QT_##id] = {.decode = decode_##like},
-#include "kern/panels.def"
-#undef PANEL
+#include "quant/types.def"
 #define DIRECT(id, n_row) direct_##id##_##n_row,
     [QT_f32] = {decode_f32, {DIRECTS(F32)}},
     [QT_f16] = {decode_f16, {DIRECTS(F16)}},

@@ -533,16 +533,14 @@ ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[S
     {                                                                                              \
         strips_q8(&panel_format_##id, panel, lane, stride, x, row, n_row, c);                      \
     }
-#include "kern/panels.def"
-#undef PANEL
+#include "quant/types.def"
 
 static strips_fn *strips_q8_of(enum qtype t)
 {
     static strips_fn *const fn[QT_COUNT] = {
 #define PANEL(id, ...)     [QT_##id] = strips_##id,
 #define PANEL_AS(id, like) [QT_##id] = strips_##like,
-#include "kern/panels.def"
-#undef PANEL
+#include "quant/types.def"
     };
     return fn[t];
 }
