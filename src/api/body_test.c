@@ -146,6 +146,28 @@ TEST(body_values_that_mean_off)
     EXPECT(!body_is_set(NULL));
 }
 
+/* Goal: the fields of a body select its dialect on a path of several dialects only. */
+TEST(body_fields_select_dialects_of_one_path)
+{
+    static const struct {
+        const char *body, *path;
+    } like[] = {{"{\"messages\":[],\"input\":\"a\"}", "/v1/chat/completions"},
+                {"{\"input\":\"a\"}", "/v1/embeddings"},
+                {"{\"prompt\":\"a\"}", "/v1/completions"},
+                {"{\"messages\":null}", "/v1/completions"},
+                {"{}", "/v1/completions"}};
+    for (size_t i = 0; i < sizeof like / sizeof *like; i++) {
+        struct json *body = NULL;
+        struct err e;
+        NEED_OK(json_parse(&body, like[i].body, strlen(like[i].body), NULL, &e), &e);
+        if (dialect_of("/invocations", body) != dialect_find(like[i].path))
+            test_fail(__FILE__, __LINE__, "%s", like[i].body);
+        EXPECT(dialect_of("/v1/completions", body) == dialect_find("/v1/completions"));
+        EXPECT(!dialect_of("/none", body));
+        json_drop(body);
+    }
+}
+
 TEST(body_paths_have_dialects)
 {
     const struct dialect *chat = dialect_find("/v1/chat/completions");

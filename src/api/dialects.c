@@ -5,29 +5,33 @@
 
 #define DIALECT(path, id) extern const struct dialect dialect_##id;
 #include "dialects.def"
-#undef DIALECT
-
-static const struct {
-    const char *path;              /* static */
-    const struct dialect *dialect; /* static */
-} dialects[] = {
-#define DIALECT(path, id) {path, &dialect_##id},
-#include "dialects.def"
-#undef DIALECT
-};
 
 const struct dialect *dialect_find(const char *path)
 {
-    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++)
-        if (strcmp(dialects[i].path, path) == 0) return dialects[i].dialect;
+    static const struct {
+        const char *path;              /* static */
+        const struct dialect *dialect; /* static */
+    } of[] = {
+#define DIALECT(path, id) {path, &dialect_##id},
+#include "dialects.def"
+    };
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+        if (strcmp(of[i].path, path) == 0) return of[i].dialect;
     return NULL;
 }
 
-/* Return the dialect by the fields of a body. Amazon SageMaker sends every body to /invocations. */
 const struct dialect *dialect_of(const char *path, const struct json *body)
 {
-    if (strcmp(path, "/invocations") != 0) return dialect_find(path);
-    return body_field(body, "messages") ? &dialect_openai_chat
-           : body_field(body, "input")  ? &dialect_openai_embeddings
-                                        : &dialect_openai_completions;
+    static const struct {
+        const char *path, *field;      /* static */
+        const struct dialect *dialect; /* static */
+    } shared[] = {
+#define SHARED(path, id, field) {path, field, &dialect_##id},
+#include "dialects.def"
+    };
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++)
+        if (strcmp(shared[i].path, path) == 0 &&
+            (shared[i].field[0] == 0 || body_field(body, shared[i].field)))
+            return shared[i].dialect;
+    return dialect_find(path);
 }

@@ -19,7 +19,6 @@ static const struct net_route routes[] = {
 #define DIALECT(p, id)              {.method = "POST", .path = p, .handle = post_call},
 #include "routes.def"
 #undef ROUTE
-#undef DIALECT
 };
 
 enum { N_ROUTE = sizeof routes / sizeof routes[0] };

@@ -16,10 +16,8 @@ struct server {
 };
 
 #define ROUTE(method, path, handler, how) void handler(struct exchange *x, void *server);
-#define DIALECT(path, id)
 #include "routes.def"
 #undef ROUTE
-#undef DIALECT
 
 /* Return the body as an object with a valid or absent `model`. The caller drops it. NULL if the
  * body was rejected. The exchange has then ended. */
