@@ -871,6 +871,23 @@ TEST(api_messages_without_content)
                  i % 2 ? "tool" : "own", wrong[i]);
         refused_at(&rig, CHAT, body, "messages", "messages[1].content");
     }
+    static const char *const nul[] = {
+        "{'role':'user\\u0000x','content':'a'}",
+        "{'role':'user\\u0000','content':'a'}",
+        "{'role':'user','name':'a\\u0000','content':'a'}",
+        "{'role':'user','content':[{'type':'text\\u0000','text':'a'}]}",
+        "{'role':'tool','tool_call_id':'a\\u0000b','content':'a'}",
+        "{'role':'assistant','tool_calls':[{'id':'a\\u0000','type':'function',"
+        "'function':{'name':'f','arguments':'{}'}}]}",
+        "{'role':'assistant','tool_calls':[{'id':'a','type':'function\\u0000',"
+        "'function':{'name':'f','arguments':'{}'}}]}"};
+    for (size_t i = 0; i < sizeof nul / sizeof *nul; i++) {
+        char body[400];
+        snprintf(body, sizeof body,
+                 "{'messages':[{'role':'user','content':'a'},%s],'max_tokens':1}", nul[i]);
+        refused_at(&rig, CHAT, body, "messages", "NUL");
+    }
+    accepted(&rig, CHAT, ONE("{'role':'user','content':'a\\u0000b'}"));
     accepted(&rig, CHAT, ONE("{'role':'user','content':[{'type':'text','text':'a'}]}"));
     accepted(&rig, CHAT, ONE("{'role':'user','content':null}"));
     accepted(&rig, CHAT,

@@ -11,6 +11,7 @@
 
 #include "base/os.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +100,34 @@ static bool has_any(const struct json *object, const char *const *name, size_t n
     return any;
 }
 
+/* Check a member that is compared as a word. A text with a NUL would be compared up to the NUL in
+ * some places, and as a whole in templates. at: JSON path of the object. */
+static int check_word(const struct json *object, const char *member, const char *at, struct err *e)
+{
+    size_t n;
+    const char *word = json_text(json_field(object, member), &n);
+    if (!word || strlen(word) == n) return 0;
+    return err_field(e, ERR_ARG, "messages", "%s.%s: must not have a NUL, got one at byte %zu", at,
+                     member, strlen(word));
+}
+
+/* Check the words of a message and of the parts of its content. */
+static int check_words(const struct json *message, size_t i, struct err *e)
+{
+    static const char *const word[] = {"role", "name", "tool_call_id"};
+    const struct json *content = json_field(message, "content");
+    char at[64];
+    int rc = 0;
+    snprintf(at, sizeof at, "[%zu]", i);
+    for (size_t k = 0; rc == 0 && k < sizeof word / sizeof *word; k++)
+        rc = check_word(message, word[k], at, e);
+    for (size_t k = 0; rc == 0 && json_kind(content) == JK_LIST && k < json_count(content); k++) {
+        snprintf(at, sizeof at, "[%zu].content[%zu]", i, k);
+        rc = check_word(json_item(content, k), "type", at, e);
+    }
+    return rc;
+}
+
 /* Check a message's content, which is a string, a list of parts, or null. Templates treat numbers
  * and objects in different ways. */
 static int check_content(const struct json *message, size_t i, struct err *e)
@@ -138,7 +167,10 @@ static int check_call(const struct json *call, size_t i, size_t k, struct err *e
         return err_field(e, ERR_ARG, "messages",
                          "[%zu].tool_calls[%zu].id: expected a string, got %s", i, k,
                          json_kind_name(json_kind(id)));
-    return 0;
+    char at[64];
+    snprintf(at, sizeof at, "[%zu].tool_calls[%zu]", i, k);
+    int rc = check_word(call, "type", at, e);
+    return rc ? rc : check_word(call, "id", at, e);
 }
 
 int openai_check_calls(const struct json *body, struct err *e)
@@ -171,6 +203,7 @@ static int check_contents(const struct json *messages, struct err *e)
         const struct json *m = json_item(messages, i);
         const char *own = json_text(json_field(m, "role"), NULL);
         int rc = check_content(m, i, e);
+        if (rc == 0) rc = check_words(m, i, e);
         if (rc != 0) return rc;
         if (!own || json_field(m, "content")) continue;
         bool wanted =
