@@ -199,6 +199,37 @@ static void read_output(struct chat_message *m, const char *text, size_t n, size
     chat_parser_close(p);
 }
 
+/* Search for the reasoning of the same family, whole and in pieces. Where the parser of a message
+ * has decided, both must agree. */
+static void track_output(const char *text, size_t n, size_t n_piece)
+{
+    struct chat_track whole, cut;
+    struct chat_parser *p = NULL;
+    int n_reason = 0;
+    if (n < 2) return;
+    while (chat_reasoning_parsers(n_reason + 1)) n_reason++;
+    const char *name = chat_reasoning_parsers((unsigned char)text[1] % n_reason);
+    const bool anywhere = n % 2;
+    bool known = chat_track_begin(&whole, name, anywhere);
+    if (chat_track_begin(&cut, name, anywhere) != known) abort();
+    chat_track_push(&whole, text + 2, n - 2);
+    if (chat_parser_open(&p, &(struct chat_parser_options){.reasoning_parser = name}, NULL) != 0)
+        abort();
+    for (size_t i = 2; i < n; i += n_piece) {
+        size_t n_one = n_piece < n - i ? n_piece : n - i;
+        chat_track_push(&cut, text + i, n_one);
+        chat_parser_push(p, text + i, n_one, NULL, NULL);
+    }
+    bool inside = chat_track_inside(&whole);
+    enum chat_place place = chat_parser_place(p);
+    if (chat_track_inside(&cut) != inside || chat_track_ended(&cut) != chat_track_ended(&whole))
+        abort();
+    /* a message of harmony has several blocks, which only the search anywhere finds */
+    bool same = !known || anywhere || whole.anywhere || place == CHAT_UNDECIDED;
+    if (!same && inside != (place == CHAT_INSIDE)) abort();
+    chat_parser_close(p);
+}
+
 static bool differs(const struct buf *a, const struct buf *b)
 {
     return a->n != b->n || (a->n > 0 && memcmp(a->data, b->data, a->n) != 0);
@@ -310,6 +341,7 @@ FUZZ(chat_parse)
             differs(&whole.call[i].arguments, &cut.call[i].arguments))
             abort();
     if (whole.n_call > 0) fuzz_accepted();
+    track_output(text.n ? text.data : "", text.n, 1 + n % 5);
     chat_message_deinit(&whole);
     chat_message_deinit(&cut);
     buf_deinit(&text);
