@@ -19,6 +19,9 @@
 
 #include <string.h>
 
+/* work for one guessed token: 64 us, so that 16 guesses take at most the time of a mask */
+enum { GUESS_WORK = CONSTRAINT_STEP_WORK / 16 };
+
 bool constraint_lists_forbid(const struct group *g)
 {
     const struct sample_params *p = &g->request->params;
@@ -34,9 +37,11 @@ int constraint_open(struct seq *s, struct err *e)
     if (!s->constraint)
         return err_memory(e, "a sequence's constraint", (unsigned long long)c->n_byte);
     s->constraint->any_spelling = constraint_lists_forbid(s->group);
+    s->constraint->text = s->token + s->n_prompt;
     s->group->n_byte += s->constraint->n_byte;
     if (!c->op->mask_within) return 0;
-    return deferred_job_open(&s->idle_job, s->constraint, s->n_mask_word, &s->group->n_byte, e);
+    return deferred_job_open(&s->idle_job, s->constraint, s->n_mask_word,
+                             (size_t)(s->token_max - s->n_prompt), &s->group->n_byte, e);
 }
 
 void constraint_close(struct seq *s)
@@ -65,6 +70,14 @@ void constraint_follow(struct seq *s, const struct seq *from)
 {
     s->mask_made = CONSTRAINT_LATER;
     if (s->constraint) s->constraint->op->follow(s->constraint, from->constraint);
+}
+
+/* Return true if the constraint allows a guessed token and a part of a step's work suffices to
+ * accept it. Other guesses are not worth a delay. */
+static bool accept_guess(struct constraint *c, int32_t token)
+{
+    if (!c->op->accept_within) return c->op->accept(c, token);
+    return c->op->accept_within(c, token, GUESS_WORK) == CONSTRAINT_MADE;
 }
 
 /* ---- work for several sequences ---- */
@@ -212,7 +225,7 @@ int constraint_allows(struct seq *s, const int32_t *token, int n)
 {
     int i = 0;
     if (!s->constraint) return n;
-    while (i < n && s->constraint->op->accept(s->constraint, token[i])) i++;
+    while (i < n && accept_guess(s->constraint, token[i])) i++;
     if (i > 0) s->constraint->op->rollback(s->constraint, i);
     return i;
 }

@@ -28,15 +28,16 @@ enum constraint_made { CONSTRAINT_LATER, CONSTRAINT_MADE, CONSTRAINT_FAILED };
 /* work of a step for one mask: 1.0 ms, 17 ns a unit, on an AMD EPYC; see constraint.c */
 enum { CONSTRAINT_STEP_WORK = 60000 };
 
-/* mask, mask_within, accept and rollback run on any worker of the pool or on the mask thread
- * (deferred.c). Only one call at a time runs for all constraints with equal `shared`. Any thread
- * may call fork and close, concurrently with the other functions. The engine's thread calls follow
- * and forced. */
+/* mask, mask_within, accept, accept_within and rollback run on any worker of the pool or on the
+ * mask thread (deferred.c). Only one call at a time runs for all constraints with equal `shared`.
+ * Any thread may call fork and close, concurrently with the other functions. The engine's thread
+ * calls follow and forced. */
 struct constraint_ops {
     /* Return a new constraint in the state of c; NULL if memory is exhausted. */
     struct constraint *(*fork)(const struct constraint *c);
     void (*close)(struct constraint *c);
-    /* Copy the state of `from`, another fork of the request's constraint. Cannot fail. */
+    /* Copy the state of `from`, another fork of the request's constraint, but not `text`. Cannot
+     * fail. */
     void (*follow)(struct constraint *c, const struct constraint *from);
     /* Set the bits of the tokens that may come next: mask u32 [ceil(n_vocab / 32)], overwritten.
      * Return false if the constraint failed; this ends the sequence. */
@@ -46,8 +47,13 @@ struct constraint_ops {
      * depend on n_work. NULL: `mask` is always within the work of a step. */
     enum constraint_made (*mask_within)(struct constraint *c, uint32_t *mask, int64_t n_work);
     /* Advance by the token. Return false, without a change, if the token is not allowed or the
-     * constraint failed. */
+     * constraint failed. If the last mask allows the token or it is forced, the work for the new
+     * state may be left to the next mask, which may then fail. */
     bool (*accept)(struct constraint *c, int32_t token);
+    /* Advance by the token if about n_work units of work suffice. Else return LATER, without a
+     * change. FAILED: accept would return false. NULL: `accept` never takes longer than a step
+     * may. */
+    enum constraint_made (*accept_within)(struct constraint *c, int32_t token, int64_t n_work);
     /* Return true if the constraint failed because memory is exhausted. NULL: never. */
     bool (*no_memory)(const struct constraint *c);
     /* Undo the last n accepted tokens, n <= CONSTRAINT_BACK_MAX. Cannot fail. */
@@ -65,6 +71,9 @@ struct constraint {
      * owns it; the engine only compares the address. */
     const void *shared;
     int64_t n_byte; /* number of bytes that the constraint holds */
+    /* Borrowed: accepted tokens, without the last CONSTRAINT_BACK_MAX. Their user sets it, so that
+     * the constraint can replay them. NULL: unknown. */
+    const int32_t *text;
     /* True: the request forbids some tokens with any logits, so the constraint may choose no
      * spelling. The engine sets it before the first mask. */
     bool any_spelling;

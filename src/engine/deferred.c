@@ -18,7 +18,9 @@
  * If there is no thread, because the engine is stepped by hand, each step makes one call.
  *
  * A step allocates nothing: the client's thread opens the job of a constrained sequence at its
- * submission, with a fork of the constraint and a mask. */
+ * submission, with a fork of the constraint, a mask, and room for the sequence's output. The fork
+ * may replay that output in a new grammar. The sequence may end before the job, so the job has a
+ * copy. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -44,6 +46,7 @@ struct mask_job {
     struct seq *seq;
     struct mask_job *next;  /* borrowed; engine thread: next in deferred.all */
     struct mask_job *after; /* borrowed; next in deferred.list */
+    int32_t *text;          /* [n_text_max] output of the sequence, for c; memory after mask */
     uint32_t mask[];        /* [n_mask_word] mask under construction */
 };
 
@@ -84,11 +87,13 @@ int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct 
 }
 
 int deferred_job_open(struct mask_job **out, const struct constraint *c, size_t n_mask_word,
-                      int64_t *n_byte, struct err *e)
+                      size_t n_text_max, int64_t *n_byte, struct err *e)
 {
-    const size_t size = sizeof **out + n_mask_word * sizeof *(*out)->mask;
+    const size_t n_mask_byte = n_mask_word * sizeof *(*out)->mask,
+                 size = sizeof **out + n_mask_byte + n_text_max * sizeof *(*out)->text;
     struct mask_job *j = *out = calloc(1, size);
     if (!j) return err_memory(e, "a sequence's mask", size);
+    j->text = (int32_t *)(void *)(j->mask + n_mask_word);
     j->c = c->op->fork(c);
     if (!j->c) return err_memory(e, "a sequence's constraint", (unsigned long long)c->n_byte);
     *n_byte += (int64_t)size + j->c->n_byte;
@@ -290,6 +295,9 @@ void deferred_put(struct engine *en, struct seq *s)
     s->job = j;
     s->idle_job = NULL;
     j->c->op->follow(j->c, s->constraint);
+    const int n = s->n_token - s->n_prompt;
+    if (n > 0) memcpy(j->text, s->token + s->n_prompt, (size_t)n * sizeof *j->text);
+    j->c->text = j->text;
     j->n_work = GROWTH * (int64_t)CONSTRAINT_STEP_WORK;
     j->waited = 0;
     j->seq = s;
@@ -306,8 +314,8 @@ void deferred_put(struct engine *en, struct seq *s)
     }
 }
 
-/* Remove a job. Move its result to its sequence, and return the job to it. Close the job if the
- * sequence has ended. */
+/* Remove a job. Move its result and the state of its constraint to its sequence, and return the job
+ * to it. Close the job if the sequence has ended. */
 static void finish(struct deferred *w, struct mask_job *j)
 {
     struct seq *s = j->seq;
@@ -319,6 +327,7 @@ static void finish(struct deferred *w, struct mask_job *j)
     s->job = NULL;
     s->idle_job = j;
     s->mask_made = j->made;
+    s->constraint->op->follow(s->constraint, j->c);
     if (j->made == CONSTRAINT_MADE) memcpy(s->mask, j->mask, s->n_mask_word * sizeof *j->mask);
 }
 

@@ -93,7 +93,7 @@ static bool put_of(struct client *k, int calls, uint64_t holder, double weight)
     k->seq.mask = k->mask;
     k->seq.n_mask_word = 1;
     k->seq.mask_made = CONSTRAINT_LATER;
-    if (deferred_job_open(&k->seq.idle_job, &k->c.base, 1, &n_byte, &e) != 0) return false;
+    if (deferred_job_open(&k->seq.idle_job, &k->c.base, 1, 0, &n_byte, &e) != 0) return false;
     deferred_put(&en, &k->seq);
     return true;
 }

@@ -581,10 +581,11 @@ void deferred_close(struct deferred *w); /* NULL is allowed */
 /* Start the mask thread. Return false with errno if it cannot start. Thread: the one that steps the
  * engine, or engine_start's caller. */
 bool deferred_start(struct deferred *w);
-/* Open a job for a sequence, with a fork of c and a mask of n_mask_word words. Add its bytes to
- * *n_byte. The caller owns *out, also after ERR_MEMORY. Any thread. */
+/* Open a job for a sequence, with a fork of c, a mask of n_mask_word words and room for an output
+ * of n_text_max tokens. Add its bytes to *n_byte. The caller owns *out, also after ERR_MEMORY. Any
+ * thread. */
 int deferred_job_open(struct mask_job **out, const struct constraint *c, size_t n_mask_word,
-                      int64_t *n_byte, struct err *e);
+                      size_t n_text_max, int64_t *n_byte, struct err *e);
 void deferred_job_close(struct mask_job *j); /* close an idle job; NULL is allowed */
 /* Return true if there is no place for another job. */
 bool deferred_full(const struct engine *en);

@@ -54,7 +54,9 @@ static void script_close(struct constraint *c)
 
 static void script_follow(struct constraint *c, const struct constraint *from)
 {
+    const int32_t *text = c->text;
     *(struct script *)c = *(const struct script *)from;
+    c->text = text;
 }
 
 static bool script_mask(struct constraint *c, uint32_t *mask)

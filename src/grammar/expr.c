@@ -132,6 +132,8 @@ uint32_t expr_make(struct exprs *x, struct expr e)
         }
     if (x->n == x->cap && !grow_exprs(x)) return EXPR_EMPTY;
     if (e.simple && e.op != EX_EMPTY) e.alive = ALIVE_YES;
+    e.least = expr_least(x, &e);
+    e.weight = expr_weight(x, &e);
     x->e[x->n] = e;
     x->slot[at] = x->n + 1;
     return x->n++;

@@ -58,12 +58,15 @@ enum expr_op {
 
 struct expr {
     uint8_t op;
-    bool nullable; /* true if the expression matches the empty text */
+    bool nullable : 1; /* true if the expression matches the empty text */
     /* true for EXPR_EMPTY, and if the operators alone show that the expression has a text */
-    bool simple;
-    uint8_t alive; /* ALIVE_*: result of the search for a text that matches */
+    bool simple : 1;
+    uint8_t alive : 2;    /* ALIVE_*: result of the search for a text that matches */
+    uint8_t descends : 2; /* ALIVE_*: result of `descends` (expr_alive.c) */
+    uint16_t weight;      /* maximum steps of a derivative, UINT16_MAX if more (expr_next.c) */
     uint32_t a, b, c;
     uint32_t reach; /* start of the expression's list of tags in exprs.reach; 0: not computed yet */
+    uint32_t least; /* estimate of the bytes of the shortest text (expr_alive.c) */
     uint32_t *row;  /* arena [256]: expr_next by byte; NULL: not computed yet */
 };
 enum { ALIVE_UNKNOWN, ALIVE_NO, ALIVE_YES };
@@ -80,7 +83,7 @@ struct expr_limits {
     size_t row_max;   /* maximum number of states with computed transitions */
     /* maximum processor time of this thread since exprs_resume, microseconds */
     int64_t us_max;
-    int64_t work_max;                       /* maximum number of steps of work since exprs_resume */
+    int64_t work_max; /* maximum number of steps of a piece of work (exprs_resume) */
     bool (*grow)(void *arg, size_t n_byte); /* callback for the growth (grammar_limits.grow) */
     void *grow_arg;                         /* borrowed until exprs_close: argument of grow */
 };
@@ -114,16 +117,25 @@ struct exprs {
     /* Owned; [cap]: derivatives by the current byte, valid if memo_of is the current generation. */
     uint32_t *memo, *memo_of;
     uint32_t memo_now;
-    /* owned; [cap]: generation of the search that reached the expression */
+    /* owned; [cap]: generation of the search of mask.c that reached the expression */
     uint32_t *seen, seen_now;
     size_t n_row;
     uint32_t one_byte[256], any_char; /* numbers of frequent expressions; 0: not made yet */
     /* current depth of nested alternatives with equal beginnings (expr.c) */
     int factoring;
     struct expr_limits limit;
-    size_t n_step;    /* number of steps until the limits are checked again */
-    int64_t n_work;   /* number of steps from exprs_open to the last check */
-    int64_t work_end; /* maximum of n_work; 0: no limit */
+    size_t n_step;              /* number of steps until the limits are checked again */
+    int64_t n_work;             /* number of steps from exprs_open to the last check */
+    struct {                    /* accounts of the work (expr_limit.c) */
+        struct expr_task *task; /* borrowed: task in progress; NULL if none */
+        int64_t at;             /* value of exprs_work up to which steps are charged */
+        int64_t call;           /* steps of this piece of work outside of tasks */
+        int64_t kept;           /* steps of finished tasks */
+        int64_t saved;          /* steps that cached rows have saved within tasks */
+        int64_t kept_before;    /* value of `kept` when this piece of work began */
+        int64_t forgotten;      /* value of kept + saved at exprs_forget */
+    } spent;
+    uint32_t served; /* expression whose row is computed before that of its user; 0 if none */
     /* deadline in the thread's processor time, microseconds; 0: not set yet */
     int64_t us_end;
     size_t n_byte_other; /* bytes of the machine's data on the expressions */
@@ -137,11 +149,32 @@ void exprs_close(struct exprs *x); /* safe on a zeroed struct */
 
 /* ---- limits (expr_limit.c) ---- */
 
+/* The order in which states are computed changes their cost by much less than 1/WORK_SLACK. A piece
+ * of work fails if it exceeds work_max by that part. */
+enum { WORK_SLACK = 16 };
+
 /* Begin a new piece of work, limited to limit.us_max and limit.work_max. A failed set stays
  * failed. */
 void exprs_resume(struct exprs *x);
-/* Continue a piece of work for which n_done steps of work_max are spent. */
-void exprs_continue(struct exprs *x, int64_t n_done);
+/* Begin the piece of work again that was interrupted last. Finished tasks still count. */
+void exprs_repeat(struct exprs *x);
+
+/* A part of the work whose result is cached, so that it counts once: a row, a search. Its owner
+ * keeps it on its stack between exprs_begin and exprs_end. */
+struct expr_task {
+    struct expr_task *up; /* borrowed: task that contains this one; NULL if none */
+    int64_t n;            /* steps of the task itself, without the tasks that it contains */
+};
+void exprs_begin(struct exprs *x, struct expr_task *t); /* charge further steps to t */
+/* End t. kept: its result is cached; else its steps do not count. */
+void exprs_end(struct exprs *x, struct expr_task *t, bool kept);
+/* Return the steps of this piece of work: its own, and those of the tasks that it has finished. */
+int64_t exprs_spent(struct exprs *x);
+/* Return at least the number of steps that this piece of work would need without cached results of
+ * earlier pieces since exprs_forget. That is its own steps, and those of all tasks since. */
+int64_t exprs_spent_by_all(struct exprs *x);
+void exprs_forget(struct exprs *x); /* do not count the tasks so far in exprs_spent_by_all */
+
 /* Return the number of bytes of all expressions and their data. */
 size_t exprs_bytes(const struct exprs *x);
 /* Count n steps and check all limits. Set x->failed and return false if a limit is reached or the
@@ -236,6 +269,10 @@ const uint32_t *expr_reach(struct exprs *x, uint32_t e);
 /* Record a failure. Return EXPR_EMPTY. */
 uint32_t expr_fail(struct exprs *x, enum expr_failure why);
 uint32_t expr_make(struct exprs *x, struct expr e);
+uint32_t expr_least(const struct exprs *x, const struct expr *e);  /* return e->least */
+uint16_t expr_weight(const struct exprs *x, const struct expr *e); /* return e->weight */
+/* Return true if digits follow the state e of a multiple that complete it (expr_next.c). */
+bool multiple_alive(const struct exprs *x, const struct expr *e);
 /* Return the derivative of e by a byte, without rows. */
 uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte);
 /* expr_leap.c, expr_scientific.c */

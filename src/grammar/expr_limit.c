@@ -3,7 +3,11 @@
  * Time is processor time of the thread, so the rejection of a constraint does not depend on the
  * load of the machine. The clock is read once per STEPS steps. Work with fewer steps never reads
  * the clock. Work is counted in these steps, so a limit of work has the same result on every
- * machine. */
+ * machine.
+ *
+ * The results of tasks are cached. A piece of work with a warm cache costs less than with a cold
+ * one. exprs_spent_by_all bounds its cost with a cold cache: it needs no results but those of tasks
+ * that were done. A derivative is cheaper if a part of it has a row. `saved` is the difference. */
 #include "expr.h"
 
 #include "base/cancel.h"
@@ -18,24 +22,76 @@ static int64_t thread_us(void)
     return time_thread_ns() / 1000;
 }
 
-void exprs_continue(struct exprs *x, int64_t n_done)
-{
-    x->n_work = exprs_work(x);
-    x->n_step = x->failed ? 0 : STEPS;
-    x->us_end = 0;
-    x->work_end = x->limit.work_max ? x->n_work + x->limit.work_max - n_done : 0;
-    if (x->limit.work_max && x->work_end < 1) x->work_end = 1; /* 0: no limit */
-}
-
-void exprs_resume(struct exprs *x)
-{
-    exprs_continue(x, 0);
-}
-
+/* x->n_step is 0 after a failure, so the last steps may be lost. */
 int64_t exprs_work(const struct exprs *x)
 {
     return x->n_work + (x->n_step && x->n_step < STEPS ? STEPS - (int64_t)x->n_step : 0);
 }
+
+/* ---- accounts ---- */
+
+/* Charge the steps since the last charge to the task in progress, or to the piece of work. */
+static void charge(struct exprs *x)
+{
+    int64_t now = exprs_work(x), n = now - x->spent.at;
+    x->spent.at = now;
+    if (n > 0) *(x->spent.task ? &x->spent.task->n : &x->spent.call) += n;
+}
+
+void exprs_begin(struct exprs *x, struct expr_task *t)
+{
+    charge(x);
+    *t = (struct expr_task){.up = x->spent.task};
+    x->spent.task = t;
+}
+
+void exprs_end(struct exprs *x, struct expr_task *t, bool kept)
+{
+    charge(x);
+    x->spent.task = t->up;
+    if (kept) x->spent.kept += t->n;
+}
+
+void exprs_repeat(struct exprs *x)
+{
+    charge(x);
+    x->spent.call = 0;
+    x->n_work = exprs_work(x);
+    x->n_step = x->failed ? 0 : STEPS;
+    x->us_end = 0;
+}
+
+void exprs_resume(struct exprs *x)
+{
+    exprs_repeat(x);
+    x->spent.kept_before = x->spent.kept;
+}
+
+void exprs_forget(struct exprs *x)
+{
+    x->spent.forgotten = x->spent.kept + x->spent.saved;
+}
+
+/* Return the steps of this piece of work outside of finished tasks. */
+static int64_t spent_outside(struct exprs *x)
+{
+    charge(x);
+    int64_t n = x->spent.call;
+    for (const struct expr_task *t = x->spent.task; t; t = t->up) n += t->n;
+    return n;
+}
+
+int64_t exprs_spent(struct exprs *x)
+{
+    return spent_outside(x) + x->spent.kept - x->spent.kept_before;
+}
+
+int64_t exprs_spent_by_all(struct exprs *x)
+{
+    return spent_outside(x) + x->spent.kept + x->spent.saved - x->spent.forgotten;
+}
+
+/* ---- limits ---- */
 
 size_t exprs_bytes(const struct exprs *x)
 {
@@ -47,6 +103,7 @@ size_t exprs_bytes(const struct exprs *x)
 
 bool exprs_check(struct exprs *x, size_t n)
 {
+    const int64_t work_max = x->limit.work_max;
     if (x->failed) return false;
     x->n_work = exprs_work(x) + (int64_t)n;
     x->n_step = STEPS;
@@ -56,7 +113,7 @@ bool exprs_check(struct exprs *x, size_t n)
         expr_fail(x, EXPR_CROWDED);
     else if (cancelled())
         expr_fail(x, EXPR_CANCELLED);
-    else if (x->work_end && x->n_work > x->work_end)
+    else if (work_max && exprs_spent(x) > work_max + work_max / WORK_SLACK)
         expr_fail(x, EXPR_WORK);
     else if (x->limit.us_max && x->us_end == 0)
         x->us_end = thread_us() + x->limit.us_max;

@@ -1,5 +1,4 @@
-/* expr_next.c - the lazy automaton of an expression: derivatives, rows of transitions, and the
- * states from which a text is accepted.
+/* expr_next.c - the lazy automaton of an expression: derivatives, rows of transitions, tags.
  *
  * A row has the transitions of all 256 bytes, which are computed together. Bytes that no operator
  * distinguishes form a class (Owens, Reppy, Turon 2009, section 4.2). One derivative serves a whole
@@ -53,9 +52,10 @@ static uint32_t derive_list(struct exprs *x, uint32_t e, uint8_t byte)
     uint32_t *v = n <= 32 ? few : malloc(n * sizeof *v), d = EXPR_EMPTY;
     if (!v) return expr_fail(x, EXPR_NO_MEMORY);
     bool empty = false;
-    for (uint32_t i = 0; i < n && !empty; i++) {
+    /* all operands, because their order depends on the order of requests (expr_alive.c) */
+    for (uint32_t i = 0; i < n; i++) {
         d = expr_derive(x, x->list.v[at + i], byte);
-        if (op == EX_AND) empty = d == EXPR_EMPTY;
+        if (op == EX_AND) empty |= d == EXPR_EMPTY;
         if (op == EX_AND || d != EXPR_EMPTY) v[m++] = d;
     }
     if (empty)
@@ -80,6 +80,17 @@ static bool is_multiple(const struct divisor *d, uint64_t r, uint32_t n_digit)
 {
     for (; n_digit > 0; n_digit--) r = r * 10 % d->m;
     return r % d->m == 0;
+}
+
+/* x digits make a number of remainder r a multiple if r 10^x + k is one for a k below 10^x. The
+ * number of digits before the point has no limit, so a multiple always follows there. */
+bool multiple_alive(const struct exprs *x, const struct expr *e)
+{
+    const struct divisor *d = &x->divisor.v[e->a];
+    if (e->c < 2) return true;
+    uint64_t r = e->b, ten = 1;
+    for (uint32_t i = e->c - 2; i < d->scale; i++) r = r * 10 % d->m, ten *= 10;
+    return (d->m - r % d->m) % d->m < ten;
 }
 
 /* Return the derivative of digits with a remainder. Stages (e->c): see EX_MULTIPLE in expr.h. */
@@ -144,12 +155,47 @@ static uint32_t derive(struct exprs *x, uint32_t e, uint8_t byte)
     return EXPR_EMPTY;
 }
 
+/* Return the weight of an expression without a memo. */
+uint16_t expr_weight(const struct exprs *x, const struct expr *e)
+{
+    enum { STRING_STEPS = 3, ESCAPE_STEPS = 6 }; /* the row of a string's text exists already */
+    size_t n = 1;
+    switch ((enum expr_op)e->op) {
+    case EX_CAT:
+        n += x->e[e->a].weight;
+        if (x->e[e->a].nullable) n += x->e[e->b].weight;
+        break;
+    case EX_OR:
+    case EX_AND:
+        n += e->b / 4;
+        for (uint32_t i = 0; i < e->b; i++) n += x->e[x->list.v[e->a + i]].weight;
+        break;
+    case EX_NOT:
+    case EX_REP:
+        n += x->e[e->a].weight;
+        break;
+    case EX_STRING:
+        n = STRING_STEPS;
+        break;
+    case EX_ESCAPE:
+    case EX_HEX:
+        n = ESCAPE_STEPS;
+        break;
+    default:
+        break;
+    }
+    return n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
+}
+
 /* Return the derivative of e by a byte. Compute it once per generation of the memo, because
- * expressions share operands. */
+ * expressions share operands. A cached row counts as saved work. */
 uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte)
 {
     if (!expr_spend(x, 1)) return EXPR_EMPTY;
-    if (x->e[e].row) return x->e[e].row[byte];
+    if (x->e[e].row) {
+        if (e != x->served) x->spent.saved += x->e[e].weight;
+        return x->e[e].row[byte];
+    }
     if (x->memo_of[e] == x->memo_now) return x->memo[e];
     uint32_t d = derive(x, e, byte);
     x->memo[e] = d;
@@ -159,10 +205,11 @@ uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte)
 
 /* ---- classes of bytes ---- */
 
-/* Partition of the 256 bytes into n classes. */
+/* Partition of the 256 bytes into n classes. n_node: number of operators examined. */
 struct classes {
     struct byteset v[256];
     int n;
+    size_t n_node;
 };
 
 static int byteset_count(const struct byteset *s)
@@ -207,7 +254,8 @@ static void classify(struct exprs *x, uint32_t e, struct classes *c)
         classify(x, it->a, c);
         if (!x->e[it->a].nullable) return;
     }
-    if (!expr_spend(x, 1 + (size_t)c->n / 8)) return;
+    c->n_node++;
+    if (!expr_spend(x, 1)) return;
     static const struct byteset control = {{0xffffffff}};
     switch ((enum expr_op)it->op) {
     case EX_SET:
@@ -244,12 +292,15 @@ static void classify(struct exprs *x, uint32_t e, struct classes *c)
     }
 }
 
-/* Set *c to the classes of bytes of e. */
+/* Set *c to the classes of bytes of e. The cost of the splits is charged at the end: it then does
+ * not depend on the order of operands. */
 static void classes_of(struct exprs *x, uint32_t e, struct classes *c)
 {
     c->v[0] = (struct byteset){{~0ull, ~0ull, ~0ull, ~0ull}};
     c->n = 1;
+    c->n_node = 0;
     classify(x, e, c);
+    expr_spend(x, c->n_node * (size_t)c->n / 8);
 }
 
 /* Return the derivative of e by the bytes of class k. */
@@ -293,30 +344,41 @@ static bool is_length(const struct exprs *x, uint32_t e)
     return x->e[e].op == EX_REP && x->e[e].a == x->any_char;
 }
 
-/* Compute the row of the pattern of e if e is a string of limited length. The states of e differ
- * after each character, but those of the pattern do not. So a row of the pattern serves many states
- * of e. */
-static void row_of_pattern(struct exprs *x, uint32_t e)
+/* Return the expression whose row serves the row of e: the text of a string, or the pattern of a
+ * string of limited length. EXPR_EMPTY if none. The states of a string with a limit differ after
+ * each character, but those of the pattern do not. So a row of the pattern serves many of them. */
+static uint32_t served_by(const struct exprs *x, uint32_t e)
 {
     if (x->e[e].op == EX_CAT) e = x->e[e].a;
-    if (x->e[e].op == EX_STRING) e = x->e[e].a;
-    if (x->e[e].op != EX_AND || x->e[e].b != 2) return;
+    if (x->e[e].op == EX_STRING) return x->e[e].a;
+    if (x->e[e].op != EX_AND || x->e[e].b != 2) return EXPR_EMPTY;
     const uint32_t *v = x->list.v + x->e[e].a;
-    uint32_t a = v[0], b = v[1];
-    if (is_length(x, a)) expr_row(x, b);
-    if (is_length(x, b)) expr_row(x, a);
+    bool first = is_length(x, v[0]), second = is_length(x, v[1]);
+    return first == second ? EXPR_EMPTY : first ? v[1] : v[0];
+}
+
+/* Compute the row of e. */
+static const uint32_t *make_row(struct exprs *x, uint32_t e)
+{
+    struct classes c;
+    uint32_t next[256], before = x->served, by = served_by(x, e);
+    if (by != EXPR_EMPTY) expr_row(x, by);
+    if (!count_row(x)) return NULL;
+    x->served = by;
+    classes_of(x, e, &c);
+    for (int k = 0; k < c.n; k++) next[k] = derive_class(x, e, &c, k);
+    x->served = before;
+    return keep_row(x, e, &c, next);
 }
 
 const uint32_t *expr_row(struct exprs *x, uint32_t e)
 {
-    struct classes c;
-    uint32_t next[256];
     if (x->e[e].row || x->failed) return x->failed ? NULL : x->e[e].row;
-    row_of_pattern(x, e);
-    if (!count_row(x)) return NULL;
-    classes_of(x, e, &c);
-    for (int k = 0; k < c.n; k++) next[k] = derive_class(x, e, &c, k);
-    return keep_row(x, e, &c, next);
+    struct expr_task t;
+    exprs_begin(x, &t);
+    const uint32_t *row = make_row(x, e);
+    exprs_end(x, &t, true);
+    return row;
 }
 
 uint32_t expr_next(struct exprs *x, uint32_t e, uint8_t byte)
@@ -325,154 +387,7 @@ uint32_t expr_next(struct exprs *x, uint32_t e, uint8_t byte)
     return row ? row[byte] : EXPR_EMPTY;
 }
 
-/* ---- states from which a text is accepted ---- */
-
-/* Return ALIVE_YES or ALIVE_NO if the known states of the operands determine the result, else
- * ALIVE_UNKNOWN. Do not search. */
-static int alive_of_list(struct exprs *x, const struct expr *e)
-{
-    int all = e->op == EX_OR ? ALIVE_NO : ALIVE_UNKNOWN;
-    expr_spend(x, e->b / 16);
-    for (uint32_t i = 0; i < e->b; i++) {
-        int k = x->e[x->list.v[e->a + i]].alive;
-        if (e->op == EX_OR && k == ALIVE_YES) return ALIVE_YES;
-        if (e->op == EX_AND && k == ALIVE_NO) return ALIVE_NO;
-        if (k == ALIVE_UNKNOWN) all = ALIVE_UNKNOWN;
-    }
-    return all;
-}
-
-/* A depth-first search over states. Arrays v and from are parallel. */
-struct state_search {
-    /* states in the order in which the search found them */
-    VEC(uint32_t) v;
-    /* for each state of v: index of the state from which it was reached */
-    VEC(uint32_t) from;
-    /* stack of the indexes of states whose successors are not examined yet */
-    VEC(uint32_t) due;
-};
-
-/* Add state e, reached from v[from]. Return false if memory is exhausted. */
-static bool push_state(struct exprs *x, struct state_search *s, uint32_t e, uint32_t from)
-{
-    x->seen[e] = x->seen_now;
-    uint32_t i = (uint32_t)s->v.n;
-    if (vec_push(&s->v, e) && vec_push(&s->from, from) && vec_push(&s->due, i)) return true;
-    return expr_fail(x, EXPR_NO_MEMORY), false;
-}
-
-/* Return true if e is known to match a text without a search of its states. The operands of e may
- * be searched. */
-static bool is_goal(struct exprs *x, uint32_t e)
-{
-    const struct expr *it = &x->e[e];
-    if (it->nullable || it->alive == ALIVE_YES) return true;
-    return it->op != EX_AND && it->op != EX_NOT && it->op != EX_MULTIPLE && expr_alive(x, e);
-}
-
-/* Store the result of a search and free it. The states on the path to v[last] are alive if the
- * search found a goal. No reached state is alive if the search examined all states without a
- * goal. */
-static void search_end(struct exprs *x, struct state_search *s, bool found, uint32_t last)
-{
-    if (found)
-        for (uint32_t i = last;; i = s->from.v[i]) {
-            x->e[s->v.v[i]].alive = ALIVE_YES;
-            if (i == 0) break;
-        }
-    else if (!x->failed) /* the search has examined all reachable states */
-        for (size_t i = 0; i < s->v.n; i++) x->e[s->v.v[i]].alive = ALIVE_NO;
-    vec_deinit(&s->v);
-    vec_deinit(&s->from);
-    vec_deinit(&s->due);
-}
-
-/* Return true if state d, reached from v[from], is a goal. Otherwise add d to the search if it is
- * new. `now` is the generation of this search. */
-static bool visit_state(struct exprs *x, struct state_search *s, uint32_t now, uint32_t d,
-                        uint32_t from)
-{
-    if (d == EXPR_EMPTY || x->e[d].alive == ALIVE_NO || x->seen[d] == now) return false;
-    bool goal = is_goal(x, d);
-    x->seen_now = now; /* is_goal possibly started other generations */
-    if (!goal && x->e[d].alive != ALIVE_NO) push_state(x, s, d, from);
-    return goal;
-}
-
-/* Return true if a successor of v[i] is a goal; stop at the first goal. Compute a missing row on
- * the way, and store it if it is complete. */
-static bool look_behind(struct exprs *x, struct state_search *s, uint32_t now, uint32_t i)
-{
-    struct classes c;
-    uint32_t next[256], e = s->v.v[i];
-    const uint32_t *row = x->e[e].row;
-    if (!expr_spend(x, 20)) return false;
-    for (int b = 0; row && b < 256; b++)
-        if ((b == 0 || row[b] != row[b - 1]) && visit_state(x, s, now, row[b], i)) return true;
-    if (row || !count_row(x)) return false;
-    classes_of(x, e, &c);
-    for (int k = 0; k < c.n && !x->failed; k++) {
-        next[k] = derive_class(x, e, &c, k);
-        if (visit_state(x, s, now, next[k], i)) return true;
-    }
-    keep_row(x, e, &c, next);
-    return false;
-}
-
-/* Return true if a text is accepted from e: search its states, depth first. */
-static bool search(struct exprs *x, uint32_t e)
-{
-    struct state_search s = {0};
-    uint32_t now = ++x->seen_now, i = 0;
-    bool found = false;
-    push_state(x, &s, e, 0);
-    while (s.due.n > 0 && !x->failed && !found) {
-        i = s.due.v[--s.due.n];
-        found = look_behind(x, &s, now, i);
-    }
-    search_end(x, &s, found, i);
-    return found;
-}
-
-/* Return true if e matches a text. Operands decide most operators; intersection, complement and
- * multiples need a search. */
-static bool matches_some(struct exprs *x, uint32_t e)
-{
-    const struct expr it = x->e[e];
-    if (it.nullable) return true;
-    switch ((enum expr_op)it.op) {
-    case EX_CAT: /* this case is a loop, because a chain may be long */
-        while (x->e[e].op == EX_CAT && x->e[e].alive == ALIVE_UNKNOWN) {
-            if (!expr_alive(x, x->e[e].a)) return false;
-            e = x->e[e].b;
-        }
-        return expr_alive(x, e);
-    case EX_OR:
-        for (uint32_t i = 0; i < it.b; i++)
-            if (expr_alive(x, x->list.v[it.a + i])) return true;
-        return false;
-    case EX_REP: /* the expression is not nullable, so at least one operand is needed */
-    case EX_STRING:
-        return expr_alive(x, it.a);
-    case EX_ESCAPE:
-    case EX_HEX:
-        return string_alive(x, &it);
-    case EX_AND:
-        return alive_of_list(x, &it) != ALIVE_NO && search(x, e);
-    default:
-        return search(x, e);
-    }
-}
-
-bool expr_alive(struct exprs *x, uint32_t e)
-{
-    if (!expr_spend(x, 1)) return false;
-    if (x->e[e].alive == ALIVE_UNKNOWN) {
-        bool alive = matches_some(x, e);
-        if (!x->failed) x->e[e].alive = alive ? ALIVE_YES : ALIVE_NO;
-    }
-    return !x->failed && x->e[e].alive == ALIVE_YES;
-}
+/* ---- whole texts ---- */
 
 bool expr_matches(struct exprs *x, uint32_t e, const void *text, size_t n)
 {
@@ -562,8 +477,11 @@ static bool add_reach(struct exprs *x, uint32_t e, struct tags *out)
 const uint32_t *expr_reach(struct exprs *x, uint32_t e)
 {
     if (x->e[e].reach == 0 && !x->failed) {
+        struct expr_task t;
         struct tags tags = {0};
+        exprs_begin(x, &t);
         bool ok = add_reach(x, e, &tags);
+        exprs_end(x, &t, true);
         if (ok && x->reach.n == 0) ok = vec_push(&x->reach, 0);
         uint32_t at = (uint32_t)x->reach.n;
         ok = ok && vec_push(&x->reach, (uint32_t)tags.n);

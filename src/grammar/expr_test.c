@@ -5,6 +5,8 @@
 #include "base/utf8.h"
 #include "../../tests/unit.h"
 
+#include <stdlib.h>
+
 static const struct expr_limits LIMIT = {.bytes_max = 64u << 20, .row_max = 100000};
 
 static bool matches(struct exprs *x, uint32_t e, const char *text)
@@ -229,6 +231,7 @@ TEST(expr_random_against_backtracking)
         int root = grow(&seed, DEPTH);
         uint32_t e = build(&x, root);
         bool any = false;
+        VEC(uint32_t) alive = {0}; /* states before texts that match */
         for (int len = 0, count = 1; len <= 5; len++, count *= 3)
             for (int k = 0; k < count; k++) {
                 char t[8] = "";
@@ -238,10 +241,118 @@ TEST(expr_random_against_backtracking)
                 if (want != got)
                     test_fail(__FILE__, __LINE__, "round %d: \"%s\" is %d, not %d", round, t, got,
                               want);
+                uint32_t at = e;
+                for (int j = 0; want && j < len; j++) {
+                    at = expr_next(&x, at, (uint8_t)t[j]);
+                    NEED(vec_push(&alive, at));
+                }
             }
         if (any && !expr_alive(&x, e))
             test_fail(__FILE__, __LINE__, "round %d: dead, but it matches", round);
+        for (size_t i = 0; i < alive.n; i++)
+            if (!expr_alive(&x, alive.v[i]))
+                test_fail(__FILE__, __LINE__, "round %d: a state of a text is dead", round);
+        vec_deinit(&alive);
         EXPECT(x.failed == EXPR_OK);
         exprs_close(&x);
     }
+}
+
+/* Follow a text of up to 8 random letters from e, and search for an end at each state. Return a
+ * hash of the results. */
+static uint64_t follow(struct exprs *x, uint32_t e, uint64_t seed)
+{
+    uint64_t results = 1;
+    for (uint32_t n = draw(&seed, 9); n > 0 && e != EXPR_EMPTY; n--) {
+        e = expr_next(x, e, (uint8_t)('a' + draw(&seed, 3)));
+        results = results * 2 + expr_alive(x, e);
+    }
+    return results;
+}
+
+/* Goal: the steps of all cached results bound those of a piece of work with a cold cache, in every
+ * order of the work (docs/design.md 5). Method: random expressions and texts, first with a cold
+ * cache, then after other texts and expressions. */
+TEST(expr_work_is_bounded_by_that_of_all_results)
+{
+    uint64_t seed = 11;
+    int64_t most = 0;
+    int n_cheaper = 0;
+    for (int round = 0; round < (test_long() ? 40000 : 3000); round++) {
+        struct exprs cold, warm;
+        uint64_t text = seed ^ (uint64_t)round;
+        NEED(exprs_open(&cold, LIMIT) && exprs_open(&warm, LIMIT));
+        n_node = 0;
+        int root = grow(&seed, DEPTH + 1);
+        uint32_t e = build(&cold, root);
+        exprs_resume(&cold);
+        uint64_t want = follow(&cold, e, text);
+        int64_t n_cold = exprs_spent(&cold);
+        int last = n_node;
+        for (int i = 0; i < 3; i++) build(&warm, grow(&seed, DEPTH)); /* other numbers */
+        e = build(&warm, root);
+        exprs_forget(&warm);
+        for (uint64_t i = 0; i < draw(&seed, 12); i++) follow(&warm, e, seed + i);
+        for (int i = 0; i < 4; i++)
+            expr_alive(&warm, build(&warm, (int)draw(&seed, (uint32_t)last)));
+        exprs_resume(&warm);
+        EXPECT(follow(&warm, e, text) == want);
+        int64_t n_warm = exprs_spent(&warm), n_all = exprs_spent_by_all(&warm);
+        n_cheaper += n_warm < n_cold;
+        if (n_cold > most) most = n_cold;
+        if (n_all < n_cold)
+            test_fail(__FILE__, __LINE__, "round %d: %lld steps, only %lld with a cold cache",
+                      round, (long long)n_all, (long long)n_cold);
+        EXPECT(cold.failed == EXPR_OK && warm.failed == EXPR_OK);
+        exprs_close(&cold);
+        exprs_close(&warm);
+    }
+    test_note("%lld steps at most; %d of the warm caches saved work", (long long)most, n_cheaper);
+    EXPECT(n_cheaper > 500);
+}
+
+/* Return true if digits after state e complete it: visit all states that they reach. */
+static bool digits_complete(struct exprs *x, uint32_t e)
+{
+    VEC(uint32_t) v = {0};
+    bool ends = false, ok = vec_push(&v, e);
+    for (size_t i = 0; ok && i < v.n && !ends; i++) {
+        ends = expr_nullable(x, v.v[i]);
+        for (uint8_t c = '0'; c <= '9'; c++) {
+            uint32_t next = expr_next(x, v.v[i], c);
+            size_t k = 0;
+            while (k < v.n && v.v[k] != next) k++;
+            if (next != EXPR_EMPTY && k == v.n) ok &= vec_push(&v, next);
+        }
+    }
+    vec_deinit(&v);
+    EXPECT(ok);
+    return ends;
+}
+
+/* Goal: a state of a multiple is alive exactly if digits can complete it. No state is searched. */
+TEST(expr_multiples_are_alive_if_digits_can_complete_them)
+{
+    static const struct divisor d[] = {{7, 0}, {25, 2}, {3, 1}, {64, 3}, {1, 4}, {50, 1}};
+    struct exprs x;
+    uint64_t seed = 5;
+    int n_dead = 0;
+    NEED(exprs_open(&x, LIMIT));
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++)
+        for (int n = 0; n < 400; n++) {
+            uint32_t e = expr_multiple(&x, d[i]);
+            for (uint32_t k = draw(&seed, 8); k > 0 && e != EXPR_EMPTY; k--)
+                e = expr_next(&x, e, draw(&seed, 4) ? (uint8_t)('0' + draw(&seed, 10)) : '.');
+            if (e == EXPR_EMPTY) continue;
+            bool alive = expr_alive(&x, e);
+            n_dead += !alive;
+            if (alive != digits_complete(&x, e))
+                test_fail(__FILE__, __LINE__, "divisor %u / 10^%u: %d", d[i].m, d[i].scale, alive);
+        }
+    EXPECT(n_dead > 20);
+    uint32_t large = expr_multiple(&x, (struct divisor){4000000007u, 0});
+    size_t n_row = x.n_row;
+    EXPECT(expr_alive(&x, expr_next(&x, large, '4')) && x.n_row < n_row + 10);
+    EXPECT(x.failed == EXPR_OK);
+    exprs_close(&x);
 }

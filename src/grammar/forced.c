@@ -162,7 +162,7 @@ static int find_tokens(struct grammar *g, uint32_t state, struct err *e)
     if (g->m->late) return buf_deinit(&b), 0;
     int rc = b.failed ? err_memory(e, "a forced span", SPAN_BYTES_MAX) : tokens_of(g, state, &b, e);
     buf_deinit(&b);
-    if (rc == 0)
+    if (rc == 0 && !g->m->late)
         g->forced[state] =
             (struct forced_span){(uint32_t)first, (int32_t)(g->forced_token.n - first)};
     else

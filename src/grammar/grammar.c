@@ -233,24 +233,66 @@ uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, siz
     return i == n ? state : GRAMMAR_DEAD;
 }
 
+/* Begin a piece of work on a state: its mask, or a token after it. It has one limit of work, in any
+ * number of calls. Interrupt it after n_work more steps; 0: never. */
+static void begin_work(struct grammar *g, uint32_t state, int32_t token, int64_t n_work)
+{
+    if (state == g->late_state && token == g->late_token)
+        exprs_repeat(&g->m->x);
+    else
+        exprs_resume(&g->m->x);
+    machine_limit(g->m, n_work);
+}
+
+/* End a piece of work. Return GRAMMAR_LATER if it was interrupted. */
+static enum grammar_made end_work(struct grammar *g, uint32_t state, int32_t token, bool made)
+{
+    bool late = g->m->late && !g->m->x.failed;
+    machine_limit(g->m, 0);
+    g->late_state = late ? state : 0;
+    g->late_token = token;
+    return late ? GRAMMAR_LATER : made ? GRAMMAR_MADE : GRAMMAR_FAILED;
+}
+
 /* Return the state after a token that a rule names by its id (gbnf.h); GRAMMAR_DEAD if no rule
  * names it. */
 static uint32_t accept_mark(struct grammar *g, uint32_t state, int32_t token)
 {
     const uint8_t mark[5] = {TOKEN_MARK, (uint8_t)(token >> 24), (uint8_t)(token >> 16),
                              (uint8_t)(token >> 8), (uint8_t)token};
-    for (int i = 0; i < 5 && state != GRAMMAR_DEAD; i++) state = machine_next(g->m, state, mark[i]);
+    for (int i = 0; i < 5 && state != GRAMMAR_DEAD && !machine_late(g->m); i++)
+        state = machine_next(g->m, state, mark[i]);
     return state;
+}
+
+/* Return the state after a token, which is not known if the work was interrupted. */
+static uint32_t accept_token(struct grammar *g, uint32_t state, int32_t token)
+{
+    uint32_t as_text = mask_accept(g->m, &g->vocab->v, state, token);
+    uint32_t as_mark = g->is_schema ? GRAMMAR_DEAD : accept_mark(g, state, token);
+    if (as_text == GRAMMAR_DEAD || as_mark == GRAMMAR_DEAD)
+        return as_text == GRAMMAR_DEAD ? as_mark : as_text;
+    g->m->late |= g->m->frozen && as_text != as_mark; /* unions are not cached */
+    return g->m->late ? GRAMMAR_DEAD : machine_union(g->m, as_text, as_mark);
+}
+
+enum grammar_made grammar_accept_within(struct grammar *g, uint32_t state, int32_t token,
+                                        int64_t n_work, uint32_t *next)
+{
+    *next = GRAMMAR_DEAD;
+    begin_work(g, state, token, n_work > 0 ? n_work : 1);
+    g->m->frozen = n_work <= 0;
+    uint32_t to = accept_token(g, state, token);
+    g->m->frozen = false;
+    enum grammar_made made = end_work(g, state, token, to != GRAMMAR_DEAD && !g->m->x.failed);
+    if (made == GRAMMAR_MADE) *next = to;
+    return made;
 }
 
 uint32_t grammar_accept_token(struct grammar *g, uint32_t state, int32_t token)
 {
     exprs_resume(&g->m->x);
-    uint32_t as_text = mask_accept(g->m, &g->vocab->v, state, token);
-    uint32_t as_mark = g->is_schema ? GRAMMAR_DEAD : accept_mark(g, state, token);
-    if (as_text == GRAMMAR_DEAD || as_mark == GRAMMAR_DEAD)
-        return as_text == GRAMMAR_DEAD ? as_mark : as_text;
-    return machine_union(g->m, as_text, as_mark);
+    return accept_token(g, state, token);
 }
 
 /* Set the tokens that rules name by their ids. `state` follows the first bytes of a mark, which
@@ -311,17 +353,10 @@ static enum grammar_made mask_within(struct grammar *g, uint32_t state, uint64_t
                                      int64_t n_work)
 {
     size_t n = (size_t)g->vocab->v.n_word * sizeof *mask;
-    struct machine *m = g->m;
     if (state < g->cap_mask && g->mask[state]) return memcpy(mask, g->mask[state], n), GRAMMAR_MADE;
-    /* one limit for a mask, in any number of calls */
-    int64_t done = state == g->late_state ? g->late_work : 0, before = exprs_work(&m->x);
-    exprs_continue(&m->x, done);
-    machine_limit(m, n_work);
-    bool made = make_mask(g, state, mask), late = m->late && !m->x.failed;
-    machine_limit(m, 0);
-    g->late_state = late ? state : 0;
-    g->late_work = late ? done + exprs_work(&m->x) - before : 0;
-    return made ? GRAMMAR_MADE : late ? GRAMMAR_LATER : GRAMMAR_FAILED;
+    begin_work(g, state, MASK_LATE, n_work);
+    bool made = make_mask(g, state, mask);
+    return end_work(g, state, MASK_LATE, made);
 }
 
 bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask)
@@ -336,16 +371,51 @@ enum grammar_made grammar_mask_within(struct grammar *g, uint32_t state, uint64_
     return n_work > 0 || kept ? mask_within(g, state, mask, n_work) : GRAMMAR_LATER;
 }
 
+bool grammar_allows(const struct grammar *g, uint32_t state, int32_t token)
+{
+    return state < g->cap_mask && g->mask[state] && token >= 0 && token < g->vocab->v.n_vocab &&
+           g->mask[state][token >> 6] >> (token & 63) & 1;
+}
+
+/* ---- limits ---- */
+
+bool grammar_exceeds(struct grammar *g)
+{
+    return exprs_spent(&g->m->x) > g->m->x.limit.work_max;
+}
+
+bool grammar_spent(struct grammar *g)
+{
+    int64_t max = g->m->x.limit.work_max;
+    return exprs_spent_by_all(&g->m->x) > max - max / WORK_SLACK;
+}
+
+bool grammar_full(const struct grammar *g)
+{
+    return exprs_bytes(&g->m->x) > g->m->x.limit.bytes_max;
+}
+
+void grammar_forget(struct grammar *g)
+{
+    exprs_forget(&g->m->x);
+}
+
+void grammar_fail(struct grammar *g)
+{
+    expr_fail(&g->m->x, EXPR_WORK);
+}
+
 int64_t grammar_work(const struct grammar *g)
 {
     return exprs_work(&g->m->x);
 }
 
-bool grammar_worn(const struct grammar *g)
+bool grammar_worn(struct grammar *g)
 {
-    const struct exprs *x = &g->m->x;
+    struct exprs *x = &g->m->x;
     const struct machine_limits *l = &g->m->limit;
     if (g->m->config.n > l->config_max / 2 || g->m->cell.n > l->stack_max / 2) return true;
+    if (exprs_spent_by_all(x) > x->limit.work_max / 2) return true;
     return x->failed || exprs_bytes(x) > x->limit.bytes_max / 2 || x->n_row > x->limit.row_max / 2;
 }
 
@@ -354,7 +424,8 @@ size_t grammar_bytes(const struct grammar *g)
     size_t masks = g->n_mask * (size_t)(g->vocab ? g->vocab->v.n_word : 0) * sizeof **g->mask;
     size_t forced =
         g->cap_forced * sizeof *g->forced + g->forced_token.cap * sizeof *g->forced_token.v;
-    return sizeof *g + exprs_bytes(&g->m->x) + g->cap_mask * sizeof *g->mask + masks + forced;
+    return sizeof *g + exprs_bytes(&g->m->x) + g->m->n_part_byte + g->cap_mask * sizeof *g->mask +
+           masks + forced;
 }
 
 int grammar_failure(const struct grammar *g, struct err *e)

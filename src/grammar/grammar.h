@@ -54,7 +54,8 @@ struct grammar_limits {
     size_t state_max; /* maximum number of states of its automata */
     /* maximum processor time of this thread for the compilation, microseconds */
     int64_t us_max;
-    /* maximum number of steps of work for each later mask or text, about 60 million per second */
+    /* maximum number of steps of work for each later mask, token or text, about 60 million per
+     * second. The work ends with a failure if it exceeds the maximum by a sixteenth. */
     int64_t work_max;
     /* Callback for the size of the grammar in bytes, without its cached masks. It is called
      * regularly. The grammar fails with ERR_BUSY if `grow` returns false. NULL: never called. */
@@ -101,6 +102,8 @@ uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, siz
                         size_t *n_used);
 /* Return the state after a token, or GRAMMAR_DEAD if the token must not follow. */
 uint32_t grammar_accept_token(struct grammar *g, uint32_t state, int32_t token);
+/* Return true if the mask of the state is cached and has the token. */
+bool grammar_allows(const struct grammar *g, uint32_t state, int32_t token);
 /* Return true if the text may end in this state. */
 bool grammar_ends(const struct grammar *g, uint32_t state);
 /* Set the bits of tokens that may follow; mask [(n_vocab + 63) / 64]. Tokens without bytes (special
@@ -112,8 +115,32 @@ enum grammar_made { GRAMMAR_FAILED, GRAMMAR_MADE, GRAMMAR_LATER };
  * needs fewer steps, because computed states are cached. A mask does not depend on n_work. */
 enum grammar_made grammar_mask_within(struct grammar *g, uint32_t state, uint64_t *mask,
                                       int64_t n_work);
+/* Set *next to the result of grammar_accept_token, in at most about n_work steps (0: only with
+ * cached transitions), like grammar_mask_within. A single transition is not interrupted.
+ * GRAMMAR_FAILED if the token may not follow, or after a failure. */
+enum grammar_made grammar_accept_within(struct grammar *g, uint32_t state, int32_t token,
+                                        int64_t n_work, uint32_t *next);
 /* Return the number of steps of work since g was opened. */
 int64_t grammar_work(const struct grammar *g);
+
+/* ---- limits that do not depend on cached states ----
+ *
+ * Cached states make masks and tokens cheaper. But a limit must end a text at the same token with
+ * every state of the caches. A new grammar that has only accepted the tokens of the text decides
+ * whether its next mask exceeds work_max or bytes_max. These functions compare other grammars of
+ * the same constraint with it. "The last piece" is the last mask or token that was not cached. */
+
+/* Return true if the last piece needed more than work_max. A new grammar has fewer cached states,
+ * so the piece would exceed work_max there, too. */
+bool grammar_exceeds(struct grammar *g);
+/* Return true if the last piece might need more than work_max in a new grammar: the piece and all
+ * states since grammar_forget needed more than 15/16 of work_max. */
+bool grammar_spent(struct grammar *g);
+bool grammar_full(const struct grammar *g); /* return true if g has more than bytes_max bytes */
+void grammar_forget(struct grammar *g); /* do not count the states made so far in grammar_spent */
+/* Fail g as if the last piece had reached its limit of work. */
+void grammar_fail(struct grammar *g);
+
 /* Fill the masks of n sequences, in parallel over their grammars and in order within a grammar.
  * pool may be NULL. The caller owns all the grammars. Unlike other work of the pool, the function
  * may allocate. Set job.ok to the result of grammar_mask. */
@@ -142,9 +169,9 @@ enum grammar_made grammar_forced_within(struct grammar *g, uint32_t state, int64
  * or the client disconnected, ERR_MEMORY. The states of a failed grammar must not be used. */
 int grammar_failure(const struct grammar *g, struct err *e);
 size_t grammar_bytes(const struct grammar *g); /* return the number of bytes that g holds */
-/* Return true if g failed, or used more than half of its memory, states, configs or stack cells. A
- * new text should then use a new grammar. */
-bool grammar_worn(const struct grammar *g);
+/* Return true if g failed, or used more than half of its memory, states, configs, stack cells or
+ * work (grammar_spent). A new text should then use a new grammar. */
+bool grammar_worn(struct grammar *g);
 
 /* Open a vocabulary for masks: order the tokens of a tokenizer, which is borrowed. NULL if memory
  * is exhausted. */

@@ -13,6 +13,8 @@ struct grammar_vocab {
     const struct tokenizer *t; /* borrowed; tokenizer of the vocabulary */
 };
 
+enum { MASK_LATE = -1 };
+
 struct grammar {
     bool is_schema;
     union {
@@ -23,9 +25,8 @@ struct grammar {
     const struct grammar_vocab *vocab; /* borrowed; NULL if none */
     uint64_t **mask;                   /* masks by state, owned; NULL if not computed */
     size_t cap_mask, n_mask;
-    /* state whose mask was interrupted last, and the steps of work spent on it; 0: none */
-    uint32_t late_state;
-    int64_t late_work;
+    uint32_t late_state; /* state whose mask or token was interrupted last; 0: none */
+    int32_t late_token;  /* interrupted token; MASK_LATE: a mask */
     /* Forced tokens of a state (forced.c). */
     struct forced_span {
         uint32_t first; /* index of the first token in forced_token */

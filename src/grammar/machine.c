@@ -51,6 +51,11 @@ void machine_close(struct machine *m)
     free(m->walk.to);
     free(m->room.n_char);
     free(m->room.need);
+    free(m->clamp.to[CLAMP_SHORT]);
+    free(m->clamp.to[CLAMP_LONG]);
+    free(m->clamp.peak);
+    for (size_t i = 0; i < m->part.n; i++) free(m->part.v[i].mask);
+    vec_deinit(&m->part);
     *m = (struct machine){0};
 }
 
@@ -129,7 +134,11 @@ bool machine_expand(struct machine *m, uint32_t rule)
             return no_memory(m);
     if (m->rule.v[rule].n != UINT32_MAX) return true;
     struct rule_span s = {.first = (uint32_t)m->alts.end.n, .need = NEED_UNKNOWN};
-    if (!m->expand(m->front, m, rule, &m->alts)) {
+    struct expr_task t;
+    exprs_begin(&m->x, &t);
+    bool ok = m->expand(m->front, m, rule, &m->alts);
+    exprs_end(&m->x, &t, true);
+    if (!ok) {
         if (!m->x.failed) no_memory(m);
         return false;
     }
@@ -153,7 +162,8 @@ static uint32_t push_alt(struct machine *m, uint32_t i, uint32_t below)
  * failure. */
 static bool schedule_stack(struct machine *m, uint32_t stack)
 {
-    if (!expr_spend(&m->x, 2 + m->seen.n / 16)) return false;
+    m->n_look++;
+    if (!expr_spend(&m->x, 2)) return false;
     for (size_t i = 0; i < m->seen.n; i++)
         if (m->seen.v[i] == stack) return true;
     return (vec_push(&m->seen, stack) && vec_push(&m->due, stack)) || no_memory(m);
@@ -219,7 +229,8 @@ static bool add_thread(struct machine *m, struct thread t)
     /* true: the expression matches only the empty text */
     bool over = op == EX_EPSILON || op == EX_TAG;
     if (!over && machine_alive(m, t)) {
-        if (!expr_spend(&m->x, 2 + m->next.n / 16)) return false;
+        m->n_look++;
+        if (!expr_spend(&m->x, 2)) return false;
         for (size_t i = 0; i < m->next.n; i++)
             if (m->next.v[i].expr == t.expr && m->next.v[i].stack == t.stack) return true;
         if (m->next.n >= m->limit.thread_max) return m->crowded = m->cut = true, false;
@@ -229,17 +240,18 @@ static bool add_thread(struct machine *m, struct thread t)
 }
 
 /* Process scheduled stacks until none is left. Return false after a failure, or if the config is
- * crowded. */
+ * crowded. The cost of the look-ups is charged at the end: it then does not depend on their
+ * order. */
 static bool close_over(struct machine *m)
 {
     while (m->due.n > 0)
         if (!enter_top(m, m->due.v[--m->due.n])) return false;
-    return true;
+    return expr_spend(&m->x, m->n_look * (m->seen.n + m->next.n) / 32);
 }
 
 static void begin_config(struct machine *m)
 {
-    m->next.n = m->due.n = m->seen.n = 0;
+    m->next.n = m->due.n = m->seen.n = m->n_look = 0;
     m->accepts = m->crowded = false;
 }
 
@@ -379,9 +391,13 @@ uint32_t machine_next(struct machine *m, uint32_t config, uint8_t byte)
     uint32_t *row = m->config.v[config].row;
     if (row && row[byte] != CONFIG_UNKNOWN) return row[byte];
     if (m->x.failed || config == CONFIG_DEAD) return CONFIG_DEAD;
+    if (m->frozen) return m->late = true, CONFIG_DEAD;
     if (!row && !(row = make_row(m, config))) return CONFIG_DEAD;
     if (row[byte] != CONFIG_UNKNOWN) return row[byte];
+    struct expr_task t;
+    exprs_begin(&m->x, &t);
     uint32_t next = compute_next(m, config, byte);
+    exprs_end(&m->x, &t, true);
     if (!m->x.failed) row[byte] = next;
     return next;
 }

@@ -73,6 +73,7 @@ struct machine {
     uint32_t *cell_slot, n_cell_slot, *config_slot, n_config_slot; /* owned; open addressing */
     VEC(struct thread) next; /* threads of the config under construction */
     VEC(uint32_t) due, seen; /* stacks in a closure */
+    size_t n_look;           /* number of look-ups in `seen` and `next` */
     bool accepts;
     /* true: the config under construction has more than thread_max threads */
     bool crowded;
@@ -81,6 +82,7 @@ struct machine {
     struct arena rows;
     int64_t late_at; /* value of exprs_work at which the work on a mask is interrupted; 0: never */
     bool late;       /* true: the work was interrupted, so the results are incomplete */
+    bool frozen;     /* true: a transition that is not cached interrupts the work */
     struct {
         uint64_t *slot; /* owned; open addressing: expression << 32 | tag, + 1 */
         bool *open;     /* owned; results by slot */
@@ -95,6 +97,19 @@ struct machine {
         uint8_t *n_char, *need;
         uint32_t cap;
     } room;
+    struct {
+        /* owned; by expression: results of mask_clamp and of mask_peak (mask.h) + 1; 0: unknown */
+        uint32_t *to[2], *peak;
+        uint32_t cap;
+    } clamp;
+    VEC(struct part) part; /* for mask.c: masks of the short tokens of a string */
+    size_t n_part_byte;    /* bytes of the masks of `part` */
+};
+enum clamp_range { CLAMP_SHORT, CLAMP_LONG };
+
+struct part {
+    uint32_t string; /* expression of the string */
+    uint64_t *mask;  /* owned [n_word] */
 };
 
 struct rule_span {

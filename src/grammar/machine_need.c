@@ -118,6 +118,8 @@ static void lower_needs(struct machine *m, const rules *list)
 static void find_need(struct machine *m, uint32_t rule)
 {
     rules list = {0};
+    struct expr_task t;
+    exprs_begin(&m->x, &t);
     bool ok = need_now(m, rule) == NEED_UNKNOWN && reachable(m, rule, &list);
     if (ok && list.n > RULES_MAX) m->rule.v[rule].need = 0;
     if (ok && list.n <= RULES_MAX) {
@@ -125,6 +127,7 @@ static void find_need(struct machine *m, uint32_t rule)
         for (size_t i = 0; i < list.n; i++)
             if (need_now(m, list.v[i]) == NEED_UNKNOWN) m->rule.v[list.v[i]].need = NEED_NONE;
     }
+    exprs_end(&m->x, &t, true);
     vec_deinit(&list);
 }
 

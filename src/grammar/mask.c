@@ -19,20 +19,14 @@
 #include <string.h>
 
 enum {
-    DEPTH_MAX = 1024, /* maximum bytes of a token, as ADDED_BYTES_MAX; longer ones never match */
-    CHAIN_MAX = 64,   /* characters in a row; the longest class of vocab.h begins at 17 */
-    NO_LIMIT = 254,   /* cached value of struct room's n_char that represents no limit */
-    OPEN_STATES_MAX = 4096, /* at least a step of work each: 7 % of CONSTRAINT_STEP_WORK */
-    OPEN_TAGS_MAX = 4,
-    ROOM_STATES_MAX = 256,
-    NEED_MAX = 8,
-    LOOP_STEPS_MAX = 100,
+    DEPTH_MAX = 1024,   /* maximum bytes of a token, as ADDED_BYTES_MAX; longer ones never match */
+    WORD_STEPS_MAX = 4, /* a label of a host name has two states before its loop */
+    PARTS_MAX = 64,     /* cached masks of short tokens: 25 kB each with the o200k vocabulary */
     /* WALK_NODES look-ups count as WALK_STEPS steps of work: at 17 ns per step
      * (CONSTRAINT_STEP_WORK), 2 ns per look-up, an access to the L2 cache. */
     WALK_NODES = 128,
     WALK_STEPS = 16
 };
-static const uint32_t NO_TAG = UINT32_MAX;
 
 static void set_values(const int32_t *token, uint32_t n, uint64_t *mask)
 {
@@ -58,6 +52,7 @@ static const struct walk_place DEAD = {CONFIG_DEAD, true};
 struct walker {
     struct machine *m;
     struct thread t;
+    bool skip_words; /* true: the words are set already */
 };
 
 enum { WALK_DEAD = 0, WALK_INSIDE = UINT32_MAX }; /* other values: place in a config */
@@ -149,6 +144,7 @@ static void walk(const struct walker *w, const struct vocab_trie *t, struct walk
         const struct trie_node *d = &t->node[l->at++];
         if (n % WALK_NODES == 0 && (!expr_spend(&w->m->x, WALK_STEPS) || machine_late(w->m)))
             return;
+        if (d->word && w->skip_words) continue;
         struct walk_place next = quick_step(w, l->place, (uint8_t)d->byte);
         if (is_dead(next) || l + 1 == level + DEPTH_MAX) continue;
         if (d->n == 1) {
@@ -160,166 +156,6 @@ static void walk(const struct walker *w, const struct vocab_trie *t, struct walk
         if (d->n_child > 0) *++l = (struct level){next, d->child, d->child + d->n_child};
     }
 }
-
-/* ---- expressions that accept any plain characters ---- */
-
-/* Ranges of lead bytes and of their second bytes, before n more continuation bytes. UTF-8 restricts
- * the second byte after E0, ED, F0 and F4. */
-static const struct {
-    uint8_t lo, hi, second_lo, second_hi, n;
-} LEAD[] = {{0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1}, {0xe1, 0xec, 0x80, 0xbf, 1},
-            {0xed, 0xed, 0x80, 0x9f, 1}, {0xee, 0xef, 0x80, 0xbf, 1}, {0xf0, 0xf0, 0x90, 0xbf, 2},
-            {0xf1, 0xf3, 0x80, 0xbf, 2}, {0xf4, 0xf4, 0x80, 0x8f, 2}};
-enum { N_LEAD = sizeof LEAD / sizeof *LEAD };
-
-/* Search of the states that plain characters lead to. Pointers are borrowed. */
-struct plain_search {
-    struct machine *m; /* borrowed */
-    uint32_t tag, now;
-    /* true: states of a decoded string, which may accept; false: states of a string's spelling */
-    bool decoded;
-    VEC(uint32_t) found; /* states between characters */
-};
-
-/* Add e, a state between characters, to the states found. Return false if no text (with the tag)
- * continues from e. Return false also at the end of a spelling, and if there are too many
- * states. */
-static bool add_plain_state(struct plain_search *s, uint32_t e)
-{
-    struct exprs *x = &s->m->x;
-    if (e == EXPR_EMPTY || (!s->decoded && expr_nullable(x, e))) return false;
-    if (x->seen[e] == s->now) return true;
-    if (s->tag == NO_TAG) {
-        if (!expr_alive(x, e)) return false;
-    } else {
-        const uint32_t *reach = expr_reach(x, e);
-        bool has = false;
-        for (uint32_t i = reach ? reach[0] : 0; i > 0 && !has; i--) has = reach[i] == s->tag;
-        if (!has) return false;
-    }
-    x->seen[e] = s->now;
-    return s->found.n < OPEN_STATES_MAX && vec_push(&s->found, e);
-}
-
-/* Add the states after a byte in [lo, hi] and n continuation bytes. Return false if one of these
- * sequences is rejected. */
-static bool find_after(struct plain_search *s, uint32_t e, int lo, int hi, int n)
-{
-    const uint32_t *row = expr_row(&s->m->x, e);
-    uint32_t last = EXPR_EMPTY;
-    for (int b = lo; row && b <= hi; b++) {
-        uint32_t d = row[b];
-        if (d == EXPR_EMPTY) return false;
-        if (d == last) continue;
-        last = d;
-        if (n == 0 ? !add_plain_state(s, d) : !find_after(s, d, 0x80, 0xbf, n - 1)) return false;
-    }
-    return row != NULL;
-}
-
-/* Add the states after each plain character. Return false if one of the characters is rejected. */
-static bool find_all(struct plain_search *s, uint32_t e)
-{
-    const uint32_t *row = machine_late(s->m) ? NULL : expr_row(&s->m->x, e);
-    uint32_t last = EXPR_EMPTY;
-    for (int b = ' '; row && b < 0x80; b++) {
-        if (b == '"' || b == '\\' || (row[b] == last && last != EXPR_EMPTY)) continue;
-        last = row[b];
-        if (!add_plain_state(s, last)) return false;
-    }
-    for (int i = 0; row && i < N_LEAD; i++)
-        for (int b = LEAD[i].lo; b <= LEAD[i].hi; b++) {
-            uint32_t d = row[b];
-            if (d == EXPR_EMPTY) return false;
-            if (d != last && !find_after(s, d, LEAD[i].second_lo, LEAD[i].second_hi, LEAD[i].n))
-                return false;
-            last = d;
-        }
-    return row != NULL;
-}
-
-/* Return the slot of a key, or the free slot for a new key. Set *known if the key is present. */
-static uint32_t open_slot(const struct machine *m, uint64_t key, bool *known)
-{
-    uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15u >> 40) & (m->open.n_slot - 1);
-    while (m->open.slot[at] && m->open.slot[at] != key) at = (at + 1) & (m->open.n_slot - 1);
-    *known = m->open.slot[at] != 0;
-    return at;
-}
-
-/* Store a result of is_open. Return false if memory is exhausted. */
-static bool open_put(struct machine *m, uint64_t key, bool value)
-{
-    bool known;
-    if (2 * (m->open.n + 1) > m->open.n_slot) {
-        uint32_t n = m->open.n_slot ? 2 * m->open.n_slot : 1024, n_old = m->open.n_slot;
-        uint64_t *slot = calloc(n, sizeof *slot), *old = m->open.slot;
-        bool *open = calloc(n, sizeof *open), *old_open = m->open.open;
-        if (!slot || !open) return free(slot), free(open), expr_fail(&m->x, EXPR_NO_MEMORY), false;
-        m->open.slot = slot, m->open.open = open, m->open.n_slot = n;
-        for (uint32_t i = 0; i < n_old; i++) {
-            if (!old[i]) continue;
-            uint32_t at = open_slot(m, old[i], &known);
-            slot[at] = old[i], open[at] = old_open[i];
-        }
-        free(old), free(old_open);
-    }
-    uint32_t at = open_slot(m, key, &known);
-    m->open.n += !known;
-    m->open.slot[at] = key, m->open.open[at] = value;
-    return true;
-}
-
-/* Return true if the repetition of one character reaches a state that it does not leave. Otherwise
- * the number of characters is limited. A search of all states would then exceed its limits. */
-static bool has_loop(struct machine *m, uint32_t e)
-{
-    for (int i = 0; i < LOOP_STEPS_MAX && e != EXPR_EMPTY; i++) {
-        uint32_t next = expr_next(&m->x, e, 'a');
-        if (next == e) return true;
-        e = next;
-    }
-    return false;
-}
-
-/* Return true if a text continues from e after any plain characters. Unless `tag` is NO_TAG, that
- * text must report the tag. The result depends only on the expression, so it is cached for every
- * place where e occurs. A result of true also holds for all states that plain characters lead
- * to. */
-static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
-{
-    uint64_t key = (uint64_t)(e + 1) << 32 | tag;
-    bool known = false;
-    uint32_t at = m->open.n_slot ? open_slot(m, key, &known) : 0;
-    if (known) return m->open.open[at];
-    expr_row(&m->x, e);
-    struct plain_search s = {.m = m, .tag = tag, .now = ++m->x.seen_now};
-    bool open = !m->x.failed && has_loop(m, e) && add_plain_state(&s, e);
-    for (size_t i = 0; open && i < s.found.n; i++) {
-        m->x.seen_now = s.now > m->x.seen_now ? s.now : m->x.seen_now;
-        open = find_all(&s, s.found.v[i]);
-    }
-    for (size_t i = 0; open && i < s.found.n; i++)
-        open_put(m, (uint64_t)(s.found.v[i] + 1) << 32 | tag, true);
-    if (!open && !m->late) open_put(m, key, false);
-    vec_deinit(&s.found);
-    return open && !m->x.failed;
-}
-
-/* Return true if any plain characters may follow in a thread. */
-static bool thread_open(struct machine *m, struct thread t)
-{
-    if (!t.choice) return is_open(m, t.expr, NO_TAG);
-    const uint32_t *reach = expr_reach(&m->x, t.expr);
-    uint32_t arg = m->cell.v[t.stack].sym.arg, tag[OPEN_TAGS_MAX], n = 0;
-    for (uint32_t i = reach ? reach[0] : 0; i > 0 && n < OPEN_TAGS_MAX;
-         i--) /* classes of names have the highest tags */
-        if (m->choose(m->front, arg, reach[i]) != NO_RULE) tag[n++] = reach[i];
-    for (uint32_t i = 0; i < n; i++)
-        if (is_open(m, t.expr, tag[i])) return true;
-    return false;
-}
-
 /* ---- limited numbers of plain characters ---- */
 
 /* Return the place after a plain ASCII character if all of them lead to one place; else DEAD. */
@@ -356,11 +192,11 @@ static bool wide_chars(const struct walker *w, struct walk_place p, struct walk_
 {
     uint32_t last = UINT32_MAX;
     for (int i = 0; i < N_LEAD; i++)
-        for (int b = LEAD[i].lo; b <= LEAD[i].hi; b++) {
+        for (int b = mask_lead[i].lo; b <= mask_lead[i].hi; b++) {
             struct walk_place to = step(w, p, (uint8_t)b);
             if (is_dead(to)) return false;
-            if (to.id != last &&
-                !wide_too(w, to, next, LEAD[i].n, LEAD[i].second_lo, LEAD[i].second_hi))
+            if (to.id != last && !wide_too(w, to, next, mask_lead[i].n, mask_lead[i].second_lo,
+                                           mask_lead[i].second_hi))
                 return false;
             last = to.id;
         }
@@ -381,126 +217,111 @@ static int plain_chain(const struct walker *w, struct walk_place p, bool *same)
     return CHAIN_MAX;
 }
 
-/* ---- strings of limited length ----
+/* ---- strings with counts ----
  *
- * The state of a string of at most n characters with a pattern is an intersection. This state
- * differs after every character, so no cached walk serves the next state. The operands of the
- * intersection are examined separately: the number of remaining characters, and the number of
- * arbitrary characters that the pattern accepts. */
+ * The states of a pattern with counts, such as a host name, differ after each character. If the
+ * tokens are too short to reach a limit, the clamped state has the same mask (mask_clamp.c). The
+ * masks of the short tokens, which are nearly all tokens, are cached by clamped state. */
 
-struct room {
-    int n_char; /* number of arbitrary plain characters that may follow */
-    int need;   /* maximum number of bytes that complete the text after each of these characters */
-    bool ends;  /* true: the text may end before and after each of these characters */
-    /* true: the string has a maximum length */
-    bool limited;
-};
-
-/* Return the minimum number of bytes that complete e; NEED_MAX + 1 if more than NEED_MAX. The
- * result may be too large if more than ROOM_STATES_MAX states are reached. */
-static int shortest(struct machine *m, uint32_t e)
+/* Return the clamped string for tokens of at most n_char characters: without counts above n_char,
+ * and without the maximum length of the string if it is that far away. EXPR_EMPTY if it is not. */
+static uint32_t clamped(struct machine *m, const struct text_shape *s, enum clamp_range range,
+                        int n_char)
 {
-    uint32_t v[ROOM_STATES_MAX], n = 1, from = 0;
-    v[0] = e;
-    for (int bytes = 0; bytes <= NEED_MAX; bytes++) {
-        uint32_t to = n;
-        for (uint32_t i = from; i < to; i++) {
-            if (expr_nullable(&m->x, v[i])) return bytes;
-            const uint32_t *row = expr_row(&m->x, v[i]);
-            for (int b = 0; row && b < 256; b++) {
-                uint32_t k = from;
-                if (row[b] == EXPR_EMPTY || (b > 0 && row[b] == row[b - 1])) continue;
-                while (k < n && v[k] != row[b]) k++;
-                if (k == n && n < ROOM_STATES_MAX) v[n++] = row[b];
-            }
-        }
-        from = to;
-    }
-    return NEED_MAX + 1;
+    uint32_t p = mask_clamp(m, s->pattern, range, (uint32_t)n_char);
+    if (p == EXPR_EMPTY) return p;
+    uint64_t need = (uint64_t)n_char + mask_peak(m, p);
+    if (s->max != EXPR_INF && s->max < need) return EXPR_EMPTY;
+    return expr_string_like(&m->x, &m->x.e[s->string], p);
 }
 
-/* Set *out to the number of arbitrary plain characters that a pattern accepts. The search adds one
- * character per round. The search ends at a rejected character, or if no new state is found. */
-static void search_room(struct machine *m, uint32_t e, struct room *out)
+/* Return the place after a letter or digit if all of them lead to one place; else DEAD. */
+static struct walk_place after_letter(const struct walker *w, struct walk_place p)
 {
-    struct plain_search s = {.m = m, .tag = NO_TAG, .now = ++m->x.seen_now, .decoded = true};
-    size_t from = 0;
-    bool ok = true;
-    *out = (struct room){0};
-    while (ok && out->n_char < CHAIN_MAX) {
-        size_t to = s.found.n;
-        if (out->n_char == 0)
-            ok = find_all(&s, e); /* e is counted only if a character leads back to it */
-        for (size_t i = from; ok && i < to; i++) ok = find_all(&s, s.found.v[i]);
-        for (size_t i = to; ok && i < s.found.n; i++) {
-            int need = shortest(m, s.found.v[i]);
-            if (need > out->need) out->need = need;
-            ok = need <= NEED_MAX && i < ROOM_STATES_MAX;
-        }
-        out->n_char += ok;
-        from = to;
-        if (ok && s.found.n == to) { /* no new state was found, so the number has no limit */
-            out->n_char = NO_LIMIT;
-            break;
-        }
+    struct walk_place next = step(w, p, 'a');
+    for (int b = '0'; !is_dead(next) && b <= 'z'; b++) {
+        if (!vocab_is_word((uint8_t)b)) continue;
+        struct walk_place other = step(w, p, (uint8_t)b);
+        if (other.id != next.id || other.is_config != next.is_config) return DEAD;
     }
-    vec_deinit(&s.found);
+    return next;
 }
 
-/* Set *out to the result of search_room, which is cached by expression. Return false after a
- * failure, or if the work was interrupted (m->late). */
-static bool room_of_pattern(struct machine *m, uint32_t e, struct room *out)
+/* Return true if all words may follow a place: after a few letters, each letter and digit leads
+ * back to one place. */
+static bool words_follow(const struct walker *w, struct walk_place p)
 {
-    if (m->room.cap < m->x.n) {
-        uint32_t cap = m->x.cap, old = m->room.cap;
-        uint8_t *n_char = realloc(m->room.n_char, cap), *need;
-        if (n_char) m->room.n_char = n_char;
-        need = realloc(m->room.need, cap);
-        if (need) m->room.need = need;
-        if (!n_char || !need) return expr_fail(&m->x, EXPR_NO_MEMORY), false;
-        memset(n_char + old, 0, cap - old);
-        m->room.cap = cap;
+    for (int i = 0; i < WORD_STEPS_MAX && !is_dead(p); i++) {
+        struct walk_place next = after_letter(w, p);
+        if (next.id == p.id && next.is_config == p.is_config) return true;
+        p = next;
     }
-    if (m->room.n_char[e] == 0) {
-        search_room(m, e, out);
-        if (m->x.failed || m->late) return false;
-        m->room.n_char[e] = (uint8_t)(out->n_char + 1), m->room.need[e] = (uint8_t)out->need;
-    }
-    *out = (struct room){.n_char = m->room.n_char[e] - 1, .need = m->room.need[e]};
-    return true;
+    return false;
 }
 
-/* Set *out for state e of a JSON string: a STRING of repetitions of any character and at most one
- * pattern. Return false for other states, or after a failure. */
-static bool room_of(struct machine *m, uint32_t e, struct room *out)
+static void drop_parts(struct machine *m)
 {
-    struct exprs *x = &m->x;
-    if (x->e[e].op == EX_CAT) e = x->e[e].a;
-    if (x->e[e].op != EX_STRING || expr_is_string_part(&x->e[e])) return false;
-    uint32_t a = x->e[e].a, n = 1, max = EXPR_INF, min = 0, pattern = EXPR_EMPTY;
-    const uint32_t *v = &a;
-    if (x->e[a].op == EX_AND) v = x->list.v + x->e[a].a, n = x->e[a].b;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct expr *it = &x->e[v[i]];
-        bool counts = it->op == EX_REP && it->a == x->any_char;
-        if (!counts && (pattern != EXPR_EMPTY || !it->simple)) return false;
-        if (!counts) pattern = v[i];
-        if (counts && it->c < max) max = it->c;
-        if (counts && it->b > min) min = it->b;
+    for (size_t i = 0; i < m->part.n; i++) free(m->part.v[i].mask);
+    m->part.n = m->n_part_byte = 0;
+}
+
+/* Return the mask of the short tokens at a clamped string, cached. NULL after a failure, or if the
+ * machine is late. These tokens have no quote, so they do not leave the string. */
+static const uint64_t *short_part(const struct walker *w, const struct vocab *v, uint32_t string)
+{
+    struct machine *m = w->m;
+    for (size_t i = 0; i < m->part.n; i++)
+        if (m->part.v[i].string == string) return m->part.v[i].mask;
+    const size_t n_byte = (size_t)v->n_word * sizeof(uint64_t);
+    const struct walk_place from = {string, false};
+    struct part part = {string, calloc((size_t)v->n_word, sizeof(uint64_t))};
+    struct walker near = *w;
+    struct expr_task t;
+    exprs_begin(&m->x, &t);
+    near.skip_words = words_follow(&near, from);
+    for (int k = 0; k < PLAIN_CLASSES - 1 && part.mask; k++) {
+        for (int i = 0; near.skip_words && i < v->n_word; i++)
+            part.mask[i] |= v->plain[k].mask[i] & v->word[i];
+        walk(&near, &v->plain[k].trie, from, part.mask);
     }
-    if (pattern != EXPR_EMPTY && (min > 0 || !room_of_pattern(m, pattern, out))) return false;
-    if (pattern == EXPR_EMPTY) *out = (struct room){.n_char = INT32_MAX, .ends = min == 0};
-    uint32_t left = max > (uint32_t)out->need ? max - (uint32_t)out->need : 0;
-    out->limited = max != EXPR_INF;
-    if (out->n_char == NO_LIMIT) out->n_char = INT32_MAX;
-    if (left < (uint32_t)out->n_char) out->n_char = (int)left;
+    exprs_end(&m->x, &t, !m->late);
+    if (m->part.n == PARTS_MAX) drop_parts(m);
+    bool ok = part.mask && !m->x.failed && !m->late;
+    if (ok && vec_push(&m->part, part)) {
+        m->n_part_byte += n_byte;
+        return part.mask;
+    }
+    if (ok || !part.mask) expr_fail(&m->x, EXPR_NO_MEMORY);
+    free(part.mask);
+    return NULL;
+}
+
+/* Fill the mask of a string with counts in clamped states. Return false, without a change, if the
+ * state has no clamped state. */
+static bool fill_clamped(const struct walker *w, const struct vocab *v, const struct text_shape *s,
+                         uint64_t *mask)
+{
+    struct machine *m = w->m;
+    if (s->pattern == EXPR_EMPTY || s->min > 0) return false;
+    uint32_t near = clamped(m, s, CLAMP_SHORT, v->short_max), far = EXPR_EMPTY, e = w->t.expr;
+    if (near == EXPR_EMPTY || near == s->string) return false;
+    const uint64_t *part = short_part(w, v, near);
+    if (!part) return true;
+    or_mask(mask, part, v->n_word);
+    far = clamped(m, s, CLAMP_LONG, v->long_max);
+    if (far != EXPR_EMPTY) e = m->x.e[e].op == EX_CAT ? expr_cat(&m->x, far, m->x.e[e].b) : far;
+    if (m->x.failed) return true;
+    const struct walk_place from = {e, false};
+    walk(w, &v->plain[PLAIN_CLASSES - 1].trie, from, mask);
+    walk(w, &v->closing, from, mask);
+    walk(w, &v->other, from, mask);
     return true;
 }
 
 /* ---- masks ---- */
 
 /* Fill the mask (mask.h). One walk of all tokens suffices if no plain character is certain to
- * follow. Otherwise tokens are set without a walk in three cases:
+ * follow, unless the string has counts. Otherwise tokens are set without a walk in three cases:
  *   open   any plain characters may follow: all plain tokens
  *   room   n_char plain characters may follow: plain tokens of at most n_char characters
  *   same   any number may follow, each leads back, and a quote leads to one place: closing
@@ -512,18 +333,23 @@ bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64
     const struct machine_config c = m->config.v[config];
     struct walker w = {.m = m};
     struct walk_place from = {config, true};
+    struct text_shape shape = {0};
     struct room room = {0};
     bool same = false, open = false, known = false;
     m->walk.now++;
     if (c.n_thread == 1) {
         w.t = m->thread.v[c.thread];
         if (!expr_nullable(&m->x, w.t.expr)) from = (struct walk_place){w.t.expr, false};
-        known = !from.is_config && !w.t.choice && room_of(m, w.t.expr, &room);
-        open = !from.is_config && !room.limited && thread_open(m, w.t);
+        known = !from.is_config && !w.t.choice && mask_shape(m, w.t.expr, &shape) &&
+                mask_room(m, &shape, &room);
+        open = !from.is_config && !room.limited && mask_open(m, w.t);
     }
     int n_char = known ? room.n_char : plain_chain(&w, from, &same);
     same |= known && room.ends && n_char >= v->closing_max;
     if (n_char == 0 && !open && !same) {
+        if (known && fill_clamped(&w, v, &shape, mask)) return !m->x.failed && !m->late;
+        w.skip_words = words_follow(&w, from);
+        if (w.skip_words) or_mask(mask, v->word, v->n_word);
         walk(&w, &v->all, from, mask);
         return !m->x.failed && !m->late;
     }
@@ -548,7 +374,7 @@ uint32_t mask_accept(struct machine *m, const struct vocab *v, uint32_t config, 
     size_t n;
     const char *text = vocab_bytes(v, token, &n);
     if (n == 0) return CONFIG_DEAD;
-    for (size_t i = 0; i < n && config != CONFIG_DEAD; i++)
+    for (size_t i = 0; i < n && config != CONFIG_DEAD && !machine_late(m); i++)
         config = machine_next(m, config, (uint8_t)text[i]);
     return config;
 }

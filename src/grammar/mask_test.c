@@ -52,6 +52,15 @@ static const char *const TOKEN[] = {
     "b\\\"c",
     "\xc3\"",
     "1\"",
+    "-",
+    ".",
+    "a.b",
+    "ab-c.a",
+    "-a\"}",
+    "\xc3\xa9\xc3\xa9",
+    "\\u0061b",
+    "aaaaaaaaaaaaaaaa",
+    "aaaaaaaaaaaaaaaaaaaa",
     /* 80 characters */
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 };
@@ -85,6 +94,56 @@ static uint32_t words(struct exprs *x, uint32_t min, uint32_t max)
     return expr_cat(x, expr_rep(x, expr_cat(x, word, blank), min, max), word);
 }
 
+/* Return labels of letters and hyphens, each of at most n + 2 characters, separated by points. */
+static uint32_t labels(struct exprs *x, uint32_t n)
+{
+    uint32_t letter = expr_range(x, 'a', 'c'), hyphen = expr_range(x, '-', '-');
+    uint32_t inner = expr_rep(x, expr_or(x, letter, hyphen), 0, n);
+    uint32_t label = expr_cat(x, letter, expr_rep(x, expr_cat(x, inner, letter), 0, 1));
+    uint32_t more = expr_cat(x, expr_range(x, '.', '.'), label);
+    return expr_cat(x, label, expr_rep(x, more, 0, EXPR_INF));
+}
+
+/* Return string `kind` with counts. */
+enum { N_COUNTED = 14 };
+static uint32_t counted(struct exprs *x, int kind)
+{
+    uint32_t any = expr_any_char(x), letter = expr_range(x, 'a', 'c'),
+             wide = expr_chars(x, 0xe9, 0xe9), mark = expr_range(x, '.', '.');
+    switch (kind) {
+    case 0:
+        return expr_rep(x, letter, 0, 20);
+    case 1:
+        return expr_rep(x, letter, 18, 40);
+    case 2:
+        return expr_rep(x, wide, 0, 20);
+    case 3:
+        return expr_rep(x, expr_or(x, letter, wide), 3, 61);
+    case 4:
+        return expr_cat(x, expr_rep(x, letter, 0, 61), expr_bytes(x, "abc", 3));
+    case 5:
+        return expr_rep(x, expr_cat(x, expr_rep(x, letter, 1, 20), mark), 0, 30);
+    case 6:
+        return expr_rep(x, expr_or(x, letter, expr_bytes(x, "-a", 2)), 2, 90);
+    case 7:
+        return labels(x, 61);
+    case 8:
+        return expr_and(x, expr_rep(x, any, 0, 100), labels(x, 61));
+    case 9:
+        return expr_and(x, expr_rep(x, any, 0, 253), labels(x, 61));
+    case 10:
+        return expr_and(x, expr_rep(x, any, 0, 40), labels(x, 18));
+    case 11:
+        return expr_and(x, expr_rep(x, any, 0, 90),
+                        expr_cat(x, labels(x, 30), expr_bytes(x, ".a-b.a-b.abc", 12)));
+    case 12:
+        return expr_and(x, expr_rep(x, any, 3, 90), labels(x, 30));
+    default:
+        return expr_or(x, expr_rep(x, letter, 0, 20),
+                       expr_cat(x, expr_rep(x, letter, 4, 30), mark));
+    }
+}
+
 /* Compare the mask of every config with mask_accept of every token. */
 static void compare(struct machine *m, const struct vocab *v)
 {
@@ -106,7 +165,7 @@ TEST(mask_has_exactly_what_the_machine_takes)
 {
     struct vocab v;
     NEED(vocab_open(&v, N_TOKEN, token, NULL));
-    for (int kind = 0; kind < 18; kind++) {
+    for (int kind = 0; kind < 18 + N_COUNTED; kind++) {
         struct machine m;
         NEED(machine_open(&m, (struct expr_limits){.bytes_max = 64u << 20, .row_max = 100000},
                           (struct machine_limits){10000, 10000, 100, 100}, expand, NULL));
@@ -139,7 +198,8 @@ TEST(mask_has_exactly_what_the_machine_takes)
         body[17] = expr_cat(x, expr_rep(x, any, 0, 70), expr_rep(x, expr_range(x, '!', '!'), 0, 1));
         body[17] = expr_and(x, expr_rep(x, any, 0, 200), body[17]);
         ROOT = expr_cat(x, expr_bytes(x, "{\"a\":", 5),
-                        expr_cat(x, quoted(x, body[kind]), expr_bytes(x, "}", 1)));
+                        expr_cat(x, quoted(x, kind < 18 ? body[kind] : counted(x, kind - 18)),
+                                 expr_bytes(x, "}", 1)));
         compare(&m, &v);
         EXPECT(m.x.failed == EXPR_OK);
         machine_close(&m);

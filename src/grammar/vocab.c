@@ -57,17 +57,26 @@ static bool add_siblings(struct builder *b, size_t from, size_t to, uint32_t dep
         while (from + n_value < end && b->v[from + n_value].n == depth + 1) n_value++;
         if (!vec_room((void **)&b->t->node, &b->cap, b->t->n + 1, sizeof *b->t->node)) return false;
         b->t->node[b->t->n++] = (struct trie_node){.byte = (uint8_t)b->v[from].text[depth],
-                                                   .n = n_value & 0x7fffff,
+                                                   .n = n_value & 0x3fffff,
                                                    .first = (uint32_t)from};
     }
     *n = b->t->n - n_before;
     return true;
 }
 
-/* Add the nodes below the sorted entries [from, to), which share their first `depth` bytes. Set *n
- * to the number of nodes without a parent among them. The recursion is at most as deep as the
- * longest token. */
-static bool add_nodes(struct builder *b, size_t from, size_t to, uint32_t depth, uint32_t *n)
+/* Return true if the n nodes from `at` on are those of words. */
+static bool are_words(const struct vocab_trie *t, uint32_t at, uint32_t n)
+{
+    bool all = true;
+    for (uint32_t i = at; i < at + n; i++) all &= t->node[i].word;
+    return all;
+}
+
+/* Add the nodes below the sorted entries [from, to), which share their first `depth` bytes. word:
+ * these bytes are letters or digits. Set *n to the number of nodes without a parent among them. The
+ * recursion is at most as deep as the longest token. */
+static bool add_nodes(struct builder *b, size_t from, size_t to, uint32_t depth, bool word,
+                      uint32_t *n)
 {
     /* an entry without further bytes is a value of the parent */
     while (from < to && b->v[from].n == depth) from++;
@@ -75,9 +84,12 @@ static bool add_nodes(struct builder *b, size_t from, size_t to, uint32_t depth,
     if (!add_siblings(b, from, to, depth, n)) return false;
     for (size_t end; from < to; from = end, at++) {
         end = same_byte(b, from, to, depth);
-        b->t->node[at].child = b->t->n & 0xffffff;
-        if (!add_nodes(b, from, end, depth + 1, &n_child)) return false;
+        const uint32_t child = b->t->n;
+        const bool on = word && vocab_is_word((uint8_t)b->t->node[at].byte);
+        if (!add_nodes(b, from, end, depth + 1, on, &n_child)) return false;
+        b->t->node[at].child = child & 0xffffff;
         b->t->node[at].n_child = n_child & 0x1ff;
+        b->t->node[at].word = on && are_words(b->t, child, n_child);
     }
     return true;
 }
@@ -87,7 +99,7 @@ static void sort_entries(struct entries *e)
     if (e->n > 1) qsort(e->v, e->n, sizeof *e->v, by_text);
 }
 
-/* Build a trie of sorted entries. Return false if memory is exhausted, or the trie has 2^23 values
+/* Build a trie of sorted entries. Return false if memory is exhausted, or the trie has 2^22 values
  * or 2^24 nodes. */
 static bool trie_build(struct vocab_trie *t, struct entries *e)
 {
@@ -98,7 +110,7 @@ static bool trie_build(struct vocab_trie *t, struct entries *e)
         t->n_empty += e->v[i].n == 0;
     }
     struct builder b = {.t = t, .v = e->v};
-    return e->n < 1 << 23 && add_nodes(&b, 0, e->n, 0, &t->n_root) && t->n < 1 << 24;
+    return e->n < 1 << 22 && add_nodes(&b, 0, e->n, 0, true, &t->n_root) && t->n < 1 << 24;
 }
 
 static void trie_close(struct vocab_trie *t)
@@ -146,9 +158,17 @@ static bool sort_all(const struct vocab *v, struct sorted *s)
         e.text = vocab_bytes(v, id, &n);
         e.n = (uint32_t)n;
         if (n > 0 && !vec_push(&s->all, e)) return false;
+        bool word = n > 0;
+        for (size_t i = 0; i < n; i++) word &= vocab_is_word((uint8_t)e.text[i]);
+        if (word) v->word[id >> 6] |= 1ull << (id & 63);
     }
     sort_entries(&s->all);
     return true;
+}
+
+static int more(int a, int b)
+{
+    return a > b ? a : b;
 }
 
 /* Add a token to its class. Classes remain sorted if tokens are added in the order of s->all; the
@@ -161,12 +181,15 @@ static bool sort_token(struct vocab *v, struct sorted *s, struct entry e)
     size_t at = plain_length(e.text, n, &n_char);
     if (at == n) {
         k = class_of(n_char);
-        if (n_char > v->plain[k].char_max) v->plain[k].char_max = n_char;
+        v->plain[k].char_max = more(v->plain[k].char_max, n_char);
+        if (k < PLAIN_CLASSES - 1) v->short_max = more(v->short_max, n_char);
+        v->long_max = more(v->long_max, n_char);
         v->plain[k].mask[id >> 6] |= 1ull << (id & 63);
         return vec_push(&s->plain[k], e);
     }
+    v->long_max = more(v->long_max, (int)n); /* an escape has several bytes */
     if (e.text[at] != '"') return vec_push(&s->other, e);
-    if (n_char > v->closing_max) v->closing_max = n_char;
+    v->closing_max = more(v->closing_max, n_char);
     struct entry rest = {e.text + at + 1, (uint32_t)(n - at - 1), id};
     return vec_push(&s->closing, e) && vec_push(&s->rest, rest);
 }
@@ -212,7 +235,7 @@ bool vocab_open(struct vocab *v, int n_vocab, token_fn *token, const void *arg)
     bool ok = copy_tokens(v, token, arg);
     for (int k = 0; ok && k < PLAIN_CLASSES; k++)
         ok = (v->plain[k].mask = calloc((size_t)v->n_word + 1, sizeof(uint64_t))) != NULL;
-    ok = ok && sort_all(v, &s);
+    ok = ok && (v->word = calloc((size_t)v->n_word + 1, sizeof(uint64_t))) && sort_all(v, &s);
     for (size_t i = 0; ok && i < s.all.n; i++) ok = sort_token(v, &s, s.all.v[i]);
     sort_entries(&s.rest);
     ok = ok && build_tries(v, &s);
@@ -231,6 +254,7 @@ void vocab_close(struct vocab *v)
     trie_close(&v->closing_rests);
     trie_close(&v->other);
     trie_close(&v->all);
+    free(v->word);
     free(v->bytes);
     free(v->end);
     *v = (struct vocab){0};

@@ -25,8 +25,9 @@ struct vocab_trie {
     struct trie_node {
         /* children trie.node[child, child + n_child), and byte of the edge to the node */
         uint32_t child : 24, byte : 8;
-        /* numbers of children and of values, trie.value[first, first + n) */
-        uint32_t n_child : 9, n : 23;
+        /* number of children; true: the node's values and those below it are words; number of
+         * values, trie.value[first, first + n) */
+        uint32_t n_child : 9, word : 1, n : 22;
         uint32_t first;
     } * node; /* owned; nodes; the first n_root nodes have no parent */
     uint32_t n, n_root;
@@ -34,11 +35,18 @@ struct vocab_trie {
     uint32_t n_empty; /* number of values of the empty string, which are the first values */
 };
 
+/* Return true for a letter or a digit of ASCII. A word is a token of such bytes. */
+static inline bool vocab_is_word(uint8_t byte)
+{
+    uint8_t lower = byte | 32;
+    return (lower >= 'a' && lower <= 'z') || (byte >= '0' && byte <= '9');
+}
+
 /* classes of tokens of 1, 2, [3, 4], [5, 8], [9, 16] and more characters */
 enum { PLAIN_CLASSES = 6 };
 
 struct vocab {
-    int n_vocab, n_word; /* numbers of tokens, and of 64-bit words in a mask */
+    int n_vocab, n_word; /* numbers of tokens, and of 64-bit integers in a mask */
     struct {
         struct vocab_trie trie;
         uint64_t *mask; /* owned; [n_word]: set of all tokens of the class */
@@ -46,13 +54,16 @@ struct vocab {
     } plain[PLAIN_CLASSES];
     /* maximum number of characters before the quote of a closing token */
     int closing_max;
+    /* maximum number of characters in the classes except the last, and in all tokens */
+    int short_max, long_max;
     struct vocab_trie closing; /* trie of the whole closing tokens */
     struct vocab_trie
         closing_rests; /* trie of the bytes after the first quote; its values are tokens */
     struct vocab_trie other;
     /* trie of all tokens: one walk for states outside of strings, where the classes do not help */
     struct vocab_trie all;
-    char *bytes; /* owned; contiguous bytes of all tokens */
+    uint64_t *word; /* owned; [n_word]: set of all words */
+    char *bytes;    /* owned; contiguous bytes of all tokens */
     /* owned; [n_vocab]: ends of the tokens: token i is bytes[end[i - 1], end[i]) */
     uint32_t *end;
 };

@@ -36,6 +36,7 @@
  * BYTES_MIN has room for one grammar of the maximum size (grammar.c), BYTES_MAX for eight. */
 enum { WAIT_NS = 20 * 1000 * 1000 };
 static const int64_t REFUSED_US = 60ll * 1000 * 1000;
+static const int64_t RENEW_US = 3600ll * 1000 * 1000; /* no limit for a grammar of a second */
 static const int64_t BYTES_MIN = 256ll << 20, BYTES_MAX = 2048ll << 20, SHARE = 8;
 
 struct compiled_cache {
@@ -94,17 +95,20 @@ static void *freer_main(void *arg)
     return NULL;
 }
 
-/* Drop a use of g. Move g to `grave` if it was the last use. The caller holds the lock. */
+/* Drop a use of g. Move g to `grave` if it was the last use, and drop its use of its successor. The
+ * caller holds the lock. */
 static void drop_use(struct compiled_cache *c, struct compiled *g)
 {
-    int n_user = atomic_fetch_sub(&g->n_user, 1);
-    CHECK(n_user > 0, "a grammar of %zu bytes has %d users", g->key.n, n_user);
-    if (n_user > 1) return;
-    struct compiled **at = &c->live;
-    while (*at != g) at = &(*at)->next;
-    *at = g->next;
-    g->next = c->grave;
-    c->grave = g;
+    for (; g; g = g->successor) {
+        int n_user = atomic_fetch_sub(&g->n_user, 1);
+        CHECK(n_user > 0, "a grammar of %zu bytes has %d users", g->key.n, n_user);
+        if (n_user > 1) return;
+        struct compiled **at = &c->live;
+        while (*at != g) at = &(*at)->next;
+        *at = g->next;
+        g->next = c->grave;
+        c->grave = g;
+    }
 }
 
 /* Start the thread that frees grammars. The caller holds the lock. */
@@ -413,16 +417,21 @@ static long long mib(const struct compiled_cache *c)
     return c->bytes_max >> 20;
 }
 
-/* Compile a grammar, and cache its first mask if it has a vocabulary. */
+/* Compile a grammar, and cache its first mask if it has a vocabulary and is not renewed. */
 static int compile(struct compiled *g, struct err *e)
 {
     struct grammar_options o = g->key.o;
     o.limits.grow = grow;
     o.limits.grow_arg = g;
+    if (g->renewed) o.limits.us_max = RENEW_US;
     int rc = grammar_open(&g->g, g->key.kind, g->key.text, g->key.n, &o, e);
     if (rc != 0) return rc;
     g->first = grammar_begin(g->g);
-    if (g->key.o.vocab && grammar_failure(g->g, NULL) == 0) grammar_mask(g->g, g->first, g->mask);
+    g->compile_work = grammar_work(g->g);
+    grammar_forget(g->g); /* every grammar of the constraint has these states */
+    if (g->key.o.vocab && !g->renewed && grammar_failure(g->g, NULL) == 0)
+        grammar_mask(g->g, g->first, g->mask);
+    if (grammar_exceeds(g->g)) grammar_fail(g->g);
     rc = grammar_failure(g->g, e); /* the grammar's first state or mask may exceed a limit */
     compiled_count(g);
     if (rc == 0 && compiled_over(g)) rc = err_set(e, ERR_BUSY, CROWDED, mib(g->cache));
@@ -509,6 +518,33 @@ int compiled_get(struct compiled **out, struct compiled_cache *c, const struct c
                         : (rc = make_entry(out, c, want->holder, &k, want->n_mask, e), true);
     }
     free_graves(c);
+    pthread_mutex_unlock(&c->lock);
+    return rc;
+}
+
+/* The replaced grammar leaves the cache, which has no use for it. */
+int compiled_renew(struct compiled **out, struct compiled *from, struct err *e)
+{
+    struct compiled_cache *c = from->cache;
+    struct compiled *g = NULL;
+    int rc = 0;
+    *out = NULL;
+    if (from->key.o.import)
+        return err_set(e, ERR_LIMIT, "a grammar with imports cannot be compiled again");
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < c->n; i++)
+        if (c->entry[i] == from) drop_use(c, take_out(c, i));
+    if (!make_room(c, from->holder))
+        rc = err_set(e, ERR_BUSY, CROWDED, mib(c));
+    else if (!(g = entry_new(c, from->holder, &from->key, (int)from->n_mask)))
+        rc = err_memory(e, "a grammar", from->key.n);
+    if (rc == 0) {
+        g->renewed = true;
+        rc = compile_unlocked(c, g, e);
+        if (rc != 0) drop_use(c, g);
+    }
+    if (rc == 0) *out = g;
+    wake_freer(c);
     pthread_mutex_unlock(&c->lock);
     return rc;
 }

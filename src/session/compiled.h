@@ -12,6 +12,10 @@
  * bytes_max is the limit of all grammars together, including those being compiled or in use.
  * compiled.c divides it among holders.
  *
+ * A grammar that has reached a limit is replaced (compiled_renew). Each of its users replays its
+ * text in the new grammar (grammar_constraint.c), so no answer ends because of another one's
+ * states.
+ *
  * A client cannot read another client's grammar. A client can infer from the response time that an
  * equal grammar was compiled. */
 #ifndef QUOTH_SESSION_COMPILED_H
@@ -29,6 +33,13 @@ struct compiled {
     /* owned scratch [ceil(n / 64)]; n: size of the tokenizer's vocabulary or the model's */
     uint64_t *mask;
     int64_t owed; /* work in steps of the engine beyond PAID_WORK per call (grammar_constraint.c) */
+    int64_t compile_work; /* steps of work of the compilation */
+    /* number of the only text that has used a renewed grammar; 0: several texts, or not renewed
+     * (grammar_constraint.c) */
+    uint64_t text_no;
+    bool spent; /* true: its states have cost too much work for a further text (grammar_spent) */
+    /* owned use: grammar that replaces this one; NULL if none. Set by the user of the grammar. */
+    struct compiled *successor;
     /* private to compiled.c */
     struct compiled_cache *cache; /* borrowed */
     size_t n_mask;                /* number of bits of mask */
@@ -48,6 +59,7 @@ struct compiled {
     atomic_int n_user; /* number of users: constraints, waiting requests and the cache */
     atomic_llong n_byte;
     atomic_bool worn; /* true: no further request uses the grammar (grammar_worn) */
+    bool renewed;     /* true: made by compiled_renew */
     atomic_bool
         over;        /* true: the grammar failed because all grammars together exceeded bytes_max */
     uint64_t holder; /* holder for which the grammar was compiled */
@@ -77,6 +89,11 @@ struct compiled_want {
  * thread. */
 int compiled_get(struct compiled **out, struct compiled_cache *c, const struct compiled_want *want,
                  struct err *e);
+/* Set *out to a new grammar of the constraint of g, which the caller uses, too. It is not shared
+ * with requests, and its compilation has no limit of time, because it was within the limit before.
+ * ERR_LIMIT if g has `import`; otherwise the errors of compiled_get. Thread: the user of g, but not
+ * in a step of the engine. */
+int compiled_renew(struct compiled **out, struct compiled *g, struct err *e);
 struct compiled *compiled_share(struct compiled *g); /* return g with one more user */
 /* Drop a use of g; NULL is allowed. Any thread. Another thread frees g after its last use. */
 void compiled_drop(struct compiled *g);

@@ -1,5 +1,5 @@
-/* grammar_constraint.c - grammars as constraints: forced tokens, masks and their work per step. See
- * grammar_constraint.h. */
+/* grammar_constraint.c - grammars as constraints: forced tokens, masks, their work per step and
+ * their limits. See grammar_constraint.h. */
 #include "grammar_constraint.h"
 
 #include "compiled.h"
@@ -21,6 +21,7 @@ struct constraint_vocab {
     int32_t *eog; /* owned: tokens that end an answer */
     int n_eog;
     struct compiled_cache *compiled; /* owned */
+    _Atomic uint64_t n_text;         /* number of texts of constraints (grammar_constraint) */
 };
 enum { COMPILED_MAX = 256 }; /* maximum number of grammars in the cache */
 
@@ -73,19 +74,34 @@ static const struct grammar_vocab *vocab_of(struct constraint_vocab *cv)
 
 /* ---- constraints ---- */
 
+/* Place in the text of a grammar. */
+struct place {
+    uint32_t state; /* state of the grammar */
+    uint32_t span;  /* state in which the current forced span began */
+    int n;          /* number of accepted tokens of that span; 0 outside of spans */
+};
+
+enum { RECENT_MAX = 2 * CONSTRAINT_BACK_MAX };
+
 struct grammar_constraint {
-    struct constraint base; /* the constraint's interface; base.shared is `of` */
+    struct constraint base; /* the constraint's interface; base.shared is the request's grammar */
     /* owned reference; the constraint is a user of the grammar */
     struct compiled *of;
-    const struct constraint_vocab *vocab; /* borrowed from the session */
-    struct place {
-        uint32_t state; /* state of the grammar */
-        uint32_t span;  /* state in which the current forced span began */
-        int n;          /* number of accepted tokens of that span; 0 outside of spans */
-    } place;
-    struct place past[CONSTRAINT_BACK_MAX]; /* ring buffer of the places before the last tokens */
-    unsigned n;                             /* number of accepted tokens */
+    struct constraint_vocab *vocab;         /* borrowed from the session */
+    struct place place;                     /* place after the first n_settled tokens */
+    struct place past[CONSTRAINT_BACK_MAX]; /* ring buffer of the places before settled tokens */
+    int32_t recent[RECENT_MAX];             /* ring buffer of the last accepted tokens */
+    unsigned n, n_settled; /* numbers of accepted tokens, and of those that the grammar has taken */
+    /* number of the text so far: copies have equal numbers, and each change gives a new number */
+    uint64_t text_no;
+    uint64_t moved; /* number of the text that moved to another grammar last; 0: none */
+    int failure;    /* error code of the end of this answer; 0: none */
 };
+
+static void change_text(struct grammar_constraint *gc)
+{
+    gc->text_no = atomic_fetch_add(&gc->vocab->n_text, 1) + 1;
+}
 
 static struct constraint *op_fork(const struct constraint *c)
 {
@@ -107,10 +123,13 @@ static void op_close(struct constraint *c)
 static void op_follow(struct constraint *c, const struct constraint *from)
 {
     struct grammar_constraint *gc = (struct grammar_constraint *)c;
-    const struct grammar_constraint *other = (const struct grammar_constraint *)from;
-    gc->place = other->place;
-    gc->n = other->n;
-    memcpy(gc->past, other->past, sizeof gc->past);
+    const struct constraint base = gc->base;
+    struct compiled *old = gc->of;
+    *gc = *(const struct grammar_constraint *)from;
+    gc->base = base;
+    if (gc->of == old) return;
+    compiled_share(gc->of);
+    compiled_drop(old);
 }
 
 /* ---- forced tokens ---- */
@@ -129,18 +148,176 @@ static int32_t forced_at(const struct grammar_constraint *gc, const struct place
     return p->n < n && token[p->n] < gc->vocab->n_vocab ? token[p->n] : NOT_FORCED;
 }
 
-/* Move p past a token. Return false and leave p unchanged if the token is not allowed or the
- * grammar has failed. */
-static bool advance(const struct grammar_constraint *gc, struct place *p, int32_t token)
+/* Compute the forced tokens of p's span in at most about n_work steps. */
+static enum grammar_made forced_within(const struct grammar_constraint *gc, const struct place *p,
+                                       int64_t n_work)
 {
+    if (gc->base.any_spelling) return GRAMMAR_MADE;
+    return grammar_forced_within(gc->of->g, p->span, n_work);
+}
+
+/* ---- limits ----
+ *
+ * Several answers use a grammar, whose totals of memory, states and work are limited. If a total is
+ * reached, each answer moves to a new grammar at its next mask or token, and replays its tokens
+ * there. The answers share the new grammar. If that one reaches a limit for the same text, the
+ * answer gets a grammar of its own. A grammar whose only work was for one text is `alone`: its
+ * limits decide whether the answer ends. So the end depends only on the answer's tokens, neither on
+ * other answers nor on cached states (see grammar_exceeds). */
+
+static bool is_alone(const struct grammar_constraint *gc)
+{
+    return gc->of->text_no == gc->text_no;
+}
+
+/* Return true if the grammar can do no further work for the text. */
+static bool is_used_up(const struct grammar_constraint *gc)
+{
+    int rc = grammar_failure(gc->of->g, NULL);
+    if (compiled_over(gc->of) || rc == ERR_LIMIT || rc == ERR_BUSY) return true;
+    return gc->of->spent && !is_alone(gc);
+}
+
+/* Return false if the last mask or token of the grammar needs too much work or memory. */
+static bool check_limits(struct grammar_constraint *gc)
+{
+    struct grammar *g = gc->of->g;
+    if (is_alone(gc)) {
+        if (grammar_exceeds(g) || grammar_full(g)) gc->failure = ERR_LIMIT;
+        return !gc->failure;
+    }
+    gc->of->spent |= grammar_spent(g) || grammar_full(g);
+    return !gc->of->spent;
+}
+
+/* Set the failure of the answer if the grammar has failed and no other grammar would succeed. */
+static void check_failure(struct grammar_constraint *gc)
+{
+    int rc = grammar_failure(gc->of->g, NULL);
+    bool final = rc == ERR_MEMORY || is_alone(gc) || grammar_exceeds(gc->of->g);
+    if (rc != 0 && final) gc->failure = rc;
+}
+
+/* Return token i of the text. */
+static int32_t token_at(const struct grammar_constraint *gc, unsigned i)
+{
+    bool recent = gc->n - i <= CONSTRAINT_BACK_MAX;
+    return recent ? gc->recent[i % RECENT_MAX] : gc->base.text[i];
+}
+
+/* Return a usable grammar among those that have replaced g; NULL if none. */
+static struct compiled *successor_of(const struct compiled *g)
+{
+    struct compiled *next = g->successor;
+    while (next && (next->spent || compiled_over(next) || grammar_failure(next->g, NULL) != 0))
+        next = next->successor;
+    return next;
+}
+
+static void set_successor(struct compiled *g, struct compiled *next)
+{
+    while (g->successor) g = g->successor;
+    g->successor = compiled_share(next);
+}
+
+/* Compile a grammar for the text alone. Return the reason of a failure in gc->failure. */
+static struct compiled *renew(struct grammar_constraint *gc)
+{
+    struct compiled *next;
+    struct err why;
+    gc->failure = compiled_renew(&next, gc->of, &why);
+    if (next) next->text_no = gc->text_no;
+    return next;
+}
+
+/* Move the answer to another grammar, in which its tokens must be settled again. LATER in a step,
+ * or if n_work steps do not suffice to compile a grammar. */
+static enum grammar_made move(struct grammar_constraint *gc, int64_t n_work)
+{
+    const bool again = gc->moved == gc->text_no;
+    struct compiled *next = again ? NULL : successor_of(gc->of);
+    bool replays = gc->n <= CONSTRAINT_BACK_MAX || gc->base.text;
+    if (is_alone(gc) || !replays) {
+        gc->failure = grammar_failure(gc->of->g, NULL);
+        if (!gc->failure) gc->failure = compiled_over(gc->of) ? ERR_BUSY : ERR_LIMIT;
+        return GRAMMAR_FAILED;
+    }
+    if (n_work <= CONSTRAINT_STEP_WORK || (!next && n_work < gc->of->compile_work))
+        return GRAMMAR_LATER;
+    if (next) {
+        compiled_share(next);
+    } else {
+        if (!(next = renew(gc))) return GRAMMAR_FAILED;
+        if (!again) set_successor(gc->of, next);
+    }
+    compiled_drop(gc->of);
+    gc->of = next;
+    gc->moved = gc->text_no;
+    gc->n_settled = 0;
+    gc->place = (struct place){next->first, next->first, 0};
+    return GRAMMAR_MADE;
+}
+
+/* ---- tokens ---- */
+
+/* Move p past a token in at most about n_work steps. FAILED if the token is not allowed, or after a
+ * failure. p is unchanged unless the result is MADE. */
+static enum grammar_made advance(const struct grammar_constraint *gc, struct place *p,
+                                 int32_t token, int64_t n_work)
+{
+    const int64_t end = grammar_work(gc->of->g) + n_work;
+    uint32_t next;
+    enum grammar_made made = forced_within(gc, p, n_work);
+    if (made != GRAMMAR_MADE) return made;
     int32_t forced = forced_at(gc, p);
-    if (forced == FAILED || (forced >= 0 && token != forced)) return false;
-    uint32_t next = grammar_accept_token(gc->of->g, p->state, token);
-    if (next == GRAMMAR_DEAD || grammar_failure(gc->of->g, NULL) != 0) return false;
+    if (forced == FAILED || (forced >= 0 && token != forced)) return GRAMMAR_FAILED;
+    made = grammar_accept_within(gc->of->g, p->state, token, end - grammar_work(gc->of->g), &next);
+    if (made != GRAMMAR_MADE) return made;
     struct place in_span = {next, p->span, p->n + 1};
-    bool goes_on = forced >= 0 && forced_at(gc, &in_span) >= 0;
-    *p = goes_on ? in_span : (struct place){next, next, 0};
-    return true;
+    *p = forced >= 0 && forced_at(gc, &in_span) >= 0 ? in_span : (struct place){next, next, 0};
+    return GRAMMAR_MADE;
+}
+
+/* Let the grammar take the tokens that it has not taken yet, in at most about n_work steps. */
+static enum grammar_made settle(struct grammar_constraint *gc, int64_t n_work)
+{
+    const int64_t end = grammar_work(gc->of->g) + n_work;
+    while (gc->n_settled < gc->n) {
+        struct place p = gc->place;
+        int64_t left = end - grammar_work(gc->of->g);
+        enum grammar_made made = advance(gc, &p, token_at(gc, gc->n_settled), left);
+        if (made == GRAMMAR_MADE && !check_limits(gc)) made = GRAMMAR_FAILED;
+        if (made != GRAMMAR_MADE) return made;
+        if (is_alone(gc)) grammar_forget(gc->of->g); /* limit each token, not the text */
+        gc->past[gc->n_settled++ % CONSTRAINT_BACK_MAX] = gc->place;
+        gc->place = p;
+    }
+    return GRAMMAR_MADE;
+}
+
+static const int64_t ALL_WORK = INT64_MAX / 4; /* no limit; sums do not overflow */
+
+/* Work in the constraint's grammar, which has taken all tokens. */
+typedef enum grammar_made work_fn(struct grammar_constraint *gc, void *arg, int64_t n_work);
+
+/* Settle the text and call `work`, in at most about n_work steps each. Move to another grammar and
+ * do it there if this one reaches a limit, unless the answer ends. */
+static enum grammar_made run(struct grammar_constraint *gc, work_fn *work, void *arg,
+                             int64_t n_work)
+{
+    if (n_work > ALL_WORK) n_work = ALL_WORK;
+    while (!gc->failure) {
+        enum grammar_made made = is_used_up(gc) ? move(gc, n_work) : GRAMMAR_MADE;
+        if (made != GRAMMAR_MADE) return made;
+        if (!is_alone(gc)) gc->of->text_no = 0;
+        made = settle(gc, n_work);
+        if (made == GRAMMAR_MADE) made = work(gc, arg, n_work);
+        compiled_count(gc->of); /* no other request may use a failed grammar */
+        if (made != GRAMMAR_FAILED) return made;
+        check_failure(gc);
+        if (!is_used_up(gc)) break;
+    }
+    return GRAMMAR_FAILED;
 }
 
 /* ---- work in a step ----
@@ -158,34 +335,28 @@ static int64_t work_begin(struct compiled *of, int64_t n_work)
     return of->owed > 0 ? 0 : n_work;
 }
 
-/* Add the grammar's work since the count work_before to `owed`. */
-static void work_end(struct compiled *of, int64_t work_before)
-{
-    of->owed += grammar_work(of->g) - work_before;
-    compiled_count(of); /* no other request may use a failed grammar */
-}
-
-/* Compute the forced tokens of p's span in at most about n_work steps. */
-static enum grammar_made forced_within(const struct grammar_constraint *gc, const struct place *p,
-                                       int64_t n_work)
-{
-    if (gc->base.any_spelling) return GRAMMAR_MADE;
-    return grammar_forced_within(gc->of->g, p->span, n_work);
-}
-
 /* Write at most n forced tokens to token[]. Return their number. The place of the constraint does
  * not change. */
 static int op_forced(struct constraint *c, int32_t *token, int n, int64_t *n_work)
 {
-    const struct grammar_constraint *gc = (const struct grammar_constraint *)c;
-    struct place p = gc->place;
+    struct grammar_constraint *gc = (struct grammar_constraint *)c;
+    if (gc->failure || is_used_up(gc)) return 0;
+    if (!is_alone(gc)) gc->of->text_no = 0;
     int64_t before = grammar_work(gc->of->g), left = gc->of->owed > 0 ? 0 : PAID_WORK;
     if (left > *n_work) left = *n_work;
+    const int64_t end = before + left;
     int i = 0;
-    for (; i < n && forced_within(gc, &p, left) == GRAMMAR_MADE; i++)
-        if ((token[i] = forced_at(gc, &p)) < 0 || !advance(gc, &p, token[i])) break;
+    if (settle(gc, left) == GRAMMAR_MADE) {
+        struct place p = gc->place;
+        for (; i < n && forced_within(gc, &p, end - grammar_work(gc->of->g)) == GRAMMAR_MADE; i++) {
+            token[i] = forced_at(gc, &p);
+            left = end - grammar_work(gc->of->g);
+            if (token[i] < 0 || advance(gc, &p, token[i], left) != GRAMMAR_MADE) break;
+        }
+    }
     *n_work -= grammar_work(gc->of->g) - before;
-    work_end(gc->of, before);
+    gc->of->owed += grammar_work(gc->of->g) - before;
+    compiled_count(gc->of);
     return i;
 }
 
@@ -224,7 +395,6 @@ static bool complete_mask(const struct grammar_constraint *gc, uint32_t *mask)
 {
     const int n_vocab = gc->vocab->n_vocab, n_word = (n_vocab + 31) / 32;
     mask_ends(gc, gc->of->mask);
-    compiled_count(gc->of);
     if (grammar_failure(gc->of->g, NULL) != 0) return false;
     memcpy(mask, gc->of->mask, (size_t)n_word * sizeof *mask);
     if (n_vocab % 32) mask[n_word - 1] &= (1u << n_vocab % 32) - 1;
@@ -244,59 +414,107 @@ static bool forced_mask(const struct grammar_constraint *gc, uint32_t *mask)
     return true;
 }
 
-static bool op_mask(struct constraint *c, uint32_t *mask)
-{
-    const struct grammar_constraint *gc = (const struct grammar_constraint *)c;
-    if (compiled_over(gc->of)) return false;
-    if (forced_mask(gc, mask)) return true;
-    return grammar_mask(gc->of->g, gc->place.state, gc->of->mask) && complete_mask(gc, mask);
-}
-
 /* Fill the mask of the current place in at most about n_work steps. */
-static enum grammar_made mask_within(const struct grammar_constraint *gc, uint32_t *mask,
-                                     int64_t n_work)
+static enum grammar_made make_mask(struct grammar_constraint *gc, void *mask, int64_t n_work)
 {
     enum grammar_made made = forced_within(gc, &gc->place, n_work);
     if (made != GRAMMAR_MADE || forced_mask(gc, mask)) return made;
     made = grammar_mask_within(gc->of->g, gc->place.state, gc->of->mask, n_work);
-    return made == GRAMMAR_MADE && !complete_mask(gc, mask) ? GRAMMAR_FAILED : made;
+    if (made != GRAMMAR_MADE) return made;
+    return check_limits(gc) && complete_mask(gc, mask) ? GRAMMAR_MADE : GRAMMAR_FAILED;
+}
+
+static bool op_mask(struct constraint *c, uint32_t *mask)
+{
+    return run((struct grammar_constraint *)c, make_mask, mask, ALL_WORK) == GRAMMAR_MADE;
+}
+
+static enum constraint_made made_of(enum grammar_made made)
+{
+    return made == GRAMMAR_MADE    ? CONSTRAINT_MADE
+           : made == GRAMMAR_LATER ? CONSTRAINT_LATER
+                                   : CONSTRAINT_FAILED;
 }
 
 /* Fill the mask within n_work. A call with n_work of at most CONSTRAINT_STEP_WORK is in a step. Add
  * the work of such a call to `owed`. */
 static enum constraint_made op_mask_within(struct constraint *c, uint32_t *mask, int64_t n_work)
 {
-    const struct grammar_constraint *gc = (const struct grammar_constraint *)c;
-    bool in_step = n_work <= CONSTRAINT_STEP_WORK;
-    if (compiled_over(gc->of)) return CONSTRAINT_FAILED;
-    if (in_step) n_work = work_begin(gc->of, n_work);
+    struct grammar_constraint *gc = (struct grammar_constraint *)c;
+    if (n_work > CONSTRAINT_STEP_WORK) return made_of(run(gc, make_mask, mask, n_work));
+    n_work = work_begin(gc->of, n_work);
     int64_t before = grammar_work(gc->of->g);
-    enum grammar_made made = mask_within(gc, mask, n_work);
-    if (in_step) work_end(gc->of, before);
-    if (made == GRAMMAR_FAILED) compiled_count(gc->of);
-    return made == GRAMMAR_MADE    ? CONSTRAINT_MADE
-           : made == GRAMMAR_LATER ? CONSTRAINT_LATER
-                                   : CONSTRAINT_FAILED;
+    enum grammar_made made = run(gc, make_mask, mask, n_work); /* does not move in a step */
+    gc->of->owed += grammar_work(gc->of->g) - before;
+    return made_of(made);
 }
 
+/* ---- picked tokens ---- */
+
+/* Append a token to the text. */
+static void add_token(struct grammar_constraint *gc, int32_t token)
+{
+    gc->recent[gc->n++ % RECENT_MAX] = token;
+    change_text(gc);
+}
+
+struct attempt {
+    int32_t token;
+    struct place to;
+};
+
+static enum grammar_made try_token(struct grammar_constraint *gc, void *arg, int64_t n_work)
+{
+    struct attempt *a = arg;
+    a->to = gc->place;
+    enum grammar_made made = advance(gc, &a->to, a->token, n_work);
+    return made == GRAMMAR_MADE && !check_limits(gc) ? GRAMMAR_FAILED : made;
+}
+
+static bool is_token(const struct grammar_constraint *gc, int32_t token)
+{
+    return token >= 0 && token < tokenizer_n_vocab(gc->vocab->t);
+}
+
+static enum constraint_made op_accept_within(struct constraint *c, int32_t token, int64_t n_work)
+{
+    struct grammar_constraint *gc = (struct grammar_constraint *)c;
+    struct attempt a = {.token = token};
+    if (!is_token(gc, token)) return CONSTRAINT_FAILED;
+    enum grammar_made made = run(gc, try_token, &a, n_work);
+    if (made != GRAMMAR_MADE) return made_of(made);
+    gc->past[gc->n % CONSTRAINT_BACK_MAX] = gc->place;
+    gc->place = a.to;
+    gc->n_settled++;
+    add_token(gc, token);
+    return CONSTRAINT_MADE;
+}
+
+/* Return true if cached results show that the token is allowed. */
+static bool is_known(const struct grammar_constraint *gc, int32_t token)
+{
+    if (gc->n_settled < gc->n || forced_within(gc, &gc->place, 0) != GRAMMAR_MADE) return false;
+    int32_t forced = forced_at(gc, &gc->place);
+    return forced >= 0 ? token == forced : grammar_allows(gc->of->g, gc->place.state, token);
+}
+
+/* The mask before a picked token is cached. The grammar takes the token now if its transitions are
+ * cached; otherwise the next mask does that work, in parts. */
 static bool op_accept(struct constraint *c, int32_t token)
 {
     struct grammar_constraint *gc = (struct grammar_constraint *)c;
-    if (token < 0 || token >= tokenizer_n_vocab(gc->vocab->t)) return false;
-    struct place before = gc->place;
-    int64_t work_before = grammar_work(gc->of->g);
-    bool taken = advance(gc, &gc->place, token);
-    gc->of->owed += grammar_work(gc->of->g) - work_before;
-    if (!taken) return compiled_count(gc->of), false;
-    gc->past[gc->n++ % CONSTRAINT_BACK_MAX] = before;
+    if (gc->failure || !is_token(gc, token)) return false;
+    if (!is_known(gc, token)) return op_accept_within(c, token, ALL_WORK) == CONSTRAINT_MADE;
+    add_token(gc, token);
+    if (!is_used_up(gc)) settle(gc, 0);
     return true;
 }
 
 static bool op_no_memory(const struct constraint *c)
 {
-    const struct compiled *of = ((const struct grammar_constraint *)c)->of;
-    const int rc = grammar_failure(of->g, NULL);
-    return compiled_over(of) || rc == ERR_MEMORY || rc == ERR_BUSY;
+    const struct grammar_constraint *gc = (const struct grammar_constraint *)c;
+    const int rc = gc->failure ? gc->failure : grammar_failure(gc->of->g, NULL);
+    return rc == ERR_MEMORY || rc == ERR_BUSY;
 }
 
 static void op_rollback(struct constraint *c, int n)
@@ -304,6 +522,9 @@ static void op_rollback(struct constraint *c, int n)
     struct grammar_constraint *gc = (struct grammar_constraint *)c;
     if (n == 0) return;
     gc->n -= (unsigned)n;
+    change_text(gc);
+    if (gc->n_settled <= gc->n) return;
+    gc->n_settled = gc->n;
     gc->place = gc->past[gc->n % CONSTRAINT_BACK_MAX];
 }
 
@@ -314,6 +535,7 @@ static const struct constraint_ops grammar_constraint_ops = {
     .mask = op_mask,
     .mask_within = op_mask_within,
     .accept = op_accept,
+    .accept_within = op_accept_within,
     .no_memory = op_no_memory,
     .rollback = op_rollback,
     .forced = op_forced,
@@ -351,6 +573,7 @@ int grammar_constraint_open(struct constraint **out, struct constraint_vocab *cv
                                      .vocab = cv,
                                      .place = {g->first, g->first, 0}};
     c->base.n_byte = sizeof *c; /* compiled.c counts the memory of the shared grammar */
+    change_text(c);
     *out = &c->base;
     return 0;
 }

@@ -2,6 +2,7 @@
  * and reverted tokens. Method: walk randomly with the bundled model's tokenizer. Every token of the
  * vocabulary is tried before each step. A second grammar checks the text of the walk byte by
  * byte. */
+#include "compiled.h"
 #include "session.h"
 #include "../../tests/unit.h"
 
@@ -74,6 +75,11 @@ static struct constraint *open_sample(const struct sample *s, struct grammar_lim
 static bool bit(const uint32_t *mask, int id)
 {
     return mask[id / 32] >> id % 32 & 1;
+}
+
+static bool has_bit(const uint64_t *mask, int32_t id)
+{
+    return mask[id / 64] >> id % 64 & 1;
 }
 
 static size_t mask_bytes(void)
@@ -262,8 +268,322 @@ TEST(constraint_takes_tokens_back)
     rig_close();
 }
 
-/* Goal: all masks of a grammar fail after it exceeds its memory. Each token of this grammar makes
- * new states. */
+/* ---- limits ---- */
+
+/* An answer that follows a text, whose constraint can replay it. */
+struct answer {
+    struct constraint *c; /* owned */
+    int32_t text[1024];
+    int n;
+};
+
+static bool answer_open(struct answer *a, const struct constraint *of)
+{
+    *a = (struct answer){.c = of ? of->op->fork(of) : NULL};
+    if (a->c) a->c->text = a->text;
+    return a->c;
+}
+
+static void answer_close(struct answer *a)
+{
+    if (a->c) a->c->op->close(a->c);
+}
+
+/* Make the next mask in calls of at most n_slice steps of work, and more in each further call; 0:
+ * in one call. Return false if the answer has ended. */
+static bool answer_mask(struct answer *a, int64_t n_slice)
+{
+    enum constraint_made made = CONSTRAINT_LATER;
+    if (n_slice == 0) return a->c->op->mask(a->c, rig.mask);
+    for (; made == CONSTRAINT_LATER; n_slice += n_slice / 2)
+        made = a->c->op->mask_within(a->c, rig.mask, n_slice);
+    return made == CONSTRAINT_MADE;
+}
+
+static void answer_add(struct answer *a, int32_t token)
+{
+    NEED(a->n < (int)(sizeof a->text / sizeof *a->text));
+    if (!bit(rig.mask, token) || !a->c->op->accept(a->c, token))
+        test_fail(__FILE__, __LINE__, "token %d of the text: %d is not allowed", a->n, token);
+    a->text[a->n++] = token;
+}
+
+/* Follow the text. Return the number of masks; that of the tokens + 1 if no mask failed. */
+static int answer_follow(struct answer *a, const struct ids *text, int64_t n_slice)
+{
+    for (size_t i = 0; i < text->n; i++) {
+        if (!answer_mask(a, n_slice)) return (int)i;
+        answer_add(a, text->v[i]);
+    }
+    return (int)text->n + answer_mask(a, n_slice);
+}
+
+/* Grammars whose masks need much work, a text, and another text. */
+static const struct {
+    struct sample sample;
+    const char *text, *other;
+} costly[] = {
+    {{"regex", GRAMMAR_REGEX, "x(?:.*a.{30}|.*e.{40}|.*o.{50}b)*c"},
+     "xonce upon a time there was",
+     "xthe little girl and a big bear, then home"},
+    {{"growing", GRAMMAR_REGEX, "([ab]*a[ab]{99}|[ab]*b[ab]{98})+c"},
+     "abbabaabbbaaabab",
+     "babbabbbaabaaababbababaaabbb"},
+    {{"pattern", GRAMMAR_SCHEMA,
+      "{\"type\":\"string\",\"pattern\":\"up.*time\",\"minLength\":20,\"maxLength\":300}"},
+     "\"Once upon a time, there was a little girl\"",
+     "\"The little bear and the upper bed. One time\""},
+    {{"patterns", GRAMMAR_SCHEMA,
+      "{\"type\":\"string\",\"allOf\":[{\"pattern\":\"a.*b\"},{\"pattern\":\"c.*d\"},"
+      "{\"pattern\":\"^.{9,40}$\"},{\"not\":{\"pattern\":\"girl\"}}]}"},
+     "\"Once upon a bad day\"",
+     "\"a big cat and a dog\""},
+    {{"format", GRAMMAR_SCHEMA, "{\"type\":\"string\",\"format\":\"email\"}"},
+     "\"lily@little-girl.example\"",
+     "\"tom.and.lily@home.example.net\""},
+};
+enum { N_COSTLY = sizeof costly / sizeof *costly };
+
+/* Cached results before the text: none, those of another text, those of the same text; those of
+ * another text at the same time; none, with masks in slices. */
+enum cached { COLD, OTHER_FIRST, SAME_FIRST, IN_TURNS, IN_SLICES, N_CACHED };
+
+/* Set *out to the number of masks along the text of costly[i] with these limits; -1 if the
+ * constraint was refused. */
+static void masks_until_refused(int *out, int i, struct grammar_limits limits, enum cached how)
+{
+    struct constraint *first = NULL;
+    struct constraint_vocab *shared = rig.w;
+    struct grammar_options o = {.limits = limits};
+    struct ids text = {0}, other = {0};
+    struct answer a = {0}, b = {0};
+    struct err e = {0};
+    const struct sample *s = &costly[i].sample;
+    const char *own = costly[i].text, *another = costly[i].other;
+    int n = -1;
+    NEED_OK(tokenizer_encode(rig.t, own, strlen(own), ENCODE_CONTINUE, &text, &e), &e);
+    NEED_OK(tokenizer_encode(rig.t, another, strlen(another), ENCODE_CONTINUE, &other, &e), &e);
+    NEED_OK(constraint_vocab_open(&rig.w, rig.t, rig.n_vocab, &e), &e); /* no grammars yet */
+    int rc = grammar_constraint_open(&first, rig.w, 0, s->kind, s->text, strlen(s->text), &o, &e);
+    EXPECT(rc == 0 || rc == ERR_LIMIT);
+    if (rc == 0 && answer_open(&a, first) && answer_open(&b, first)) {
+        if (how == OTHER_FIRST) answer_follow(&b, &other, 0);
+        if (how == SAME_FIRST) answer_follow(&b, &text, 0);
+        if (how == IN_TURNS)
+            for (n = 0; n <= (int)text.n && answer_mask(&a, 0); n++) {
+                if (n < (int)text.n) answer_add(&a, text.v[n]);
+                if (b.n < (int)other.n && answer_mask(&b, 0)) answer_add(&b, other.v[b.n]);
+            }
+        else
+            n = answer_follow(&a, &text, how == IN_SLICES ? 2 * CONSTRAINT_STEP_WORK : 0);
+        EXPECT(n > (int)text.n || !answer_mask(&a, 0)); /* an answer that has ended stays so */
+    }
+    if (first) first->op->close(first);
+    answer_close(&a);
+    answer_close(&b);
+    constraint_vocab_close(rig.w);
+    rig.w = shared;
+    vec_deinit(&text);
+    vec_deinit(&other);
+    *out = n;
+}
+
+/* Goal: a limit ends an answer at the same token with every state of the caches (docs/design.md 5).
+ * Method: limits of each size, texts with and without other texts before and between them. */
+TEST(constraint_limits_do_not_depend_on_cached_states)
+{
+    int n_ended = 0, n_whole = 0, n_refused = 0;
+    if (!rig_open(0)) return;
+    for (int i = 0; i < N_COSTLY; i++)
+        for (int64_t work = 3000; work < 4000000; work += test_long() ? work / 8 : work) {
+            const struct grammar_limits limits = {.work_max = work};
+            int want = -2, got = -2;
+            masks_until_refused(&want, i, limits, COLD);
+            n_refused += want < 0;
+            n_ended += want >= 0 && want < 8;
+            n_whole += want > 8;
+            for (enum cached how = COLD + 1; how < N_CACHED; how++) {
+                masks_until_refused(&got, i, limits, how);
+                if (got != want)
+                    test_fail(__FILE__, __LINE__, "%s, %lld steps, caches %d: %d masks, not %d",
+                              costly[i].sample.name, (long long)work, (int)how, got, want);
+            }
+        }
+    test_note("%d answers ended, %d did not, %d constraints were refused", n_ended, n_whole,
+              n_refused);
+    EXPECT(n_ended > 10 && n_whole > 10);
+    rig_close();
+}
+
+/* Append a random token of the mask that does not end the text. Return false if there is none, or
+ * if the answer has ended. */
+static bool answer_grow(struct answer *a)
+{
+    if (!answer_mask(a, 0)) return false;
+    int32_t id = pick(rig.mask, 0);
+    if (id >= 0) answer_add(a, id);
+    return id >= 0;
+}
+
+/* Append the same token to two answers, whose masks must be equal. */
+static void answers_agree(struct answer *a, struct answer *b)
+{
+    NEED(answer_mask(b, 0));
+    memcpy(rig.other, rig.mask, mask_bytes());
+    EXPECT(answer_mask(a, 0) && memcmp(rig.mask, rig.other, mask_bytes()) == 0);
+    int32_t id = pick(rig.other, 0);
+    NEED(id >= 0);
+    answer_add(a, id);
+    answer_add(b, id);
+}
+
+/* Let an answer grow to its limit, up to 900 tokens. Another answer of the grammar gets a token
+ * every `each` tokens; 0: there is no other answer. Its masks must be those of a grammar of its
+ * own. Set *n to the number of tokens of the first answer. */
+static void grow_to_limit(int *n, const struct sample *s, struct grammar_limits limits, int each)
+{
+    struct constraint *first = open_sample(s, limits), *own = NULL;
+    struct constraint_vocab *shared = rig.w;
+    struct answer a = {0}, b = {0}, want = {0};
+    struct err e = {0};
+    NEED_OK(constraint_vocab_open(&rig.w, rig.t, rig.n_vocab, &e), &e);
+    own = open_sample(s, (struct grammar_limits){0});
+    NEED(answer_open(&a, first) && answer_open(&b, first) && answer_open(&want, own));
+    rig.rng = 5;
+    while (a.n < 900 && answer_grow(&a)) {
+        uint64_t rng = rig.rng;
+        if (each > 0 && a.n % each == 0) answers_agree(&b, &want);
+        rig.rng = rng;
+    }
+    for (int i = 0; i < 8 && each > 0; i++) answers_agree(&b, &want); /* b continues */
+    *n = a.n;
+    first->op->close(first);
+    own->op->close(own);
+    answer_close(&a);
+    answer_close(&b);
+    answer_close(&want);
+    constraint_vocab_close(rig.w);
+    rig.w = shared;
+}
+
+/* Goal: the memory, states and work of one answer end no other answer of its grammar, and the other
+ * answers do not shorten it. Each token of this grammar makes new states. */
+TEST(constraint_growth_ends_no_other_answer)
+{
+    static const struct sample grows = {"grows", GRAMMAR_REGEX,
+                                        "([ab]*a[ab]{99}|[ab]*b[ab]{98})+c"};
+    static const struct grammar_limits limits[] = {
+        {.bytes_max = 700000}, {.state_max = 500}, {.work_max = 300000}};
+    if (!rig_open(0)) return;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        int n = 0, n_beside = 0;
+        grow_to_limit(&n, &grows, limits[i], 0);
+        grow_to_limit(&n_beside, &grows, limits[i], 9);
+        test_note("limit %zu: %d tokens", i, n);
+        EXPECT_INT(n_beside, n);
+        EXPECT(n > 20 && (n < 900 || limits[i].work_max));
+    }
+    rig_close();
+}
+
+/* Return the steps of work of the grammar of an answer that has not moved. */
+static int64_t work_of(const struct answer *a)
+{
+    return grammar_work(((const struct compiled *)a->c->shared)->g);
+}
+
+/* Goal: a picked token needs no work. The next mask does it in parts, and is equal to a mask after
+ * a token that was taken at once. The characters of this string differ in their states, and their
+ * masks are made without visiting these states. */
+TEST(constraint_takes_picked_tokens_with_the_next_mask)
+{
+    static const struct sample s = {
+        "pattern", GRAMMAR_SCHEMA,
+        "{\"type\":\"string\",\"pattern\":\"(a|b|e).{20}(c|d|o).{30}x\",\"maxLength\":300}"};
+    static const char text[] = "\"Once upon a time, there was a little girl named Lily";
+    if (!rig_open(0)) return;
+    struct constraint_vocab *shared = rig.w, *fresh;
+    struct err e = {0};
+    struct ids ids = {0};
+    struct answer a, b;
+    int64_t n_whole = 0;
+    int n_late = 0;
+    NEED_OK(tokenizer_encode(rig.t, text, sizeof text - 1, ENCODE_CONTINUE, &ids, &e), &e);
+    NEED_OK(constraint_vocab_open(&fresh, rig.t, rig.n_vocab, &e), &e);
+    struct constraint *of = open_sample(&s, (struct grammar_limits){0});
+    rig.w = fresh;
+    struct constraint *of_fresh = open_sample(&s, (struct grammar_limits){0});
+    NEED(of && of_fresh && answer_open(&a, of) && answer_open(&b, of_fresh));
+    for (size_t i = 0; i < ids.n && i < 12; i++) {
+        NEED(answer_mask(&b, 0));
+        memcpy(rig.other, rig.mask, mask_bytes());
+        n_late += a.c->op->mask_within(a.c, rig.mask, 1000) == CONSTRAINT_LATER;
+        NEED(answer_mask(&a, 3000));
+        EXPECT(memcmp(rig.mask, rig.other, mask_bytes()) == 0);
+        int64_t before = work_of(&a);
+        NEED(a.c->op->accept(a.c, ids.v[i]));
+        EXPECT_INT(work_of(&a) - before, 0);
+        before = work_of(&b);
+        NEED(b.c->op->accept_within(b.c, ids.v[i], INT64_MAX) == CONSTRAINT_MADE);
+        n_whole += work_of(&b) - before;
+        a.text[a.n++] = b.text[b.n++] = ids.v[i];
+    }
+    test_note("%lld steps for the tokens alone", (long long)n_whole);
+    EXPECT(n_whole > 100000 && n_late > 5);
+    of->op->close(of);
+    of_fresh->op->close(of_fresh);
+    answer_close(&a);
+    answer_close(&b);
+    constraint_vocab_close(fresh);
+    rig.w = shared;
+    vec_deinit(&ids);
+    rig_close();
+}
+
+/* Goal: a mask does not depend on counts that no token can reach: the masks of a host name need no
+ * walk of all tokens at every character. */
+TEST(constraint_masks_of_counted_strings_are_shared)
+{
+    static const struct {
+        const char *schema, *text;
+    } cases[] = {
+        {"{\"type\":\"string\",\"format\":\"hostname\"}", "\"little-girl.once-upon-a-time.example"},
+        {"{\"type\":\"string\",\"format\":\"email\"}", "\"lily.little-girl.once-upon-a-time"},
+        {"{\"type\":\"string\",\"pattern\":\"^[a-zA-Z0-9_-]{1,64}$\"}",
+         "\"get_the_little_girl_once_upon_a_time"}};
+    if (!rig_open(0)) return;
+    struct grammar_vocab *v = grammar_vocab_open(rig.t);
+    struct grammar_options o = {.vocab = v};
+    struct err e = {0};
+    uint64_t *mask = calloc((size_t)rig.n_vocab / 64 + 1, sizeof *mask);
+    NEED(v && mask);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct grammar *g;
+        struct ids ids = {0};
+        int64_t most = 0, last = 0;
+        const char *schema = cases[i].schema, *text = cases[i].text;
+        NEED_OK(grammar_open(&g, GRAMMAR_SCHEMA, schema, strlen(schema), &o, &e), &e);
+        NEED_OK(tokenizer_encode(rig.t, text, strlen(text), ENCODE_CONTINUE, &ids, &e), &e);
+        uint32_t state = grammar_begin(g);
+        for (size_t k = 0; k < ids.n; k++) {
+            int64_t before = grammar_work(g);
+            EXPECT(grammar_mask(g, state, mask) && has_bit(mask, ids.v[k]));
+            last = grammar_work(g) - before;
+            if (last > most) most = last;
+            state = grammar_accept_token(g, state, ids.v[k]);
+        }
+        test_note("%lld steps at most, %lld for the last mask", (long long)most, (long long)last);
+        EXPECT(last < most / 10);
+        vec_deinit(&ids);
+        grammar_close(g);
+    }
+    free(mask);
+    grammar_vocab_close(v);
+    rig_close();
+}
+
+/* Goal: a constraint that cannot replay its text fails for good at a limit. The other forks of the
+ * grammar go on. */
 TEST(constraint_fails_for_good)
 {
     if (!rig_open(0)) return;
@@ -278,7 +598,7 @@ TEST(constraint_fails_for_good)
         if (id < 0 || !c->op->accept(c, id)) break;
     }
     EXPECT(n < 3000 && !c->op->mask(c, rig.mask) && !c->op->accept(c, 5));
-    EXPECT(!fork->op->mask(fork, rig.mask)); /* all forks share the failure */
+    EXPECT(fork->op->mask(fork, rig.mask));
     c->op->close(c);
     fork->op->close(fork);
     struct grammar_options o = {.limits = {.text_max = 3}};
@@ -383,20 +703,19 @@ TEST(constraint_forces_the_tokenizers_own_tokens)
     }
 }
 
-/* Return the result of the mask of `costly` after "x", made in calls of at most n_slice steps of
+/* Return the result of the mask of costly[0] after "x", made in calls of at most n_slice steps of
  * work. Set *n_work to the work of all calls. */
 static enum grammar_made made_in_slices(const struct grammar_vocab *v, int64_t work_max,
                                         int64_t n_slice, int64_t *n_work)
 {
-    static const char costly[] = "x(?:.*a.{30}|.*e.{40}|.*o.{50}b)*c";
+    const char *text = costly[0].sample.text;
     struct grammar *g;
     struct err e = {0};
     struct grammar_options o = {.vocab = v, .limits = {.work_max = work_max}};
     enum grammar_made made = GRAMMAR_LATER;
     uint64_t *mask = calloc((size_t)tokenizer_n_vocab(rig.t) / 64 + 1, sizeof *mask);
     if (!mask) return made;
-    if (grammar_open(&g, GRAMMAR_REGEX, costly, sizeof costly - 1, &o, &e) != 0)
-        return free(mask), made;
+    if (grammar_open(&g, GRAMMAR_REGEX, text, strlen(text), &o, &e) != 0) return free(mask), made;
     uint32_t state = grammar_accept(g, grammar_begin(g), "x", 1, NULL);
     const int64_t before = grammar_work(g);
     for (int i = 0; i < 1000 && made == GRAMMAR_LATER; i++)

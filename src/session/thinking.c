@@ -1,14 +1,16 @@
 /* thinking.c - see thinking.h. A sequence is in one of these states:
  *
  *   FREE   the mask is that of the inner constraint, or all tokens
- *      --the reasoning has `budget` tokens, and the closing mark may follow-->
+ *      --the reasoning has `budget` tokens-->
+ *   DUE    the next mask, forced token or token decides whether the closing mark may follow: CLOSE;
+ *          else FREE
  *   CLOSE  the mask is the next token of the closing mark
  *      --its last token--> FREE, after the reasoning
  *
  * The closing mark may not follow in the middle of a character, and where the inner constraint
- * refuses it. A copy of the inner constraint tries the mark, so that no rollback is lost. Under a
- * grammar only the middle of a character refuses it, so reasoning is at most WAIT_MAX tokens
- * longer. */
+ * refuses it. A copy of the inner constraint tries the mark, so that no rollback is lost. Its work
+ * is limited like that of a mask. Under a grammar only the middle of a character refuses the mark,
+ * so reasoning is at most WAIT_MAX tokens longer. */
 #include "thinking.h"
 
 #include <stdlib.h>
@@ -22,7 +24,7 @@ struct thought {
     int n;                 /* number of tokens inside the reasoning */
     unsigned char n_close; /* number of accepted tokens of the closing mark */
     unsigned char n_tail;  /* number of bytes that the last character lacks */
-    bool closing;
+    bool due, closing;
 };
 
 struct thinking {
@@ -39,11 +41,15 @@ struct thinking {
 };
 
 static const struct constraint_ops thinking_ops;
+static const int64_t ALL_WORK = INT64_MAX / 4;
 
 /* Return the inner constraint with the settings of the outer one. */
 static struct constraint *inner_of(const struct thinking *c)
 {
-    if (c->inner) c->inner->any_spelling = c->base.any_spelling;
+    if (c->inner) {
+        c->inner->any_spelling = c->base.any_spelling;
+        c->inner->text = c->base.text;
+    }
     return c->inner;
 }
 
@@ -102,24 +108,48 @@ static void count_tail(struct thought *s, const char *text, size_t n)
     }
 }
 
-/* Return true if the inner constraint allows the closing mark now. */
-static bool mark_may_follow(const struct thinking *c)
+/* Accept a token in an inner constraint if about n_work units of work suffice. */
+static enum constraint_made accept_inner(struct constraint *inner, int32_t token, int64_t n_work)
+{
+    if (inner->op->accept_within) return inner->op->accept_within(inner, token, n_work);
+    return inner->op->accept(inner, token) ? CONSTRAINT_MADE : CONSTRAINT_FAILED;
+}
+
+/* Return MADE if the inner constraint allows the closing mark now, FAILED if not. LATER if about
+ * n_work units of work do not suffice. */
+static enum constraint_made mark_may_follow(const struct thinking *c, int64_t n_work)
 {
     struct constraint *inner = inner_of(c);
-    if (!inner) return c->now.n_tail == 0 || c->now.n >= c->budget + WAIT_MAX;
+    enum constraint_made made = CONSTRAINT_MADE;
+    if (!inner) {
+        bool may = c->now.n_tail == 0 || c->now.n >= c->budget + WAIT_MAX;
+        return may ? CONSTRAINT_MADE : CONSTRAINT_FAILED;
+    }
     c->probe->op->follow(c->probe, inner);
     c->probe->any_spelling = inner->any_spelling;
-    for (int i = 0; i < c->n_close; i++)
-        if (!c->probe->op->accept(c->probe, c->close[i])) return false;
+    c->probe->text = inner->text;
+    for (int i = 0; i < c->n_close && made == CONSTRAINT_MADE; i++)
+        made = accept_inner(c->probe, c->close[i], n_work / c->n_close);
+    return made;
+}
+
+/* Decide whether the closing mark begins, if that is due. Return false if about n_work units of
+ * work do not suffice. */
+static bool decide(struct thinking *c, int64_t n_work)
+{
+    struct thought *s = &c->now;
+    enum constraint_made made = s->due ? mark_may_follow(c, n_work) : CONSTRAINT_FAILED;
+    if (made == CONSTRAINT_LATER) return false;
+    if (made == CONSTRAINT_MADE) s->closing = true, s->n_close = 0;
+    s->due = false;
     return true;
 }
 
-/* Begin the closing mark if the budget is spent. */
-static void begin_close(struct thinking *c)
+/* Return true if the budget is spent, so that the closing mark must follow if it may. */
+static bool is_due(const struct thinking *c)
 {
-    struct thought *s = &c->now;
-    bool spent = !s->closing && chat_track_inside(&s->track) && s->n >= c->budget;
-    if (spent && mark_may_follow(c)) s->closing = true, s->n_close = 0;
+    const struct thought *s = &c->now;
+    return !s->closing && chat_track_inside(&s->track) && s->n >= c->budget;
 }
 
 /* Advance the state by a token, which the inner constraint has accepted. */
@@ -138,19 +168,43 @@ static void advance(struct thinking *c, int32_t token)
     } else if (inside && chat_track_inside(&s->track)) {
         s->n++;
     }
-    begin_close(c);
+    s->due = is_due(c);
+}
+
+/* Return true if the closing mark, which is decided, or the vocabulary excludes the token. */
+static bool is_excluded(const struct thinking *c, int32_t token)
+{
+    if (token < 0 || token >= c->n_vocab) return true;
+    return c->now.closing && token != c->close[c->now.n_close];
+}
+
+/* Add a token, which the inner constraint has accepted. */
+static void add_token(struct thinking *c, int32_t token)
+{
+    c->past[c->n++ % CONSTRAINT_BACK_MAX] = c->now;
+    advance(c, token);
 }
 
 static bool op_accept(struct constraint *constraint, int32_t token)
 {
     struct thinking *c = (struct thinking *)constraint;
     struct constraint *inner = inner_of(c);
-    if (token < 0 || token >= c->n_vocab) return false;
-    if (c->now.closing && token != c->close[c->now.n_close]) return false;
+    if (!decide(c, ALL_WORK) || is_excluded(c, token)) return false;
     if (inner && !inner->op->accept(inner, token)) return false;
-    c->past[c->n++ % CONSTRAINT_BACK_MAX] = c->now;
-    advance(c, token);
+    add_token(c, token);
     return true;
+}
+
+static enum constraint_made op_accept_within(struct constraint *constraint, int32_t token,
+                                             int64_t n_work)
+{
+    struct thinking *c = (struct thinking *)constraint;
+    struct constraint *inner = inner_of(c);
+    if (!decide(c, n_work)) return CONSTRAINT_LATER;
+    if (is_excluded(c, token)) return CONSTRAINT_FAILED;
+    enum constraint_made made = inner ? accept_inner(inner, token, n_work) : CONSTRAINT_MADE;
+    if (made == CONSTRAINT_MADE) add_token(c, token);
+    return made;
 }
 
 static void op_rollback(struct constraint *constraint, int n)
@@ -181,16 +235,17 @@ static bool own_mask(const struct thinking *c, uint32_t *mask)
 
 static bool op_mask(struct constraint *constraint, uint32_t *mask)
 {
-    const struct thinking *c = (const struct thinking *)constraint;
+    struct thinking *c = (struct thinking *)constraint;
     struct constraint *inner = inner_of(c);
-    return own_mask(c, mask) || inner->op->mask(inner, mask);
+    return decide(c, ALL_WORK) && (own_mask(c, mask) || inner->op->mask(inner, mask));
 }
 
 static enum constraint_made op_mask_within(struct constraint *constraint, uint32_t *mask,
                                            int64_t n_work)
 {
-    const struct thinking *c = (const struct thinking *)constraint;
+    struct thinking *c = (struct thinking *)constraint;
     struct constraint *inner = inner_of(c);
+    if (!decide(c, n_work)) return CONSTRAINT_LATER;
     if (own_mask(c, mask)) return CONSTRAINT_MADE;
     if (inner->op->mask_within) return inner->op->mask_within(inner, mask, n_work);
     return inner->op->mask(inner, mask) ? CONSTRAINT_MADE : CONSTRAINT_FAILED;
@@ -200,10 +255,11 @@ static enum constraint_made op_mask_within(struct constraint *constraint, uint32
  * by one. Without forced tokens, the masks allow the same tokens. */
 static int op_forced(struct constraint *constraint, int32_t *token, int n, int64_t *n_work)
 {
-    const struct thinking *c = (const struct thinking *)constraint;
+    struct thinking *c = (struct thinking *)constraint;
     struct constraint *inner = inner_of(c);
     const struct thought *s = &c->now;
     int k = 0;
+    if (!decide(c, *n_work)) return 0;
     for (int i = s->n_close; s->closing && i < c->n_close && k < n; i++) token[k++] = c->close[i];
     if (k > 0 || !inner || !inner->op->forced || !chat_track_ended(&s->track)) return k;
     return inner->op->forced(inner, token, n, n_work);
@@ -222,6 +278,7 @@ static const struct constraint_ops thinking_ops = {
     .mask = op_mask,
     .mask_within = op_mask_within,
     .accept = op_accept,
+    .accept_within = op_accept_within,
     .no_memory = op_no_memory,
     .rollback = op_rollback,
     .forced = op_forced,
@@ -267,7 +324,7 @@ int thinking_open(struct constraint **out, const struct thinking_options *o,
     }
     if (rc == 0) rc = read_close(c, e);
     if (rc == 0)
-        begin_close(c), *out = &c->base;
+        c->now.due = is_due(c), *out = &c->base;
     else
         op_close(&c->base);
     return rc;
