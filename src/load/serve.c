@@ -70,19 +70,23 @@ static const struct option options[] = {
 
 /* ---- the requested run ---- */
 
+static const char *latency_name(int i)
+{
+    return i < N_LATENCY ? latency_kind[i].name : NULL;
+}
+
 /* Set in_table[k] for each name of --percentile-metrics. So the table has latencies in the order of
  * latency_kind, not in that of the flag. */
 static int read_table(bool in_table[N_LATENCY], struct err *e)
 {
     for (const char *at = percentile_metrics; *at;) {
+        char one[64];
+        const char *name;
         size_t n = strcspn(at, ",");
-        int k = 0;
-        while (k < N_LATENCY &&
-               (strlen(latency_kind[k].name) != n || memcmp(latency_kind[k].name, at, n) != 0))
-            k++;
-        if (k == N_LATENCY)
-            return err_set(e, ERR_ARG, "--percentile-metrics: unknown metric \"%.*s\"", (int)n, at);
-        in_table[k] = true;
+        snprintf(one, sizeof one, "%.*s", (int)n, at);
+        int rc = name_choose(&name, "--percentile-metrics", latency_name, one, e);
+        if (rc != 0) return rc;
+        for (int k = 0; k < N_LATENCY; k++) in_table[k] |= strcmp(latency_kind[k].name, name) == 0;
         at += n + (at[n] == ',');
     }
     return 0;

@@ -23,8 +23,8 @@ static bool refuse_limit(const struct conn *c, struct exchange *x)
                        "the server is shutting down");
     } else if (x->head.n_body > (int64_t)o->body_max) {
         exchange_error(x, &(struct net_error){.status = 413},
-                       "a body of %lld bytes is larger than the limit of %zu",
-                       (long long)x->head.n_body, o->body_max);
+                       "the body has %lld bytes, more than %zu", (long long)x->head.n_body,
+                       o->body_max);
     } else {
         return false;
     }

@@ -52,10 +52,11 @@ static bool push_size(struct chunks *c, char b)
     bool whole = c->n_line < sizeof c->line;
     c->line[whole ? c->n_line : sizeof c->line - 1] = 0;
     int64_t size = size_of(c->line, whole);
+    if (size < 0) return false;
     c->n_line = 0;
-    c->n_left = size < 0 ? 0 : (uint64_t)size;
+    c->n_left = (uint64_t)size;
     c->state = size == 0 ? CHUNK_TRAILER : CHUNK_DATA;
-    return size >= 0;
+    return true;
 }
 
 /* Process one byte of the CRLF after the data of a chunk. */
@@ -94,7 +95,8 @@ ptrdiff_t chunks_push(struct chunks *c, const char *s, size_t n, struct buf *bod
     size_t i = 0;
     while (i < n && c->state != CHUNK_DONE) {
         if (c->state == CHUNK_DATA) {
-            i += push_data(c, s + i, n - i, body);
+            size_t n_data = push_data(c, s + i, n - i, body);
+            i += n_data, c->n_byte += n_data;
             continue;
         }
         char b = s[i++];
@@ -102,10 +104,28 @@ ptrdiff_t chunks_push(struct chunks *c, const char *s, size_t n, struct buf *bod
                   : c->state == CHUNK_END ? push_end(c, b)
                                           : push_trailer(c, b);
         if (!ok) return -1;
+        c->n_byte++;
         /* reject a chunk that is too large before its bytes arrive */
         if (c->state == CHUNK_DATA && c->n_left > n_max - body->n)
             body->failed = body->limited = true;
         if (body->failed) break;
     }
     return (ptrdiff_t)i;
+}
+
+const char *chunks_expected(const struct chunks *c)
+{
+    switch (c->state) {
+    case CHUNK_SIZE:
+        return "a chunk's size in hexadecimal digits and CR LF";
+    case CHUNK_DATA:
+        return "a chunk's data";
+    case CHUNK_END:
+        return "CR LF after a chunk";
+    case CHUNK_TRAILER:
+        return "a trailer of at most 4096 bytes";
+    case CHUNK_DONE:
+        break;
+    }
+    return "the end";
 }

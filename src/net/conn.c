@@ -24,6 +24,8 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -227,9 +229,15 @@ static void refuse_static(struct conn *c)
 
 /* Send an error response through the exchange. Begin a new exchange if the connection has no
  * exchange. */
-static void refuse(struct conn *c, int status, const char *why)
+__attribute__((format(printf, 3, 4))) static void refuse(struct conn *c, int status,
+                                                         const char *fmt, ...)
 {
     struct exchange *x = c->x ? c->x : begin_exchange(c);
+    char why[1000];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
     if (!x) {
         refuse_static(c);
         return;
@@ -311,7 +319,7 @@ static void take_head(struct conn *c, size_t n)
     if (!x)
         refuse_static(c);
     else if (rc != 0)
-        refuse(c, rc == ERR_LIMIT ? 431 : rc == ERR_MEMORY ? 503 : 400, e.text);
+        refuse(c, rc == ERR_LIMIT ? 431 : rc == ERR_MEMORY ? 503 : 400, "%s", e.text);
     else if (check_head(c, x))
         begin_body(c);
     else
@@ -323,7 +331,8 @@ static bool step_head(struct conn *c)
 {
     size_t n = head_length(c->in.data, c->in.n), n_max = c->net->o.head_max;
     if (n > n_max || (n == 0 && c->in.n > n_max)) {
-        refuse(c, 431, "the request's head is too large");
+        refuse(c, 431, "the request's head has at least %zu bytes, more than %zu", n ? n : c->in.n,
+               n_max);
         return !c->dead;
     }
     if (n > 0) {
@@ -349,7 +358,7 @@ static void extend_deadline(struct conn *c, size_t n)
 void conn_refuse_body(struct conn *c)
 {
     CHECK(c && c->x && c->state == CONN_BODY, "state %d", c ? (int)c->state : -1);
-    refuse(c, 503, body_full);
+    refuse(c, 503, "%s", body_full);
 }
 
 /* Append the bytes in c->in to the body. Return false if the body was rejected. */
@@ -363,13 +372,15 @@ static bool take_body(struct conn *c)
     if (!x->head.chunked) buf_add(&x->body, c->in.data, (size_t)used);
     x->n_body = x->body.n;
     if (used < 0)
-        refuse(c, 400, "the body's chunks are malformed");
+        refuse(c, 400, "the chunked body, byte %llu: expected %s",
+               (unsigned long long)c->chunks.n_byte, chunks_expected(&c->chunks));
     else if (x->body.limited)
-        refuse(c, 413, "the body is larger than the limit");
+        refuse(c, 413, "the body has at least %llu bytes, more than %zu",
+               (unsigned long long)(x->body.n + c->chunks.n_left), c->net->o.body_max);
     else if (x->body.failed)
         refuse(c, 503, "out of memory: the body; try again later");
     else if (!body_acquire(x))
-        refuse(c, 503, body_full);
+        refuse(c, 503, "%s", body_full);
     else
         return extend_deadline(c, x->body.n - before), drop_in(c, (size_t)used), true;
     return false;
@@ -560,13 +571,15 @@ static void time_out(struct conn *c, int64_t now_us)
     c->sock.drained = false; /* the event of these bytes is possibly still unread */
     conn_pump(c);
     if (c->dead || !c->deadline_us || now_us < c->deadline_us) return;
-    bool began = c->state == CONN_BODY || (c->state == CONN_HEAD && c->in.n > 0);
-    if (began) {
-        refuse(c, 408, "timed out while receiving the request");
-        if (!c->dead) conn_pump(c);
-    } else {
+    if (c->state == CONN_BODY)
+        refuse(c, 408, "timed out: %zu bytes of the body arrived, %d ms behind %d bytes/s",
+               c->x->body.n, c->net->o.body_ms, BODY_BYTES_PER_S);
+    else if (c->state == CONN_HEAD && c->in.n > 0)
+        refuse(c, 408, "timed out: %zu bytes of the request's head arrived in %d ms", c->in.n,
+               c->net->o.head_ms);
+    else
         conn_kill(c);
-    }
+    if (!c->dead) conn_pump(c);
 }
 
 void conn_sweep(struct conn *c, int64_t now_us)

@@ -43,6 +43,7 @@ bool head_is_name_list(const char *text);
 /* Decoder of a chunked body. A zeroed decoder is ready for use. */
 struct chunks {
     enum { CHUNK_SIZE, CHUNK_DATA, CHUNK_END, CHUNK_TRAILER, CHUNK_DONE } state;
+    uint64_t n_byte; /* bytes decoded so far; after an error, the place of the wrong byte */
     uint64_t n_left; /* bytes left of the chunk's data */
     size_t n_line;   /* length of the current line */
     size_t n_trailer;
@@ -53,6 +54,8 @@ struct chunks {
  * malformed. Fewer than n bytes are used only in state CHUNK_DONE. Decoding ends and sets
  * body->failed if the body exceeds n_max bytes. */
 ptrdiff_t chunks_push(struct chunks *c, const char *s, size_t n, struct buf *body, size_t n_max);
+/* Return the name of the part that c expects next or, after an error, expected. */
+const char *chunks_expected(const struct chunks *c);
 
 /* Decode %XX in s[0, n), and + as a space if `plus`, into out[n + 1]. Return the length; -1 and an
  * empty out for a bad escape, a NUL or invalid UTF-8. */

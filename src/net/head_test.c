@@ -144,15 +144,15 @@ TEST(head_counts_headers)
     buf_deinit(&b);
 }
 
-/* Decode text in pieces of `step` bytes. Return the number of bytes used, -1 if malformed, -2 if
- * too large. */
+/* Decode text in pieces of `step` bytes. Return the number of bytes used, -2 if too large, -10 - i
+ * if byte i is wrong. */
 static ptrdiff_t decode(const char *text, size_t step, size_t n_max, struct buf *body)
 {
     struct chunks c = {0};
     size_t n = strlen(text), at = 0;
     while (at < n && c.state != CHUNK_DONE) {
         ptrdiff_t used = chunks_push(&c, text + at, step < n - at ? step : n - at, body, n_max);
-        if (used < 0) return -1;
+        if (used < 0) return -10 - (ptrdiff_t)c.n_byte;
         if (body->failed) return -2;
         at += (size_t)used;
     }
@@ -176,31 +176,35 @@ TEST(chunks_in_any_pieces)
 
 TEST(chunks_malformed)
 {
-    static const char *const bad[] = {
-        "\r\n",
-        "x\r\n",
-        "5\nhello",
-        "5\r\nhelloX\r\n",
-        "-1\r\n",
-        "5 5\r\n",
-        "0\r\nx\n",
-        "0\r\n\n",
-        "1\r\na\r\r",
-        "fffffffffffffffff\r\n",
+    static const struct {
+        const char *text;
+        size_t place; /* of the wrong byte */
+    } bad[] = {
+        {"\r\n", 1},
+        {"x\r\n", 2},
+        {"5\nhello", 1},
+        {"5\r\nhelloX\r\n", 8},
+        {"-1\r\n", 3},
+        {"5 5\r\n", 4},
+        {"0\r\nx\n", 4},
+        {"0\r\n\n", 3},
+        {"1\r\na\r\r", 5},
+        {"fffffffffffffffff\r\n", 18},
         /* these bytes end a line in other parsers */
-        "5;\rx\r\nhello",
-        "5" LONG_EXTENSION "\nhello",
-        "5" LONG_EXTENSION "\rx\r\nhello",
-        "5;\x01\r\nhello",
-        "5                                          x\r\nhello",
-        "0\r\na: b\rc: d\r\n\r\n",
-        "0\r\n\r\r\n",
+        {"5;\rx\r\nhello", 3},
+        {"5" LONG_EXTENSION "\nhello", sizeof LONG_EXTENSION},
+        {"5" LONG_EXTENSION "\rx\r\nhello", sizeof LONG_EXTENSION + 1},
+        {"5;\x01\r\nhello", 2},
+        {"5                                          x\r\nhello", 45},
+        {"0\r\na: b\rc: d\r\n\r\n", 8},
+        {"0\r\n\r\r\n", 4},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct buf body = {0};
-        EXPECT_INT(decode(bad[i], 1, 100, &body), -1);
-        buf_deinit(&body);
-    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        for (size_t step = 1; step < 9; step += 7) {
+            struct buf body = {0};
+            EXPECT_INT(decode(bad[i].text, step, 100, &body), -10 - (ptrdiff_t)bad[i].place);
+            buf_deinit(&body);
+        }
     struct buf body = {0};
     EXPECT_INT(decode("5\r\nhello\r\n6\r\nworlds\r\n0\r\n\r\n", 3, 10, &body), -2);
     buf_deinit(&body);

@@ -27,21 +27,21 @@
 const struct session_size session_many = {.n_seq = 64, .n_out = 128, .n_longest = 64};
 
 /* Set *act by a name of --activation-dtype. The order of the names is that of enum act_choice. */
-static int choose_act(enum act_choice *act, const char *name, struct err *e)
+static int choose_act(enum act_choice *act, const char *text, struct err *e)
 {
-    for (int i = 0; session_act_names(i); i++)
-        if (strcmp(name, session_act_names(i)) == 0) return *act = (enum act_choice)i, 0;
-    return err_set(e, ERR_ARG, "--activation-dtype: must be auto, int8, bf16 or f32, got \"%s\"",
-                   name);
+    const char *name;
+    int rc = name_choose(&name, "--activation-dtype", session_act_names, text, e);
+    for (int i = 0; rc == 0 && session_act_names(i); i++)
+        if (strcmp(name, session_act_names(i)) == 0) *act = (enum act_choice)i;
+    return rc;
 }
 
 int session_kv_type(enum kv_type *t, const struct session_options *o, struct err *e)
 {
-    int kv = kv_type_of_name(o->kv_cache_dtype);
-    if (kv < 0)
-        return err_set(e, ERR_ARG, "--kv-cache-dtype: unknown type \"%s\"", o->kv_cache_dtype);
-    *t = (enum kv_type)kv;
-    return 0;
+    const char *name;
+    int rc = name_choose(&name, "--kv-cache-dtype", session_kv_names, o->kv_cache_dtype, e);
+    if (rc == 0) *t = (enum kv_type)kv_type_of_name(name);
+    return rc;
 }
 
 int session_n_thread(const struct session *s)
