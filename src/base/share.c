@@ -1,8 +1,15 @@
 /* share.c - a binary heap of holders and a hash table from ids to heap indices. The largest holder
  * that can be evicted is the root. share.h has the rules.
  *
- * Invariants: each holder in heap[0, n) has units. table[heap[i].cell] is i. A parent's size is at
- * least its children's. The size of a holder is held / weight, or -1 if all its units are settled.
+ * Invariants (share_check):
+ *
+ *   (1) Each holder in at[0, n) has units, of which at most all are settled.
+ *   (2) Its size is held / weight, or -1 if all its units are settled. A parent's size is at least
+ *       its children's.
+ *   (3) table[at[i].cell] is i. The search for the id of holder i ends at this cell. The other
+ *       cells are empty.
+ *   (4) total, loose and weight are the sums over all holders. total is at most the limit.
+ *
  * Weights are fixed-point numbers, so that their sum stays exact.
  *
  * Decision for a request of n units:
@@ -17,6 +24,7 @@
 #include "check.h"
 
 #include "hash.h"
+#include "os.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -59,7 +67,7 @@ int share_open(struct share **out, const struct share_options *o, struct err *e)
         return err_memory(e, "a table of shares", n_byte);
     }
     for (int i = 0; i < s->n_cell; i++) s->table[i] = EMPTY;
-    s->seed = (uint64_t)(uintptr_t)s;
+    s->seed = os_random();
     *out = s;
     return 0;
 }
@@ -358,4 +366,35 @@ int64_t share_total(const struct share *s)
 int share_n_holder(const struct share *s)
 {
     return s->n;
+}
+
+/* Check invariants 1 to 3 for the holder at i. */
+static const char *check_holder(const struct share *s, int i)
+{
+    const struct share_holder *h = &s->at[i];
+    double size = h->held > h->settled ? size_of(h->held, h->weight) : -1;
+    if (h->held <= 0) return "a holder has no units";
+    if (h->settled < 0 || h->settled > h->held) return "more units are settled than held";
+    if (h->size != size) return "a holder's size is not held / weight";
+    if (i > 0 && s->at[(i - 1) / 2].size < h->size) return "a holder is larger than its parent";
+    if (s->table[h->cell] != i) return "a holder's cell has another index";
+    return find_cell(s, h->id) == h->cell ? NULL : "a holder's id is not found";
+}
+
+const char *share_check(const struct share *s)
+{
+    int64_t total = 0, loose = 0, weight = 0;
+    int n_used = 0;
+    for (int i = 0; i < s->n; i++) {
+        const char *wrong = check_holder(s, i);
+        if (wrong) return wrong;
+        total += s->at[i].held;
+        loose += s->at[i].held - s->at[i].settled;
+        weight += s->at[i].weight;
+    }
+    for (int c = 0; c < s->n_cell; c++) n_used += s->table[c] != EMPTY;
+    if (n_used != s->n) return "the table has other cells than those of the holders";
+    if (total != s->total || loose != s->loose) return "units are not counted right";
+    if (weight != s->weight) return "weights are not counted right";
+    return total <= s->options.limit ? NULL : "more units are held than the limit";
 }

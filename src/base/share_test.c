@@ -244,6 +244,8 @@ static void acquire(struct share_model *m, struct share *s, int id, double weigh
 static void compare(const struct share_model *m, const struct share *s)
 {
     int n_holder = 0;
+    const char *wrong = share_check(s);
+    if (wrong) test_fail(__FILE__, __LINE__, "%s", wrong);
     for (int i = 0; i < N_ID; i++) {
         EXPECT_INT(share_held(s, (uint64_t)i), held_of(&m->at[i], false));
         n_holder += m->at[i].n_item > 0;
@@ -318,6 +320,7 @@ TEST(share_forgets_holders_that_hold_nothing)
         share_release(s, id[k], 1);
         EXPECT_INT(share_held(s, id[k]), 0);
         EXPECT_INT(take_one(s, id[k] = rng_next(&rng), 1), 0);
+        if (i % 500 == 0) EXPECT(!share_check(s));
     }
     for (int i = 0; i < N; i++) share_release(s, id[i], 1);
     EXPECT_INT(share_n_holder(s), 0);

@@ -226,9 +226,12 @@ static const char *check_queue(const struct door *d, int64_t *n_byte)
 
 const char *door_check(struct door *d, int64_t n_byte_inside)
 {
+    const struct share *const share[] = {d->place, d->byte, d->answer};
     int64_t n_byte = n_byte_inside;
     pthread_mutex_lock(&d->lock);
     const char *wrong = check_queue(d, &n_byte);
+    for (size_t i = 0; i < sizeof share / sizeof *share && !wrong; i++)
+        if (share[i]) wrong = share_check(share[i]);
     if (!wrong && d->byte && share_total(d->byte) != n_byte)
         wrong = "memory of groups is not counted right";
     pthread_mutex_unlock(&d->lock);

@@ -76,8 +76,8 @@ int64_t door_answer_bytes(struct door *d); /* number of bytes reserved for answe
 int64_t door_answer_bytes_max(const struct door *d);
 /* Return the maximum number of bytes that one request can reserve for its answer. */
 int64_t door_reserve_bytes_max(const struct door *d);
-/* Check invariants 1 to 3. n_byte_inside: bytes of all groups that are INSIDE. Return NULL, or a
- * description of the violation. */
+/* Check invariants 1 to 3, and those of the shares (base/share.c). n_byte_inside: bytes of all
+ * groups that are INSIDE. Return NULL, or a description of the violation. */
 const char *door_check(struct door *d, int64_t n_byte_inside);
 
 /* ---- engine thread ---- */

@@ -212,8 +212,8 @@ static int wait_ms(const struct net *n)
                : -1;
 }
 
-/* Check the invariants of connections and lanes after a round. For debug builds. Fewer rounds are
- * checked if there are many connections, because a check visits all of them. */
+/* Check the invariants of connections, lanes and shares after a round. For debug builds. Fewer
+ * rounds are checked if there are many connections, because a check visits all of them. */
 static void check_round(const struct net *n, int *n_unchecked)
 {
     enum { CHECKED_CONNS = 64 };
@@ -221,6 +221,7 @@ static void check_round(const struct net *n, int *n_unchecked)
     *n_unchecked = 0;
     const char *wrong = conn_check(n);
     if (!wrong) wrong = lane_check(n);
+    if (!wrong) wrong = share_check(n->bodies);
     CHECK(!wrong, "%s", wrong);
 }
 
