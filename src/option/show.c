@@ -5,6 +5,8 @@
  * are not set, and no secrets. */
 #include "option_impl.h"
 
+#include <string.h>
+
 /* Return false if the option is not set. An option that is not set is a number outside its limits,
  * or a NULL text. */
 static bool is_set(const struct option *o)
@@ -50,6 +52,18 @@ void options_show(const struct option *table, FILE *out)
     }
 }
 
+/* Print a text of a config file. Quotes protect blanks and quotes at its ends, because the reader
+ * removes blanks and one pair of quotes. */
+static void print_text(const char *text, FILE *out)
+{
+    static const char removed[] = " \t\r\v\f\"'";
+    size_t n = strlen(text);
+    if (n > 0 && (strchr(removed, text[0]) || strchr(removed, text[n - 1])))
+        fprintf(out, "\"%s\"", text);
+    else
+        fprintf(out, "%s", text);
+}
+
 void options_print(const struct option *table, FILE *out)
 {
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
@@ -63,10 +77,17 @@ void options_print(const struct option *table, FILE *out)
         } else if (o->secret) {
             fprintf(out, "# %s: given, not shown\n", o->name);
         } else if (list) {
-            for (size_t i = 0; i < list->n; i++) fprintf(out, "%s: %s\n", o->name, list->v[i]);
+            for (size_t i = 0; i < list->n; i++) {
+                fprintf(out, "%s: ", o->name);
+                print_text(list->v[i], out);
+                fputc('\n', out);
+            }
         } else {
             fprintf(out, "%s: ", o->name);
-            show_value(o, 15, out);
+            if (o->kind == OPTION_TEXT)
+                print_text(*(const char *const *)o->target, out);
+            else
+                show_value(o, 15, out);
             fputc('\n', out);
         }
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""format_make.py - write the seed files of the fuzz targets gguf, safetensors, llama2c, hf_config and json.
+"""format_make.py - write the seed files of the fuzz targets gguf, pack, safetensors, llama2c, hf_config and json.
 
 Run this script in its folder. The written files are committed (corpus/TARGET/NAME), so fuzzing
 needs no other files."""
@@ -42,6 +42,10 @@ def gguf_seeds():
     write("gguf/values.gguf", gguf(3, scalars + lists, []))
     write("gguf/tensors.gguf", gguf(3, lists[:1], tensors))
     write("gguf/aligned.gguf", gguf(2, [("general.alignment", 4, struct.pack("<I", 64))], tensors, 64))
+    for magic, program in (b"quothpak", b"program".ljust(64, b"\0")), (b"quothapp", b""):
+        model = gguf(3, lists[:1], tensors)
+        place = struct.pack("<QQQ", len(program), len(model), len(program) ^ len(model) ^ 0x716B6170)
+        write(f"pack/{magic.decode()}.bin", program + model + magic + place)
 
 
 def safetensors(tensors):
