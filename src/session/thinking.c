@@ -66,8 +66,10 @@ static bool fork_inner(struct thinking *c, const struct constraint *from)
 {
     c->inner = from ? from->op->fork(from) : NULL;
     c->probe = from ? from->op->fork(from) : NULL;
-    if (c->inner) c->base.n_byte = (int64_t)sizeof *c + c->inner->n_byte + c->probe->n_byte;
-    return !from || (c->inner && c->probe);
+    if (!from) return true;
+    if (!c->inner || !c->probe) return false;
+    c->base.n_byte = (int64_t)sizeof *c + c->inner->n_byte + c->probe->n_byte;
+    return true;
 }
 
 static struct constraint *op_fork(const struct constraint *constraint)

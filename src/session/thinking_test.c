@@ -3,6 +3,7 @@
  * and without a grammar, with forks, reverted tokens and forced tokens. */
 #include "session.h"
 #include "thinking.h"
+#include "../../tests/alloc.h"
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -201,5 +202,23 @@ TEST(thinking_of_the_model_has_a_budget)
         for (int i = 0; i < 5; i++) EXPECT(c->op->accept(c, i % 2 ? open : other));
         c->op->close(c);
     }
+    rig_close();
+}
+
+/* Goal: a fork that lacks memory is NULL, for each of its allocations. */
+TEST(thinking_forks_need_memory)
+{
+    NEED(rig_open());
+    struct constraint *c = open_limit(9, "<think>", open_grammar()), *fork = NULL;
+    NEED(c);
+    for (uint64_t n = 0; !fork && n < 9; n++) {
+        alloc_fail(n, 1);
+        fork = c->op->fork(c);
+        EXPECT((fork == NULL) == (alloc_fail_end() > n));
+    }
+    NEED(fork);
+    EXPECT_INT(fork->n_byte, c->n_byte);
+    fork->op->close(fork);
+    c->op->close(c);
     rig_close();
 }
