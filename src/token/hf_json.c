@@ -143,6 +143,14 @@ static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
 
 /* ---- added tokens ---- */
 
+/* Return the flags of an added token, which describe the text around it. */
+static int match_flags(const struct json *j)
+{
+    return (json_bool(json_field(j, "lstrip"), false) ? MATCH_LSTRIP : 0) |
+           (json_bool(json_field(j, "rstrip"), false) ? MATCH_RSTRIP : 0) |
+           (json_bool(json_field(j, "single_word"), false) ? MATCH_WORD : 0);
+}
+
 /* Make a piece an added token with its rules of matching. `listed` is true if the vocabulary has
  * the same text at this id. Merging can then produce it too. */
 static int add_token(struct tokenizer *t, int64_t id, const struct json *j, struct err *e)
@@ -162,11 +170,7 @@ static int add_token(struct tokenizer *t, int64_t id, const struct json *j, stru
     int rc = tokenizer_put(t, (size_t)id, text, n, special ? PIECE_CONTROL : PIECE_USER, score, e);
     if (rc != 0) return rc;
     t->piece[id].listed = listed;
-    t->piece[id].match =
-        (uint8_t)((raw ? MATCH_RAW : MATCH_NORMALIZED) |
-                  (json_bool(json_field(j, "lstrip"), false) ? MATCH_LSTRIP : 0) |
-                  (json_bool(json_field(j, "rstrip"), false) ? MATCH_RSTRIP : 0) |
-                  (json_bool(json_field(j, "single_word"), false) ? MATCH_WORD : 0));
+    t->piece[id].match = (uint8_t)((raw ? MATCH_RAW : MATCH_NORMALIZED) | match_flags(j));
     return 0;
 }
 
@@ -299,6 +303,23 @@ static void settle_eos(struct tokenizer *t, const struct json *config)
     if (t->n_suffix == 0 || t->suffix[t->n_suffix - 1] != t->eos) add_affix(t, false, t->eos);
 }
 
+/* Mark the named tokens of the configuration as special. vocab.json has no field for that. */
+static void mark_named(struct tokenizer *t, const struct json *config)
+{
+    static const char *const name[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                       "pad_token", "cls_token", "mask_token"};
+    if (t->from_json || t->kind != &token_kind_bpe) return;
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+        const int32_t id = token_field(t, config, name[i]);
+        const struct json *v = json_field(config, name[i]);
+        if (id < 0 || t->piece[id].match) continue;
+        t->piece[id].listed = t->piece[id].kind == PIECE_NORMAL;
+        t->piece[id].kind = PIECE_CONTROL;
+        t->piece[id].special = true;
+        t->piece[id].match = (uint8_t)(MATCH_RAW | match_flags(v));
+    }
+}
+
 /* Read tokenizer_config.json. Entries of added_tokens_decoder are used only if tokenizer.json lacks
  * them. The keys of added_tokens_decoder are ids as texts, such as "32000". */
 static int read_config(struct tokenizer *t, const struct json *config, struct err *e)
@@ -314,6 +335,7 @@ static int read_config(struct tokenizer *t, const struct json *config, struct er
         int rc = known || n == 0 ? 0 : add_token(t, id, json_it_value(it), e);
         if (rc != 0) return rc;
     }
+    mark_named(t, config);
     int32_t id;
     if ((id = token_field(t, config, "bos_token")) >= 0) t->bos = id;
     if ((id = token_field(t, config, "eos_token")) >= 0) t->eos = id;

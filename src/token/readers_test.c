@@ -313,6 +313,27 @@ TEST(llama_4_rank_file)
     remove(temp_path("llama.model"));
 }
 
+/* Goal: a folder of OPT, which has no tokenizer.json, adds its BOS and knows its named tokens. */
+TEST(named_tokens_of_vocab_json_are_special)
+{
+    struct tokenizer *t;
+    struct err e;
+    write_temp("vocab.json", "{\"<pad>\":0,\"</s>\":1,\"a\":2,\"b\":3,\"ab\":4,\"Ġ\":5,\"Ġab\":6}");
+    write_temp("merges.txt", "#version: 0.2\na b\nĠ ab\n");
+    write_temp(
+        "tokenizer_config.json",
+        "{\"add_bos_token\":true,\"tokenizer_class\":\"GPT2Tokenizer\",\"pad_token\":\"<pad>\","
+        "\"bos_token\":{\"content\":\"</s>\",\"__type\":\"AddedToken\"},\"eos_token\":\"</s>\"}");
+    NEED_OK(tokenizer_open_file(&t, temp_path("vocab.json"), NULL, &e), &e);
+    EXPECT_TEXT(pieces_of(t, "ab ab</s>a<pad>", ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL),
+                "</s>|ab|Ġab|</s>|a|<pad>");
+    EXPECT(tokenizer_is_eog(t, 1) && !tokenizer_is_eog(t, 0));
+    tokenizer_close(t);
+    remove(temp_path("tokenizer_config.json"));
+    remove(temp_path("merges.txt"));
+    remove(temp_path("vocab.json"));
+}
+
 TEST(vocab_json_with_merges_and_vocab_txt)
 {
     struct tokenizer *t;
