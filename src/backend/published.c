@@ -1,4 +1,5 @@
-/* published.c - rows of number formats, made from the codes and scales of a published matrix.
+/* published.c - rows of number formats, made from the codes and scales of a published matrix, or
+ * from rows in another order.
  *
  *   codes [n_out, k], packed
  *   scales [rows, groups]            --published_type--> the smallest format without loss
@@ -254,9 +255,31 @@ static void put_floats(uint8_t *to, const struct published *p, int64_t row, int6
     }
 }
 
+/* Write rows [row, row + n) of values in other places. The rows of a transposed matrix are copied
+ * together, input by input, because the outputs of an input follow each other in the file. */
+static void put_placed(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
+                       int64_t k)
+{
+    const struct placed *at = &p->placed;
+    const size_t row_bytes = qtype_bytes(type, k);
+    const int64_t n_piece = at->step ? k : 1; /* values, or the whole row */
+    const size_t size = row_bytes / (size_t)n_piece;
+    for (int64_t c = 0; c < n_piece; c++)
+        for (int i = 0; i < n; i++) {
+            const int64_t r = row + i;
+            memcpy(to + (size_t)i * row_bytes + (size_t)c * size,
+                   p->rows + r / at->run * at->run_step + r % at->run * at->row_step + c * at->step,
+                   size);
+        }
+}
+
 void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
                     int64_t k)
 {
+    if (p->form == FORM_PLACED) {
+        put_placed(to, p, type, row, n, k);
+        return;
+    }
     for (int i = 0; i < n; i++, to += qtype_bytes(type, k))
         if (type == QT_f32)
             put_floats(to, p, row + i, k);
@@ -281,6 +304,9 @@ uint64_t published_hash(const struct published *p, uint64_t seed)
     const int64_t n[] = {p->form,       p->level != NULL, p->zero_point,    p->block_out,
                          p->block_k,    p->group != NULL, p->flat,          s->row_step,
                          s->group_step, s->n_over,        s->level != NULL, s->inverse};
+    const struct placed *at = &p->placed;
+    const int64_t place[] = {at->run, at->run_step, at->row_step, at->step};
+    if (p->form == FORM_PLACED) return hash_bytes(place, sizeof place, seed);
     const float x[] = {s->offset, s->divisor, p->by};
     const char *type = qtype_info[s->type].name;
     seed = codes_hash(&p->zero, codes_hash(&p->code, seed));

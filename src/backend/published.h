@@ -1,15 +1,15 @@
 /* published.h - the stored form of a matrix in a file, as one tensor or several. Part of backend.h.
  * Only packing reads it.
  *
- * FORM_ROWS is rows of a number format. FORM_CODES is small codes with scales. Other libraries
- * publish quantized weights in this form (model/form). The value of output r at input c, in group
- * g, is
+ * FORM_ROWS is rows of a number format. FORM_PLACED is the same values in another order: rows in
+ * groups, or transposed. FORM_CODES is small codes with scales. Other libraries publish quantized
+ * weights in this form (model/form). The value of output r at input c, in group g, is
  *
  *     integers    (code - zero) * scale[r, g] * by       rounded after each product
  *     levels      level[code] * scale[r, g] * by
  *
- * The codes can be converted to rows of any number format that represents all these values
- * (published_rows). Any thread: the matrix is immutable. */
+ * Both can be converted to rows (published_rows), codes to rows of any number format that
+ * represents all these values. Any thread: the matrix is immutable. */
 #ifndef QUOTH_BACKEND_PUBLISHED_H
 #define QUOTH_BACKEND_PUBLISHED_H
 
@@ -51,12 +51,21 @@ struct published_scales {
     bool inverse;  /* true: the scale is 1 / item */
 };
 
-enum published_form { FORM_ROWS, FORM_CODES };
+enum published_form { FORM_ROWS, FORM_PLACED, FORM_CODES };
+
+/* Places of the values of FORM_PLACED, in bytes. Output r begins at r / run * run_step +
+ * r % run * row_step from the first value. */
+struct placed {
+    int64_t run; /* outputs that have the distance row_step */
+    int64_t run_step, row_step;
+    int64_t step; /* distance of the inputs of a row; 0: they follow each other */
+};
 
 /* A matrix [n_out, k] as published. All pointers are borrowed from its files or its loader. */
 struct published {
     enum published_form form;
-    const uint8_t *rows; /* FORM_ROWS: the rows, contiguous */
+    const uint8_t *rows; /* FORM_ROWS: the rows, contiguous; FORM_PLACED: the first value */
+    struct placed placed;
     struct codes code, zero;
     const float *level; /* f32 [2^bits] value of each code; NULL: integers */
     int zero_point;     /* zero of all codes if zero.data is NULL */
@@ -70,7 +79,7 @@ struct published {
 /* Return the address that identifies the matrix: its first byte. */
 static inline const uint8_t *published_data(const struct published *p)
 {
-    return p->form == FORM_ROWS ? p->rows : p->code.data;
+    return p->form == FORM_CODES ? p->code.data : p->rows;
 }
 
 /* Return the smallest number format that represents every value of p, a FORM_CODES matrix [n_out,
@@ -79,8 +88,9 @@ enum qtype published_type(const struct published *p, int64_t n_out, int64_t k);
 /* Return a format that represents the values of a and of b. Both are results of published_type. */
 enum qtype published_wider(enum qtype a, enum qtype b);
 
-/* Write rows [row, row + n) of p, a FORM_CODES matrix with k inputs, in a format that represents
- * its values. `to` has room for n rows. */
+/* Write rows [row, row + n) of p, a FORM_CODES or FORM_PLACED matrix with k inputs. The format is
+ * that of the values, or one that represents the codes' values. `to` has room for n rows. A format
+ * of blocks has placed.step 0. */
 void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
                     int64_t k);
 

@@ -113,3 +113,29 @@ TEST(mxfp4_rows_may_share_their_scales)
     }
     free(data);
 }
+
+/* Goal: rows in groups and transposed matrices give their values, also in parts of a matrix. */
+TEST(rows_in_other_places_are_copied)
+{
+    enum { GROUP = 8 };
+    static float whole[N_OUT][K], turned[K][N_OUT];
+    static uint8_t rows[N_OUT * K * sizeof(float)];
+    for (int r = 0; r < N_OUT; r++)
+        for (int c = 0; c < K; c++) whole[r][c] = turned[c][r] = (float)(r * K + c);
+    const int64_t row = K * sizeof(float), column = N_OUT * sizeof(float);
+    const struct published grouped = {
+        .form = FORM_PLACED,
+        .rows = (const uint8_t *)whole[2],
+        .placed = {.run = 3, .run_step = GROUP * row, .row_step = row}};
+    const struct published columns = {
+        .form = FORM_PLACED,
+        .rows = (const uint8_t *)&turned[0][5],
+        .placed = {.run = N_OUT, .row_step = sizeof(float), .step = column}};
+    published_rows(rows, &grouped, QT_f32, 1, 7, K);
+    for (int i = 0; i < 7; i++)
+        EXPECT(memcmp(rows + i * row, whole[2 + (i + 1) / 3 * GROUP + (i + 1) % 3], (size_t)row) ==
+               0);
+    published_rows(rows, &columns, QT_f32, 4, 10, K);
+    for (int i = 0; i < 10; i++) EXPECT(memcmp(rows + i * row, whole[5 + 4 + i], (size_t)row) == 0);
+    EXPECT(published_hash(&grouped, 1) != published_hash(&columns, 1));
+}

@@ -77,7 +77,7 @@ static void add_place(struct layout *l, const struct tensor *t)
     l->n_byte += (size_t)n_panel * (size_t)p->to.stride;
 }
 
-/* Allocate memory for each thread's rows of a panel, for FORM_CODES matrices. */
+/* Allocate memory for each thread's rows of a panel, for matrices that are not FORM_ROWS. */
 static int make_room(struct layout *l, int n_thread, struct err *e)
 {
     for (int i = 0; i < l->n_place; i++) {
