@@ -10,9 +10,10 @@
  *   model       blk.0.attn_q.weight                                              [n_out, k]
  *   addition    y += scale * B (A x)
  *
- * Two differences between the files and the model need work. A file's module may be several
+ * Three differences between the files and the model need work. A file's module may be several
  * matrices of the model, for example a fused qkv: A is shared, and B is divided by rows
- * (first_row). A GGUF file of Llama has permuted rows of q and k, so the rows of B are permuted too
+ * (first_row). Some classes have q, k and v of a KV head together, so the rows of B are sorted
+ * (ungroup). A GGUF file of Llama has permuted rows of q and k, so the rows of B are permuted too
  * (pair_neighbours). */
 #include "adapter_impl.h"
 
@@ -119,6 +120,23 @@ static int pair_neighbours(float *v, int64_t n_row, int64_t k, int d_head, struc
     return 0;
 }
 
+/* Sort rows of a fused qkv, f32 [n_row, k]: from groups of q heads, k and v per KV head to all rows
+ * of q, then of k, then of v. */
+static int ungroup(float *v, int64_t n_row, int64_t k, const struct model_info *info, struct err *e)
+{
+    const int64_t d = info->d_head, n_q = info->n_head / info->n_head_kv * d, n = n_q + 2 * d;
+    const int64_t first[3] = {0, n_q, n_q + d}, size[3] = {n_q, d, d}, n_group = n_row / n;
+    const size_t row = (size_t)k * sizeof *v, n_byte = (size_t)n_row * row;
+    float *from = malloc(n_byte), *to = v;
+    if (!from) return err_memory(e, "the rows of q, k and v", n_byte);
+    memcpy(from, v, n_byte);
+    for (int part = 0; part < 3; part++)
+        for (int64_t g = 0; g < n_group; g++, to += size[part] * k)
+            memcpy(to, from + (g * n + first[part]) * k, (size_t)size[part] * row);
+    free(from);
+    return 0;
+}
+
 /* Return true for the matrices of q and k, whose rows rotary embedding pairs. */
 static bool has_rotary_rows(const struct tensor *t)
 {
@@ -162,6 +180,8 @@ static const struct addition *add_addition(struct bind_state *b, const struct te
     float *va = values(b, ta), *vb = b->rc == 0 ? values(b, tb) : NULL;
     if (b->rc == 0 && b->info->permuted && has_rotary_rows(t))
         b->rc = pair_neighbours(vb, tb->dim[1], tb->dim[0], b->info->d_head, b->e);
+    if (b->rc == 0 && b->info->grouped && strstr(t->name, ".attn_qkv."))
+        b->rc = ungroup(vb, tb->dim[1], tb->dim[0], b->info, b->e);
     if (b->rc == 0 && !x) b->rc = err_memory(b->e, "an addition", sizeof *x);
     if (b->rc != 0) return NULL;
     *x = (struct addition){.a.w = matrix(ta, va, ta->dim[1]),

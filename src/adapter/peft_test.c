@@ -43,7 +43,6 @@ TEST(keys_of_adapters_are_used_or_refused_by_name)
         {"'use_rslora':1", "use_rslora: expected true or false"},
         {"'lora_bias':true", "lora_bias"},
         {"'bias':'lora_only'", "bias"},
-        {"'fan_in_fan_out':true", "fan_in_fan_out"},
         {"'modules_to_save':['lm_head']", "modules_to_save"},
         {"'modules_to_save':[]", NULL},
         {"'init_lora_weights':'pissa'", "init_lora_weights"},

@@ -82,7 +82,7 @@ static int read_pooling(struct api_call *c, const struct json *body, struct err 
     own->tokens = true;
     rc = read_prompts(c, body, open_tokens, e);
     for (int i = 0; i < c->n_part && rc == 0; i++)
-        c->part[i].n_pooled = (int64_t)c->part[i].request->prompt.n * info->d_model;
+        c->part[i].n_pooled = (int64_t)c->part[i].request->prompt.n * info->d_hidden;
     return rc;
 }
 
@@ -105,7 +105,7 @@ static int put_pooling(const struct api_call *c, const struct part *p, const str
     out_word(o, "object", "pooling");
     if (!own->classify && !own->tokens) api_scale(v, (int)p->n_pooled, own->normalize);
     if (own->tokens)
-        put_rows(o, v, p->n_pooled, c->api->session->info->d_model);
+        put_rows(o, v, p->n_pooled, c->api->session->info->d_hidden);
     else
         put_numbers(o, "data", v, p->n_pooled);
     free(v);

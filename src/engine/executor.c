@@ -30,7 +30,7 @@ struct executor executor_of_model(struct model *m)
     return (struct executor){
         .ctx = m,
         .n_vocab = info->n_vocab,
-        .d_hidden = info->d_model,
+        .d_hidden = info->d_hidden,
         .whole = info->encoder,
         .headless = info->headless,
         .n_page = info->n_page,

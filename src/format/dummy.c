@@ -167,13 +167,14 @@ static const struct meta *arch_meta(const struct checkpoint *c, const char *key)
     return checkpoint_meta(c, full);
 }
 
-/* Return a size in [1, hi], the range that src/model requires. fallback is -1 if the size is
- * required. m->rc keeps the first failure. Returns 1 after a failure, so that callers may divide by
- * the result. */
+/* Return a size in [1, hi], the range that src/model requires. An absent or null size is fallback,
+ * which is -1 if the size is required. m->rc keeps the first failure. Returns 1 after a failure, so
+ * that callers may divide by the result. */
 static int config_int(struct maker *m, const struct checkpoint *config, const char *key, int hi,
                       int64_t fallback)
 {
     const struct meta *v = arch_meta(config, key);
+    if (meta_kind(v) == META_NONE) v = NULL;
     int64_t x = meta_int(v, v ? 0 : fallback);
     if (m->rc == 0 && (x < 1 || x > hi))
         m->rc = err_set(m->e, ERR_FORMAT, "%s: config.json: %s: must be in [1, %d], got %s",
@@ -203,7 +204,8 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     s->arch = gguf;
     s->n_layer = config_int(m, config, "block_count", 4096, -1);
     s->d = config_int(m, config, "embedding_length", 1 << 20, -1);
-    s->d_ff = config_int(m, config, "feed_forward_length", 1 << 22, -1);
+    /* classes without a default have four widths */
+    s->d_ff = config_int(m, config, "feed_forward_length", 1 << 22, 4 * (int64_t)s->d);
     s->n_head = config_int(m, config, "attention.head_count", 65536, -1);
     s->n_vocab = config_int(m, config, "vocab_size", 1 << 24, -1);
     s->n_head_kv = config_int(m, config, "attention.head_count_kv", s->n_head, s->n_head);
@@ -214,6 +216,7 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     s->d_expert = mixture ? config_int(m, config, "expert_feed_forward_length", 1 << 22, -1) : 0;
     s->rope_base = meta_real(arch_meta(config, "rope.freq_base"), 1e4);
     s->tied = meta_bool(checkpoint_meta(config, "config.tie_word_embeddings"), false);
+    s->context = config_int(m, config, "context_length", INT_MAX, CONTEXT_DEFAULT);
     read_rope_scaling(m, config);
     return m->rc;
 }
@@ -230,7 +233,9 @@ static int take_config(struct maker *m, struct checkpoint *config)
         if (key && v->type < VT_GGUF_COUNT) rc = add_narrow(m, key, v);
     }
     if (rc == 0 && meta_kind(arch_meta(config, "context_length")) == META_NONE)
-        rc = add_u32(m, "context_length", CONTEXT_DEFAULT);
+        rc = add_u32(m, "context_length", m->shape.context);
+    if (rc == 0 && meta_kind(arch_meta(config, "feed_forward_length")) == META_NONE)
+        rc = add_u32(m, "feed_forward_length", m->shape.d_ff);
     if (rc == 0 && meta_kind(arch_meta(config, "attention.layer_norm_rms_epsilon")) == META_NONE)
         rc = add_f32(m, "attention.layer_norm_rms_epsilon", EPSILON_DEFAULT);
     if (rc == 0) rc = add_f32(m, "attention.layer_norm_epsilon", LAYER_NORM_EPSILON_DEFAULT);
@@ -267,6 +272,7 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
     const int64_t n[] = {
         [SIZE_ONE] = 1,
         [SIZE_D] = s->d,
+        [SIZE_D_EMBD] = s->d,
         [SIZE_D_FF] = s->d_ff,
         [SIZE_D_FF_2] = 2 * (int64_t)s->d_ff,
         [SIZE_D_HEAD] = s->d_head,
@@ -346,7 +352,8 @@ static int add_tensors(struct maker *m)
     if (!row)
         return err_set(m->e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\": not supported yet",
                        m->c->path, m->shape.arch);
-    for (; i < n && !of_layer(&row[i]) && rc == 0; i++) rc = add_row(m, &row[i], 0);
+    for (; i < n && !of_layer(&row[i]) && rc == 0; i++)
+        if (!row[i].some) rc = add_row(m, &row[i], 0);
     if (rc == 0 && m->shape.rope_factor > 0) rc = add_rope_freqs(m);
     const int first = i;
     while (i < n && of_layer(&row[i])) i++;
@@ -359,7 +366,7 @@ static int add_tensors(struct maker *m)
         generates |= is_head;
         if (is_head && m->shape.tied) continue;
         /* a decoder has a score head in place of the head of tokens, not next to it */
-        if (generates && strcmp(row[i].name, "cls.output") == 0) continue;
+        if (row[i].some && (generates || !begins(row[i].name, "cls"))) continue;
         rc = add_row(m, &row[i], 0);
     }
     return rc;

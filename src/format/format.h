@@ -201,6 +201,7 @@ const char *meta_item_text(const struct meta *m, size_t i, size_t *n);
 enum tensor_size {
     SIZE_ONE,
     SIZE_D,          /* width of the residual stream        */
+    SIZE_D_EMBD,     /* width of the token embedding        */
     SIZE_D_FF,       /* width of the feed-forward block     */
     SIZE_D_FF_2,     /* width of gate and up in one matrix  */
     SIZE_D_HEAD,     /* width of one head                   */

@@ -206,13 +206,39 @@ static int read_arch(struct config_reader *h)
     return checkpoint_add_text(h->c, "general.architecture", h->arch, strlen(h->arch), h->e);
 }
 
-/* Add a field under its GGUF names. Sets *named if the field has a GGUF name. */
+/* Rows of names that belong to one architecture. All texts are static. */
+static const struct own_name {
+    const char *arch, *raw, *name;
+} own_key[] =
+    {
+#define HF_KEY_OF(arch, field, key) {arch, field, key},
+#include "hf_keys.def"
+},
+  own_rope[] = {
+#define HF_ROPE_OF(arch, field, parameter) {arch, field, parameter},
+#include "hf_keys.def"
+};
+enum {
+    N_OWN_KEY = sizeof own_key / sizeof own_key[0],
+    N_OWN_ROPE = sizeof own_rope / sizeof own_rope[0]
+};
+
+/* Return true if the architecture's class has names of its own for a key. */
+static bool has_own_names(const struct config_reader *h, const char *key)
+{
+    for (size_t i = 0; i < N_OWN_KEY; i++)
+        if (strcmp(own_key[i].arch, h->arch) == 0 && strcmp(own_key[i].name, key) == 0) return true;
+    return false;
+}
+
+/* Add a field under its GGUF names. Sets *named if the field has a GGUF name. A key for which the
+ * class has names of its own is not added. */
 static int add_named(struct config_reader *h, const struct name_pair *key, size_t n,
                      const char *name, const struct json *v, bool *named)
 {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
-        if (strcmp(key[i].raw, name) != 0) continue;
+        if (strcmp(key[i].raw, name) != 0 || has_own_names(h, key[i].name)) continue;
         *named = true;
         rc = add_arch(h, key[i].name, name, v);
     }
@@ -220,7 +246,7 @@ static int add_named(struct config_reader *h, const struct name_pair *key, size_
 }
 
 /* Return true for fields that other functions of this file read. */
-static bool placed_elsewhere(const char *name)
+static bool placed_elsewhere(const struct config_reader *h, const char *name)
 {
     static const char *const own[] = {
 #define HF_OWN(field) field,
@@ -228,7 +254,39 @@ static bool placed_elsewhere(const char *name)
     };
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (strcmp(own[i], name) == 0) return true;
+    for (size_t i = 0; i < N_OWN_ROPE; i++)
+        if (strcmp(own_rope[i].arch, h->arch) == 0 && strcmp(own_rope[i].raw, name) == 0)
+            return true;
     return false;
+}
+
+/* Return true if both are equal integers or null. */
+static bool same_value(const struct json *a, const struct json *b)
+{
+    if (json_kind(a) == JK_NULL) return json_kind(b) == JK_NULL;
+    return json_kind(a) == JK_INT && json_kind(b) == JK_INT && json_int(a, 0) == json_int(b, 0);
+}
+
+/* Add a field of the architecture's class. Sets *named if the class has the field. Another field
+ * for the same key must have the same value, because the class determines the one that counts. */
+static int add_own(struct config_reader *h, const struct json *object, const char *name,
+                   const struct json *v, bool *named)
+{
+    for (size_t i = 0; i < N_OWN_KEY; i++) {
+        const struct own_name *row = &own_key[i];
+        if (strcmp(row->arch, h->arch) != 0 || strcmp(row->raw, name) != 0) continue;
+        *named = true;
+        for (size_t k = 0; k < N_OWN_KEY; k++) {
+            const struct own_name *other = &own_key[k];
+            const struct json *w = json_field(object, other->raw);
+            if (strcmp(other->arch, h->arch) != 0 || strcmp(other->name, row->name) != 0) continue;
+            if (w && w != v && !same_value(v, w))
+                return err_set(h->e, ERR_FORMAT, "%s/config.json: %s: must equal the field %s",
+                               h->dir, name, other->raw);
+        }
+        return add_arch(h, row->name, name, v);
+    }
+    return 0;
 }
 
 /* Add every field of the object, except fields with special handling. */
@@ -241,10 +299,11 @@ static int read_fields(struct config_reader *h, const struct json *object)
     int rc = 0;
     for (void *it = json_first(object); it && rc == 0; it = json_next(object, it)) {
         const char *name = json_it_key(it, NULL);
-        bool named = placed_elsewhere(name);
-        if (!named)
-            rc = add_named(h, key, sizeof key / sizeof key[0], name, json_it_value(it), &named);
-        if (!named && rc == 0) rc = add_other(h, "", name, json_it_value(it));
+        const struct json *v = json_it_value(it);
+        bool named = placed_elsewhere(h, name);
+        if (!named) rc = add_own(h, object, name, v, &named);
+        if (!named && rc == 0) rc = add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
+        if (!named && rc == 0) rc = add_other(h, "", name, v);
     }
     return rc;
 }
@@ -270,32 +329,55 @@ static int read_rope_type(struct config_reader *h, const struct json *p)
     return plain ? 0 : add_arch(h, "rope.scaling.type", "rope_type", type);
 }
 
-/* Add the fields of one object of rope parameters. */
-static int read_rope_fields(struct config_reader *h, const struct json *p)
+/* Add a rope parameter. */
+static int add_rope(struct config_reader *h, const char *name, const struct json *v)
 {
     static const struct name_pair key[] = {
 #define HF_ROPE(field, key) {field, key},
 #include "hf_keys.def"
     };
+    bool named = false;
+    int rc = add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
+    return named || rc != 0 ? rc : add_other(h, "rope_parameters", name, v);
+}
+
+/* Add the fields of one object of rope parameters. */
+static int read_rope_fields(struct config_reader *h, const struct json *p)
+{
     int rc = read_rope_type(h, p);
     for (void *it = json_first(p); it && rc == 0; it = json_next(p, it)) {
         const char *name = json_it_key(it, NULL);
-        bool named = strcmp(name, "rope_type") == 0 || strcmp(name, "type") == 0;
-        if (!named)
-            rc = add_named(h, key, sizeof key / sizeof key[0], name, json_it_value(it), &named);
-        if (!named && rc == 0) rc = add_other(h, "rope_parameters", name, json_it_value(it));
+        if (strcmp(name, "rope_type") != 0 && strcmp(name, "type") != 0)
+            rc = add_rope(h, name, json_it_value(it));
     }
     return rc;
 }
 
-/* Read the rope parameters. A context at the top level overrides the object's context. A base and a
- * partial factor at the top level override nothing. The fields of full_attention are the parameters
- * if there is an object per layer type. Fields of sliding_attention get that name as a prefix. */
+/* Add the base and the partial factor at the top level. They override nothing. A class may have
+ * other names for them. */
+static int read_top_rope(struct config_reader *h)
+{
+    static const char *const usual[] = {"rope_theta", "partial_rotary_factor"};
+    bool own = false;
+    int rc = 0;
+    for (size_t i = 0; i < N_OWN_ROPE && rc == 0; i++) {
+        const struct json *v = field(h, own_rope[i].raw);
+        if (strcmp(own_rope[i].arch, h->arch) != 0) continue;
+        own = true;
+        if (v) rc = add_rope(h, own_rope[i].name, v);
+    }
+    for (size_t i = 0; i < 2 && !own && rc == 0; i++)
+        if (field(h, usual[i])) rc = add_rope(h, usual[i], field(h, usual[i]));
+    return rc;
+}
+
+/* Read the rope parameters. A context at the top level overrides the object's context. The fields
+ * of full_attention are the parameters if there is an object per layer type. Fields of
+ * sliding_attention get that name as a prefix. */
 static int read_rope(struct config_reader *h)
 {
     const struct json *p = rope_object(h), *full = json_field(p, "full_attention"),
                       *local = json_field(p, "sliding_attention"),
-                      *part = field(h, "partial_rotary_factor"),
                       *context = field(h, "original_max_position_embeddings");
     int rc = p ? add_bare(h, "config.rope_parameters", VT_OBJECT) : 0;
     if (context && rc == 0)
@@ -306,9 +388,7 @@ static int read_rope(struct config_reader *h)
         rc = add_other(h, "rope_parameters.sliding_attention", json_it_key(it, NULL),
                        json_it_value(it));
     if (rc == 0) rc = read_rope_fields(h, p);
-    if (rc == 0) rc = add_arch(h, "rope.freq_base", "rope_theta", field(h, "rope_theta"));
-    if (rc == 0 && part) rc = add_other(h, "rope_parameters", "partial_rotary_factor", part);
-    return rc;
+    return rc ? rc : read_top_rope(h);
 }
 
 /* Add the fields of an object under `parent`. The objects in `deep` select the form of weights, so

@@ -85,6 +85,8 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
         return 1;
     case SIZE_D:
         return c->d;
+    case SIZE_D_EMBD:
+        return c->d_embd;
     case SIZE_D_FF:
         return l->d_ff;
     case SIZE_D_FF_2:
@@ -175,6 +177,24 @@ const float *bind_extra(struct binder *b, const char *name, int64_t n)
     return checkpoint_tensor(b->checkpoint, name) ? vector(b, name, n, 0) : NULL;
 }
 
+/* Return true if the file has the matrices of layers transposed. */
+static bool is_turned(const struct binder *b, int il)
+{
+    return b->m->arch->hf_columns && config_is_hf(b) && il >= 0;
+}
+
+/* Describe a transposed matrix. Blocks of values cannot be transposed. */
+static void place_columns(struct binder *b, struct published *p, const struct tensor_info *t)
+{
+    const int64_t size = qtype_info[t->type].n_byte;
+    if (qtype_info[t->type].block != 1)
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s: tensor %s: a transposed matrix of type %s: not supported yet",
+                        checkpoint_path(b->checkpoint), t->name, qtype_info[t->type].name);
+    p->form = FORM_PLACED;
+    p->placed = (struct placed){.run = t->dim[0], .row_step = size, .step = t->dim[0] * size};
+}
+
 /* Bind the matrix stem.EXPERTweight, or the tensors that publish it. Set p to its stored form and w
  * to its values. */
 static void matrix(struct binder *b, struct tensor *w, struct published *p, const char *stem,
@@ -184,12 +204,14 @@ static void matrix(struct binder *b, struct tensor *w, struct published *p, cons
     enum qtype type;
     const struct tensor_info *t = form_bind(b, p, &type, stem, il, expert, n_out, k);
     if (!t) {
+        const bool turned = is_turned(b, il);
         snprintf(suffix, sizeof suffix, "%sweight", expert);
         bind_name(name, stem, il, suffix);
-        t = need(b, name, n_out, k);
+        t = need(b, name, turned ? k : n_out, turned ? n_out : k);
         if (!t) return;
         type = t->type;
         *p = (struct published){.form = FORM_ROWS, .rows = t->data};
+        if (turned) place_columns(b, p, t);
     }
     *w = (struct tensor){
         .type = type, .n_out = n_out, .k = k, .data = published_data(p), .name = t->name};
@@ -207,35 +229,57 @@ static void bind_zero_bias(struct binder *b, const char *name, int64_t n)
         }
 }
 
-/* Make l use its rows [first, first + n). A matrix with scales is not divided. Rows of a number
- * format are contiguous, so a part is a pointer into the whole. */
-static void take_rows(struct binder *b, struct linear *l, int64_t first, int64_t n)
+/* Change p, whose values are w, to some of its rows. A matrix with scales is not divided.
+ * Contiguous rows of a number format are a pointer into the whole. */
+static void take_part(struct binder *b, struct tensor *w, struct published *p,
+                      const struct part *part)
 {
-    if (l->w.n_out == n) return;
-    const struct tensor *w = &l->w;
-    if (w->from)
+    const int64_t row = (int64_t)qtype_bytes(w->type, w->k);
+    if (w->n_out == part->n) return;
+    if (p->form == FORM_CODES) {
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
                         "%s: tensor %s: scales of a matrix of several parts: not supported yet",
                         checkpoint_path(b->checkpoint), w->name);
-    l->w.data += (size_t)first * qtype_bytes(w->type, w->k);
-    l->w.n_out = n;
+        return;
+    }
+    p->rows += part->first * (p->form == FORM_PLACED ? p->placed.row_step : row);
+    if (part->run > 0) {
+        CHECK(p->form == FORM_ROWS, "groups of rows of %s, which is transposed", w->name);
+        p->form = FORM_PLACED;
+        p->placed =
+            (struct placed){.run = part->run, .run_step = part->step * row, .row_step = row};
+    }
+    w->n_out = part->n;
+    w->data = p->rows;
+}
+
+/* Return the bias of a part of a matrix: a section of the whole, or a copy of its groups. */
+static const float *part_bias(struct binder *b, const float *whole, const struct part *part)
+{
+    if (!whole || part->run == 0) return whole ? whole + part->first : NULL;
+    float *v = arena_push(&b->m->arena, (size_t)part->n * sizeof *v, 64);
+    if (!v) b->rc = err_memory(b->e, "a bias", (size_t)part->n * sizeof *v);
+    for (int64_t i = 0; i < part->n && v; i++)
+        v[i] = whole[part->first + i / part->run * part->step + i % part->run];
+    return v;
 }
 
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias)
 {
     const struct tensor_row *row = row_of(b, stem);
-    if (row) bind_part(b, l, stem, il, bias, 0, size_of(b, row->n_out, il));
+    if (row) bind_part(b, l, stem, il, bias, &(struct part){.n = size_of(b, row->n_out, il)});
 }
 
-/* A matrix with codes keeps its stored form in the arena, because packing reads it later. The bias
- * belongs to the whole matrix, so a part uses its section. */
+/* A stored form that is not plain rows is kept in the arena, because packing reads it later. The
+ * bias belongs to the whole matrix. */
 static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, int il,
-                         int64_t n_out, int64_t k, enum bias bias, int64_t first, int64_t n)
+                         int64_t n_out, int64_t k, enum bias bias, const struct part *part)
 {
     char name[160];
     struct published p;
     if (b->rc != 0) return;
     matrix(b, &l->w, &p, stem, il, "", n_out, k);
+    if (b->rc == 0) take_part(b, &l->w, &p, part);
     if (b->rc != 0) return;
     if (p.form != FORM_ROWS) {
         struct published *from = arena_push0(&b->m->arena, 1, sizeof *from);
@@ -245,31 +289,28 @@ static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, i
             b->rc = err_memory(b->e, l->w.name, sizeof *from);
         l->w.from = from;
     }
-    take_rows(b, l, first, n);
     add_tensor(b, &l->w);
     if (k > b->m->k_max) b->m->k_max = k;
     bind_name(name, stem, il, "bias");
     if (bias == BIAS_NEEDED || (bias == BIAS_HELD && checkpoint_tensor(b->checkpoint, name))) {
-        const float *whole = vector(b, name, n_out, 0);
-        l->bias = whole ? whole + first : NULL;
-        add_vector(b, &l->bias, n);
-    } else if (l->w.from)
+        l->bias = part_bias(b, vector(b, name, n_out, 0), part);
+        add_vector(b, &l->bias, part->n);
+    } else if (p.form == FORM_CODES)
         bind_zero_bias(b, name, n_out);
 }
 
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
-               int64_t first, int64_t n)
+               const struct part *part)
 {
     const struct tensor_row *row = row_of(b, stem);
     if (!row || b->rc != 0) return;
-    bind_rows_of(b, l, stem, il, size_of(b, row->n_out, il), size_of(b, row->k, il), bias, first,
-                 n);
+    bind_rows_of(b, l, stem, il, size_of(b, row->n_out, il), size_of(b, row->k, il), bias, part);
 }
 
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
                 enum bias bias)
 {
-    bind_rows_of(b, l, stem, -1, n_out, k, bias, 0, n_out);
+    bind_rows_of(b, l, stem, -1, n_out, k, bias, &(struct part){.n = n_out});
 }
 
 /* Bind the experts' matrices, stored as one tensor with an expert dimension. */
@@ -354,7 +395,7 @@ static void plain_norm(struct binder *b, struct norm *n)
 /* norm_add is 1 for Gemma, whose files contain g - 1. */
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
 {
-    if (b->m->arch->plain_norms) {
+    if (b->m->config.plain_norms) {
         plain_norm(b, n);
         return;
     }
@@ -419,7 +460,8 @@ void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t fi
     const struct tensor_row *row = row_of(b, stem);
     if (!row) return;
     bind_name(name, stem, -1, "weight");
-    const struct tensor_info *info = need(b, name, size_of(b, row->n_out, -1), b->m->config.d);
+    const struct tensor_info *info =
+        need(b, name, size_of(b, row->n_out, -1), size_of(b, row->k, -1));
     if (!info) return;
     *t = tensor_of(info);
     t->data += (size_t)first * qtype_bytes(t->type, t->k);
@@ -485,11 +527,12 @@ static bool left_out(const char *name)
     return false;
 }
 
-/* Return true if a raw name begins like a tensor that the architecture leaves out. */
+/* Return true if a raw name begins or ends like a tensor that the architecture leaves out. */
 static bool arch_left_out(const struct arch *arch, const char *raw)
 {
     for (const char *const *name = arch->left_out; name && *name; name++)
-        if (strncmp(raw, *name, strlen(*name)) == 0) return true;
+        if (**name == '.' ? text_ends_with(raw, *name) : strncmp(raw, *name, strlen(*name)) == 0)
+            return true;
     return false;
 }
 

@@ -324,6 +324,17 @@ float config_cap(struct binder *b, const char *key)
 
 /* ---- the config of a model ---- */
 
+/* Return the key of the activation that the architecture's class reads. */
+static const char *activation_key(const struct binder *b)
+{
+    static const char *const own[] = {"config.hidden_activation", "config.activation_function",
+                                      "config.activation"};
+    if (!config_is_hf(b)) return "hidden_activation";
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (config_has(b, own[i])) return own[i];
+    return "config.hidden_act";
+}
+
 /* Set the curve of the feed-forward blocks. llama.cpp ignores the key in a GGUF, so other values
  * there are errors: results would differ from llama.cpp's. */
 static void config_activation(struct binder *b, struct config *c)
@@ -335,10 +346,7 @@ static void config_activation(struct binder *b, struct config *c)
                  {"gelu", CURVE_gelu_erf},      {"gelu_pytorch_tanh", CURVE_gelu_tanh},
                  {"gelu_new", CURVE_gelu_tanh}, {"gelu_fast", CURVE_gelu_tanh},
                  {"relu", CURVE_relu},          {"relu2", CURVE_relu2}};
-    const char *key = !config_is_hf(b)                            ? "hidden_activation"
-                      : config_has(b, "config.hidden_activation") ? "config.hidden_activation"
-                      : config_has(b, "config.activation")        ? "config.activation"
-                                                                  : "config.hidden_act";
+    const char *key = activation_key(b);
     const struct meta *m = config_meta(b, key);
     c->curve = b->m->arch->curve;
     c->xielu = b->m->arch->xielu && (meta_kind(m) == META_NONE || text_is(m, "xielu"));
@@ -349,16 +357,15 @@ static void config_activation(struct binder *b, struct config *c)
             return;
         }
     const char *name = meta_text(m, NULL);
+    size_t own = 0;
+    while (known[own].curve != c->curve && own + 1 < sizeof known / sizeof known[0]) own++;
     if (config_is_hf(b))
         config_refuse(b, key, ERR_UNSUPPORTED,
                       "must be silu, gelu, gelu_pytorch_tanh, relu or relu2, got \"%.40s\"",
                       name ? name : "?");
     else
         config_refuse(b, key, ERR_UNSUPPORTED,
-                      "must be %s, got \"%.40s\": llama.cpp ignores other values",
-                      c->curve == CURVE_silu    ? "silu"
-                      : c->curve == CURVE_relu2 ? "relu2"
-                                                : "gelu_pytorch_tanh",
+                      "must be %s, got \"%.40s\": llama.cpp ignores other values", known[own].name,
                       name ? name : "?");
 }
 
@@ -429,12 +436,13 @@ static void config_results(struct binder *b, struct config *c)
 static void config_sizes(struct binder *b, struct config *c)
 {
     c->n_layer = config_int(b, "block_count", 1, 4096, 0);
-    c->d = config_int(b, "embedding_length", 1, 1 << 20, 0);
-    c->d_ff = config_int(b, "feed_forward_length", 1, 1 << 22, 0);
+    c->d = c->d_embd = config_int(b, "embedding_length", 1, 1 << 20, 0);
+    c->d_ff = config_int(b, "feed_forward_length", 1, 1 << 22, c->d * b->m->arch->ffn_times);
     c->n_head = config_int(b, "attention.head_count", 1, 65536, 0);
     c->n_head_kv = config_int(b, "attention.head_count_kv", 1, 65536, c->n_head);
     c->d_head = config_int(b, "attention.key_length", 1, 65536, b->rc == 0 ? c->d / c->n_head : 1);
     int d_v = config_int(b, "attention.value_length", 1, 65536, c->d_head);
+    if (!config_has(b, "attention.key_length")) d_v = c->d_head; /* a class without head_dim */
     c->n_vocab = config_int(b, "vocab_size", 1, INT_MAX, INT_MAX);
     c->context_train = config_int(b, "context_length", 1, INT_MAX, 0);
     config_epsilon(b, c);
@@ -453,6 +461,7 @@ void config_read(struct binder *b)
 {
     struct config *c = &b->m->config;
     c->embed_scale = c->residual_scale = c->logit_scale = 1;
+    c->plain_norms = b->m->arch->plain_norms;
     config_sizes(b, c);
     if (b->rc == 0) config_activation(b, c);
     if (b->rc == 0) config_parts(b, c);

@@ -81,7 +81,7 @@ struct model_out model_forward(struct model *m, const struct batch *b)
     f.il = -1;
     struct model_out out = (arch->output ? arch->output : decoder_output)(&f, m->ends);
     out.logits = fetch(m, out.logits, (int64_t)out.n_logits * m->config.n_vocab);
-    out.hidden = fetch(m, out.hidden, (int64_t)out.n_hidden * m->config.d);
+    out.hidden = fetch(m, out.hidden, (int64_t)out.n_hidden * m->config.d_embd);
     m->backend->plain = plain;
     return out;
 }

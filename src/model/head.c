@@ -80,7 +80,7 @@ void bind_embedding(struct binder *b)
     const struct checkpoint *c = b->checkpoint;
     const int n = (int)meta_int(checkpoint_meta(c, "sentence_transformers.n_dense"), 0);
     const char *other = meta_text(checkpoint_meta(c, "sentence_transformers.unsupported"), NULL);
-    m->head[HEAD_EMBED].n_out = m->config.d;
+    m->head[HEAD_EMBED].n_out = m->config.d_embd;
     if (!config_is_hf(b)) bind_dense_tensors(b);
     if (other && b->rc == 0)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
@@ -152,7 +152,7 @@ void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias)
 /* Decode rows of the head's matrix to f32 [n, k]. A checkpoint without data gives zeros. */
 static float *token_rows(struct binder *b, const struct tensor_info *t, const int32_t *id, int n)
 {
-    const int64_t k = b->m->config.d;
+    const int64_t k = b->m->config.d_embd;
     float *row = arena_push(&b->m->arena, (size_t)(n * k) * sizeof *row, 64);
     if (!row) {
         b->rc = err_memory(b->e, t->name, (size_t)(n * k) * sizeof *row);
@@ -191,7 +191,7 @@ void bind_class_tokens(struct binder *b)
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, "output.weight");
     if (!t) t = checkpoint_tensor(b->checkpoint, "token_embd.weight");
     const bool other = b->m->head[HEAD_CLASS].n > 0 || b->m->headless || !t;
-    if (other || !qtype_info[t->type].ops || t->dim[0] != c->d) {
+    if (other || !qtype_info[t->type].ops || t->dim[0] != c->d_embd) {
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
                         "%s: classifier_from_token: requires a language model head of plain or "
                         "GGUF weights, and no other classifier",
@@ -201,14 +201,15 @@ void bind_class_tokens(struct binder *b)
     c->n_label = o->class_difference ? 1 : o->n_class_token;
     c->labels = NULL; /* the labels of config.json belong to another classifier */
     float *row = token_rows(b, t, o->class_token, o->n_class_token);
-    for (int i = 0; i < c->d && row && o->class_difference; i++) row[i] = row[c->d + i] - row[i];
+    for (int i = 0; i < c->d_embd && row && o->class_difference; i++)
+        row[i] = row[c->d_embd + i] - row[i];
     const char *name = row ? token_rows_name(b, o) : NULL;
     struct head_layer *l = add_layer(b, HEAD_CLASS, c->n_label);
     if (!l || !name) return;
     bind_tied(b, &l->l,
               &(struct tensor){.type = QT_f32,
                                .n_out = c->n_label,
-                               .k = c->d,
+                               .k = c->d_embd,
                                .data = (const uint8_t *)row,
                                .name = name});
 }
@@ -238,7 +239,7 @@ void model_head(struct model *m, enum head h, const float *x, float *y)
         memcpy(y, x, (size_t)head->n_out * sizeof *y);
         return;
     }
-    b->op->write(b, from, x, (size_t)m->config.d * sizeof *x);
+    b->op->write(b, from, x, (size_t)m->config.d_embd * sizeof *x);
     for (int i = 0; i < head->n; i++) {
         float *to = m->scratch.v[m->at_head[i % 2]].at;
         run_layer(b, &head->layer[i], to, from);

@@ -75,6 +75,12 @@ static void file_key(const struct binder *b, const char *key, char out[160])
 #define HF_ROPE(field, key) {field, key},
 #include "format/hf_keys.def"
                                   };
+    static const struct {
+        const char *arch, *raw, *key; /* static */
+    } own[] = {
+#define HF_KEY_OF(arch, field, key) {arch, field, key},
+#include "format/hf_keys.def"
+    };
     bool hf = checkpoint_kind(b->checkpoint) == CKPT_HF;
     if (!hf) {
         snprintf(out, 160, "metadata %s.%s", b->prefix, key);
@@ -86,6 +92,9 @@ static void file_key(const struct binder *b, const char *key, char out[160])
             snprintf(out, 160, "config.json: rope_parameters.%s", rope[i].raw);
     for (size_t i = sizeof field / sizeof field[0]; i-- > 0;)
         if (strcmp(field[i].name, key) == 0) snprintf(out, 160, "config.json: %s", field[i].raw);
+    for (size_t i = sizeof own / sizeof own[0]; i-- > 0;)
+        if (strcmp(own[i].arch, b->m->arch->name) == 0 && strcmp(own[i].key, key) == 0)
+            snprintf(out, 160, "config.json: %s", own[i].raw);
 }
 
 /* Keep the first error. rc is ERR_FORMAT, ERR_MISSING or ERR_UNSUPPORTED. */
@@ -244,7 +253,7 @@ static bool check_left(struct binder *b, const char *key, const struct meta *m)
     else if (!top && checkpoint_kind(b->checkpoint) != CKPT_HF)
         config_refuse(b, key, ERR_UNSUPPORTED, "not supported yet in architecture %s, got %s",
                       b->m->arch->name, config_value_text(m, text));
-    else if (begins(key, "config.rope_parameters."))
+    else if (begins(key, "config.rope_parameters.") && !b->m->arch->no_rope)
         config_refuse(b, key, ERR_UNSUPPORTED, "rope parameter not supported yet, got %s",
                       config_value_text(m, text));
     else

@@ -105,19 +105,27 @@ static void expect_others(const char *key, const char *fields, const char *word)
             expect(arches[i], fields, word);
 }
 
-/* Return the config.json field for a declared key. */
-static const char *field_of(const char *key)
+/* Return the config.json field of an architecture for a declared key. */
+static const char *field_of(const struct arch *a, const char *key)
 {
     static const struct name_pair pair[] = {
 #define HF_KEY(field, key) {field, key},
 #include "format/hf_keys.def"
     };
+    static const struct {
+        const char *arch, *raw, *key; /* static */
+    } own[] = {
+#define HF_KEY_OF(arch, field, key) {arch, field, key},
+#include "format/hf_keys.def"
+    };
     if (strncmp(key, "config.", 7) == 0) return key + 7;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(own[i].arch, a->name) == 0 && strcmp(own[i].key, key) == 0) return own[i].raw;
     for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++)
         if (strcmp(pair[i].name, key) == 0) return pair[i].raw;
     if (strcmp(key, "rope.scaling.original_context_length") == 0)
         return "original_max_position_embeddings";
-    return strcmp(key, "rope.freq_base") == 0 ? "rope_theta" : key;
+    return key;
 }
 
 TEST(config_keys_that_are_declared_are_read)
@@ -126,9 +134,12 @@ TEST(config_keys_that_are_declared_are_read)
     for (int i = 0; i < N_ARCH; i++)
         for (const struct config_key *k = arches[i]->hf_key; k->key; k++, n++) {
             char fields[200];
-            const char *name = field_of(k->key);
+            const char *name = field_of(arches[i], k->key);
+            const bool base = strcmp(name, "rope.freq_base") == 0;
             bool list = strstr(name, "layers") && strcmp(name, "num_hidden_layers") != 0;
-            snprintf(fields, sizeof fields, "'%s':%s", name, list ? "[{}]" : "[1,2]");
+            if (base) name = "rope_theta";
+            snprintf(fields, sizeof fields, base ? "'rope_parameters':{'%s':%s}" : "'%s':%s", name,
+                     list ? "[{}]" : "[1,2]");
             expect(arches[i], fields, k->use == KEY_IDLE ? NULL : name);
         }
     EXPECT(n > 60);
@@ -156,10 +167,11 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     for (size_t i = 0; i < sizeof act / sizeof act[0]; i++) {
         char fields[100];
         for (int a = 0; a < N_ARCH; a++) {
-            const char *field = declares(arches[a]->hf_key, "config.hidden_activation")
-                                    ? "hidden_activation"
-                                : declares(arches[a]->hf_key, "config.activation") ? "activation"
-                                                                                   : "hidden_act";
+            const char *field =
+                declares(arches[a]->hf_key, "config.hidden_activation")     ? "hidden_activation"
+                : declares(arches[a]->hf_key, "config.activation_function") ? "activation_function"
+                : declares(arches[a]->hf_key, "config.activation")          ? "activation"
+                                                                            : "hidden_act";
             snprintf(fields, sizeof fields, "'%s':'%s'", field, act[i]);
             const bool known = arches[a]->xielu && strcmp(act[i], "xielu") == 0;
             expect(arches[a], fields, known ? NULL : field);
@@ -192,11 +204,13 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_all("'is_causal':false", "is_causal: must be 1, got false");
     expect_all("'per_layer_config':{'0':{}}", "per_layer_config");
     expect_all("'text_config':{'hidden_size':6144}", "text_config");
-    for (int i = 0; i < N_ARCH; i++) /* only two classes have a rope per layer type */
+    for (int i = 0; i < N_ARCH; i++) /* few classes have a rope per layer type */
         expect(arches[i], "'rope_parameters':{'full_attention':{'rope_type':'default'}}",
-               declares(arches[i]->hf_key, "config.rope_parameters.sliding_attention.rope_type")
+               arches[i]->no_rope || declares(arches[i]->hf_key,
+                                              "config.rope_parameters.sliding_attention.rope_type")
                    ? NULL
                    : "rope_parameters.full_attention");
+    expect(&arch_gpt2, "'rope_parameters':{'rope_type':'yarn','mscale':2.0}", NULL);
     expect(&arch_gemma3, "'rope_parameters':{'sliding_attention':{'rope_type':'linear'}}",
            "sliding_attention.rope_type: must be default");
     expect(&arch_gemma3, "'rope_parameters':{'sliding_attention':{'factor':2.0}}",
@@ -234,6 +248,17 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect(&arch_cohere2, "'sliding_window':null", "sliding_window: is missing: layers slide");
     expect(&arch_phi2, "'tie_word_embeddings':true", "tie_word_embeddings: must be 0, got true");
     expect(&arch_phi2, "'qk_layernorm':true", "qk_layernorm: must be 0, got true");
+    expect(&arch_gptj, "'tie_word_embeddings':true", "tie_word_embeddings: must be 0, got true");
+    expect(&arch_gptj, "'rotary_dim':7", "rotary_dim: must be even and at most 256, got 7");
+    expect(&arch_gptj, "'n_head':128", "rotary_dim: must be even and at most 32, got 64");
+    expect(&arch_gptj, "'rotary_dim':null", "rotary_dim: must be an integer, got null");
+    expect(&arch_gptneox, "'head_dim':64", "head_dim: must be hidden_size / num_attention_heads");
+    expect(&arch_gpt2, "'add_cross_attention':true", "add_cross_attention: must be 0, got true");
+    expect(&arch_gpt2, "'n_embd':64,'hidden_size':96", "n_embd: must equal the field hidden_size");
+    expect(&arch_gpt2, "'hidden_size':null,'n_embd':64", "must equal the field");
+    expect(&arch_gpt2, "'n_embd':96,'hidden_size':96,'intermediate_size':7,'head_dim':5", NULL);
+    expect(&arch_opt, "'layer_norm_eps':1e-6", "layer_norm_eps: must be 1e-05, got 1e-06");
+    expect(&arch_opt, "'max_position_embeddings':2147483647", "max_position_embeddings: must be");
     expect(&arch_mistral, "'sliding_window':0", "sliding_window: must be in [1, ");
     expect(&arch_qwen3, "'layer_types':['sliding_attention','full_attention']",
            "sliding_window is missing");
@@ -360,6 +385,39 @@ TEST(config_windows_are_where_the_architecture_has_them)
 #undef FOUR
 }
 
+/* Goal: sizes have the names of their class, and the defaults that depend on other sizes. */
+TEST(config_sizes_have_the_names_of_their_class)
+{
+    struct read r;
+    read_config(&r, &arch_gpt2, "'n_embd':96,'n_head':4,'n_positions':40,'intermediate_size':7");
+    NEED_OK(r.rc, &r.e);
+    EXPECT_INT(r.m.config.d_ff, 4 * 96);
+    EXPECT_INT(r.m.config.d_head, 24);
+    EXPECT_INT(r.m.config.n_position, 40);
+    done(&r);
+    read_config(&r, &arch_gpt2, "'n_inner':50,'scale_attn_by_inverse_layer_idx':true");
+    EXPECT(r.rc == 0 && r.m.config.d_ff == 50 &&
+           r.m.config.layer[1].attn_scale == r.m.config.layer[0].attn_scale / 2);
+    done(&r);
+    read_config(&r, &arch_llama, "'n_embd':96,'hidden_dim':5,'n_layers':9,'dim':7");
+    EXPECT(r.rc == 0 && r.m.config.d == 4096 && r.m.config.n_layer == 2);
+    done(&r);
+    read_config(&r, &arch_gptneox, "'rotary_pct':0.5,'rotary_emb_base':500,'rope_theta':7");
+    EXPECT(r.rc == 0 && r.m.config.rope[ROPE_MAIN].d_rot == 48 &&
+           r.m.config.rope[ROPE_MAIN].base == 500);
+    done(&r);
+    read_config(&r, &arch_gptneox,
+                "'rotary_pct':0.5,'rope_parameters':{'rope_theta':60,'partial_rotary_factor':1}");
+    EXPECT(r.rc == 0 && r.m.config.rope[ROPE_MAIN].d_rot == 96 &&
+           r.m.config.rope[ROPE_MAIN].base == 60);
+    done(&r);
+    read_config(&r, &arch_opt, "'do_layer_norm_before':false,'word_embed_proj_dim':512");
+    EXPECT(r.rc == 0 && r.m.config.order == BLOCKS_POST && r.m.config.no_end_norm &&
+           r.m.config.d_embd == 512 && r.m.config.position0 == 2 && r.m.config.n_position == 2050 &&
+           r.m.config.context_train == 2048);
+    done(&r);
+}
+
 TEST(config_magnitudes_of_yarn)
 {
 #define YARN "'rope_parameters':{'rope_type':'yarn','factor':4.0"
@@ -422,6 +480,11 @@ static const struct {
               {&arch_stablelm, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_nemotron, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_olmo, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_gpt2, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_gptneox, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_gptj, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_gptj, {"rope.dimension_count", 16}},
+              {&arch_opt, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_bert, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_nomic_bert, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_gemma3, {"attention.sliding_window", 16}},
@@ -517,9 +580,11 @@ TEST(gguf_keys_are_read_idle_or_refused)
         struct read r;
         if (!has_gguf(arches[i])) continue;
         read_gguf(&r, arches[i], (struct pair[2]){{"rope.dimension_count", 8}});
-        EXPECT(arches[i]->no_rope        ? r.rc != 0
-               : arches[i]->partial_rope ? r.rc == 0 && r.m.config.rope[ROPE_MAIN].d_rot == 8
-                                         : r.rc != 0 && strstr(r.e.text, "must be in [16, 16]"));
+        const bool part =
+            arches[i]->partial_rope || declares(arches[i]->gguf_key, "rope.dimension_count");
+        EXPECT(part                 ? r.rc == 0 && r.m.config.rope[ROPE_MAIN].d_rot == 8
+               : arches[i]->no_rope ? r.rc != 0
+                                    : r.rc != 0 && strstr(r.e.text, "must be in [16, 16]"));
         done(&r);
     }
     expect_gguf("rope.freq_base", NAN, "rope.freq_base: must be a number");
@@ -551,7 +616,7 @@ TEST(gguf_activations_are_the_architecture_s_own)
                          arches[i]->curve == CURVE_gelu_tanh);
         expect_gguf_text(arches[i], "hidden_activation", "gelu",
                          arches[i]->curve == CURVE_gelu_erf);
-        expect_gguf_text(arches[i], "hidden_activation", "relu", false);
+        expect_gguf_text(arches[i], "hidden_activation", "relu", arches[i]->curve == CURVE_relu);
     }
 }
 

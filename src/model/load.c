@@ -35,7 +35,7 @@ static int64_t value_count(const struct tensor *t)
 /* Return true if the file has codes of a quantized form (model/form). */
 static bool is_converted(const struct tensor *t)
 {
-    return t->from && t->from->form != FORM_ROWS;
+    return t->from && t->from->form == FORM_CODES;
 }
 
 /* Return true if tensor i has the data of an earlier tensor, as a tied head has. */
@@ -101,12 +101,13 @@ static void describe(struct model *m)
     const char *path = checkpoint_path(m->checkpoint), *file = path_name(path);
     i->arch = m->arch->name;
     i->name = name && *name ? name : *file ? file : path;
-    i->n_layer = c->n_layer, i->d_model = c->d, i->d_ff = c->d_ff;
+    i->n_layer = c->n_layer, i->d_model = c->d, i->d_ff = c->d_ff, i->d_hidden = c->d_embd;
     i->n_head = c->n_head, i->n_head_kv = c->n_head_kv, i->d_head = c->d_head;
     i->n_vocab = c->n_vocab, i->context_train = c->context_train;
     i->matrix = m->tensor.v, i->n_matrix = (int)m->tensor.n;
-    i->permuted =
-        checkpoint_kind(m->checkpoint) != CKPT_HF && !m->arch->gguf_neox && !m->arch->hf_adjacent;
+    i->permuted = checkpoint_kind(m->checkpoint) != CKPT_HF && !m->arch->gguf_neox &&
+                  !m->arch->hf_adjacent && !m->arch->no_rope;
+    i->grouped = m->arch->hf_groups;
     i->encoder = m->arch->encoder;
     i->headless = m->headless || m->arch->encoder;
     for (int h = 0; h < N_HEAD; h++) i->head_out[h] = m->head[h].n_out;
@@ -142,7 +143,7 @@ static int choose_arch(const struct arch **arch, const struct checkpoint *c, str
     if (!name) return err_set(e, ERR_MISSING, "%s: metadata general.architecture is missing", path);
     for (size_t i = 0; i < n_arch; i++)
         if (strcmp(arches[i]->name, name) == 0) return *arch = arches[i], 0;
-    char list[400] = "";
+    char list[700] = "";
     for (size_t i = 0; i < n_arch; i++) {
         size_t at = strlen(list);
         snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", arches[i]->name);

@@ -78,6 +78,7 @@ struct model_info {
     const char *arch; /* name of the architecture, such as "llama" */
     const char *name; /* name of the model: general.name, or the file name */
     int n_layer, d_model, d_ff, n_head, n_head_kv, d_head, n_vocab;
+    int d_hidden;             /* values of a hidden state; d_model for most models */
     int context_train;        /* context length in training          */
     int context_max;          /* context length in this process      */
     int window;               /* sliding window of any layer, tokens; 0 if none */
@@ -108,6 +109,8 @@ struct model_info {
     /* true: rows of q and k pair rotary lanes (2i, 2i + 1), but (i, i + d/2) in Hugging Face
      * checkpoints of the architecture */
     bool permuted;
+    bool
+        grouped; /* true: attn_qkv in Hugging Face checkpoints has the rows of a KV head together */
     int64_t swap_bytes; /* bytes of the swap space (reserved) */
 
     enum kv_type kv_type;
@@ -154,7 +157,7 @@ const struct batch_limits *model_batch_limits(const struct model *m);
  * overwrite the logits. */
 struct model_out {
     float *logits; /* logits of OUT_LOGITS rows in the order of out_row, f32 [n_logits, n_vocab] */
-    const float *hidden;    /* OUT_HIDDEN rows after the output norm, f32 [n_hidden, d_model] */
+    const float *hidden;    /* OUT_HIDDEN rows after the output norm, f32 [n_hidden, d_hidden] */
     int n_logits, n_hidden; /* numbers of rows */
 };
 
@@ -162,8 +165,8 @@ struct model_out {
  * batch that batch_check accepts. Does not allocate. */
 struct model_out model_forward(struct model *m, const struct batch *b);
 
-/* Compute head h, which the model must have (head_out[h] > 0). x f32 [d_model]: a pooled row. y f32
- * [head_out[h]]: the result. x and y are on the host and do not overlap. Thread: that of
+/* Compute head h, which the model must have (head_out[h] > 0). x f32 [d_hidden]: a pooled row. y
+ * f32 [head_out[h]]: the result. x and y are on the host and do not overlap. Thread: that of
  * model_forward, between two steps. Does not allocate. */
 void model_head(struct model *m, enum head h, const float *x, float *y);
 /* Return the name of label i of a classifier, borrowed, and its length. NULL if it has no name. */

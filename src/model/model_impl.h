@@ -87,8 +87,8 @@ struct quantization {
 
 struct config {
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab, context_train;
-    /* encoders: rows of the tables of positions and of segments, first position, number of
-     * labels */
+    int d_embd; /* width of the embedding and of hidden states; d, unless the model projects them */
+    /* rows of the tables of positions and of segments, first position, number of labels */
     int n_position, n_segment, position0, n_label;
     int pooling_type;          /* pooling of embeddings, GGUF's number; 0: none given */
     int class_pooling;         /* pooling of a classifier, GGUF's number */
@@ -97,6 +97,8 @@ struct config {
     enum bias class_bias;      /* bias of a classifier's first matrix */
     enum class_act class_act;  /* function of a classifier's logits */
     float rms_eps;             /* epsilon of the norms */
+    bool plain_norms;          /* true: each LayerNorm lacks weights */
+    bool no_end_norm;          /* true: a decoder without a norm after its layers */
     float norm_add;  /* 0 or 1, added to the weights of norms, because files contain g - norm_add */
     bool head_norms; /* true: q and k heads are normalized; read only by some architectures */
     enum block_order order;
@@ -174,11 +176,13 @@ struct decoder_layer {
     struct ffn_block ffn;
 };
 
-/* The ends of a decoder: token embedding, output norm, head. Result scratch: logits [n_vocab]. */
+/* The ends of a decoder: embeddings of tokens and positions, their norm, output norm, head. g of a
+ * norm is NULL if the model has no such norm. Result scratch: logits [n_vocab]. */
 struct decoder_ends {
-    struct tensor embd; /* token embedding [n_vocab, d] */
-    struct norm norm;
-    struct linear head; /* matrix [n_vocab, d]; the embedding's tensor if tied */
+    struct tensor embd;     /* token embedding [n_vocab, d_embd] */
+    struct tensor position; /* table [n_position, d]; data: NULL if positions are not learned */
+    struct norm embd_norm, norm;
+    struct linear head; /* matrix [n_vocab, d_embd]; the embedding's tensor if tied */
     int at_logits;
 };
 
@@ -319,7 +323,11 @@ struct arch {
      * without hf_adjacent */
     bool gguf_neox;
     bool hf_adjacent; /* true: pairs in Hugging Face checkpoints are adjacent lanes */
-    bool no_rope;     /* true: positions are learned, or are in no layer */
+    /* true: attn_qkv in Hugging Face checkpoints has the rows of a KV head together: its q heads,
+     * k, v */
+    bool hf_groups;
+    bool hf_columns; /* true: the matrices of layers are transposed in Hugging Face checkpoints */
+    bool no_rope;    /* true: the metadata have no rope: no layer has one, or a fixed one */
     /* true: each row attends to all rows of its sequence, which is computed in one step. The model
      * returns hidden states, but no logits. */
     bool encoder;
@@ -328,13 +336,15 @@ struct arch {
     /* field of config.json with the epsilon of LayerNorm; NULL: the architecture has RMSNorm */
     const char *layer_norm_eps;
     bool norm_bias;   /* true: each LayerNorm has a bias; false: none has one */
-    bool plain_norms; /* true: each LayerNorm lacks weights */
+    bool plain_norms; /* true: no LayerNorm is in the table, because none has weights */
     bool norm_last;   /* true: the norms of q and k heads are after rope */
     bool xielu;       /* true: the default activation is xIELU */
     enum curve curve; /* default activation of feed-forward blocks, if the metadata have none */
+    int ffn_times;    /* default width of feed-forward blocks, in widths d; 0: none */
     /* sizes of the structs of the functions below; 0: sizes of decoder_ends and decoder_layer */
     size_t ends_bytes, layer_bytes;
-    /* Begins of the raw names of tensors without effect on results; ends with NULL. NULL: none. */
+    /* Begins, or ends with a dot before them, of the raw names of tensors without effect on
+     * results; ends with NULL. NULL: none. */
     const char *const *left_out;
     /* Adjust the config that config.c read from the common keys. NULL if no adjustment is needed. b
      * keeps the first failure. */
@@ -436,9 +446,15 @@ void bind_name(char out[160], const char *stem, int il, const char *suffix);
  * one %d for the layer number. The layer's config defines the sizes. il: layer number; -1 outside
  * layers. */
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias);
-/* As bind_linear, for rows [first, first + n) of a matrix that several layers share. */
+/* Rows of a matrix that several layers share: row i is row first + i / run * step + i % run of the
+ * matrix. run 0: the rows follow each other. */
+struct part {
+    int64_t first, n; /* n: number of rows */
+    int64_t run, step;
+};
+/* As bind_linear, for a part of the matrix. */
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
-               int64_t first, int64_t n);
+               const struct part *part);
 /* Return true if the file has the matrix `fused` instead of matrices such as `part`. Both are names
  * of tensors.def. If the table has both, and `fused` as OTHER, the file decides. */
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il);
@@ -578,12 +594,16 @@ void decoder_embed(struct fwd *f, const void *ends);
 struct model_out decoder_output(struct fwd *f, const void *ends);
 /* Set x f32 [n_row, d] to the rows of embd for the batch's tokens, without factors. */
 void fwd_embed(struct fwd *f, float *x, const struct tensor *embd);
+/* Add the learned positions of the batch's rows to f->x. position->data: NULL if there are none. */
+void fwd_position(struct fwd *f, const struct tensor *position);
 /* Gather the result rows of f->x into f->h, and return it, f32 [n_out, d]. The rows of f are then
  * the result rows. */
 float *fwd_wanted(struct fwd *f);
-/* Compute results from the result rows h f32 [n_out, d]. The head computes logits f32 [n_logits,
- * n_vocab]. Hidden rows are copied. Both kinds of results remain on the device until model_forward
- * fetches them. */
+/* As fwd_wanted, and apply the output norm. */
+float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e);
+/* Compute results from the result rows h f32 [n_out, d_embd]. The head computes logits f32
+ * [n_logits, n_vocab]. Hidden rows are copied. Both kinds of results remain on the device until
+ * model_forward fetches them. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e);
 
 /* block/encoder.c: the ends of encoders. encoder_segments returns the number of segments: the value

@@ -4,7 +4,7 @@ changes the reference's.
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
     gemma3_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
     phi, stablelm, nemotron, arcee, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
-    gemma-embedding
+    gemma-embedding, gpt2, gpt_neox, gptj, opt
 
 The fields are those of these config classes of transformers (every class gets the fields of all
 classes), of their base class and of rope_parameters. Each field is omitted, and set to legal
@@ -40,8 +40,12 @@ LONG = 4200  # beyond the default windows of 4096
 NORM_LESS_1 = ("gemma", "gemma2", "gemma3_text", "nemotron")  # files contain g - 1
 # fields of a class in addition to BASE. The defaults of granite's scores and of many layers amplify
 # rounding: transformers in float32 differs from float64 by 1e-3.
-# stablelm's heads have hidden size / heads lanes.
-BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True)}
+# The heads of stablelm and gpt_neox have hidden size / heads lanes. The table of learned positions, or
+# of gptj's rope, is as long as the text.
+TABLE = dict(max_position_embeddings=256)
+BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
+          "gpt_neox": dict(head_dim=ABSENT, hidden_size=64, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
+          "opt": dict(TABLE, ffn_dim=64), "gptj": dict(TABLE, n_inner=64, rotary_dim=4)}
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
 
 CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.MistralForCausalLM,
@@ -57,7 +61,9 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "olmo": transformers.OlmoForCausalLM, "nemotron": transformers.NemotronForCausalLM, "arcee": transformers.ArceeForCausalLM,
            "olmo3": transformers.Olmo3ForCausalLM, "ministral3": transformers.Ministral3ForCausalLM,
            "hunyuan_v1_dense": transformers.HunYuanDenseV1ForCausalLM, "internlm3": transformers.LlamaForCausalLM,
-           "apertus": transformers.ApertusForCausalLM, "helium": transformers.HeliumForCausalLM, "gemma-embedding": transformers.Gemma3TextModel}
+           "apertus": transformers.ApertusForCausalLM, "helium": transformers.HeliumForCausalLM, "gemma-embedding": transformers.Gemma3TextModel,
+           "gpt2": transformers.GPT2LMHeadModel, "gpt_neox": transformers.GPTNeoXForCausalLM, "gptj": transformers.GPTJForCausalLM,
+           "opt": transformers.OPTForCausalLM}
 # classes of configurations, if the model's class is of another family
 CONFIGS = {"internlm3": transformers.InternLM3Config}
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
@@ -97,17 +103,21 @@ VALUES = dict(
     rope_local_base_freq=(300.0, 20000.0), hidden_activation=("gelu_pytorch_tanh", "gelu", "silu", "relu"),
     clip_qkv=(0.5, 2.0, None), resid_pdrop=(0.1, 0.5), embd_pdrop=(0.1, 0.5), hidden_dropout=(0.1, 0.5), residual_dropout=(0.1, 0.5), embedding_dropout=(0.1, 0.5),
     router_aux_loss_coef=(0.1, 0.5),
-   
+    n_embd=(64, 16), n_inner=(32, 80, None), n_layer=(1, 5), n_head=(8, 2), n_positions=(200, 4096), n_ctx=(64, 4096), ffn_dim=(32, 80),
+    rotary_dim=(2, 8, None), rotary_pct=(0.5, 1.0), rotary_emb_base=(500, 10000), word_embed_proj_dim=(16, 64, None),
+    activation_function=("silu", "gelu", "relu", "gelu_pytorch_tanh", "gelu_new", "tanh"), layer_norm_epsilon=(1e-3, 1e-7),
+    summary_type=("last", "first"), summary_activation=("tanh", None), summary_first_dropout=(0.1, 0.5), attn_pdrop=(0.1, 0.5),
+    classifier_dropout=(0.1, 0.5), dropout=(0.1, 0.5), layerdrop=(0.1, 0.5), init_std=(0.5, 0.001),
     text_config=(dict(hidden_size=8), {}), per_layer_config=({"0": {"intermediate_size": 32}}, {}),
     quantization_config=(dict(quant_method="gptq", bits=4), dict(quant_method="fp8")), auto_map=({}, {"AutoModel": "a.B"}))
 MORE = ("rope_theta", "rope_scaling", "partial_rotary_factor", "original_max_position_embeddings", "torch_dtype", "num_labels",
         "name_or_path", "_name_or_path", "attn_implementation", "output_attentions", "tie_last_hidden_states", "is_causal",
         "is_decoder", "add_cross_attention", "sep_token_id", "decoder_start_token_id", "tokenizer_class", "unsloth_version",
         "attention_chunk_size", "attn_logit_softcapping", "logit_scale", "residual_multiplier", "embedding_multiplier",
-        "temperature", "sliding_window_pattern", "rope_local_base_freq", "max_length", "text_config", "per_layer_config", "quantization_config", "auto_map")
+        "rotary_pct", "rotary_emb_base", "n_ctx", "temperature", "sliding_window_pattern", "rope_local_base_freq", "max_length", "text_config", "per_layer_config", "quantization_config", "auto_map")
 # Setting in which a field has an effect, and the setting for its absence if that differs.
 SETTING = dict(
-    rms_norm_eps=dict(small=True), layer_norm_eps=dict(small=True), norm_eps=dict(small=True), norm_epsilon=dict(small=True), max_position_embeddings=dict(rope_parameters=dict(rope_type="yarn", factor=4.0)),
+    rms_norm_eps=dict(small=True), layer_norm_eps=dict(small=True), layer_norm_epsilon=dict(small=True), norm_eps=dict(small=True), norm_epsilon=dict(small=True), max_position_embeddings=dict(rope_parameters=dict(rope_type="yarn", factor=4.0)),
     use_sliding_window=SLIDING, sliding_window=SLIDING, max_window_layers=SLIDING, layer_types=SLIDING,
     original_max_position_embeddings=dict(rope_parameters={k: v for k, v in YARN.items() if k[0] != "o"}),
     rope_scaling=dict(rope_parameters=ROPE["default"]), head_dim=dict(), num_attention_heads=dict(num_key_value_heads=2))
@@ -115,7 +125,8 @@ SETTING_ABSENT = dict(
     sliding_window=dict(use_sliding_window=True, max_window_layers=0, n_token=LONG, max_position_embeddings=8192,
                         num_attention_heads=1, num_key_value_heads=1, num_hidden_layers=2),
     max_window_layers=dict(SLIDING, num_hidden_layers=30), num_key_value_heads=dict(num_attention_heads=32),
-    num_attention_heads=dict(num_key_value_heads=4), hidden_size=dict(num_hidden_layers=1), intermediate_size=dict(num_hidden_layers=1))
+    num_attention_heads=dict(num_key_value_heads=4), hidden_size=dict(num_hidden_layers=1), intermediate_size=dict(num_hidden_layers=1),
+    n_embd=dict(num_hidden_layers=1))
 
 ROPE_VALUES = dict(
     rope_theta=(500.0, 1e6), rope_type=("linear", "default"), type=("linear", "yarn"), partial_rotary_factor=(0.5, 1.0),
@@ -136,7 +147,7 @@ def weights_for(make, model, small, norm_add=0):
         for name, p in model.named_parameters():
             rng = np.random.RandomState(zlib.crc32(f"{name} {tuple(p.shape)}".encode()))
             w = make.random_weight(rng, name, tuple(p.shape), norm_add)
-            p.copy_(w * 1e-3 if small and name.removeprefix("model.").startswith("embed") else w)
+            p.copy_(w * 1e-3 if small and any(part in name for part in make.EMBEDDINGS) else w)
     return model
 
 
@@ -200,6 +211,9 @@ class ConfigCampaign(Campaign):
         if arch == "qwen3_moe":
             config.update(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24)
         config.update({k: v for k, v in setting.items() if k not in ("small", "n_token")})
+        for usual, own in CLASSES[arch].config_class.attribute_map.items():  # two names of one value
+            if own in setting:
+                config[usual] = ABSENT
         config = {k: v for k, v in config.items() if v is not ABSENT}
         self.small, n = setting.get("small", False), setting.get("n_token", N_TOKEN)
         (self.folder / "config.json").write_text(json.dumps(config))

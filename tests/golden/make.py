@@ -66,7 +66,8 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
 # swap: q and k rows are reordered in the GGUF file, see permute().
 # keys: further keys of the GGUF file.
 # config_class: the class of the configuration, if the model's class is of another family.
-# eps: field of the epsilon, if the class has LayerNorm.
+# eps: field of the epsilon, if the class has LayerNorm; None: the epsilon is a constant of the class.
+# groups: q, k and v of a head are together in the Hugging Face file, see ungroup().
 MODELS = {
     # wavelengths 6, 20, 63, 199 ...: the first is unchanged, two are smoothed, the others are
     # divided by 8
@@ -267,6 +268,29 @@ MODELS = {
         cls=transformers.HeliumForCausalLM, arch=None, swap=False, seed=1,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
                     tie_word_embeddings=False, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # learned positions; transposed matrices; q, k and v in one matrix
+    "gpt2": dict(
+        cls=transformers.GPT2LMHeadModel, arch="gpt2", swap=False, seed=42, eps="layer_norm_epsilon",
+        config=dict(n_embd=32, n_head=2, tie_word_embeddings=True)),
+    # parallel blocks with a norm each; q, k and v of a head together; half of each head rotates
+    "gpt_neox": dict(
+        cls=transformers.GPTNeoXForCausalLM, arch="gptneox", swap=False, seed=26, eps="layer_norm_eps", groups=True,
+        keys={"use_parallel_residual": True, "rope.dimension_count": 8}, gguf_base=None,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    # parallel blocks with one norm; half of each head rotates, adjacent lanes; a head with a bias
+    "gptj": dict(
+        cls=transformers.GPTJForCausalLM, arch=None, swap=False, seed=35, eps="layer_norm_epsilon",
+        config=dict(n_embd=32, n_head=2, n_inner=64, rotary_dim=8, tie_word_embeddings=False)),
+    # learned positions from row 2 on; ReLU without a gate
+    "opt": dict(
+        cls=transformers.OPTForCausalLM, arch=None, swap=False, seed=7, eps=None, embed=0.1,
+        config=dict(hidden_size=32, ffn_dim=64, num_attention_heads=2, tie_word_embeddings=True)),
+    # norms after the sums; matrices between a narrower embedding and the layers
+    "opt-post": dict(
+        cls=transformers.OPTForCausalLM, arch=None, swap=False, seed=106, eps=None,
+        config=dict(hidden_size=32, ffn_dim=64, num_attention_heads=2, num_hidden_layers=2, do_layer_norm_before=False, word_embed_proj_dim=24,
+                    tie_word_embeddings=False)),
     # norms before and after each block, stored minus 1 in files; five layers of six have windows
     # and a separate rope base
     "gemma3": dict(
@@ -279,23 +303,34 @@ MODELS = {
 }
 
 
+NORMS = ("norm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight")
+POSITIONS = ("embed_positions", ".wpe.")
+EMBEDDINGS = ("embed_tokens", "embed_in", ".wte.", *POSITIONS)
+
+
+def is_turned(name):
+    """Return true for the transposed matrices of GPT-2."""
+    return name.startswith("transformer.h.") and ".c_" in name and name.endswith(".weight")
+
+
 def random_weight(rng, name, shape, norm_add=0, embed=0.4):
     """Return weights that are large enough for uneven attention and spread logits, unlike an
     untrained model's."""
-    if name.endswith("norm.weight") or ".norms." in name:
+    if name.endswith(NORMS) or ".norms." in name:
         w = rng.uniform(0.5, 1.5, shape) - norm_add
     elif name.endswith(".bias"):
         w = rng.normal(0, 0.5, shape)
-    elif "embed_tokens" in name:
-        w = rng.normal(0, embed, shape)
+    elif any(part in name for part in EMBEDDINGS):
+        w = rng.normal(0, 0.4 if any(part in name for part in POSITIONS) else embed, shape)
     else:
-        gain = 1.6 if "q_proj" in name or "k_proj" in name else 1.2
-        w = rng.normal(0, gain / np.sqrt(shape[-1]), shape)
+        gain = 1.6 if any(part in name for part in ("q_proj", "k_proj", "c_attn", "query_key_value")) else 1.2
+        w = rng.normal(0, gain / np.sqrt(shape[0 if is_turned(name) else -1]), shape)
     return torch.from_numpy(w.astype(np.float32))
 
 
 def make_model(spec, **overrides):
     common = {spec.get("eps", k) if k == "rms_norm_eps" else k: v for k, v in COMMON.items()}
+    common.pop(None, None)
     config = spec.get("config_class", spec["cls"].config_class)(**{**common, **spec["config"], **overrides})
     config._attn_implementation = "eager"  # plain matrices: every version applies windows
     config._experts_implementation = "eager"  # only this implementation computes in float64
@@ -442,9 +477,16 @@ def make_fp8(name, root, block=(24, 40)):
         file.chmod(0o644)
 
 
+def ungroup(w, c):
+    """Sort the rows of q, k and v: from one group per KV head to all rows of q, then of k, then of v."""
+    n_kv, d_head = getattr(c, "num_kv_heads", None) or c.num_attention_heads, c.hidden_size // c.num_attention_heads
+    groups = w.reshape(n_kv, -1, d_head, *w.shape[1:])
+    return np.concatenate([part.reshape(-1, *w.shape[1:]) for part in (groups[:, :-2], groups[:, -2], groups[:, -1])])
+
+
 def gguf_tensors(spec, model):
     """Return the (name in Hugging Face, values) of a GGUF file: experts stacked, gate and up
-    separate, norms whole."""
+    separate, norms whole, matrices [outputs, inputs], all rows of q before those of k and v."""
     for raw, p in model.named_parameters():
         data = p.detach().numpy()
         if raw.endswith("experts.gate_up_proj"):
@@ -455,6 +497,10 @@ def gguf_tensors(spec, model):
             yield raw + ".weight", data
         elif ".act_fn." in raw:
             continue  # lists in the metadata, see write_gguf
+        elif is_turned(raw):
+            yield raw, data.T
+        elif spec.get("groups") and ".query_key_value." in raw:
+            yield raw, ungroup(data, model.config)
         elif raw.endswith("norm.weight"):
             yield raw, data + np.float32(spec.get("norm_add", 0))
         else:
@@ -474,13 +520,17 @@ def write_gguf(path, spec, model, kind=None):
     w.add_block_count(c.num_hidden_layers)
     w.add_context_length(c.max_position_embeddings)
     w.add_embedding_length(c.hidden_size)
-    w.add_feed_forward_length(c.intermediate_size)
+    w.add_feed_forward_length(getattr(c, "intermediate_size", 4 * c.hidden_size))
     w.add_head_count(c.num_attention_heads)
-    w.add_head_count_kv(c.num_key_value_heads)
-    rope = c.rope_parameters.get("full_attention", c.rope_parameters)
-    w.add_rope_freq_base(spec.get("gguf_base", rope["rope_theta"]))
-    if "sliding_attention" in c.rope_parameters:
-        w.add_rope_freq_base_swa(c.rope_parameters["sliding_attention"]["rope_theta"])
+    if hasattr(c, "num_key_value_heads"):
+        w.add_head_count_kv(c.num_key_value_heads)
+    ropes = getattr(c, "rope_parameters", {})
+    rope = ropes.get("full_attention", ropes)
+    base = spec.get("gguf_base", rope.get("rope_theta"))
+    if base is not None:
+        w.add_rope_freq_base(base)
+    if "sliding_attention" in ropes:
+        w.add_rope_freq_base_swa(ropes["sliding_attention"]["rope_theta"])
     if "eps" in spec:
         w.add_layer_norm_eps(getattr(c, spec["eps"]))
     else:
@@ -517,7 +567,7 @@ def write_gguf(path, spec, model, kind=None):
     w.add_eos_token_id(EOS)
     w.add_add_bos_token(False)
 
-    if rope["rope_type"] == "llama3":
+    if rope.get("rope_type") == "llama3":
         w.add_tensor("rope_freqs.weight", rope_factors(c.rope_parameters, d_head))
     for length in ("long", "short"):
         if f"{length}_factor" in rope:
@@ -600,7 +650,9 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "olmo3": dict(sliding_window=4096), "apertus": dict(hidden_act="relu2"),
                "hunyuan": dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0)),
                "ministral3": dict(rope_parameters=dict(MODELS["ministral3"]["config"]["rope_parameters"], llama_4_scaling_beta=0.0)),
-               "arcee": dict(hidden_act="relu"), "olmo": dict(clip_qkv=None)}.get(name)
+               "arcee": dict(hidden_act="relu"), "olmo": dict(clip_qkv=None), "gpt2": dict(scale_attn_weights=False),
+               "gpt_neox": dict(use_parallel_residual=False), "gptj": dict(rotary_dim=4), "opt": dict(activation_function="gelu"),
+               "opt-post": dict(activation_function="gelu")}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
         assert d > 0.01, f"{name}: {without} changes the logits by {d} only"

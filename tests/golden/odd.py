@@ -308,6 +308,44 @@ def arcee(r):
     return c
 
 
+def gpt2(r):
+    c = base(r)
+    n_head = c["num_attention_heads"]
+    return dict(vocab_size=c["vocab_size"], n_embd=n_head * r.choice((12, 16, 20)), n_inner=r.choice((None, 56, 97)), n_layer=c["num_hidden_layers"],
+                n_head=n_head, n_positions=r.choice((128, 300)), layer_norm_epsilon=r.choice((1e-5, 1e-3)), pad_token_id=None, bos_token_id=1,
+                eos_token_id=2, tie_word_embeddings=r.random() < 0.5, activation_function=r.choice(("gelu_new", "gelu", "relu", "silu")),
+                scale_attn_weights=r.random() < 0.7, scale_attn_by_inverse_layer_idx=r.random() < 0.3)
+
+
+def gpt_neox(r):
+    c = layer_norm(r, "layer_norm_eps")
+    c.pop("num_key_value_heads")
+    c.update(attention_bias=r.random() < 0.7, use_parallel_residual=r.random() < 0.6, hidden_act=r.choice(("gelu", "gelu_new", "relu")),
+             rope_parameters=partial(r))
+    c["hidden_size"] = c["num_attention_heads"] * r.choice((16, 24))
+    return c
+
+
+def gptj(r):
+    c = gpt2(r)
+    for field in ("scale_attn_weights", "scale_attn_by_inverse_layer_idx"):
+        c.pop(field)
+    c.update(tie_word_embeddings=False, rotary_dim=r.choice((2, 8, 12)))
+    return c
+
+
+def opt(r):
+    c = layer_norm(r, "unused")
+    for field in ("unused", "num_key_value_heads", "intermediate_size"):
+        c.pop(field)
+    c.update(max_position_embeddings=r.choice((128, 300)), ffn_dim=r.choice((24, 56, 97)), do_layer_norm_before=r.random() < 0.6,
+             _remove_final_layer_norm=r.random() < 0.3, enable_bias=r.random() < 0.7, layer_norm_elementwise_affine=r.random() < 0.7,
+             activation_function=r.choice(("relu", "gelu", "silu")))
+    if r.random() < 0.5:
+        c["word_embed_proj_dim"] = r.choice((20, 60, 200))
+    return c
+
+
 MODELS = {
     "llama": dict(cls=transformers.LlamaForCausalLM, config=llama),
     "mistral": dict(cls=transformers.MistralForCausalLM, config=mistral),
@@ -336,6 +374,10 @@ MODELS = {
     "arcee": dict(cls=transformers.ArceeForCausalLM, config=arcee),
     "olmo": dict(cls=transformers.OlmoForCausalLM, config=olmo),
     "glm4": dict(cls=transformers.Glm4ForCausalLM, config=glm),
+    "gpt2": dict(cls=transformers.GPT2LMHeadModel, config=gpt2),
+    "gpt_neox": dict(cls=transformers.GPTNeoXForCausalLM, config=gpt_neox),
+    "gptj": dict(cls=transformers.GPTJForCausalLM, config=gptj),
+    "opt": dict(cls=transformers.OPTForCausalLM, config=opt),
 }
 
 

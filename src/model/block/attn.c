@@ -5,7 +5,7 @@
  *                '-- one fused list --'   '-- rope_put --'      '-- attn, grouped query --'
  *
  * Some files store q, k and v as one matrix attn_qkv. The rows of attn_qkv are those of q, then k,
- * then v. */
+ * then v. Some classes have them per KV head: its query heads, k, v. */
 #include "model/model_impl.h"
 
 /* Bind the norms of q and k, if the architecture has any: of each head, with weights per head, or
@@ -27,6 +27,25 @@ static void bind_head_norms(struct binder *b, struct attn_block *a, int il)
     bind_norm(b, row->k == SIZE_D_HEAD ? &a->k_norm : &a->k_row, k, il);
 }
 
+/* Bind q, k and v as parts of one matrix. */
+static void bind_fused(struct binder *b, struct attn_block *a, int il)
+{
+    static const char stem[] = "blk.%d.attn_qkv";
+    const struct config *c = &b->m->config;
+    const struct layer_config *l = &c->layer[il];
+    const int64_t d = l->d_head, d_q = l->n_head * d, d_kv = l->n_head_kv * d,
+                  d_group = d_q / l->n_head_kv, step = d_group + 2 * d;
+    struct part q = {.n = d_q}, k = {.first = d_q, .n = d_kv}, v = {.first = d_q + d_kv, .n = d_kv};
+    if (b->m->arch->hf_groups && config_is_hf(b)) {
+        q.run = d_group, k.run = v.run = d;
+        q.step = k.step = v.step = step;
+        k.first = d_group, v.first = d_group + d;
+    }
+    bind_part(b, &a->q, stem, il, c->qkv_bias, &q);
+    bind_part(b, &a->k, stem, il, c->qkv_bias, &k);
+    bind_part(b, &a->v, stem, il, c->qkv_bias, &v);
+}
+
 /* The scratch buffers are named. All layers share them, and each has the size of the widest layer.
  * The model records the largest head and group, which the backend needs to reserve its scratch. */
 void bind_attn(struct binder *b, struct attn_block *a, int il)
@@ -36,9 +55,7 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
     const struct layer_config *l = &c->layer[il];
     const int64_t d_q = (int64_t)l->n_head * l->d_head, d_kv = (int64_t)l->n_head_kv * l->d_head;
     if (bind_is_fused(b, "blk.%d.attn_qkv", "blk.%d.attn_q", il)) {
-        bind_part(b, &a->q, "blk.%d.attn_qkv", il, c->qkv_bias, 0, d_q);
-        bind_part(b, &a->k, "blk.%d.attn_qkv", il, c->qkv_bias, d_q, d_kv);
-        bind_part(b, &a->v, "blk.%d.attn_qkv", il, c->qkv_bias, d_q + d_kv, d_kv);
+        bind_fused(b, a, il);
     } else {
         bind_linear(b, &a->q, "blk.%d.attn_q", il, c->qkv_bias);
         bind_linear(b, &a->k, "blk.%d.attn_k", il, c->qkv_bias);

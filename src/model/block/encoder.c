@@ -36,10 +36,7 @@ void encoder_embed(struct fwd *f, const void *ends)
         b->op->embed(b, f->y, &e->segment, f->on_device->segment, f->n_row);
         fwd_add(f, f->x, f->y);
     }
-    if (e->position.data) {
-        b->op->embed(b, f->y, &e->position, f->on_device->pos, f->n_row);
-        fwd_add(f, f->x, f->y);
-    }
+    fwd_position(f, &e->position);
     if (e->embd_norm.g) fwd_norm(f, f->x, f->x, &e->embd_norm);
 }
 

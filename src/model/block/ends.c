@@ -1,5 +1,5 @@
-/* ends.c - the ends of a decoder: token embedding before the layers, output norm and head after the
- * layers. */
+/* ends.c - the ends of a decoder: embeddings of tokens and learned positions before the layers,
+ * output norm and head after the layers. */
 #include "model/model_impl.h"
 
 #include <limits.h>
@@ -73,7 +73,9 @@ void decoder_bind(struct binder *b, void *ends)
     bind_vocab(b);
     if (b->rc != 0) return;
     bind_table(b, &e->embd, "token_embd", 0);
-    bind_norm(b, &e->norm, "output_norm", -1);
+    if (c->n_position > 0) bind_table(b, &e->position, "position_embd", c->position0);
+    if (bind_row(b, "token_embd_norm")) bind_norm(b, &e->embd_norm, "token_embd_norm", -1);
+    if (!c->no_end_norm) bind_norm(b, &e->norm, "output_norm", -1);
     if (b->rc == 0 && is_headless(b))
         b->m->headless = true;
     else if (b->rc == 0 && head_is_tied(b))
@@ -111,7 +113,7 @@ struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_en
 {
     const struct batch *b = f->batch;
     struct backend *be = f->m->backend;
-    const int64_t d = e->norm.n, n_vocab = e->head.w.n_out;
+    const int64_t d = f->m->config.d_embd, n_vocab = e->head.w.n_out;
     float *logits = fwd_at(f, e->at_logits);
     int n_logits = 0, n_hidden = 0;
     for (int i = 0, n; i < b->n_out; i += n) {
@@ -130,21 +132,37 @@ struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_en
         .logits = logits, .hidden = f->y, .n_logits = n_logits, .n_hidden = n_hidden};
 }
 
+void fwd_position(struct fwd *f, const struct tensor *position)
+{
+    struct backend *b = f->m->backend;
+    if (!position->data) return;
+    b->op->embed(b, f->y, position, f->on_device->pos, f->n_row);
+    fwd_add(f, f->x, f->y);
+}
+
 void decoder_embed(struct fwd *f, const void *ends)
 {
     const struct decoder_ends *e = ends;
     const float scale = f->m->config.embed_scale;
     fwd_embed(f, f->x, &e->embd);
     if (scale != 1) fwd_scale(f, f->x, scale);
+    fwd_position(f, &e->position);
+    if (e->embd_norm.g) fwd_norm(f, f->x, f->x, &e->embd_norm);
+}
+
+float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e)
+{
+    float *h = fwd_wanted(f);
+    if (e->norm.g) fwd_norm(f, h, h, &e->norm);
+    trace(f, "out_norm", h, f->m->config.d);
+    return h;
 }
 
 /* The result borrows scratch until the next forward. */
 struct model_out decoder_output(struct fwd *f, const void *ends)
 {
     const struct decoder_ends *e = ends;
-    float *h = fwd_wanted(f);
-    fwd_norm(f, h, h, &e->norm);
-    trace(f, "out_norm", h, e->norm.n);
+    float *h = fwd_end_norm(f, e);
     struct model_out out = fwd_head(f, h, e);
     fwd_scale_logits(f, &out, f->m->config.logit_scale);
     fwd_softcap(f, &out, f->m->config.logit_softcap);

@@ -8,11 +8,17 @@
  *   BLOCKS_POST       x = post(x + attn(x)); x = post(x + ffn(x)) */
 #include "model/model_impl.h"
 
-/* Bind a norm of a layer. A norm without a row in the table stays zero, unless the norms of the
- * architecture have no weights. */
+/* Bind a norm of a layer. A norm without a row in the table stays zero, unless no norm of the
+ * architecture has weights. */
 static void bind_own(struct binder *b, struct norm *n, const char *stem, int il)
 {
     if (b->m->arch->plain_norms || bind_row(b, stem)) bind_norm(b, n, stem, il);
+}
+
+/* Bind the norm of a sum. OPT has one name for its norms, which are before or after the blocks. */
+static void bind_sum(struct binder *b, struct norm *n, const char *stem, const char *before, int il)
+{
+    bind_norm(b, n, bind_row(b, stem) ? stem : before, il);
 }
 
 void decoder_bind_layer(struct binder *b, void *layer, int il)
@@ -20,16 +26,17 @@ void decoder_bind_layer(struct binder *b, void *layer, int il)
     struct decoder_layer *l = layer;
     const bool post = !b->m->arch->plain_norms;
     const bool sums = b->m->config.order == BLOCKS_POST;
-    bind_own(b, &l->attn_norm, "blk.%d.attn_norm", il);
+    if (!sums) bind_own(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_attn(b, &l->attn, il);
     if (sums)
-        bind_norm(b, &l->attn_post, "blk.%d.attn_output_norm", il);
+        bind_sum(b, &l->attn_post, "blk.%d.attn_output_norm", "blk.%d.attn_norm", il);
     else if (post)
         bind_own(b, &l->attn_post, "blk.%d.post_attention_norm", il);
-    if (b->m->config.order != BLOCKS_PARALLEL) bind_own(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
+    if (!sums && b->m->config.order != BLOCKS_PARALLEL)
+        bind_own(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
     bind_ffn(b, &l->ffn, il);
     if (sums)
-        bind_norm(b, &l->ffn_post, "blk.%d.layer_output_norm", il);
+        bind_sum(b, &l->ffn_post, "blk.%d.layer_output_norm", "blk.%d.ffn_norm", il);
     else if (post)
         bind_own(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
 }
