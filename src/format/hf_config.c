@@ -289,6 +289,29 @@ static int add_own(struct config_reader *h, const struct json *object, const cha
     return 0;
 }
 
+/* Return true for objects whose own fields are read. */
+static bool is_read_object(const char *name, const struct json *v)
+{
+    static const char *const own[] = {
+        "",
+#define HF_OBJECT(field) field,
+#include "hf_keys.def"
+    };
+    for (size_t i = 0; i < sizeof own / sizeof own[0] && json_kind(v) == JK_OBJECT; i++)
+        if (strcmp(own[i], name) == 0) return true;
+    return false;
+}
+
+/* Add a field without a GGUF name, and the fields of certain objects. */
+static int add_unnamed(struct config_reader *h, const char *name, const struct json *v)
+{
+    int rc = add_other(h, "", name, v);
+    if (!is_read_object(name, v)) return rc;
+    for (void *it = json_first(v); it && rc == 0; it = json_next(v, it))
+        rc = add_other(h, name, json_it_key(it, NULL), json_it_value(it));
+    return rc;
+}
+
 /* Add every field of the object, except fields with special handling. */
 static int read_fields(struct config_reader *h, const struct json *object)
 {
@@ -303,7 +326,7 @@ static int read_fields(struct config_reader *h, const struct json *object)
         bool named = placed_elsewhere(h, name);
         if (!named) rc = add_own(h, object, name, v, &named);
         if (!named && rc == 0) rc = add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
-        if (!named && rc == 0) rc = add_other(h, "", name, v);
+        if (!named && rc == 0) rc = add_unnamed(h, name, v);
     }
     return rc;
 }

@@ -164,9 +164,7 @@ static const float *vector(struct binder *b, const char *name, int64_t n, float 
     return v;
 }
 
-/* Register the vector at *at, f32 [n], for copying to the device. The address `at` must remain
- * valid. */
-static void add_vector(struct binder *b, const float **at, int64_t n)
+void bind_vector(struct binder *b, const float **at, int64_t n)
 {
     if (b->rc == 0 && !vec_push(&b->m->vector, ((struct vector){at, n})))
         b->rc = err_memory(b->e, "the list of vectors", sizeof(struct vector));
@@ -294,7 +292,7 @@ static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, i
     bind_name(name, stem, il, "bias");
     if (bias == BIAS_NEEDED || (bias == BIAS_HELD && checkpoint_tensor(b->checkpoint, name))) {
         l->bias = part_bias(b, vector(b, name, n_out, 0), part);
-        add_vector(b, &l->bias, part->n);
+        bind_vector(b, &l->bias, part->n);
     } else if (p.form == FORM_CODES)
         bind_zero_bias(b, name, n_out);
 }
@@ -389,7 +387,7 @@ static void plain_norm(struct binder *b, struct norm *n)
     if (b->rc == 0 && !one) b->rc = err_memory(b->e, "a norm", (size_t)d * sizeof *one);
     for (int i = 0; i < d && one; i++) one[i] = 1;
     *n = (struct norm){.g = one, .eps = b->m->config.rms_eps, .n = d, .n_part = 1};
-    add_vector(b, &n->g, d);
+    bind_vector(b, &n->g, d);
 }
 
 /* norm_add is 1 for Gemma, whose files contain g - 1. */
@@ -410,7 +408,7 @@ void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
                        .eps = c->rms_eps,
                        .n = (int)size,
                        .n_part = arch->layer_norm_eps ? 1 : 0};
-    add_vector(b, &n->g, size);
+    bind_vector(b, &n->g, size);
     if (!arch->layer_norm_eps) return;
     bind_name(name, stem, il, "bias");
     if (!arch->norm_bias) {
@@ -418,7 +416,7 @@ void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
         return;
     }
     n->b = vector(b, name, size, 0);
-    add_vector(b, &n->b, size);
+    bind_vector(b, &n->b, size);
 }
 
 bool bind_has(const struct binder *b, const char *stem, int il)
@@ -451,7 +449,7 @@ void bind_part_norm(struct binder *b, struct norm *n, const char *stem, int il, 
     for (int p = 0; p < n_part && b->rc == 0; p++)
         part_weights(b, g + p * size, stem, il, p, n_part, size);
     *n = (struct norm){.g = g, .eps = b->m->config.rms_eps, .n = (int)n_all, .n_part = n_part};
-    add_vector(b, &n->g, n_all);
+    bind_vector(b, &n->g, n_all);
 }
 
 void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first)

@@ -460,7 +460,7 @@ static void config_sizes(struct binder *b, struct config *c)
 void config_read(struct binder *b)
 {
     struct config *c = &b->m->config;
-    c->embed_scale = c->residual_scale = c->logit_scale = 1;
+    c->embed_scale = c->residual_scale = c->logit_scale = c->alibi_scale = 1;
     c->plain_norms = b->m->arch->plain_norms;
     config_sizes(b, c);
     if (b->rc == 0) config_activation(b, c);

@@ -38,17 +38,36 @@ static const struct config_key *row_in(const struct config_key *list, const char
     return NULL;
 }
 
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Return the row of a field in an inner configuration, if the field is idle in every class: inner
+ * configurations are of the same base class. NULL if it is not. */
+static const struct config_key *inner_row(const char *key)
+{
+    static const char *const object[] = {
+#define HF_OBJECT(field) "config." field ".",
+#include "format/hf_keys.def"
+    };
+    char outer[160];
+    for (size_t i = 0; i < sizeof object / sizeof object[0]; i++) {
+        if (!begins(key, object[i])) continue;
+        snprintf(outer, sizeof outer, "config.%s", key + strlen(object[i]));
+        const struct config_key *row = row_in(hf_shared, outer);
+        return row && row->use == KEY_IDLE ? row : NULL;
+    }
+    return NULL;
+}
+
 /* Return the declaration of a key; NULL if none. */
 static const struct config_key *row_of(const struct binder *b, const char *key)
 {
     bool hf = checkpoint_kind(b->checkpoint) == CKPT_HF;
     const struct config_key *own = row_in(hf ? b->m->arch->hf_key : b->m->arch->gguf_key, key);
-    return own ? own : row_in(hf ? hf_shared : gguf_shared, key);
-}
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
+    if (!own) own = row_in(hf ? hf_shared : gguf_shared, key);
+    return own || !hf ? own : inner_row(key);
 }
 
 /* ---- names ---- */

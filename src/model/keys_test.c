@@ -160,6 +160,16 @@ TEST(config_keys_of_no_effect_are_accepted)
     expect_all("'some_object':{'a':1},'nothing':null", NULL);
 }
 
+/* Return the field of the activation; NULL if the class has a fixed one. */
+static const char *activation_of(const struct arch *a)
+{
+    static const char *const field[] = {"config.hidden_activation", "config.activation_function",
+                                        "config.activation", "config.hidden_act"};
+    for (size_t i = 0; i < sizeof field / sizeof field[0]; i++)
+        if (declares(a->hf_key, field[i])) return field[i] + 7;
+    return NULL;
+}
+
 TEST(config_values_that_are_not_computed_are_refused_by_name)
 {
     static const char long_key[] = "config.rope_parameters.long_factor";
@@ -167,11 +177,8 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     for (size_t i = 0; i < sizeof act / sizeof act[0]; i++) {
         char fields[100];
         for (int a = 0; a < N_ARCH; a++) {
-            const char *field =
-                declares(arches[a]->hf_key, "config.hidden_activation")     ? "hidden_activation"
-                : declares(arches[a]->hf_key, "config.activation_function") ? "activation_function"
-                : declares(arches[a]->hf_key, "config.activation")          ? "activation"
-                                                                            : "hidden_act";
+            const char *field = activation_of(arches[a]);
+            if (!field) continue;
             snprintf(fields, sizeof fields, "'%s':'%s'", field, act[i]);
             const bool known = arches[a]->xielu && strcmp(act[i], "xielu") == 0;
             expect(arches[a], fields, known ? NULL : field);
@@ -259,6 +266,29 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect(&arch_gpt2, "'n_embd':96,'hidden_size':96,'intermediate_size':7,'head_dim':5", NULL);
     expect(&arch_opt, "'layer_norm_eps':1e-6", "layer_norm_eps: must be 1e-05, got 1e-06");
     expect(&arch_opt, "'max_position_embeddings':2147483647", "max_position_embeddings: must be");
+    expect(&arch_falcon, "'new_decoder_architecture':true,'parallel_attn':false",
+           "parallel_attn: ");
+    expect(&arch_falcon, "'new_decoder_architecture':true,'num_ln_in_parallel_attn':3",
+           "num_ln_in_parallel_attn: must be 1 or 2, got 3");
+    expect(&arch_falcon, "'num_ln_in_parallel_attn':2", "num_ln_in_parallel_attn: must not be 2");
+    expect(&arch_falcon, "'parallel_attn':false,'num_ln_in_parallel_attn':2", NULL);
+    expect(&arch_falcon, "'new_decoder_architecture':true,'num_kv_heads':8",
+           "num_kv_heads: must be a divisor of 71, got 8");
+    expect(&arch_falcon, "'multi_query':false,'num_kv_heads':1", "num_kv_heads: must be num_atten");
+    expect(&arch_falcon, "'num_kv_heads':8", NULL);
+    expect(&arch_bloom, "'slow_but_exact':true,'pretraining_tp':4",
+           "slow_but_exact: must be false");
+    expect(&arch_bloom, "'slow_but_exact':true", NULL);
+    expect(&arch_bloom, "'apply_residual_connection_post_layernorm':true",
+           "apply_residual_connection_post_layernorm: must be 0");
+    expect(&arch_mpt, "'attn_config':{'alibi':false}", "attn_config.alibi: must be 1, got false");
+    expect(&arch_mpt, "'attn_config':{'alibi_bias_max':16}", "alibi_bias_max: must be 8, got 16");
+    expect(&arch_mpt, "'attn_config':{'attn_type':'multiquery_attention'}", "attn_type: must be");
+    expect(&arch_mpt, "'attn_config':{'clip_qkv':-1}", "clip_qkv: must be at least 0, got -1");
+    expect(&arch_mpt, "'attn_config':{'qk_ln':true}", "attn_config.qk_ln: must be 0");
+    expect(&arch_mpt, "'attn_config':7", "attn_config: expected an object");
+    expect(&arch_mpt, "'attn_config':null,'norm_type':'layernorm'", NULL);
+    expect(&arch_mpt, "'norm_type':'rmsnorm'", "norm_type: must be low_precision_layernorm");
     expect(&arch_mistral, "'sliding_window':0", "sliding_window: must be in [1, ");
     expect(&arch_qwen3, "'layer_types':['sliding_attention','full_attention']",
            "sliding_window is missing");
@@ -411,6 +441,19 @@ TEST(config_sizes_have_the_names_of_their_class)
     EXPECT(r.rc == 0 && r.m.config.rope[ROPE_MAIN].d_rot == 96 &&
            r.m.config.rope[ROPE_MAIN].base == 60);
     done(&r);
+    read_config(&r, &arch_falcon, "'alibi':true,'multi_query':false,'parallel_attn':false");
+    EXPECT(r.rc == 0 && r.m.config.order == BLOCKS_SERIAL && r.m.config.layer[1].n_head_kv == 71 &&
+           r.m.config.alibi == 8 && r.m.config.layer[0].rope == ROPE_OFF);
+    done(&r);
+    read_config(&r, &arch_falcon, "'num_kv_heads':71");
+    EXPECT(r.rc == 0 && r.m.config.order == BLOCKS_PARALLEL && r.m.config.layer[1].n_head_kv == 1 &&
+           r.m.config.d_ff == 4 * 4544 && r.m.config.layer[0].rope == ROPE_MAIN);
+    done(&r);
+    read_config(&r, &arch_mpt,
+                "'d_model':96,'n_heads':4,'attn_config':{'clip_qkv':6,'softmax_scale':0.5}");
+    EXPECT(r.rc == 0 && r.m.config.qkv_limit == 6 && r.m.config.layer[1].attn_scale == 0.5f &&
+           r.m.config.d_ff == 384);
+    done(&r);
     read_config(&r, &arch_opt, "'do_layer_norm_before':false,'word_embed_proj_dim':512");
     EXPECT(r.rc == 0 && r.m.config.order == BLOCKS_POST && r.m.config.no_end_norm &&
            r.m.config.d_embd == 512 && r.m.config.position0 == 2 && r.m.config.n_position == 2050 &&
@@ -485,6 +528,9 @@ static const struct {
               {&arch_gptj, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_gptj, {"rope.dimension_count", 16}},
               {&arch_opt, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_falcon, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_bloom, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_mpt, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_bert, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_nomic_bert, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_gemma3, {"attention.sliding_window", 16}},

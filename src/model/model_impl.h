@@ -109,9 +109,11 @@ struct config {
     enum bias qkv_bias, o_bias, ffn_bias, head_bias;
     bool tied; /* true: the head may share the embedding's tensor */
     struct quantization quant;
-    float logit_softcap;                            /* cap of cap * tanh(logit / cap); 0: no cap */
-    float attn_softcap;                             /* cap of attention scores; 0: no cap */
-    float qkv_limit;                                /* limit of q, k and v; 0: none */
+    float logit_softcap; /* cap of cap * tanh(logit / cap); 0: no cap */
+    float attn_softcap;  /* cap of attention scores; 0: no cap */
+    float qkv_limit;     /* limit of q, k and v; 0: none */
+    double alibi;        /* ALiBi: the smallest slope of 2^n heads is 2^-alibi; 0: no slopes */
+    float alibi_scale;   /* factor of the slopes */
     float embed_scale, residual_scale, logit_scale; /* factors; 1: none */
     int n_rope;                                     /* number of ropes; 0: none    */
     struct rope_config rope[ROPES_MAX];             /* ropes by ROPE_MAIN, ROPE_LOCAL */
@@ -139,8 +141,8 @@ struct attn_block {
     struct norm q_row, k_row;
     bool norm_last; /* true: q_norm and k_norm are after rope */
     bool query_rope;
-    float limit; /* q, k and v are clamped to [-limit, limit]; 0: none */
-    struct attn_spec spec;
+    float limit;           /* q, k and v are clamped to [-limit, limit]; 0: none */
+    struct attn_spec spec; /* slope: a vector of the model */
     int il, rope; /* il: layer index in the KV store. rope: index of the rope, or ROPE_OFF. */
     int at_q, at_k, at_v, at_attn;
 };
@@ -472,6 +474,9 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il);
 /* As bind_linear, for a matrix [n_out, k] outside of layers that tensors.def does not have. */
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
                 enum bias bias);
+/* Bind n values at *at, f32 in the arena, as a vector of the device.
+ * The address `at` must remain valid. */
+void bind_vector(struct binder *b, const float **at, int64_t n);
 /* Bind an embedding without its first rows. first: number of rows left out. */
 void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first);
 /* Make l use the bound tensor t. */

@@ -54,11 +54,20 @@ static void made_end(struct made *m, const char *path)
 
 /* ---- adapters ---- */
 
-enum { N_PART = 12 };
-static const char *const parts[N_PART] = {
-    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
-    "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj",    "self_attn.qkv_proj",
-    "mlp.gate_up_proj", "attn.c_attn",      "mlp.c_fc",         "attention.query_key_value"};
+enum { N_PART = 13 };
+static const char *const parts[N_PART] = {"self_attn.q_proj",
+                                          "self_attn.k_proj",
+                                          "self_attn.v_proj",
+                                          "self_attn.o_proj",
+                                          "mlp.gate_proj",
+                                          "mlp.up_proj",
+                                          "mlp.down_proj",
+                                          "self_attn.qkv_proj",
+                                          "mlp.gate_up_proj",
+                                          "attn.c_attn",
+                                          "mlp.c_fc",
+                                          "attention.query_key_value",
+                                          "self_attention.query_key_value"};
 
 static const char all_seven[] =
     "{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":6,\"bias\":\"none\","
@@ -265,9 +274,9 @@ TEST(adapter_equals_merged_weights)
          {0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2}},
         {"{\"peft_type\":\"LORA\",\"r\":5,\"lora_alpha\":10,"
          "\"target_modules\":[\"query_key_value\"]}",
-         2048,
-         {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5},
-         {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}},
+         2048 | 4096,
+         {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 5},
+         {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2}},
     };
     enum { QKV = 3, FUSED = 4, GPT2 = 5, GROUPS = 6 }; /* kinds of certain models */
     static const struct {
@@ -286,7 +295,8 @@ TEST(adapter_equals_merged_weights)
         {"glm4", "tests/golden/glm4/model.gguf", QKV, QKV}, /* gate and up are one matrix */
         {"phi3", "tests/golden/phi3/model.gguf", FUSED, FUSED},
         {"gpt2", "tests/golden/gpt2/model.gguf", GPT2, GPT2},
-        {"gpt_neox", "tests/golden/gpt_neox/model.gguf", GROUPS, GROUPS}};
+        {"gpt_neox", "tests/golden/gpt_neox/model.gguf", GROUPS, GROUPS},
+        {"falcon", "tests/golden/falcon/model.gguf", GROUPS, GROUPS}};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
         for (size_t k = models[i].first; k <= models[i].last; k++) {
             char path[100];

@@ -4,7 +4,7 @@ changes the reference's.
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
     gemma3_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
     phi, stablelm, nemotron, arcee, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
-    gemma-embedding, gpt2, gpt_neox, gptj, opt
+    gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt
 
 The fields are those of these config classes of transformers (every class gets the fields of all
 classes), of their base class and of rope_parameters. Each field is omitted, and set to legal
@@ -45,7 +45,7 @@ NORM_LESS_1 = ("gemma", "gemma2", "gemma3_text", "nemotron")  # files contain g 
 TABLE = dict(max_position_embeddings=256)
 BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=64, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
-          "opt": dict(TABLE, ffn_dim=64), "gptj": dict(TABLE, n_inner=64, rotary_dim=4)}
+          "opt": dict(TABLE, ffn_dim=64), "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64)}
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
 
 CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.MistralForCausalLM,
@@ -63,7 +63,8 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "hunyuan_v1_dense": transformers.HunYuanDenseV1ForCausalLM, "internlm3": transformers.LlamaForCausalLM,
            "apertus": transformers.ApertusForCausalLM, "helium": transformers.HeliumForCausalLM, "gemma-embedding": transformers.Gemma3TextModel,
            "gpt2": transformers.GPT2LMHeadModel, "gpt_neox": transformers.GPTNeoXForCausalLM, "gptj": transformers.GPTJForCausalLM,
-           "opt": transformers.OPTForCausalLM}
+           "opt": transformers.OPTForCausalLM, "falcon": transformers.FalconForCausalLM, "bloom": transformers.BloomForCausalLM,
+           "mpt": transformers.MptForCausalLM}
 # classes of configurations, if the model's class is of another family
 CONFIGS = {"internlm3": transformers.InternLM3Config}
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
@@ -86,7 +87,7 @@ VALUES = dict(
     hidden_act=("silu", "swish", "gelu", "relu", "gelu_pytorch_tanh", "relu2", "gelu_new", "tanh"), max_position_embeddings=(64, 4096),
     initializer_range=(0.5, 0.001), rms_norm_eps=(1e-3, 1e-7), layer_norm_eps=(1e-3, 1e-7),
     norm_eps=(1e-3, 1e-7), norm_epsilon=(1e-3, 1e-7), pad_token_id=(3, 5, None), bos_token_id=(3, 5, None),
-    eos_token_id=(3, [4, 5], None), sep_token_id=(3, 5), decoder_start_token_id=(3, 5), pretraining_tp=(2, 4),
+    eos_token_id=(3, [4, 5], None), sep_token_id=(3, 5), decoder_start_token_id=(3, 5),
     attention_dropout=(0.5, 0.1), sliding_window=(16, 40, None), max_window_layers=(0, 2),
     layer_types=([FULL, SLIDES, SLIDES], [SLIDES, FULL, SLIDES], [FULL] * 3, None), no_rope_layers=([1, 0, 1], [0, 0, 1], None),
     no_rope_layer_interval=(2, 3), rope_theta=(500.0, 1e6), partial_rotary_factor=(0.5, 1.0),
@@ -107,6 +108,12 @@ VALUES = dict(
     rotary_dim=(2, 8, None), rotary_pct=(0.5, 1.0), rotary_emb_base=(500, 10000), word_embed_proj_dim=(16, 64, None),
     activation_function=("silu", "gelu", "relu", "gelu_pytorch_tanh", "gelu_new", "tanh"), layer_norm_epsilon=(1e-3, 1e-7),
     summary_type=("last", "first"), summary_activation=("tanh", None), summary_first_dropout=(0.1, 0.5), attn_pdrop=(0.1, 0.5),
+    num_kv_heads=(1, 2, None), num_ln_in_parallel_attn=(1, 2, None), ffn_hidden_size=(32, 80, None), n_embed=(64, 16), pretraining_tp=(2, 4),
+    activation=("silu", "gelu", "relu", "gelu_pytorch_tanh", "tanh"), seq_length=(64, 4096), offset_alibi=(1, 100), d_model=(64, 16),
+    n_heads=(8, 2), n_layers=(1, 5), max_seq_len=(200, 4096), expansion_ratio=(2, 4), embedding_fraction=(0.5, 1.0),
+    norm_type=("layernorm", "rmsnorm"), init_device=("meta", "cpu"), emb_pdrop=(0.1, 0.5),
+    attn_config=(dict(clip_qkv=0.5), dict(clip_qkv=0), dict(softmax_scale=0.3), dict(alibi=False), dict(alibi_bias_max=16), dict(prefix_lm=True),
+                 dict(qk_ln=True), dict(attn_type="multiquery_attention"), dict(attn_uses_sequence_id=True), dict(attn_impl="flash"), {}, None),
     classifier_dropout=(0.1, 0.5), dropout=(0.1, 0.5), layerdrop=(0.1, 0.5), init_std=(0.5, 0.001),
     text_config=(dict(hidden_size=8), {}), per_layer_config=({"0": {"intermediate_size": 32}}, {}),
     quantization_config=(dict(quant_method="gptq", bits=4), dict(quant_method="fp8")), auto_map=({}, {"AutoModel": "a.B"}))
@@ -114,19 +121,21 @@ MORE = ("rope_theta", "rope_scaling", "partial_rotary_factor", "original_max_pos
         "name_or_path", "_name_or_path", "attn_implementation", "output_attentions", "tie_last_hidden_states", "is_causal",
         "is_decoder", "add_cross_attention", "sep_token_id", "decoder_start_token_id", "tokenizer_class", "unsloth_version",
         "attention_chunk_size", "attn_logit_softcapping", "logit_scale", "residual_multiplier", "embedding_multiplier",
-        "rotary_pct", "rotary_emb_base", "n_ctx", "temperature", "sliding_window_pattern", "rope_local_base_freq", "max_length", "text_config", "per_layer_config", "quantization_config", "auto_map")
+        "rotary_pct", "rotary_emb_base", "n_ctx", "n_embed", "seq_length", "offset_alibi", "temperature", "sliding_window_pattern", "rope_local_base_freq", "max_length", "text_config", "per_layer_config", "quantization_config", "auto_map")
 # Setting in which a field has an effect, and the setting for its absence if that differs.
 SETTING = dict(
     rms_norm_eps=dict(small=True), layer_norm_eps=dict(small=True), layer_norm_epsilon=dict(small=True), norm_eps=dict(small=True), norm_epsilon=dict(small=True), max_position_embeddings=dict(rope_parameters=dict(rope_type="yarn", factor=4.0)),
     use_sliding_window=SLIDING, sliding_window=SLIDING, max_window_layers=SLIDING, layer_types=SLIDING,
     original_max_position_embeddings=dict(rope_parameters={k: v for k, v in YARN.items() if k[0] != "o"}),
-    rope_scaling=dict(rope_parameters=ROPE["default"]), head_dim=dict(), num_attention_heads=dict(num_key_value_heads=2))
+    rope_scaling=dict(rope_parameters=ROPE["default"]), head_dim=dict(), num_kv_heads=dict(new_decoder_architecture=True),
+    num_ln_in_parallel_attn=dict(new_decoder_architecture=True), slow_but_exact=dict(pretraining_tp=2), num_attention_heads=dict(num_key_value_heads=2))
 SETTING_ABSENT = dict(
     sliding_window=dict(use_sliding_window=True, max_window_layers=0, n_token=LONG, max_position_embeddings=8192,
                         num_attention_heads=1, num_key_value_heads=1, num_hidden_layers=2),
     max_window_layers=dict(SLIDING, num_hidden_layers=30), num_key_value_heads=dict(num_attention_heads=32),
     num_attention_heads=dict(num_key_value_heads=4), hidden_size=dict(num_hidden_layers=1), intermediate_size=dict(num_hidden_layers=1),
-    n_embd=dict(num_hidden_layers=1))
+    n_embd=dict(num_hidden_layers=1), d_model=dict(num_hidden_layers=1), num_kv_heads=dict(new_decoder_architecture=True),
+    num_ln_in_parallel_attn=dict(new_decoder_architecture=True))
 
 ROPE_VALUES = dict(
     rope_theta=(500.0, 1e6), rope_type=("linear", "default"), type=("linear", "yarn"), partial_rotary_factor=(0.5, 1.0),
@@ -154,13 +163,13 @@ def weights_for(make, model, small, norm_add=0):
 @contextlib.contextmanager
 def exact():
     """Compute in float64 where the classes of transformers request float32 by name."""
-    old = torch.float32, torch.float, torch.Tensor.float
+    old = torch.float32, torch.float, torch.Tensor.float, torch.Tensor.bfloat16
     torch.float32 = torch.float = torch.float64
-    torch.Tensor.float = torch.Tensor.double
+    torch.Tensor.float = torch.Tensor.bfloat16 = torch.Tensor.double
     try:
         yield
     finally:
-        torch.float32, torch.float, torch.Tensor.float = old
+        torch.float32, torch.float, torch.Tensor.float, torch.Tensor.bfloat16 = old
 
 
 def logits_of(model, ids):
@@ -181,7 +190,8 @@ class ConfigCampaign(Campaign):
         folder."""
         cls = CLASSES[arch]
         parsed = CONFIGS.get(config["model_type"], cls.config_class).from_pretrained(self.folder)
-        parsed._attn_implementation = "eager"
+        # falcon's plain attention adds ALiBi twice, its other one computes no weights
+        parsed._attn_implementation = "sdpa" if arch == "falcon" and parsed.alibi else "eager"
         parsed._experts_implementation = "eager"
         for key in ("quantization_config",):
             if hasattr(parsed, key):

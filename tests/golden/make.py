@@ -11,6 +11,7 @@ checkpoints. The script creates a virtual environment outside the repository if 
 missing (QUOTH_VENV, or quoth/golden-venv in the user's cache folder). It installs the packages
 there and runs itself in that environment.
 """
+import contextlib
 import importlib.util
 import json
 import os
@@ -67,6 +68,7 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
 # keys: further keys of the GGUF file.
 # config_class: the class of the configuration, if the model's class is of another family.
 # eps: field of the epsilon, if the class has LayerNorm; None: the epsilon is a constant of the class.
+# attn: attention of the class, if the plain one is wrong; without: fields of COMMON that it lacks.
 # groups: q, k and v of a head are together in the Hugging Face file, see ungroup().
 MODELS = {
     # wavelengths 6, 20, 63, 199 ...: the first is unchanged, two are smoothed, the others are
@@ -291,6 +293,27 @@ MODELS = {
         cls=transformers.OPTForCausalLM, arch=None, swap=False, seed=106, eps=None,
         config=dict(hidden_size=32, ffn_dim=64, num_attention_heads=2, num_hidden_layers=2, do_layer_norm_before=False, word_embed_proj_dim=24,
                     tie_word_embeddings=False)),
+    # parallel blocks with a norm each; q, k and v of a KV head together
+    "falcon": dict(
+        cls=transformers.FalconForCausalLM, arch="falcon", swap=False, seed=2, eps="layer_norm_epsilon", groups=True, gguf_base=None,
+        keys={"attention.head_count_kv": 2, "tensor_data_layout": "jploski"},
+        config=dict(hidden_size=32, num_attention_heads=4, new_decoder_architecture=True, num_kv_heads=2, tie_word_embeddings=True,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # serial blocks, biases, ALiBi with slopes that bfloat16 represents
+    "falcon-rw": dict(
+        cls=transformers.FalconForCausalLM, arch=None, swap=False, seed=13, eps="layer_norm_epsilon", attn="sdpa",
+        config=dict(hidden_size=64, num_attention_heads=8, ffn_hidden_size=64, multi_query=False, parallel_attn=False, alibi=True, bias=True,
+                    tie_word_embeddings=False)),
+    # ALiBi with slopes of a number of heads that is no power of 2; a norm of the embedded rows
+    "bloom": dict(
+        cls=transformers.BloomForCausalLM, arch="bloom", swap=False, seed=30, eps="layer_norm_epsilon", groups=True,
+        without=("max_position_embeddings",), keys={"attention.head_count_kv": 6},
+        config=dict(hidden_size=48, n_head=6, tie_word_embeddings=False)),
+    # ALiBi; LayerNorm without bias; q, k and v clamped
+    "mpt": dict(
+        cls=transformers.MptForCausalLM, arch="mpt", swap=False, seed=29, embed=0.1, eps="layer_norm_epsilon", without=("max_position_embeddings",),
+        keys={"attention.clamp_kqv": 1.0, "attention.max_alibi_bias": 8.0},
+        config=dict(d_model=32, n_heads=2, max_seq_len=256, attn_config=dict(clip_qkv=1.0), tie_word_embeddings=True)),
     # norms before and after each block, stored minus 1 in files; five layers of six have windows
     # and a separate rope base
     "gemma3": dict(
@@ -303,9 +326,9 @@ MODELS = {
 }
 
 
-NORMS = ("norm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight")
+NORMS = ("norm.weight", *(f"{name}.weight" for name in ("ln_1", "ln_2", "ln_f", "ln_attn", "ln_mlp", "norm_1", "norm_2", "norm_f")))
 POSITIONS = ("embed_positions", ".wpe.")
-EMBEDDINGS = ("embed_tokens", "embed_in", ".wte.", *POSITIONS)
+EMBEDDINGS = ("embed_tokens", "embed_in", ".wte.", "word_embeddings.", *POSITIONS)
 
 
 def is_turned(name):
@@ -323,16 +346,16 @@ def random_weight(rng, name, shape, norm_add=0, embed=0.4):
     elif any(part in name for part in EMBEDDINGS):
         w = rng.normal(0, 0.4 if any(part in name for part in POSITIONS) else embed, shape)
     else:
-        gain = 1.6 if any(part in name for part in ("q_proj", "k_proj", "c_attn", "query_key_value")) else 1.2
+        gain = 1.6 if any(part in name for part in ("q_proj", "k_proj", "c_attn", "query_key_value", "Wqkv")) else 1.2
         w = rng.normal(0, gain / np.sqrt(shape[0 if is_turned(name) else -1]), shape)
     return torch.from_numpy(w.astype(np.float32))
 
 
 def make_model(spec, **overrides):
     common = {spec.get("eps", k) if k == "rms_norm_eps" else k: v for k, v in COMMON.items()}
-    common.pop(None, None)
+    common = {k: v for k, v in common.items() if k is not None and k not in spec.get("without", ())}
     config = spec.get("config_class", spec["cls"].config_class)(**{**common, **spec["config"], **overrides})
-    config._attn_implementation = "eager"  # plain matrices: every version applies windows
+    config._attn_implementation = spec.get("attn", "eager")  # plain matrices: every version applies windows
     config._experts_implementation = "eager"  # only this implementation computes in float64
     config.dtype = torch.float32
     model = spec["cls"](config).eval()
@@ -518,7 +541,7 @@ def write_gguf(path, spec, model, kind=None):
     w.add_sampling_top_p(model.generation_config.top_p)
     w.add_name("golden")  # transformers guesses from names that contain "mistral"
     w.add_block_count(c.num_hidden_layers)
-    w.add_context_length(c.max_position_embeddings)
+    w.add_context_length(getattr(c, "max_position_embeddings", getattr(c, "max_seq_len", 256)))
     w.add_embedding_length(c.hidden_size)
     w.add_feed_forward_length(getattr(c, "intermediate_size", 4 * c.hidden_size))
     w.add_head_count(c.num_attention_heads)
@@ -580,6 +603,8 @@ def write_gguf(path, spec, model, kind=None):
         if spec["swap"] and ".k_proj." in raw:
             data = permute(data, c.num_key_value_heads)
         gguf_name = names.get_name(raw, try_suffixes=(".weight", ".bias"))
+        if gguf_name is None:  # bloom's names
+            gguf_name = names.get_name(raw.removeprefix("transformer."), try_suffixes=(".weight", ".bias"))
         if kind is not None and data.ndim == 2:
             w.add_tensor(gguf_name, gguf.quants.quantize(np.ascontiguousarray(data), kind), raw_dtype=kind)
         else:
@@ -599,6 +624,18 @@ def with_type(spec, kind):
                 stored = gguf.quants.quantize(p.numpy(), kind)
                 p.copy_(torch.from_numpy(gguf.quants.dequantize(stored, kind)))
     return model.double()
+
+
+@contextlib.contextmanager
+def exact_slopes():
+    """Compute the slopes of Falcon's ALiBi in float32. The class rounds them, and their products with
+    positions, to bfloat16."""
+    old = torch.Tensor.bfloat16
+    torch.Tensor.bfloat16 = torch.Tensor.float
+    try:
+        yield
+    finally:
+        torch.Tensor.bfloat16 = old
 
 
 def logits_of(model, tokens):
@@ -628,7 +665,7 @@ def greedy_of(model, tokens):
 def verify(name, spec, out, model, tokens, logits, greedy):
     """Check that the files have the computed results, and that the test detects a change of the
     mechanism under test."""
-    back = spec["cls"].from_pretrained(out, attn_implementation="eager").double()
+    back = spec["cls"].from_pretrained(out, attn_implementation=spec.get("attn", "eager")).double()
     back.config._experts_implementation = "eager"
     assert distance(logits_of(back, tokens), logits) < 1e-7, f"{name}: safetensors give other logits"
     assert distance(logits_of(make_model(spec).float(), tokens), logits) < 2e-5, f"{name}: f32 is far from f64"
@@ -652,7 +689,8 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "ministral3": dict(rope_parameters=dict(MODELS["ministral3"]["config"]["rope_parameters"], llama_4_scaling_beta=0.0)),
                "arcee": dict(hidden_act="relu"), "olmo": dict(clip_qkv=None), "gpt2": dict(scale_attn_weights=False),
                "gpt_neox": dict(use_parallel_residual=False), "gptj": dict(rotary_dim=4), "opt": dict(activation_function="gelu"),
-               "opt-post": dict(activation_function="gelu")}.get(name)
+               "opt-post": dict(activation_function="gelu"), "falcon": dict(rope_parameters=dict(rope_type="default", rope_theta=100.0)),
+               "falcon-rw": dict(alibi=False), "bloom": dict(layer_norm_epsilon=0.1), "mpt": dict(attn_config=dict(clip_qkv=None))}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
         assert d > 0.01, f"{name}: {without} changes the logits by {d} only"

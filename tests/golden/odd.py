@@ -346,6 +346,36 @@ def opt(r):
     return c
 
 
+def falcon(r):
+    c = layer_norm(r, "layer_norm_epsilon")
+    n_kv = c.pop("num_key_value_heads")
+    c.pop("intermediate_size")
+    newer = r.random() < 0.4
+    c.update(new_decoder_architecture=newer, bias=r.random() < 0.4, alibi=r.random() < 0.4, activation=r.choice(("gelu", "relu")),
+             ffn_hidden_size=r.choice((None, 56, 97)), rope_parameters=scaled_rope(r))
+    if newer:
+        c.update(num_kv_heads=n_kv, num_ln_in_parallel_attn=r.choice((None, 1, 2)))
+    else:
+        c.update(multi_query=r.random() < 0.5, parallel_attn=r.random() < 0.5)
+    return c
+
+
+def bloom(r):
+    c = layer_norm(r, "layer_norm_epsilon")
+    for field in ("num_key_value_heads", "intermediate_size", "max_position_embeddings"):
+        c.pop(field)
+    c.update(pretraining_tp=r.choice((1, 2)))
+    return c
+
+
+def mpt(r):
+    c = layer_norm(r, "layer_norm_epsilon")
+    for field in ("num_key_value_heads", "intermediate_size", "max_position_embeddings"):
+        c.pop(field)
+    c.update(max_seq_len=r.choice((128, 300)), attn_config=dict(clip_qkv=r.choice((None, 0.5, 2.0)), softmax_scale=r.choice((None, 0.1, 0.5))))
+    return c
+
+
 MODELS = {
     "llama": dict(cls=transformers.LlamaForCausalLM, config=llama),
     "mistral": dict(cls=transformers.MistralForCausalLM, config=mistral),
@@ -378,6 +408,9 @@ MODELS = {
     "gpt_neox": dict(cls=transformers.GPTNeoXForCausalLM, config=gpt_neox),
     "gptj": dict(cls=transformers.GPTJForCausalLM, config=gptj),
     "opt": dict(cls=transformers.OPTForCausalLM, config=opt),
+    "falcon": dict(cls=transformers.FalconForCausalLM, config=falcon, attn="sdpa"),
+    "bloom": dict(cls=transformers.BloomForCausalLM, config=bloom),
+    "mpt": dict(cls=transformers.MptForCausalLM, config=mpt),
 }
 
 
@@ -386,7 +419,7 @@ def model_of(name, seed):
     spec = MODELS[name]
     fields = spec["config"](r)
     config = spec["cls"].config_class(**fields)
-    config._attn_implementation = "eager"
+    config._attn_implementation = spec.get("attn", "eager")
     config._experts_implementation = "eager"
     config.dtype = "float32"
     model = spec["cls"](config).eval()
@@ -453,7 +486,7 @@ def main(args):
     for name in names:
         every = []
         for seed in range(first, first + count):
-            with tempfile.TemporaryDirectory() as folder:
+            with tempfile.TemporaryDirectory() as folder, make.exact_slopes():
                 result = compare(name, seed, pathlib.Path(folder), quoth)
             ok = not isinstance(result, str) and result[0] <= LIMIT and result[1] == 0
             every += [] if isinstance(result, str) else [result[0]]

@@ -36,7 +36,7 @@ static void bind_fused(struct binder *b, struct attn_block *a, int il)
     const int64_t d = l->d_head, d_q = l->n_head * d, d_kv = l->n_head_kv * d,
                   d_group = d_q / l->n_head_kv, step = d_group + 2 * d;
     struct part q = {.n = d_q}, k = {.first = d_q, .n = d_kv}, v = {.first = d_q + d_kv, .n = d_kv};
-    if (b->m->arch->hf_groups && config_is_hf(b)) {
+    if (b->m->arch->hf_groups && config_is_hf(b) && l->n_head_kv > 1) {
         q.run = d_group, k.run = v.run = d;
         q.step = k.step = v.step = step;
         k.first = d_group, v.first = d_group + d;
@@ -44,6 +44,28 @@ static void bind_fused(struct binder *b, struct attn_block *a, int il)
     bind_part(b, &a->q, stem, il, c->qkv_bias, &q);
     bind_part(b, &a->k, stem, il, c->qkv_bias, &k);
     bind_part(b, &a->v, stem, il, c->qkv_bias, &v);
+}
+
+/* Return the slope of head h ("Train Short, Test Long", arXiv 2108.12409). The heads beyond a power
+ * of 2 have slopes between those of the first heads. */
+static double slope_of(double alibi, int n_head, int h)
+{
+    int n = 1;
+    while (n <= n_head / 2) n *= 2;
+    return h < n ? exp2(-alibi * (h + 1) / n) : exp2(-alibi * (2 * (h - n) + 1) / (2 * n));
+}
+
+/* Bind the slopes of ALiBi. */
+static void bind_slopes(struct binder *b, struct attn_block *a, int n_head)
+{
+    const struct config *c = &b->m->config;
+    if (c->alibi == 0 || b->rc != 0) return;
+    float *v = arena_push(&b->m->arena, (size_t)n_head * sizeof *v, 64);
+    if (!v) b->rc = err_memory(b->e, "slopes", (size_t)n_head * sizeof *v);
+    for (int h = 0; h < n_head && v; h++)
+        v[h] = (float)(slope_of(c->alibi, n_head, h) * (double)c->alibi_scale);
+    a->spec.slope = v;
+    bind_vector(b, &a->spec.slope, n_head);
 }
 
 /* The scratch buffers are named. All layers share them, and each has the size of the widest layer.
@@ -74,6 +96,7 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
                                  .window = l->window,
                                  .n_later = l->n_later,
                                  .softcap = c->attn_softcap};
+    bind_slopes(b, a, l->n_head);
     /* layers of an encoder share one layer of K and V, which no later step reads */
     a->il = b->m->arch->encoder ? 0 : il;
     a->rope = l->rope;

@@ -1,0 +1,106 @@
+/* mpt.c - MPT (MosaicML, 2023): ALiBi, LayerNorm without bias, a feed-forward block without a gate,
+ * no biases; in some models q, k and v are clamped. */
+#include "model/model_impl.h"
+
+#include "base/text.h"
+
+/* defaults of MptConfig and MptAttentionConfig of transformers 5, which has one width of the
+ * feed-forward block */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 50368),
+    KEY("embedding_length", 2048),
+    KEY("block_count", 24),
+    KEY("attention.head_count", 16),
+    KEY("context_length", 2048),
+    KEY("config.layer_norm_epsilon", 1e-5),
+    KEY("config.tie_word_embeddings", 1),
+    KEY_UNSET("config.norm_type"),
+    KEY_UNSET("config.attn_config"),
+    KEY_UNSET("config.attn_config.attn_type"),
+    KEY_UNSET("config.attn_config.clip_qkv"),
+    KEY_UNSET("config.attn_config.softmax_scale"),
+    ONLY("config.attn_config.alibi", 1, "learned positions are not supported yet"),
+    ONLY("config.attn_config.alibi_bias_max", 8, "transformers passes over other values"),
+    ONLY("config.attn_config.prefix_lm", 0, "attention to later positions is not supported yet"),
+    ONLY("config.attn_config.qk_ln", 0, "norms of q and k are not supported yet"),
+    ONLY("config.expansion_ratio", 4, "transformers passes over other values"),
+    ONLY("config.no_bias", 1, "biases are not supported yet"),
+    ONLY("config.logit_scale", 1, "transformers passes over other values"),
+    IDLE("config.learned_pos_emb", "positions, in place of which there is ALiBi"),
+    IDLE("config.attn_config.attn_uses_sequence_id", "training"),
+    IDLE("config.attn_config.attn_pdrop", "training"),
+    IDLE("config.attn_config.attn_impl", "how the reference's program computes the same"),
+    IDLE("config.attn_config.model_type", "a name of the class"),
+    IDLE("config.attn_config.id2label", "a classifier, whose labels are at the top level"),
+    IDLE("config.embedding_fraction", "training"),
+    IDLE("config.emb_pdrop", "training"),
+    IDLE("config.resid_pdrop", "training"),
+    IDLE("config.init_device", "how the reference's program computes the same"),
+    IDLE("config.init_config", "in the published files, but not in the class"),
+    IDLE("config.verbose", "in the published files, but not in the class"),
+    IDLE("config.tokenizer_name", "where the file comes from"),
+    KEYS_END,
+};
+
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("attention.layer_norm_epsilon"),
+    KEY("attention.max_alibi_bias", 8),
+    KEY_UNSET("attention.clamp_kqv"),
+    KEYS_END,
+};
+
+/* Return the exponent of the slopes: a constant of the class, a key of a GGUF. 0 in a GGUF stands
+ * for learned positions. */
+static double slopes(struct binder *b)
+{
+    static const char key[] = "attention.max_alibi_bias";
+    const double v = config_is_hf(b) ? 8 : config_real(b, key, 8);
+    if (!(v > 0 && v <= 64)) /* 64: f32 represents the slopes */
+        config_refuse(b, key, ERR_UNSUPPORTED, "must be in (0, 64], got %g", v);
+    return v;
+}
+
+/* Set the scale of the scores; null means the usual one. */
+static void scale(struct config *c, struct binder *b)
+{
+    const double s = config_real(b, "config.attn_config.softmax_scale", NAN);
+    for (int i = 0; i < c->n_layer && !isnan(s); i++) c->layer[i].attn_scale = (float)s;
+}
+
+/* Check values that select other models. All norm types are one class in transformers. */
+static void check(struct binder *b)
+{
+    static const char attn[] = "config.attn_config", norm[] = "config.norm_type";
+    char text[80];
+    const struct meta *object = config_meta(b, attn), *type = config_meta(b, norm);
+    const char *name = meta_text(type, NULL);
+    if (meta_kind(object) != META_NONE && meta_kind(object) != META_OBJECT)
+        config_refuse(b, attn, ERR_FORMAT, "expected an object, got %s",
+                      config_value_text(object, text));
+    if (meta_kind(type) != META_NONE && !(name && text_ends_with(name, "layernorm")))
+        config_refuse(b, norm, ERR_UNSUPPORTED, "must be low_precision_layernorm, got %s",
+                      config_value_text(type, text));
+    config_only_text(b, "config.attn_config.attn_type", "multihead_attention");
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    const char *key = config_is_hf(b) ? "config.attn_config.clip_qkv" : "attention.clamp_kqv";
+    const double limit = config_real(b, key, 0);
+    check(b);
+    if (!(limit >= 0)) config_refuse(b, key, ERR_FORMAT, "must be at least 0, got %g", limit);
+    c->qkv_limit = (float)limit;
+    c->alibi = slopes(b);
+    scale(c, b);
+}
+
+const struct arch arch_mpt = {
+    .name = "mpt",
+    .hf_key = hf_key,
+    .gguf_key = gguf_key,
+    .no_rope = true,
+    .layer_norm_eps = "config.layer_norm_epsilon",
+    .curve = CURVE_gelu_erf,
+    .ffn_times = 4,
+    .config = config,
+};
