@@ -44,7 +44,7 @@ NORM_LESS_1 = ("gemma", "gemma2", "gemma3_text", "nemotron")  # files contain g 
 # of gptj's rope, is as long as the text.
 TABLE = dict(max_position_embeddings=256)
 BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
-          "gpt_neox": dict(head_dim=ABSENT, hidden_size=64, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
+          "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
           "opt": dict(TABLE, ffn_dim=64), "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64)}
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
 
@@ -174,7 +174,8 @@ def exact():
 
 def logits_of(model, ids):
     """Return the logits, or the hidden states if quoth's model has no head."""
-    headless = not hasattr(model, "lm_head") or getattr(model.config, "use_bidirectional_attention", False)
+    headless = not hasattr(model, "lm_head") or (
+        model.config.model_type == "gemma3_text" and getattr(model.config, "use_bidirectional_attention", False))
     with torch.no_grad():
         out = (model.base_model if headless else model)(ids, use_cache=False, return_dict=True)
     return (out.last_hidden_state if headless else out.logits)[0].double().numpy()
