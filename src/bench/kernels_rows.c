@@ -207,7 +207,7 @@ int kernels_rows(const char *model, const struct kernels_plan *p, struct err *e)
     int rc = kernels_session(&t.s, p, model, e);
     progress_note(NULL);
     if (rc == 0 && !p->as_json) print_head(&t.s);
-    progress_note("measuring the machine's limits");
+    if (p->limits) progress_note("measuring the machine's limits");
     if (rc == 0) rc = bench_model_open(&t.b, &t.s, p->n_seq, e);
     if (rc == 0 && p->limits) rc = limits_open(&t.limits, t.s.backend, e);
     progress_note(NULL);
