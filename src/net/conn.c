@@ -501,11 +501,17 @@ static bool step_linger(struct conn *c)
     return false;
 }
 
-/* A failed handshake gets no answer, because the client could not read it. */
+/* A failed handshake gets no answer, because the client could not read it. HTTP without TLS gets an
+ * answer without TLS. */
 static bool step_handshake(struct conn *c)
 {
     int rc = tls_handshake(c->tls);
     if (rc == IO_FAIL) conn_kill(c);
+    if (rc == IO_PLAIN) {
+        (void)!sock_write(&c->sock, c->net->no_tls.whole, strlen(c->net->no_tls.whole));
+        begin_linger(c);
+        return true;
+    }
     if (rc != 1) return false;
     set_state(c, CONN_HEAD);
     set_deadline(c, c->net->o.head_ms); /* a slow handshake takes no time from the head */

@@ -54,19 +54,22 @@ void exchange_error(struct exchange *x, const struct net_error *how, const char 
 
 /* ---- prepared answers ---- */
 
-#define OVERLOADED_HEAD "HTTP/1.1 503 Service Unavailable\r\nContent-Type: %s\r\n"
-
-/* Prepare both forms of a 503. Return false if memory ran out; fixed_close then frees the parts.
+/* Prepare both forms of an error. Return false if memory ran out; fixed_close then frees the parts.
  *    whole   head, Content-Length and body
  *    head    the same head without a length, for HEAD requests */
-static bool fixed_make(struct fixed *f, const struct net_errors *form, const char *text)
+static bool fixed_make(struct fixed *f, const struct net_errors *form, const struct net_error *e)
 {
+    static const char begin[] = "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n";
+    const char *name = status_reason(e->status);
+    const char *end = e->retry_after ? "Retry-After: 1\r\nConnection: close\r\n\r\n"
+                                     : "Connection: close\r\n\r\n";
     struct buf body = {0}, whole = {0}, head = {0};
-    form->put(&body, &(struct net_error){.status = 503, .retry_after = 1, .text = text});
-    buf_addf(&head, OVERLOADED_HEAD "Retry-After: 1\r\nConnection: close\r\n\r\n", form->type);
-    buf_addf(&whole,
-             OVERLOADED_HEAD "Content-Length: %zu\r\nRetry-After: 1\r\nConnection: close\r\n\r\n",
-             form->type, body.n);
+    form->put(&body, e);
+    buf_addf(&head, begin, e->status, name, form->type);
+    buf_add_text(&head, end);
+    buf_addf(&whole, begin, e->status, name, form->type);
+    buf_addf(&whole, "Content-Length: %zu\r\n", body.n);
+    buf_add_text(&whole, end);
     buf_add(&whole, body.data, body.n);
     bool made = !body.failed && !head.failed && !whole.failed;
     f->head = buf_detach(&head);
@@ -79,14 +82,20 @@ static bool fixed_make(struct fixed *f, const struct net_errors *form, const cha
 
 int fixed_open(struct net *n, struct err *e)
 {
-    static const char no_memory[] = "out of memory: try again later",
-                      no_room[] = "the server has no room for another request; try again later";
+    static const struct net_error
+        no_memory = {.status = 503, .retry_after = 1, .text = "out of memory: try again later"},
+        no_room = {.status = 503,
+                   .retry_after = 1,
+                   .text = "the server has no room for another request; try again later"},
+        no_tls = {.status = 400,
+                  .text = "this port expects TLS: use a URL that begins with https://"};
     size_t n_form = (size_t)n->o.n_route + 1;
-    bool made = fixed_make(&n->no_room, form_of(n, NULL), no_room);
+    bool made = fixed_make(&n->no_room, form_of(n, NULL), &no_room) &&
+                fixed_make(&n->no_tls, form_of(n, NULL), &no_tls);
     n->no_memory = calloc(n_form, sizeof *n->no_memory);
     for (size_t i = 0; made && n->no_memory && i < n_form; i++) {
         const struct net_route *r = i + 1 < n_form ? &n->o.route[i] : NULL;
-        made = fixed_make(&n->no_memory[i], form_of(n, r), no_memory);
+        made = fixed_make(&n->no_memory[i], form_of(n, r), &no_memory);
     }
     return made && n->no_memory ? 0 : err_memory(e, "the server's refusals", n_form);
 }
@@ -96,8 +105,8 @@ void fixed_close(struct net *n)
     for (int i = 0; n->no_memory && i <= n->o.n_route; i++)
         free(n->no_memory[i].head), free(n->no_memory[i].whole);
     free(n->no_memory);
-    free(n->no_room.head);
-    free(n->no_room.whole);
+    free(n->no_room.head), free(n->no_room.whole);
+    free(n->no_tls.head), free(n->no_tls.whole);
 }
 
 const char *fixed_no_memory(const struct exchange *x, bool body)

@@ -177,7 +177,7 @@ int64_t exchange_arrival_us(const struct exchange *x)
 
 /* ---- the head of an answer ---- */
 
-static const char *reason_of(int status)
+const char *status_reason(int status)
 {
     static const struct {
         int status;
@@ -226,7 +226,7 @@ static void put_head(struct exchange *x, int status, const char *type, int64_t n
     b->failed = x->header.failed;
     x->chunked = stream && x->head.minor == 1;
     x->close_after = x->close_wanted || (stream && !x->chunked) || atomic_load(&x->net->draining);
-    buf_addf(b, "HTTP/1.1 %d %s\r\n", status, reason_of(status));
+    buf_addf(b, "HTTP/1.1 %d %s\r\n", status, status_reason(status));
     buf_add_text(b, "Date: ");
     date_put_http(b, time_wall_us());
     buf_add_text(b, "\r\n");

@@ -225,7 +225,8 @@ struct exchange {
     int64_t ping_us; /* time of the next ping; 0: none */
 };
 
-void exchange_reap(struct net *n); /* free finished exchanges; loop thread */
+const char *status_reason(int status); /* the reason phrase of a status, static */
+void exchange_reap(struct net *n);     /* free finished exchanges; loop thread */
 /* Count x as an answer in progress, if its route is not quick. Loop thread. */
 void exchange_count(struct exchange *x);
 /* Count x as answered in the server and in its holder, also while the handler runs. Loop thread. */
@@ -307,8 +308,9 @@ struct sock {
     /* results of the last read: true if no byte is left; true at the end of the input */
     bool drained, eof;
 };
-/* results of reads and writes; other results are numbers of bytes */
-enum { IO_AGAIN = 0, IO_EOF = -1, IO_FAIL = -2 };
+/* Results of reads and writes; other results are numbers of bytes. Only a handshake returns
+ * IO_PLAIN: the client sent HTTP without TLS. */
+enum { IO_AGAIN = 0, IO_EOF = -1, IO_FAIL = -2, IO_PLAIN = -3 };
 /* Read at most n bytes. Return their number, or IO_*. Loop thread. */
 ssize_t sock_read(struct sock *s, char *to, size_t n);
 /* Write at most n bytes. Return their number, IO_AGAIN or IO_FAIL. Loop thread. */
@@ -328,7 +330,8 @@ void tls_server_close(struct tls_server *t);
 struct tls *tls_accept(struct tls_server *t, struct sock *s);
 /* Free the connection, without a message to the peer. The socket remains open. */
 void tls_close(struct tls *t);
-int tls_handshake(struct tls *t); /* advance the handshake; return 1 (done), IO_AGAIN or IO_FAIL */
+/* Advance the handshake. Return 1 if it is complete, else IO_AGAIN, IO_FAIL or IO_PLAIN. */
+int tls_handshake(struct tls *t);
 /* Read at most n decrypted bytes. Return their number, or IO_*. */
 ssize_t tls_read(struct tls *t, char *s, size_t n);
 /* Write at most n bytes. Return their number, IO_AGAIN or IO_FAIL. */
@@ -440,7 +443,7 @@ struct net {
     struct queue *finished; /* owned queue of struct finished, from handlers to the loop */
     size_t exchange_max;
     /* owned; no_memory: [n_route + 1]; the last item is for requests without a route */
-    struct fixed no_room, *no_memory;
+    struct fixed no_room, no_tls, *no_memory;
 
     /* fields of the loop thread */
     /* owned: live and dead connections; hot and hot_last are among the live ones, oldest first */

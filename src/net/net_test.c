@@ -34,6 +34,9 @@ TEST(net_answers)
     check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n",
                  "Content-Length: 5\r\n\r\nhello");
     check_answer("GET /hello HTTP/1.0\r\n\r\n", "Connection: close\r\n\r\nhello");
+    check_answer("GET /hello/ HTTP/1.0\r\n\r\n", "Connection: close\r\n\r\nhello");
+    check_answer("GET /hello// HTTP/1.0\r\n\r\n", "404");
+    check_answer("GET /hello/x HTTP/1.0\r\n\r\n", "404");
     check_answer("GET /who/org/some%20one HTTP/1.1\r\nHost: localhost\r\n\r\n",
                  "\r\n\r\norg/some one");
     check_answer("GET /query?a=1&q=%C3%A4+b HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -609,6 +612,19 @@ static void half_close_tls(void)
     client_close(&c);
 }
 
+/* Expect a readable error for a client that sends HTTP without TLS, also in pieces. */
+static void plain_http_at_tls(void)
+{
+    struct client c;
+    for (int i = 0; i < 2; i++) {
+        NEED(client_open_plain(&c));
+        client_send_text(&c, i ? "GET /hel" : "POST /hello HTTP/1.1\r\nContent-Length: 5\r\n");
+        EXPECT(client_reads(&c, "HTTP/1.1 400 Bad Request\r\n", SOON));
+        EXPECT(client_reads(&c, "https://", SOON) && client_ends(&c, SOON));
+        client_close(&c);
+    }
+}
+
 TEST(net_serves_tls)
 {
     char cert[256], key[256];
@@ -623,6 +639,7 @@ TEST(net_serves_tls)
     check_rejected("GARBAGE\r\n\r\n", "400", "null");
     half_close_tls();
     hang_up();
+    plain_http_at_tls();
     rig_close();
     struct net *n;
     struct err e = {0};

@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return true if the path matches the pattern. Set *part to the text matched by {}. */
+/* Return true if the path matches the pattern. Set *part to the text matched by {}. A slash at the
+ * end of a path without {} is ignored, as in FastAPI's redirects. */
 static bool fits(const char *pattern, const char *path, const char **part, size_t *n_part)
 {
     *part = NULL;
     const char *open = strchr(pattern, '{'), *rest = open ? strchr(open, '}') + 1 : NULL;
-    if (!open) return strcmp(pattern, path) == 0;
-    size_t n = (size_t)(open - pattern);
+    size_t n = open ? (size_t)(open - pattern) : strlen(pattern);
+    if (!open)
+        return strncmp(pattern, path, n) == 0 && strcmp(path + n, path[n] == '/' ? "/" : "") == 0;
     if (strncmp(pattern, path, n) != 0) return false;
     *part = path + n;
     *n_part = *rest ? strcspn(*part, "/") : strlen(*part);

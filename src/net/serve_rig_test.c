@@ -286,6 +286,12 @@ bool client_open(struct client *c)
     return client_open_from(c, NULL);
 }
 
+bool client_open_plain(struct client *c)
+{
+    *c = (struct client){.fd = dial(NULL)};
+    return c->fd >= 0;
+}
+
 bool client_open_from(struct client *c, const char *address)
 {
     *c = (struct client){.fd = dial(address)};

@@ -50,7 +50,8 @@ struct client {
 bool client_open(struct client *c);
 /* Open a client at `address`, an address of loopback such as "127.0.0.2". */
 bool client_open_from(struct client *c, const char *address);
-void client_close(struct client *c); /* close without a TLS close */
+bool client_open_plain(struct client *c); /* without TLS, also if the server has it */
+void client_close(struct client *c);      /* close without a TLS close */
 bool client_send(struct client *c, const char *text, size_t n);
 #define client_send_text(c, text) client_send(c, text, strlen(text))
 /* Read until `end` was read, the connection ended, or ms have passed. Return true if `end` was

@@ -132,8 +132,10 @@ int tls_handshake(struct tls *t)
 {
     ERR_clear_error();
     int rc = SSL_do_handshake((SSL *)t);
-    rc = rc == 1 ? 1 : outcome((SSL *)t, rc);
-    return rc == IO_EOF ? IO_FAIL : rc;
+    if (rc == 1) return 1;
+    bool plain = ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST;
+    rc = outcome((SSL *)t, rc);
+    return plain ? IO_PLAIN : rc == IO_EOF ? IO_FAIL : rc;
 }
 
 ssize_t tls_read(struct tls *t, char *s, size_t n)
