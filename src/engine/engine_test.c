@@ -438,6 +438,7 @@ TEST(requests_hold_so_much_memory_at_most)
     queue_close(q);
 }
 
+/* Method: compare with the reference logits, which are those of positions 4, 9, 14 ... */
 TEST(prompt_logprobs_equal_log_softmax_of_the_scores)
 {
     if (!repo_path("tests/golden/qwen2")) SKIP("tests/golden is not here");
@@ -454,12 +455,13 @@ TEST(prompt_logprobs_equal_log_softmax_of_the_scores)
     struct event ev;
     int n_vocab = model_info(r.m)->n_vocab, pos = 1;
     for (; queue_pop(q, &ev, 0) && ev.kind == EVENT_PROMPT; pos++) {
-        const float *x = (const float *)logits.data + (int64_t)(pos - 1) * n_vocab;
+        EXPECT_INT(ev.n_top, 3);
+        EXPECT(ev.top[0].logprob >= ev.top[1].logprob && ev.top[0].rank == 1);
+        if (pos % 5 != 0) continue;
+        const float *x = (const float *)logits.data + (int64_t)(pos / 5 - 1) * n_vocab;
         double sum = 0;
         for (int i = 0; i < n_vocab; i++) sum += exp(x[i]);
         EXPECT(fabs(ev.chosen.logprob - (x[ev.token] - log(sum))) < 1e-3);
-        EXPECT_INT(ev.n_top, 3);
-        EXPECT(ev.top[0].logprob >= ev.top[1].logprob && ev.top[0].rank == 1);
     }
     EXPECT_INT(pos, 40);
     EXPECT_INT(ev.finish, FINISH_LENGTH);

@@ -6,9 +6,9 @@
 Each folder is a tiny llama with quantized linear layers. compressed-tensors, bitsandbytes and BitNet's
 layers are written by their libraries (pip install --no-deps compressed-tensors bitsandbytes loguru);
 GPTQ and AWQ by the code here, from the description of the formats. logits.f32 is transformers' result
-with the dequantized weights, in float64. values.txt has, for each quantized matrix, the 64-bit FNV-1a
-hash of its values as f32, contiguous rows, with -0 as 0. The libraries compute these values,
-with scales in f32.
+with the dequantized weights, in float64, for every fifth of the 24 tokens. values.txt has, for each
+quantized matrix, the 64-bit FNV-1a hash of its values as f32, contiguous rows, with -0 as 0. The
+libraries compute these values, with scales in f32.
 
 A folder has several kinds of one form if the form permits this (dynamic, config_groups).
 """
@@ -302,7 +302,7 @@ def make_form(name, root):
     make.write_json(out / "config.json", config)
     tokens = np.random.RandomState(77).randint(0, make.N_VOCAB, N_TOKEN).astype("<i4")
     tokens.tofile(out / "tokens.i32")
-    make.logits_of(model.double(), tokens).astype("<f4").tofile(out / "logits.f32")
+    make.save_logits(out / "logits.f32", make.logits_of(model.double(), tokens))
     for file in out.iterdir():
         file.chmod(0o644)
 

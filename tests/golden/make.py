@@ -52,6 +52,7 @@ N_BYTE_TOKEN = 256  # followed by two merges and two special tokens
 N_VOCAB = 260
 BOS, EOS = 258, 259
 N_TOKEN, N_PROMPT, N_GREEDY = 80, 16, 24
+EVERY = 5  # logits.f32 has every fifth position, up to the last
 
 COMMON = dict(vocab_size=N_VOCAB, num_hidden_layers=3, max_position_embeddings=256, bos_token_id=BOS,
               eos_token_id=EOS, pad_token_id=None, rms_norm_eps=1e-5)
@@ -495,7 +496,7 @@ def make_fp8(name, root, block=(24, 40)):
     write_fp8(out, model, block)
     tokens = np.random.RandomState(77).randint(0, N_VOCAB, N_TOKEN).astype("<i4")
     tokens.tofile(out / "tokens.i32")
-    logits_of(model.double(), tokens).astype("<f4").tofile(out / "logits.f32")
+    save_logits(out / "logits.f32", logits_of(model.double(), tokens))
     for file in out.iterdir():
         file.chmod(0o644)
 
@@ -643,6 +644,11 @@ def logits_of(model, tokens):
         return model(torch.from_numpy(tokens.astype(np.int64))[None]).logits[0].to(torch.float64).numpy()
 
 
+def save_logits(path, logits):
+    """Write the rows of every fifth position, up to the last."""
+    logits[(len(logits) - 1) % EVERY::EVERY].astype("<f4").tofile(path)
+
+
 def hidden_of(model, tokens):
     """Return the final hidden states, after the output norm, which embeddings pool."""
     with torch.no_grad():
@@ -723,7 +729,7 @@ def make(name, root):
     for kind in spec.get("types", ()):
         gguf_type = gguf.GGMLQuantizationType[kind]
         write_gguf(out / f"model-{kind.lower()}.gguf", spec, model, gguf_type)
-        logits_of(with_type(spec, gguf_type), tokens).astype("<f4").tofile(out / f"logits-{kind.lower()}.f32")
+        save_logits(out / f"logits-{kind.lower()}.f32", logits_of(with_type(spec, gguf_type), tokens))
     for label, rope in spec.get("variants", {}).items():
         other = make_model(spec, rope_parameters=rope)
         write_json(out / f"variant-{label}.json", {**json.loads((out / "config.json").read_text()), "rope_scaling": None,
@@ -734,7 +740,7 @@ def make(name, root):
     greedy = greedy_of(model, tokens)
     margin = verify(name, spec, out, model, tokens, logits, greedy)
     tokens.tofile(out / "tokens.i32")
-    logits.astype("<f4").tofile(out / "logits.f32")
+    save_logits(out / "logits.f32", logits)
     hidden_of(model, tokens).astype("<f4").tofile(out / "hidden.f32")
     greedy.tofile(out / "greedy.i32")
     print(f"{name}: {sum(p.numel() for p in model.parameters())} weights, max|logit| "
