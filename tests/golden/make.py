@@ -52,6 +52,7 @@ N_BYTE_TOKEN = 256  # followed by two merges and two special tokens
 N_VOCAB = 260
 BOS, EOS = 258, 259
 N_TOKEN, N_PROMPT, N_GREEDY = 80, 16, 24
+HIDDEN = ("llama3", "llama-untied", "mistral", "qwen2", "qwen3", "smollm3")  # folders with hidden.f32
 EVERY = 5  # logits.f32 has every fifth position, up to the last
 
 COMMON = dict(vocab_size=N_VOCAB, num_hidden_layers=3, max_position_embeddings=256, bos_token_id=BOS,
@@ -741,7 +742,8 @@ def make(name, root):
     margin = verify(name, spec, out, model, tokens, logits, greedy)
     tokens.tofile(out / "tokens.i32")
     save_logits(out / "logits.f32", logits)
-    hidden_of(model, tokens).astype("<f4").tofile(out / "hidden.f32")
+    if name in HIDDEN:
+        hidden_of(model, tokens).astype("<f4").tofile(out / "hidden.f32")
     greedy.tofile(out / "greedy.i32")
     print(f"{name}: {sum(p.numel() for p in model.parameters())} weights, max|logit| "
           f"{np.abs(logits).max():.1f}, smallest greedy margin {margin:.4f}")
@@ -759,7 +761,7 @@ def compare(name, root):
             print(f"{name}/{file} differs")
             same = False
     variants = [f"variant-{label}.f32" for label in MODELS[name].get("variants", ())]
-    for file in ("logits.f32", "hidden.f32", *variants, *(f.replace("model", "logits").replace("gguf", "f32") for f in types)):
+    for file in ("logits.f32", *(["hidden.f32"] if name in HIDDEN else ()), *variants, *(f.replace("model", "logits").replace("gguf", "f32") for f in types)):
         d = distance(read(root, file, "<f4"), read(HERE, file, "<f4"))
         if d > 1e-6:
             print(f"{name}/{file} differs by {d}")
