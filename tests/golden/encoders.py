@@ -352,6 +352,8 @@ def make(name):
     spec, out = MODELS[name], HERE / name
     out.mkdir(parents=True, exist_ok=True)
     n_vocab = spec["tokenizer"](out)
+    tokenizer = json.loads((out / "tokenizer.json").read_text())
+    (out / "tokenizer.json").write_text(json.dumps(tokenizer, separators=(",", ":"), ensure_ascii=False) + "\n", encoding="utf-8")
     config = spec["cls"].config_class(vocab_size=n_vocab, **spec["config"])
     model = spec["cls"](config).eval()
     fill(model, spec)

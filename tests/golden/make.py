@@ -389,7 +389,7 @@ def write_tokenizer(out):
     special = [dict(id=i, content=tokens[i], single_word=False, lstrip=False, rstrip=False,
                     normalized=False, special=True) for i in (BOS, EOS)]
     byte_level = dict(type="ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True)
-    write_json(out / "tokenizer.json", dict(
+    write_compact(out / "tokenizer.json", dict(
         version="1.0", truncation=None, padding=None, added_tokens=special, normalizer=None,
         pre_tokenizer=byte_level, post_processor=None, decoder=byte_level,
         model=dict(type="BPE", dropout=None, unk_token=None, continuing_subword_prefix=None,
@@ -398,6 +398,10 @@ def write_tokenizer(out):
     write_json(out / "tokenizer_config.json", dict(
         tokenizer_class="PreTrainedTokenizerFast", add_bos_token=False, bos_token=tokens[BOS],
         eos_token=tokens[EOS], clean_up_tokenization_spaces=False))
+
+
+def write_compact(path, value):
+    path.write_text(json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def write_json(path, value):
