@@ -444,7 +444,7 @@ static int fail_by(const struct part *p, const struct reply *r, struct err *e)
     if (r->cause == CAUSE_FIELDS) return fail_by_fields(field, r->forbids, e);
     if (r->cause == CAUSE_LIMIT && field)
         return err_field(e, ERR_LIMIT, field,
-                         ": allows no token, or exceeded its limit of work or size");
+                         ": allows no token, or exceeds its limit of work or size");
     return err_set(e, ERR_IO, "the model's output allows no token");
 }
 

@@ -33,7 +33,7 @@ static int read_number(const char *s, size_t n, size_t *i)
 }
 
 /* Parse a format specification. The fill is any code point that an alignment sign follows. A
- * leading 0 means fill "0" with "=". */
+ * leading 0 sets the fill "0" and the alignment "=". */
 static struct spec spec_parse(const char *s, size_t n)
 {
     struct spec p = {.fill = " ", .n_fill = 1, .width = -1, .precision = -1};

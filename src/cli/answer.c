@@ -141,7 +141,7 @@ static const char *why_failed(enum cause cause)
     case CAUSE_FIELDS:
         return "the constraint and the lists of tokens contradict each other: no token may follow";
     case CAUSE_LIMIT:
-        return "the constraint allows no token, or exceeded its limit of work or size";
+        return "the constraint allows no token, or exceeds its limit of work or size";
     case CAUSE_MEMORY:
         return "out of memory: the constraint of an answer";
     case CAUSE_NONE:

@@ -297,8 +297,8 @@ static bool given_white_space(struct schema *s, struct err *e)
     s->ws = expr_and(x, l.whole, all);
     if (expr_alive(x, s->ws)) return true;
     s->rc = err_set(e, ERR_FORMAT,
-                    "white space: the expression matches no blanks, tabs and ends of lines of at "
-                    "most %d bytes",
+                    "white space: the expression must match a run of at most %d blanks, tabs or "
+                    "line ends",
                     BLANK_MAX);
     return false;
 }

@@ -365,7 +365,7 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
     if (n_expert * n_out > INT32_MAX) {
         b->rc =
             err_set(b->e, ERR_LIMIT,
-                    "%s: tensor %s: must have fewer than 2^31 rows, got %lld experts of %lld",
+                    "%s: tensor %s: must have fewer than 2^31 rows, got %lld experts of %lld rows",
                     checkpoint_path(b->checkpoint), name, (long long)n_expert, (long long)n_out);
         return;
     }

@@ -333,9 +333,9 @@ class Nginx:
         self.process.wait(20)
 
 
-def bytes_until_token(nginx, body):
+def bytes_until_token(nginx, body, source):
     """Return the number of bytes that were read until the first token of a stream, and hang up."""
-    with nginx.say("POST", "/v1/completions", body) as c:
+    with nginx.say("POST", "/v1/completions", body, source=source) as c:
         data = b""
         while b"data: " not in data:
             piece = c.recv(65536)
@@ -361,10 +361,11 @@ def through_nginx(nginx, s):
         data = b"".join(iter(lambda: c.recv(65536), b""))
     check(b"[DONE]" in data and data.count(b'"finish_reason":"length"') == 8, data[-600:])
     # A proxy that buffers holds tokens until they fill its buffer of 4 KiB, in every attempt. The first
-    # read of a slow reader may contain several tokens, but not in every attempt.
+    # read of a slow reader may contain several tokens, but not in every attempt. nginx limits the rate
+    # of each address.
     n = s.unix_metric("quoth:http_hangups_total")
-    for _ in range(50):
-        n_byte = bytes_until_token(nginx, {**long, "n": 8})
+    for i in range(50):
+        n_byte = bytes_until_token(nginx, {**long, "n": 8}, f"127.0.2.{i + 1}")
         n += 1
         hangups(s, n)
         if n_byte < 2048:
@@ -384,7 +385,7 @@ def through_nginx(nginx, s):
 def refused_by_nginx(nginx):
     status, _, body = nginx.ask("POST", "/v1/completions", more="Content-Length: 99999999\r\n")
     check(status == 413 and json.loads(body)["error"]["type"] == "invalid_request_error", body)
-    n, c, data = 120, nginx.connect(), b""
+    n, c, data = 300, nginx.connect(source="127.0.3.1"), b""
     c.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * (n - 1) +
               b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
     while piece := c.recv(65536):

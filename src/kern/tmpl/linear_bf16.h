@@ -25,8 +25,8 @@
 enum { BF16_BLOCK = 32 }; /* k values of two chains */
 
 /* Add the chains of n_block blocks to c [2][LINEAR_ROWS][VL]. w points to the first pairs of the
- * strips. Each next pair is 64 bytes later. x f32 [n_row][ACT_GROUP]. Lines at `ahead` are
- * prefetched. */
+ * strips. Each pair begins 64 bytes after the previous one. x f32 [n_row][ACT_GROUP]. Lines at
+ * `ahead` are prefetched. */
 typedef void bf16_fn(float *c, const uint8_t *const w[TILE_STRIPS], const float *x, int n_block,
                      const uint8_t *const ahead[TILE_STRIPS]);
 
