@@ -365,7 +365,7 @@ def through_nginx(nginx, s):
     # of each address.
     n = s.unix_metric("quoth:http_hangups_total")
     for i in range(50):
-        n_byte = bytes_until_token(nginx, {**long, "n": 8}, f"127.0.2.{i + 1}")
+        n_byte = bytes_until_token(nginx, {**long, "n": 2}, f"127.0.2.{i + 1}")
         n += 1
         hangups(s, n)
         if n_byte < 2048:
