@@ -175,6 +175,44 @@ TEST(a_batch_that_contradicts_itself_is_found)
     world_close(&w);
 }
 
+/* Goal: a batch whose rows do not have the list of divisors of their text is detected. */
+TEST(rows_of_a_text_have_one_list_of_divisors)
+{
+    enum { SHORT = 6, ROWS = 4 };
+    const struct batch_limits l = {
+        .n_row = 8, .n_seq = 2, .n_out = 1, .page_stride = 2, .n_short = SHORT};
+    struct batch b;
+    struct err e;
+    NEED_OK(batch_open(&b, &l, &e), &e);
+    batch_clear(&b);
+    b.n_seq = 2, b.n_row = 6;
+    b.row0[1] = 3, b.row0[2] = 6;
+    b.kv_len[0] = 3, b.kv_len[1] = 8;
+    for (int i = 0; i < 4; i++) b.page[i] = i;
+    for (int r = 0; r < 6; r++) {
+        b.pos[r] = r < 3 ? r : r + 2;
+        b.slot[r] = r < 3 ? r : 2 * ROWS + b.pos[r];
+    }
+    batch_rope(&b, 0, false);
+    batch_rope(&b, 1, true);
+    EXPECT_INT(b.angle[2], 2);
+    EXPECT_INT(b.angle[5], 7 + SHORT);
+    EXPECT(batch_check(&b, 10, 4, ROWS) == NULL);
+    batch_rope(&b, 0, true); /* the beginning of a long text */
+    EXPECT(batch_check(&b, 10, 4, ROWS) == NULL);
+    for (int r = 0; r < 6; r++) {
+        const int32_t was = b.angle[r];
+        b.angle[r] = b.pos[r];
+        EXPECT(batch_check(&b, 10, 4, ROWS) != NULL);
+        b.angle[r] = was + 1;
+        EXPECT(batch_check(&b, 10, 4, ROWS) != NULL);
+        b.angle[r] = was;
+    }
+    batch_rope(&b, 1, false); /* 8 tokens are too many */
+    EXPECT(batch_check(&b, 10, 4, ROWS) != NULL);
+    batch_close(&b);
+}
+
 /* Goal: xIELU equals its formula in double, on values around 0 and eps, at a ragged end. */
 TEST(xielu_equals_its_formula_in_double)
 {

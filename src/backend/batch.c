@@ -88,6 +88,14 @@ void batch_clear(struct batch *b)
 #undef COPIES
 }
 
+void batch_rope(struct batch *b, int s, bool is_long)
+{
+    const int n_short = b->limits.n_short;
+    if (n_short == 0) return;
+    for (int r = b->row0[s]; r < b->row0[s + 1]; r++)
+        b->angle[r] = b->pos[r] + (is_long ? n_short : 0);
+}
+
 struct batch batch_at(const struct batch *b, void *memory)
 {
     struct batch to = *b;
@@ -132,6 +140,18 @@ static const char *check_seq(const struct batch *b, int s, int n_page, int page_
         if (b->slot[r] != page * page_rows + b->pos[r] % page_rows)
             return "slot differs from the page table";
     }
+    return NULL;
+}
+
+/* Check rule (8) for sequence s. Return as check_seq. */
+static const char *check_rope(const struct batch *b, int s)
+{
+    const int n_short = b->limits.n_short, r0 = b->row0[s];
+    const int first = b->angle[r0] - b->pos[r0];
+    if (first != 0 && first != n_short) return "angle differs from pos";
+    if (first == 0 && b->kv_len[s] > n_short) return "a text is too long for its rope";
+    for (int r = r0; r < b->row0[s + 1]; r++)
+        if (b->angle[r] - b->pos[r] != first) return "rows of a sequence have different ropes";
     return NULL;
 }
 
@@ -189,7 +209,9 @@ static int n_logits(const struct batch *b)
  *     most limits.n_adapter. Copied pages are below n_page.
  * (7) With recurrent state, a sequence at position 0 reads no state, and every other sequence reads
  *     one. The state after its last row is kept. A written slot has no other reader or writer in
- *     the step. */
+ *     the step.
+ * (8) With n_short, all rows of a sequence have one list of divisors: angle - pos is 0 or n_short.
+ *     It is n_short if kv_len is above n_short. */
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows)
 {
     const struct batch_limits *l = &b->limits;
@@ -201,6 +223,7 @@ const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page
     for (int s = 0; s < b->n_seq && !wrong; s++) {
         wrong = check_seq(b, s, n_page, page_rows);
         if (!wrong && l->n_state > 0) wrong = check_state(b, s);
+        if (!wrong && l->n_short > 0) wrong = check_rope(b, s);
     }
     for (int i = 0; i < b->n_copy && !wrong; i++)
         if (copy_out_of_range(&b->copy[i], n_page, l->n_state)) wrong = "copy out of range";

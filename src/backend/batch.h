@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,9 @@ struct batch_limits {
     int n_state;   /* slots for recurrent state; 0: no layer has state */
     int n_segment; /* segments of a text that the model distinguishes; 0: none */
     int n_adapter; /* adapters of the model, numbered from 1; 0: none */
+    /* LongRoPE: tokens of the longest text with the short list of divisors. All rows of a longer
+     * text have the long list. 0: the rope has one list. */
+    int n_short;
 };
 
 struct batch {
@@ -52,6 +56,9 @@ int64_t batch_bytes(const struct batch_limits *limits);
 /* Free the memory of b. A zeroed batch is allowed. */
 void batch_close(struct batch *b);
 void batch_clear(struct batch *b); /* remove all rows and sequences */
+/* Set `angle` of the rows of sequence s, whose pos is set. is_long: the rows have the long list. No
+ * effect if limits.n_short is 0. */
+void batch_rope(struct batch *b, int s, bool is_long);
 
 /* Return b with its arrays in `memory`, a copy of the n_byte bytes at b->memory. The counts are
  * those of b. Borrows b and memory. */

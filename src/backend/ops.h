@@ -148,7 +148,7 @@ struct rope_put {
     float eps;
     const struct rope_spec *rope;
     const struct kv_layer *kv;
-    const int32_t *pos, *slot; /* [n_row] position and slot of each row */
+    const int32_t *pos, *slot; /* [n_row] row of the rope's tables, and slot of each row */
 };
 
 /* LayerNorm ("Layer Normalization", arXiv 1607.06450) of each part of a row. All pointers are
@@ -232,7 +232,7 @@ struct backend_ops {
                        int n_row);
     /* Compute y f32 [n_row, n_out] = x f32 [n_row, k] W^T + bias. */
     void (*linear)(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
-    /* Rotate x f32 [n_row, n_head, d_head] in place by pos i32 [n_row]. */
+    /* Rotate x f32 [n_row, n_head, d_head] in place by rows pos i32 [n_row] of the tables. */
     void (*rope)(struct backend *b, float *x, int n_head, int d_head, const int32_t *pos, int n_row,
                  const struct rope_spec *spec);
     /* Store k f32 [n_row, n_head_kv, d_k] and v f32 [n_row, n_head_kv, d_v] at slot i32 [n_row]. */

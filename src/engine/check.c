@@ -14,7 +14,9 @@
  * (7) The invariants of door.h.
  * (8) With recurrent state, a running sequence holds the slot of its n_kv rows. A sequence with
  *     host pages holds a host state. The invariants of pages.c hold for slots.
- * (9) No rows are planned after a step: n_row and n_event of each sequence and n_reserved of each
+ * (9) The list of divisors of a sequence's pages (LongRoPE) is that of its text's length. A
+ *     finished sequence that is padding keeps its list.
+ * (10) No rows are planned after a step: n_row and n_event of each sequence and n_reserved of each
  *     group are 0. */
 #include "engine_impl.h"
 
@@ -28,6 +30,16 @@ static const char *check_host(const struct engine *en, const struct seq *s)
         n++;
     }
     return n == s->n_host ? NULL : "host pages are not counted right";
+}
+
+/* Return the violated invariant of the list of divisors of a sequence's pages; NULL if none. */
+static const char *check_rope(const struct engine *en, const struct seq *s)
+{
+    const int n_short = en->executor.limits->n_short;
+    if (s->state != SEQ_RUNNING && s->state != SEQ_WAITING) return NULL;
+    if (s->finish != FINISH_NONE || s->is_long == (n_short > 0 && s->n_token > n_short))
+        return NULL;
+    return "a sequence's pages have the rope of another length";
 }
 
 /* Return the violated invariant of a sequence's recurrent state; NULL if none. */
@@ -65,6 +77,7 @@ static const char *check_seq(const struct engine *en, const struct seq *s)
         return "a sequence that does not run holds pages";
     if (s->plan.n_row || s->plan.n_event) return "a sequence has planned rows after a step";
     const char *wrong = check_state(en, s);
+    if (!wrong) wrong = check_rope(en, s);
     return wrong ? wrong : check_host(en, s);
 }
 

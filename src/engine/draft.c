@@ -7,7 +7,8 @@
  * position (emit.c). A row is accepted if the token before it is the one picked there. The other
  * rows are rejected. n_kv ends before these rows, and hold_commit releases their pages. Histories,
  * penalties, stop tokens and constraints process picked tokens only. So a draft changes no bit of
- * an answer. Draft rows use the room of the step that all other rows leave, and preempt no
+ * an answer. All rows of a text have one list of divisors (LongRoPE), so a draft ends where the
+ * list changes. Draft rows use the room of the step that all other rows leave, and preempt no
  * sequence. */
 #include "engine_impl.h"
 
@@ -30,6 +31,7 @@ static int room_for(const struct engine *en, const struct seq *s)
     int n = least(s->draft_max, l->n_row - en->plan.n_row);
     n = least(n, l->n_out - en->plan.n_logits);
     n = least(n, g->request->max_tokens - s->n_output - 1);
+    if (l->n_short > 0 && !s->is_long) n = least(n, l->n_short - s->n_token);
     if (!g->ranked) n = least(n, emit_part(s) - 1);
     return n > 0 ? n : 0;
 }

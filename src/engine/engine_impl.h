@@ -52,7 +52,10 @@
  * (4) Pages before n_sealed are full and sealed. Every sequence with the prefix shares them, and no
  *     sequence writes them again. A group's sequences may share the open page. The writer copies
  *     it.
- * (5) name[i] is the prefix cache's name of page i, for i < n_name. */
+ * (5) name[i] is the prefix cache's name of page i, for i < n_name.
+ * (6) With LongRoPE, all rows of a text have the list of divisors that its length selects. is_long
+ *     is true if n_token is above limits.n_short. A sequence that becomes longer drops its pages
+ *     and is recomputed (seq_lengthen). */
 enum { FORCED_MAX = 32 }; /* tokens that a constraint adds to one pick; KNOT_FEW of budget.c */
 enum seq_state { SEQ_IDLE, SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };
 
@@ -133,6 +136,7 @@ struct seq {
     int32_t *host;  /* arena [page_max] host page of page i, -1 if none */
     uint64_t *name; /* arena [page_max] names of its pages in the prefix cache */
     int page_max, n_page, n_hole, n_sealed, n_name, n_host;
+    bool is_long; /* true: its pages have the long list of divisors, and so have their names */
     struct seq_slots slots; /* recurrent state (state.c) */
     /* number of tokens found in the cache at first admission or while the sequence waited for
      * rows */
@@ -341,6 +345,11 @@ struct wanted {
 struct wanted seq_wanted(const struct seq *s);
 /* Return the name of page i; needs name[i - 1]. */
 uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i);
+/* Name the full pages of the known tokens of s. */
+void seq_name_pages(const struct engine *en, struct seq *s);
+/* Drop the pages of s if its text has outgrown the short list of divisors. s is then recomputed
+ * with the long list. The running or waiting s has no planned rows. */
+void seq_lengthen(struct engine *en, struct seq *s);
 /* Return true if only tokens of the last step of s have no computed rows. */
 bool seq_decodes(const struct seq *s);
 /* Return the number of tokens left to compute; 1 while s decodes. */

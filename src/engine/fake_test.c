@@ -63,11 +63,16 @@ static struct fake_cell *cell_at(const struct fake *f, const struct batch *b, in
     return page < 0 ? NULL : &f->cell[page * f->page_rows + p % f->page_rows];
 }
 
-/* Return the hash of the tokens that the row of sequence s at pos attends to, read from its
- * pages. */
-static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int pos)
+static bool is_long_row(const struct batch *b, int row)
 {
-    uint64_t h = 1;
+    return b->limits.n_short > 0 && b->angle[row] != b->pos[row];
+}
+
+/* Return the hash of the tokens that the row of sequence s attends to, read from its pages. */
+static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int row)
+{
+    const int pos = b->pos[row];
+    uint64_t h = is_long_row(b, row) ? 2 : 1;
     const struct fake_cell *before = NULL;
     for (int p = fake_first_visible(f, pos); p <= pos; p++) {
         const struct fake_cell *c = cell_at(f, b, s, p);
@@ -76,6 +81,7 @@ static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int po
             return 0;
         }
         if (c->pos != p) f->wrong = "a slot holds another position";
+        if (c->is_long != is_long_row(b, row)) f->wrong = "a row sees a key of another rope";
         if (before && c->prefix != fake_mix(before->prefix, c->token))
             f->wrong = "a page follows another one than its own";
         h = fake_mix(h, c->token);
@@ -91,8 +97,9 @@ static void write_row(struct fake *f, const struct batch *b, int s, int row)
         pos > fake_first_visible(f, pos) ? cell_at(f, b, s, pos - 1) : NULL;
     if (page_refs(f->pages, b->slot[row] / f->page_rows) != 1)
         f->wrong = "a page is written that others hold";
-    f->cell[b->slot[row]] = (struct fake_cell){
-        b->token[row], pos, fake_mix(before ? before->prefix : 1, b->token[row])};
+    f->cell[b->slot[row]] =
+        (struct fake_cell){b->token[row], pos, fake_mix(before ? before->prefix : 1, b->token[row]),
+                           is_long_row(b, row)};
 }
 
 /* ---- recurrent state ---- */
@@ -104,7 +111,7 @@ static uint64_t meaning(uint64_t seen, uint64_t state)
 
 uint64_t fake_meaning(const struct fake *f, const int32_t *token, int n)
 {
-    uint64_t seen = 1, state = 1;
+    uint64_t seen = f->limits.n_short > 0 && n > f->limits.n_short ? 2 : 1, state = 1;
     for (int p = fake_first_visible(f, n - 1); p < n; p++) seen = fake_mix(seen, token[p]);
     for (int p = 0; p < n; p++) state = fake_mix(state, token[p]);
     return f->limits.n_state ? meaning(f->no_kv ? 1 : seen, state) : seen;
@@ -137,7 +144,7 @@ static struct model_out forward(void *ctx, const struct batch *b)
     for (int i = 0, s = 0; i < b->n_out; i++) {
         while (b->out_row[i] >= b->row0[s + 1]) s++;
         int row = b->out_row[i];
-        uint64_t seen = f->no_kv ? 1 : read_prefix(f, b, s, b->pos[row]);
+        uint64_t seen = f->no_kv ? 1 : read_prefix(f, b, s, row);
         fake_logits(f->limits.n_state ? meaning(seen, f->behind[row]) : seen,
                     f->logits + i * FAKE_VOCAB);
     }

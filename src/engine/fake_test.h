@@ -1,8 +1,8 @@
 /* fake_test.h - a model whose K and V can be checked, on a virtual clock. K and V of a token are
- * the token, its position and a hash of all tokens up to it. K and V are stored at the slots of the
- * batch. Logits are a hash of the prefix in the page table, so wrong K and V give a wrong token.
- * The fake model also reports a batch that reads a hole or a page without content, or writes to a
- * shared page. The thread that steps the engine calls the model. */
+ * the token, its position, a hash of all tokens up to it, and the rope of its text (LongRoPE). K
+ * and V are stored at the slots of the batch. Logits are a hash of the prefix in the page table, so
+ * wrong K and V give a wrong token. The fake model also reports a batch that reads a hole or a page
+ * without content, or writes to a shared page. The thread that steps the engine calls the model. */
 #ifndef QUOTH_ENGINE_FAKE_TEST_H
 #define QUOTH_ENGINE_FAKE_TEST_H
 
@@ -13,6 +13,7 @@ enum { FAKE_VOCAB = 24 };
 struct fake_cell {
     int32_t token, pos;
     uint64_t prefix; /* hash of all tokens up to here, as K and V depend on all of them */
+    bool is_long;    /* true: the rope had the long list of divisors (limits.n_short) */
 };
 
 /* Recurrent state: number of all tokens, and their hash. */
@@ -52,7 +53,7 @@ void fake_close(struct fake *f);
 struct executor fake_executor(struct fake *f);
 
 /* Return the hash h of a prefix with one more token. Begin with h = 1 at the first position that
- * the row attends to. */
+ * the row attends to; with 2 if the rope has the long list of divisors. */
 uint64_t fake_mix(uint64_t h, int32_t token);
 int fake_first_visible(const struct fake *f, int pos);
 /* Return the hash of everything that determines the logits after token [n]: the tokens that the

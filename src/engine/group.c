@@ -43,13 +43,6 @@ static bool open_memory(struct group *g, const struct engine *en)
     return !g->request->pooling || pooling_open(g, en);
 }
 
-/* Name the full pages of the prompt. */
-static void name_pages(const struct engine *en, struct seq *first)
-{
-    for (; (first->n_name + 1) * pages_rows(en->pages) <= first->n_prompt; first->n_name++)
-        first->name[first->n_name] = seq_page_name(en, first, first->n_name);
-}
-
 /* Open a sampler for each sequence. */
 static int open_samplers(struct group *g, const struct engine *en, int64_t bytes_max, struct err *e)
 {
@@ -81,7 +74,7 @@ static int open_seqs(struct group *g, const struct engine *en, int64_t bytes_max
     if (!open_memory(g, en))
         return g->arena.limited ? fail_limit(g, e)
                                 : err_memory(e, "a request's sequences", g->arena.n_byte);
-    name_pages(en, &g->seq[0]);
+    seq_name_pages(en, &g->seq[0]);
     g->n_byte = (int64_t)g->arena.n_byte;
     bool samples = !g->beam && !r->pooling;
     if (samples && !r->params.lists) rc = sample_lists_open(&g->lists, &r->params, &en->vocab, e);

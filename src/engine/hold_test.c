@@ -33,6 +33,15 @@ static int64_t now_us(void *ctx)
     return ((struct idle_model *)ctx)->now_us;
 }
 
+/* Propose the tokens that the model generates. */
+static int propose(void *ctx, const struct request *r, int choice, const int32_t *token,
+                   int n_token, int32_t *draft, int n)
+{
+    (void)ctx, (void)r, (void)choice, (void)token, (void)n_token;
+    for (int i = 0; i < n; i++) draft[i] = 1;
+    return n;
+}
+
 struct rig {
     struct idle_model m;
     struct engine *en;
@@ -40,7 +49,7 @@ struct rig {
 };
 
 struct shape {
-    int page_rows, n_page, n_row, n_seq, context, window, n_host_page;
+    int page_rows, n_page, n_row, n_seq, context, window, n_host_page, n_short, n_draft;
     double copy_rate;
     const char *policy;
     int64_t starvation_us;
@@ -56,6 +65,7 @@ static void rig_open(struct rig *r, const struct shape *s)
                               .n_out = s->n_seq + 8,
                               .n_copy = s->n_seq + s->n_page,
                               .n_adapter = 2,
+                              .n_short = s->n_short,
                               .page_stride = (s->context + s->page_rows - 1) / s->page_rows};
     r->m.logits = calloc((size_t)r->m.limits.n_out * N_VOCAB, sizeof *r->m.logits);
     struct executor x = {.ctx = &r->m,
@@ -72,6 +82,7 @@ static void rig_open(struct rig *r, const struct shape *s)
                          .now_us = now_us};
     struct engine_options o = {.executor = x,
                                .check = true,
+                               .drafter = {.n_max = s->n_draft, .propose = propose},
                                .queue_max = 20000,
                                .scheduler = s->policy,
                                .starvation_us = s->starvation_us};
@@ -112,6 +123,54 @@ static struct event answer(struct rig *r, struct request *rq)
 
 static const struct shape plain = {
     .page_rows = 16, .n_page = 64, .n_row = 64, .n_seq = 4, .context = 512};
+
+/* ---- two lists of divisors (LongRoPE) ---- */
+
+/* Goal: a text is computed again once, when its length exceeds the short list's. 30 tokens grow to
+ * 50: rows 0 to 39 have the short list, then rows 0 to 48 the long one. The length that a client
+ * allows has no effect. */
+TEST(a_text_that_outgrows_the_short_list_is_computed_again_once)
+{
+    for (int n_draft = 0; n_draft < 8; n_draft += 7)
+        for (int policy = 0; policy < 2; policy++) {
+            struct rig r;
+            struct stats_view v;
+            struct shape s = plain;
+            s.n_short = 40, s.n_draft = n_draft;
+            s.policy = policy ? "static" : NULL;
+            rig_open(&r, &s);
+            EXPECT_INT(answer(&r, make(&r, 30, 11)).usage.n_output, 11);
+            EXPECT_INT(r.m.n_row, 40); /* the last token has no row */
+            engine_reset_prefix_cache(r.en);
+            r.m.n_row = 0;
+            EXPECT_INT(answer(&r, make(&r, 30, 20)).usage.n_output, 20);
+            EXPECT_INT(r.m.n_row, 40 + 49);
+            stats_read(engine_stats(r.en), &v);
+            EXPECT_INT(v.value[STAT_recomputed], 40);
+            engine_reset_prefix_cache(r.en);
+            r.m.n_row = 0;
+            EXPECT_INT(answer(&r, make(&r, 41, 9)).usage.n_output, 9); /* long from the start */
+            EXPECT_INT(r.m.n_row, 49);
+            rig_close(&r);
+        }
+}
+
+/* Goal: texts share pages only with texts of the same list. */
+TEST(a_long_text_finds_pages_of_long_texts_only)
+{
+    static const struct {
+        int n_prompt, max_tokens, n_cached;
+    } turn[] = {{30, 1, 0},  {30, 1, 16}, {100, 1, 0},  {100, 1, 96},
+                {40, 1, 16}, {41, 1, 32}, {40, 20, 32}, {300, 1, 96}};
+    struct rig r;
+    struct shape s = plain;
+    s.n_short = 40;
+    rig_open(&r, &s);
+    for (size_t i = 0; i < sizeof turn / sizeof turn[0]; i++)
+        EXPECT_INT(answer(&r, make(&r, turn[i].n_prompt, turn[i].max_tokens)).usage.n_cached,
+                   turn[i].n_cached);
+    rig_close(&r);
+}
 
 TEST(prefixes_of_other_salts_and_adapters_are_not_found)
 {

@@ -60,6 +60,7 @@ static void add_rows(struct engine *en, struct seq *s)
           b->n_out - s->plan.out0, s->plan.n_out);
     b->row0[iseq + 1] = b->n_row;
     b->kv_len[iseq] = from + s->plan.n_row;
+    batch_rope(b, iseq, s->is_long);
     b->adapter[iseq] = r->adapter;
     state_rows(en, s, iseq);
 }
@@ -123,6 +124,15 @@ static bool becomes_padding(const struct engine *en, struct seq *s)
     return true;
 }
 
+/* Recompute the sequences whose texts have outgrown the short list of the rope. A waiting beam may
+ * have a new token too. */
+static void lengthen_all(struct engine *en)
+{
+    if (en->batch.limits.n_short == 0) return;
+    for (int i = 0; i < en->n_running; i++) seq_lengthen(en, en->running[i]);
+    for (struct seq *s = en->waiting.head; s; s = s->next) seq_lengthen(en, s);
+}
+
 void sched_commit(struct engine *en)
 {
     int64_t us = engine_now(en) - en->now_us;
@@ -140,6 +150,7 @@ void sched_commit(struct engine *en)
             seq_end(en, done[i], done[i]->finish);
         else
             group_end(en, done[i]->group, FINISH_LENGTH);
+    lengthen_all(en);
     seq_end_padding(en);
     group_reap_all(en);
     step_lap(en);

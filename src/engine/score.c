@@ -5,7 +5,8 @@
 
 #include "base/cpu.h"
 
-static void fill(struct batch *b, const int32_t *ids, int pos0, int n)
+/* Fill the batch with rows [pos0, pos0 + n) of a text of n_text tokens. */
+static void fill(struct batch *b, const int32_t *ids, int n_text, int pos0, int n)
 {
     batch_clear(b);
     b->n_seq = 1;
@@ -19,6 +20,7 @@ static void fill(struct batch *b, const int32_t *ids, int pos0, int n)
         b->out_row[i] = i;
         b->out_kind[i] = OUT_LOGITS;
     }
+    batch_rope(b, 0, n_text > b->limits.n_short);
 }
 
 int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_options *o,
@@ -44,7 +46,7 @@ int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_
     unsigned former = cpu_float_canonical();
     for (int pos0 = 0; pos0 < n; pos0 += chunk) {
         int rows = n - pos0 < chunk ? n - pos0 : chunk;
-        fill(&b, ids, pos0, rows);
+        fill(&b, ids, n, pos0, rows);
         struct model_out out = model_forward(m, &b);
         for (int i = 0; i < rows; i++)
             o->fn(o->ctx, pos0 + i, out.logits + (int64_t)i * info->n_vocab);

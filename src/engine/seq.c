@@ -15,12 +15,14 @@
 
 /* ---- memory ---- */
 
-/* Return the hash of the properties of a request that change a page's content, except its
+/* Return the hash of the properties of a sequence that change a page's content, except its
  * tokens. */
-static uint64_t extra_of(const struct request *r)
+static uint64_t extra_of(const struct seq *s)
 {
-    const uint64_t of[] = {r->cache_salt, (uint64_t)r->adapter};
-    return r->adapter ? hash_bytes(of, sizeof of, 0) : r->cache_salt * 0xD6E8FEB86659FD93u;
+    const struct request *r = s->group->request;
+    const uint64_t of[] = {r->cache_salt, (uint64_t)r->adapter, s->is_long};
+    return r->adapter || s->is_long ? hash_bytes(of, sizeof of, 0)
+                                    : r->cache_salt * 0xD6E8FEB86659FD93u;
 }
 
 uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i)
@@ -28,7 +30,20 @@ uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i)
     CHECK(i >= 0 && i <= s->n_name && i < s->page_max, "page %d, %d of %d have names", i, s->n_name,
           s->page_max);
     return page_name(en->pages, i ? s->name[i - 1] : PAGE_ROOT,
-                     s->token + i * pages_rows(en->pages), extra_of(s->group->request));
+                     s->token + i * pages_rows(en->pages), extra_of(s));
+}
+
+void seq_name_pages(const struct engine *en, struct seq *s)
+{
+    for (; (s->n_name + 1) * pages_rows(en->pages) <= s->n_token; s->n_name++)
+        s->name[s->n_name] = seq_page_name(en, s, s->n_name);
+}
+
+/* Return true if a text of n tokens has the long list of divisors. */
+static bool is_long(const struct engine *en, int n)
+{
+    const int n_short = en->executor.limits->n_short;
+    return n_short > 0 && n > n_short;
 }
 
 /* Allocate the memory of drafts. Forced tokens are checked like drafts if their logits are wanted:
@@ -60,6 +75,7 @@ bool seq_open(struct seq *s, const struct engine *en, struct group *g)
     s->n_fresh = 1;
     s->slots.at = s->slots.host = s->slots.snapshot = -1;
     s->n_prompt = s->n_token = (int)r->prompt.n;
+    s->is_long = is_long(en, s->n_prompt);
     s->token_max = s->n_prompt + r->max_tokens;
     s->page_max = (s->token_max + rows - 1) / rows;
     size_t n_page = (size_t)s->page_max;
@@ -113,6 +129,17 @@ bool seq_decodes(const struct seq *s)
 int seq_n_left(const struct seq *s)
 {
     return seq_decodes(s) ? 1 : s->n_token - s->n_kv;
+}
+
+/* K and V of a text depend on its list of divisors, so they are computed again with the other list.
+ * The names change with the list. A finished sequence, which is padding, keeps its pages. */
+void seq_lengthen(struct engine *en, struct seq *s)
+{
+    if (s->is_long || s->finish != FINISH_NONE || !is_long(en, s->n_token)) return;
+    hold_drop(en, s);
+    s->is_long = true;
+    s->n_name = 0;
+    seq_name_pages(en, s);
 }
 
 /* ---- the waiting list ---- */
@@ -265,6 +292,7 @@ void seq_copy(struct seq *child, const struct seq *parent)
     child->n_token = parent->n_token;
     child->n_output = parent->n_output;
     child->n_name = parent->n_name;
+    child->is_long = parent->is_long;
     child->first_us = parent->first_us;
     child->last_us = parent->last_us;
     child->n_cached = parent->n_cached;

@@ -39,6 +39,7 @@ struct client {
 struct way {
     const char *policy;
     int page_rows, n_page, n_row, n_seq, n_host_page, window;
+    int n_short;     /* tokens of the longest text with the rope's short list; 0: one list */
     int n_swap_copy; /* number of copies of a step, in addition to one per sequence */
     double copy_rate;
     bool jumps; /* true: the clock jumps */
@@ -66,6 +67,7 @@ struct sim {
     struct script_shared shared[N_SHARED];
     int64_t n_proposed, n_accepted; /* number of draft tokens, and number of accepted ones */
     int64_t n_done, n_aborted, n_expired, n_cached, wait_us_max, n_refused, n_evicted;
+    int64_t n_lengthened; /* number of choices that outgrow the rope's short list */
     struct stats_view stats;
     bool failed;
 };
@@ -196,6 +198,8 @@ static void arrive(struct sim *s, struct client *c)
     c->slow = below(s, 4) == 0;
     c->submit_us = s->fake.now_us;
     predict(s, r, c);
+    for (int i = 0, n = (int)r->prompt.n; i < c->n_choice && n <= s->way.n_short; i++)
+        s->n_lengthened += n + c->choice[i].n_want > s->way.n_short;
     int rc = engine_submit(s->engine, r, &e);
     if (rc == 0) return;
     bool full = rc == ERR_BUSY && floods(s, c);
@@ -335,6 +339,7 @@ static void sim_open(struct sim *s, const struct way *w)
                               .n_out = w->n_seq + w->n_draft,
                               .n_state = w->n_state,
                               .n_copy = w->n_seq + w->n_swap_copy,
+                              .n_short = w->n_short,
                               .page_stride = (s->len_max + w->page_rows - 1) / w->page_rows};
     NEED_OK(fake_open(f, &e), &e);
     struct executor x = fake_executor(f);
@@ -424,6 +429,7 @@ static struct way way_of(const char *policy, int i, int kind, uint64_t *rng)
         if (w.no_kv) w.window = 1;
     }
     w.no_jump_forward = rng_below(rng, 3) == 0;
+    w.n_short = w.seed % 3 ? 0 : 1 + (int)(w.seed / 3 % LEN_MAX);
     w.n_draft = kind & KIND_DRAFT ? 1 + (int)rng_below(rng, DRAFT_MAX) : 0;
     return w;
 }
@@ -437,7 +443,7 @@ TEST(simulated_requests_get_their_own_answers)
     NEED_OK(pool_open(&pool, 2, &e), &e);
     int64_t n_of[N_KIND] = {0}, n_found_state = 0, n_state_in = 0;
     int64_t n_mask = 0, n_proposed = 0, n_accepted = 0, n_done = 0, n_aborted = 0, n_expired = 0,
-            n_cached = 0, n_refused = 0, n_evicted = 0;
+            n_cached = 0, n_refused = 0, n_evicted = 0, n_lengthened = 0;
     int64_t most = test_long() ? 1000000 : 60000;
     int n_run = 0;
     for (int i = 0; sum[STAT_steps] < most; i++)
@@ -449,6 +455,7 @@ TEST(simulated_requests_get_their_own_answers)
             for (int k = 0; k < STAT_COUNT; k++) sum[k] += s.stats.value[k];
             n_done += s.n_done, n_aborted += s.n_aborted, n_cached += s.n_cached;
             n_expired += s.n_expired;
+            n_lengthened += s.n_lengthened;
             n_refused += s.n_refused, n_evicted += s.n_evicted;
             n_of[kind] += s.n_done - s.n_aborted - s.n_expired;
             n_state_in += s.fake.n_state_in;
@@ -471,6 +478,8 @@ TEST(simulated_requests_get_their_own_answers)
               (long long)n_found_state, (long long)n_state_in);
     test_note("%lld masks; %lld draft tokens, %lld of them accepted", (long long)n_mask,
               (long long)n_proposed, (long long)n_accepted);
+    test_note("%lld choices outgrow the short list", (long long)n_lengthened);
+    EXPECT(n_lengthened > most / 500);
     test_note("%lld refused of holders that flood, %lld after they were queued",
               (long long)n_refused, (long long)n_evicted);
     EXPECT(n_refused > most / 100 && n_evicted > most / 1000);

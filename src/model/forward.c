@@ -69,7 +69,8 @@ struct model_out model_forward(struct model *m, const struct batch *b)
     struct fwd f = {.m = m, .batch = b, .n_row = b->n_row, .il = -1};
     f.on_device = m->backend->op->begin(m->backend, b);
     f.x = fwd_at(&f, m->at_x), f.h = fwd_at(&f, m->at_h), f.y = fwd_at(&f, m->at_y);
-    rope_reach(m, highest(b->pos, b->n_row));
+    f.angle = m->limits.n_short > 0 ? f.on_device->angle : f.on_device->pos;
+    rope_reach(m, m->limits.n_short > 0 ? b->angle : b->pos, b->n_row);
     kv_store_reach(&m->kv, highest(b->slot, b->n_row) / m->kv.page_rows);
     (arch->embed ? arch->embed : decoder_embed)(&f, m->ends);
     trace(&f, "embd", f.x, m->config.d);

@@ -39,10 +39,10 @@ struct rope_config {
     double magnitude;  /* factor of cos and sin */
     /* cos and sin are also multiplied by 1 + beta ln(1 + floor(position / context_original)) */
     double beta;
-    int context_original;     /* llama3, yarn: context length in training */
+    int context_original;     /* llama3, yarn, long: context length in training */
     const float *freq_factor; /* divisors in the file, f32 [d_rot / 2], borrowed; NULL if none */
-    /* divisors for contexts up to context_original, and for longer contexts, f32 [d_rot / 2], in
-     * the model's arena; NULL if none */
+    /* divisors for texts of up to context_original tokens, and for longer texts, f32 [d_rot / 2],
+     * in the model's arena; NULL if none */
     const float *short_factor, *long_factor;
 };
 
@@ -257,9 +257,9 @@ struct model {
         float *table;
         /* staging buffer on the host, cos, then sin: f32 [2, ROPE_ROWS, d_rot / 2], in the arena */
         float *made;
-        double *freq; /* frequencies f64 [d_rot / 2], in the arena */
+        double *freq; /* frequencies of both lists f64 [2, d_rot / 2], in the arena */
     } rope_rows[ROPES_MAX];
-    int n_rope_row; /* number of computed rows at the start of the tables */
+    int n_rope_row[2]; /* numbers of computed positions of the short list and of the long list */
     struct kv_store kv;
     struct batch_limits limits;
     VEC(struct scratch) scratch;
@@ -502,6 +502,7 @@ struct fwd {
     /* borrowed: the batch on the host, and on the device. Both have counts. Ops read the arrays of
      * on_device. */
     const struct batch *batch, *on_device;
+    const int32_t *angle; /* [n_row] rows of the rope tables, on the device */
     int n_row, il;
     float *x; /* residual stream, f32 [n_row, d]; borrowed from the model's scratch, as are h, y */
     /* borrowed: buffers of the architecture within a layer, f32 [n_row, d]; h also holds results of
@@ -641,14 +642,14 @@ int plan_memory(struct model *m, const struct model_options *o, struct err *e);
 /* Free the memory of plan_memory; accepts a half-planned model. */
 void plan_release(struct model *m);
 
-/* Select the divisors of a rope that has two lists of them, for a context of n tokens. */
-void rope_choose(struct model *m, int n);
-/* Allocate rope tables on the device: cos and sin, computed in f64. After rope_reach(pos), the
- * tables contain the positions up to pos. rope_close frees them, also after an error.
- * ERR_MEMORY. */
+/* Return the limit n_short of batches for texts of up to context_max tokens. */
+int rope_n_short(const struct model *m, int context_max);
+/* Allocate rope tables on the device: cos and sin, computed in f64. limits.n_short is set. After
+ * rope_reach, the tables contain the rows of a batch. rope_close frees them, also after an error.
+ * ERR_LIMIT, ERR_MEMORY. */
 int rope_open(struct model *m, int pos_max, struct err *e);
-/* Extend the tables to the positions up to pos. */
-void rope_reach(struct model *m, int pos);
+/* Extend the tables to the rows angle i32 [n], on the host. */
+void rope_reach(struct model *m, const int32_t *angle, int n);
 /* Free the tables; accepts a model without tables. */
 void rope_close(struct model *m);
 

@@ -198,12 +198,11 @@ int plan_memory(struct model *m, const struct model_options *o, struct err *e)
         if (m->info.context_max > ENCODER_ROWS_MAX) m->info.context_max = ENCODER_ROWS_MAX;
         if (m->limits.n_row < m->info.context_max) m->limits.n_row = m->info.context_max;
     }
+    m->limits.n_short = rope_n_short(m, m->info.context_max);
     m->limits.page_stride = (m->info.context_max + page_rows - 1) / page_rows;
     choose_copies(&m->limits, o->swap_bytes > 0);
     int rc = plan_vectors(m, e);
     if (rc == 0) rc = plan_scratch(m, e);
-    /* not the context that fits: results must not depend on the machine's memory */
-    rope_choose(m, o->context_max > 0 ? o->context_max : c->context_train);
     if (rc == 0) rc = rope_open(m, m->info.context_max, e);
     if (rc == 0) rc = plan_pages(m, o, page_rows, e);
     return rc;

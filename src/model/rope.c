@@ -6,10 +6,17 @@
  *   llama3   low frequencies divided by the factor, high frequencies kept, a ramp between (Llama
  *   3.1)
  *   yarn     like llama3, with a ramp over rotations (arXiv 2309.00071)
- *   long     divisors for short contexts and for long ones (LongRoPE, arXiv 2402.13753). The
- *            requested context selects one list at open, so bits do not depend on a text's length.
+ *   long     two lists of divisors (LongRoPE, arXiv 2402.13753). The length of a text selects the
+ *            list of all its rows: the long one above n_short tokens, the context in training.
  *   freq_factor: divisors stored in a GGUF file (rope_freqs.weight), instead of llama3's; a scaling
  *            is applied in addition
+ *
+ * The tables with two lists are one after the other:
+ *
+ *   rows [0, n_short)                      the short list, positions [0, n_short)
+ *   rows [n_short, n_short + context_max)  the long list, positions [0, context_max)
+ *
+ * batch.angle is the row of the tables; without n_short it is pos.
  *
  * cos and sin are multiplied by a magnitude: YaRN's 0.1 ln(factor) + 1, or the file's value
  * (config.c). ROPE_QUERY has a magnitude that grows with the position. */
@@ -52,11 +59,13 @@ static double yarn_freq(const struct rope_config *r, double freq, int i)
     return freq / r->factor * ramp + freq * (1 - ramp);
 }
 
-/* Return the angle per position of lane i, in radians. */
-static double lane_freq(const struct rope_config *r, int i)
+/* Return the angle per position of lane i, in radians. is_long: of the long list of divisors. */
+static double lane_freq(const struct rope_config *r, int i, bool is_long)
 {
+    const float *two = is_long ? r->long_factor : r->short_factor,
+                *factor = r->long_factor ? two : r->freq_factor;
     double freq = pow(r->base, -2.0 * i / r->d_rot);
-    if (r->freq_factor) freq /= (double)r->freq_factor[i];
+    if (factor) freq /= (double)factor[i];
     switch (r->scaling) {
     case ROPE_LINEAR:
         return freq / r->factor;
@@ -77,37 +86,43 @@ static size_t table_floats(const struct rope_spec *r)
 }
 
 /* Allocate the table of one rope on the device, and host buffers for the rows that rope_reach makes
- * next. */
-static int open_one(struct model *m, int i, int pos_max, struct err *e)
+ * next. n_row: number of its rows. */
+static int open_one(struct model *m, int i, int n_row, struct err *e)
 {
     struct backend *b = m->backend;
     const struct rope_config *r = &m->config.rope[i];
     struct rope_spec *spec = &m->rope[i];
     struct rope_rows *rows = &m->rope_rows[i];
     const size_t half = (size_t)r->d_rot / 2;
-    *spec = (struct rope_spec){.d_rot = r->d_rot, .neox = r->neox, .pos_max = pos_max};
+    *spec = (struct rope_spec){.d_rot = r->d_rot, .neox = r->neox, .pos_max = n_row};
     const size_t n = table_floats(spec), n_byte = 2 * n * sizeof(float);
     *rows =
         (struct rope_rows){.table = b->op->alloc(b, n_byte),
                            .made = arena_push(&m->arena, 2 * ROPE_ROWS * half * sizeof(float), 64),
-                           .freq = arena_push(&m->arena, half * sizeof(double), 64)};
+                           .freq = arena_push(&m->arena, 2 * half * sizeof(double), 64)};
     if (!rows->table || !rows->made || !rows->freq) return err_memory(e, "the rope tables", n_byte);
-    for (int k = 0; k < (int)half; k++) rows->freq[k] = lane_freq(r, k);
+    for (int k = 0; k < (int)half; k++) {
+        rows->freq[k] = lane_freq(r, k, false);
+        rows->freq[half + (size_t)k] = lane_freq(r, k, true);
+    }
     spec->cos = rows->table, spec->sin = rows->table + n;
     return 0;
 }
 
-/* n is the context of the options, not a text's length. */
-void rope_choose(struct model *m, int n)
+int rope_n_short(const struct model *m, int context_max)
 {
-    struct rope_config *r = &m->config.rope[ROPE_MAIN];
-    if (r->long_factor) r->freq_factor = n > r->context_original ? r->long_factor : r->short_factor;
+    const struct rope_config *r = &m->config.rope[ROPE_MAIN];
+    return r->long_factor && context_max > r->context_original ? r->context_original : 0;
 }
 
 int rope_open(struct model *m, int pos_max, struct err *e)
 {
+    const int64_t n_row = (int64_t)m->limits.n_short + pos_max;
     int rc = 0;
-    for (int i = 0; i < m->config.n_rope && rc == 0; i++) rc = open_one(m, i, pos_max, e);
+    if (n_row > INT32_MAX)
+        return err_set(e, ERR_LIMIT, "a context of %d tokens is too long for two rope tables",
+                       pos_max);
+    for (int i = 0; i < m->config.n_rope && rc == 0; i++) rc = open_one(m, i, (int)n_row, e);
     return rc;
 }
 
@@ -126,31 +141,47 @@ static double magnitude(const struct rope_config *r, int pos)
     return r->magnitude * (1 + r->beta * log(1 + floor((double)pos / r->context_original)));
 }
 
-/* Compute the rows of positions [pos, pos + n) of rope i. */
-static void make_rows(struct model *m, int i, int pos, int n)
+/* Compute the rows of positions [pos, pos + n) of rope i. is_long: with the long list. */
+static void make_rows(struct model *m, int i, bool is_long, int pos, int n)
 {
     struct backend *b = m->backend;
     const struct rope_rows *rows = &m->rope_rows[i];
     const int half = m->rope[i].d_rot / 2;
+    const double *freq = rows->freq + (is_long ? half : 0);
     float *cosines = rows->made, *sines = rows->made + ROPE_ROWS * half;
     for (int r = 0; r < n; r++)
         for (int k = 0; k < half; k++) {
             const double scale = magnitude(&m->config.rope[i], pos + r);
-            cosines[r * half + k] = (float)(cos((pos + r) * rows->freq[k]) * scale);
-            sines[r * half + k] = (float)(sin((pos + r) * rows->freq[k]) * scale);
+            cosines[r * half + k] = (float)(cos((pos + r) * freq[k]) * scale);
+            sines[r * half + k] = (float)(sin((pos + r) * freq[k]) * scale);
         }
     const size_t n_byte = (size_t)(n * half) * sizeof(float);
-    float *to = rows->table + (int64_t)pos * half;
+    float *to = rows->table + (int64_t)(pos + (is_long ? m->limits.n_short : 0)) * half;
     b->op->write(b, to, cosines, n_byte);
     b->op->write(b, to + table_floats(&m->rope[i]), sines, n_byte);
 }
 
-void rope_reach(struct model *m, int pos)
+/* Extend the table of a list to n_pos positions. */
+static void reach(struct model *m, bool is_long, int n_pos)
 {
-    if (m->config.n_rope == 0) return;
-    CHECK(pos < m->rope[ROPE_MAIN].pos_max, "position %d of %d", pos, m->rope[ROPE_MAIN].pos_max);
-    for (int n; m->n_rope_row <= pos; m->n_rope_row += n) {
-        n = pos + 1 - m->n_rope_row < ROPE_ROWS ? pos + 1 - m->n_rope_row : ROPE_ROWS;
-        for (int i = 0; i < m->config.n_rope; i++) make_rows(m, i, m->n_rope_row, n);
+    int *made = &m->n_rope_row[is_long];
+    for (int n; *made < n_pos; *made += n) {
+        n = n_pos - *made < ROPE_ROWS ? n_pos - *made : ROPE_ROWS;
+        for (int i = 0; i < m->config.n_rope; i++) make_rows(m, i, is_long, *made, n);
     }
+}
+
+void rope_reach(struct model *m, const int32_t *angle, int n)
+{
+    const int n_short = m->limits.n_short, n_row = m->rope[ROPE_MAIN].pos_max;
+    int n_pos[2] = {0, 0};
+    if (m->config.n_rope == 0) return;
+    for (int i = 0; i < n; i++) {
+        CHECK(angle[i] >= 0 && angle[i] < n_row, "row %d of %d", angle[i], n_row);
+        const bool is_long = n_short > 0 && angle[i] >= n_short;
+        const int pos = angle[i] - (is_long ? n_short : 0);
+        if (pos >= n_pos[is_long]) n_pos[is_long] = pos + 1;
+    }
+    reach(m, false, n_pos[0]);
+    reach(m, true, n_pos[1]);
 }

@@ -166,6 +166,44 @@ static void compare_files(const char *model, const char *file, const char *refer
     compare_through(WRAP_NONE, model, file, reference);
 }
 
+static void expect_same(const char *what, const char *model, const struct logits *a,
+                        const struct logits *b)
+{
+    if (a->n != b->n || memcmp(a->v, b->v, (size_t)a->n * (size_t)a->n_vocab * sizeof *a->v) != 0)
+        test_fail(__FILE__, __LINE__, "%s: logits differ with %s", model, what);
+}
+
+/* Goal: a text has the list of divisors (LongRoPE) of its length, not of the context. The logits of
+ * the first 24 tokens alone equal the reference, also in chunks and on a context that is too short
+ * for the long list. */
+TEST(golden_logits_of_a_short_text_with_two_lists)
+{
+    static const char *const files[] = {"", "model.gguf"};
+    if (!repo_path("tests/golden/phi3")) SKIP("tests/golden is not here");
+    struct buf tokens = slurp(golden("phi3", "tokens.i32")),
+               want = slurp(golden("phi3", "logits-short.f32"));
+    tokens.n = 24 * sizeof(int32_t);
+    for (int i = 0; i < 4; i++) {
+        struct setup s = plain;
+        struct loaded l;
+        struct err e;
+        s.context = i / 2 ? 24 : 0;
+        NEED_OK(load(&l, golden("phi3", files[i % 2]), &s, &e), &e);
+        EXPECT_INT(model_batch_limits(l.m)->n_short, i / 2 ? 0 : 24);
+        struct logits whole = logits_of(&l, &tokens, 0), parts = logits_of(&l, &tokens, 5);
+        EXPECT_INT(want.n, 5 * (size_t)whole.n_vocab * sizeof(float));
+        const double d = difference(&whole, (const float *)want.data, 5);
+        test_note("phi3, 24 tokens %-16s max|difference| / max|reference| = %.1e", files[i % 2], d);
+        EXPECT(d <= 1e-4);
+        expect_same("chunks of 5", "phi3", &whole, &parts);
+        free(whole.v);
+        free(parts.v);
+        unload(&l);
+    }
+    buf_deinit(&tokens);
+    buf_deinit(&want);
+}
+
 TEST(golden_logits_safetensors)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
@@ -239,13 +277,6 @@ TEST(golden_logits_of_rope_variants)
     compare_variant("yarn-untruncated");
     compare_variant("yarn-mscale");
     compare_variant("yarn-attention-factor");
-}
-
-static void expect_same(const char *what, const char *model, const struct logits *a,
-                        const struct logits *b)
-{
-    if (a->n != b->n || memcmp(a->v, b->v, (size_t)a->n * (size_t)a->n_vocab * sizeof *a->v) != 0)
-        test_fail(__FILE__, __LINE__, "%s: logits differ with %s", model, what);
 }
 
 /* Basis of comparison for a variant: a model's file and a setup. */
@@ -350,6 +381,8 @@ TEST(published_forms_give_the_same_bits)
     }
 }
 
+enum { N_MANY = 40 }; /* tokens of a text of fill_many */
+
 /* Compare 8 sequences in one batch with each sequence alone. Pages are numbered backwards and
  * interleaved between sequences. */
 static void fill_many(struct batch *b, const int32_t *ids, const int *from, const int *n, int n_seq,
@@ -373,6 +406,7 @@ static void fill_many(struct batch *b, const int32_t *ids, const int *from, cons
     }
     b->n_seq = n_seq;
     b->row0[n_seq] = b->n_row;
+    for (int s = 0; s < n_seq; s++) batch_rope(b, s, N_MANY > b->limits.n_short);
 }
 
 /* Compute 8 sequences of 40 tokens through ragged steps of 1 to 6 rows per sequence, until a

@@ -164,13 +164,13 @@ MODELS = {
                     sliding_window=None, layer_types=["full_attention"] * 3, tie_word_embeddings=True, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # q, k and v in one matrix, gate and up in one; half of a head's lanes rotate, with LongRoPE's
-    # divisors for long contexts
+    # divisors for texts of up to 24 tokens, and for longer texts
     "phi3": dict(
-        cls=transformers.Phi3ForCausalLM, arch="phi3", swap=False, seed=1,
-        keys={"rope.scaling.original_context_length": 8, "rope.scaling.attn_factor": float(np.sqrt(1 + np.log(32) / np.log(8))),
-              "rope.dimension_count": 8},
+        cls=transformers.Phi3ForCausalLM, arch="phi3", swap=False, seed=1, short=24,
+        keys={"rope.scaling.original_context_length": 24,
+              "rope.scaling.attn_factor": float(np.sqrt(1 + np.log(256 / 24) / np.log(24))), "rope.dimension_count": 8},
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, sliding_window=48,
-                    original_max_position_embeddings=8, tie_word_embeddings=False, rms_norm_eps=1e-6,
+                    original_max_position_embeddings=24, tie_word_embeddings=False, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.5,
                                          short_factor=[1.0, 1.5, 2.0, 2.5], long_factor=[1.0, 2.0, 4.0, 8.0]))),
     # adjacent lanes rotate, half of each head; biases of q, k and v
@@ -706,7 +706,10 @@ def verify(name, spec, out, model, tokens, logits, greedy):
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
         assert d > 0.01, f"{name}: {without} changes the logits by {d} only"
     # a greedy choice must not depend on the last bits
-    every = logits_of(model, np.concatenate([tokens[:N_PROMPT], greedy]))[N_PROMPT - 1:-1]
+    whole = np.concatenate([tokens[:N_PROMPT], greedy])
+    every = logits_of(model, whole)[N_PROMPT - 1:-1]
+    if "short" in spec:  # rows depend on the length of the text
+        every = np.stack([logits_of(model, whole[:n])[-1] for n in range(N_PROMPT, len(whole))])
     top = np.sort(every, axis=1)
     margin = float(((top[:, -1] - top[:, -2]) / np.abs(logits).max()).min())
     assert len(greedy) == N_GREEDY and (every.argmax(axis=1) == greedy).all()
@@ -746,6 +749,8 @@ def make(name, root):
     margin = verify(name, spec, out, model, tokens, logits, greedy)
     tokens.tofile(out / "tokens.i32")
     save_logits(out / "logits.f32", logits)
+    if "short" in spec:
+        save_logits(out / "logits-short.f32", logits_of(model, tokens[:spec["short"]]))
     if name in HIDDEN:
         hidden_of(model, tokens).astype("<f4").tofile(out / "hidden.f32")
     greedy.tofile(out / "greedy.i32")
@@ -765,7 +770,8 @@ def compare(name, root):
             print(f"{name}/{file} differs")
             same = False
     variants = [f"variant-{label}.f32" for label in MODELS[name].get("variants", ())]
-    for file in ("logits.f32", *(["hidden.f32"] if name in HIDDEN else ()), *variants, *(f.replace("model", "logits").replace("gguf", "f32") for f in types)):
+    beside = [f for f, made in (("hidden.f32", name in HIDDEN), ("logits-short.f32", "short" in MODELS[name])) if made]
+    for file in ("logits.f32", *beside, *variants, *(f.replace("model", "logits").replace("gguf", "f32") for f in types)):
         d = distance(read(root, file, "<f4"), read(HERE, file, "<f4"))
         if d > 1e-6:
             print(f"{name}/{file} differs by {d}")

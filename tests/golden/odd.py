@@ -10,7 +10,9 @@ tokens that transformers selects after these.
 
 quoth's logits (build/logits, f32 activations), or an encoder's hidden states for 128 random tokens,
 must equal transformers' (float64) within 1e-4 (max|d| / max|reference|). The greedy choice after each position must be the same. The text runs in one
-step, in steps of 13 tokens, and token by token. The script prints a line per configuration, and the
+step, in steps of 13 tokens, and token by token. With LongRoPE, beginnings of the text are compared
+too: the longest one with the short list of divisors, the shortest one with the long list, and a
+shorter one. The script prints a line per configuration, and the
 worst and the median result. The exit status is 1 if any configuration differs. The script needs the
 packages of make.py. """
 import json
@@ -30,6 +32,7 @@ import transformers
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 N_PROMPT, N_GREEDY, LIMIT = 64, 64, 1e-4
 STEPS = (128, 13, 1)  # tokens
+CONTEXT = 300  # of the texts of `lengths`
 
 
 def base(r):
@@ -155,8 +158,6 @@ def granite(r):
 
 
 def phi3(r):
-    """LongRoPE's lists depend on the served context in quoth, and on the text in transformers: texts
-    are as long as the context here, or both are short."""
     c = base(r)
     c.pop("attention_bias")
     part = r.choice((1.0, 0.5))
@@ -437,6 +438,24 @@ def save(model, fields, folder):
         (folder / "config.json").write_text(json.dumps(dict(config, sliding_window=fields["sliding_window"])))
 
 
+def lengths(fields):
+    """Return the lengths of further texts, whose rope depends on their length."""
+    rope = fields.get("rope_parameters", {})
+    n = fields.get("original_max_position_embeddings", rope.get("original_max_position_embeddings", 0))
+    return [k for k in (n // 2, n, n + 1) if 0 < k < N_PROMPT + N_GREEDY] if "long_factor" in rope else []
+
+
+def run_quoth(quoth, folder, tokens, shape, step, context=0):
+    """Return quoth's results, or its message."""
+    tokens.tofile(folder / "tokens.i32")
+    run = subprocess.run([quoth, folder, folder / "tokens.i32", folder / "out.f32", str(step), str(context)], capture_output=True, text=True,
+                         timeout=300)
+    if run.returncode != 0:
+        return run.stderr.strip() or f"exit {run.returncode}"
+    got = np.fromfile(folder / "out.f32", "<f4").reshape(shape).astype(np.float64)
+    return got if np.isfinite(got).all() else "a logit is not finite"
+
+
 def compare(name, seed, folder, quoth):
     """Return (largest distance, positions with another greedy choice), or quoth's message."""
     encoder = MODELS[name].get("encoder", False)
@@ -451,21 +470,18 @@ def compare(name, seed, folder, quoth):
     tokens = np.random.RandomState(seed).randint(0, model.config.vocab_size, n).astype("<i4")
     for _ in range(N_PROMPT + N_GREEDY - n):
         tokens = np.append(tokens, make.logits_of(model, tokens)[-1].argmax()).astype("<i4")
-    tokens.tofile(folder / "tokens.i32")
-    want = results_of(model, tokens)
-    # a choice may depend on the last bits if two logits are almost equal
-    top = np.sort(want, axis=1)
-    clear = top[:, -1] - top[:, -2] > 2 * LIMIT * np.abs(want).max()
     worst, wrong = 0.0, 0
-    for step in STEPS[:1] if encoder else STEPS:
-        run = subprocess.run([quoth, folder, folder / "tokens.i32", folder / "out.f32", str(step)], capture_output=True, text=True, timeout=300)
-        if run.returncode != 0:
-            return run.stderr.strip() or f"exit {run.returncode}"
-        got = np.fromfile(folder / "out.f32", "<f4").reshape(want.shape).astype(np.float64)
-        if not np.isfinite(got).all():
-            return "a logit is not finite"
-        wrong += int(((got.argmax(axis=1) != want.argmax(axis=1)) & clear).sum())
-        worst = max(worst, make.distance(got, want))
+    for n, context in [(len(tokens), 0)] + [(n, CONTEXT) for n in lengths(fields)]:
+        want = results_of(model, tokens[:n])
+        # a choice may depend on the last bits if two logits are almost equal
+        top = np.sort(want, axis=1)
+        clear = top[:, -1] - top[:, -2] > 2 * LIMIT * np.abs(want).max()
+        for step in STEPS[:1] if encoder else STEPS:
+            got = run_quoth(quoth, folder, tokens[:n], want.shape, step, context)
+            if isinstance(got, str):
+                return got
+            wrong += int(((got.argmax(axis=1) != want.argmax(axis=1)) & clear).sum())
+            worst = max(worst, make.distance(got, want))
     return worst, wrong
 
 

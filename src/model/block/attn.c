@@ -129,11 +129,10 @@ static void rope_then_norm(struct fwd *f, float *q, float *k, const struct attn_
     struct model *m = f->m;
     struct backend *b = m->backend;
     const struct attn_spec *s = &a->spec;
-    const int32_t *pos = f->on_device->pos;
     const int q_rope = a->query_rope ? ROPE_QUERY : a->rope;
     if (a->rope != ROPE_OFF) {
-        b->op->rope(b, q, s->n_head, s->d_k, pos, f->n_row, &m->rope[q_rope]);
-        b->op->rope(b, k, s->n_head_kv, s->d_k, pos, f->n_row, &m->rope[a->rope]);
+        b->op->rope(b, q, s->n_head, s->d_k, f->angle, f->n_row, &m->rope[q_rope]);
+        b->op->rope(b, k, s->n_head_kv, s->d_k, f->angle, f->n_row, &m->rope[a->rope]);
     }
     if (a->q_norm.g) {
         b->op->rms_norm(b, q, q, a->q_norm.g, f->n_row * s->n_head, s->d_k, a->q_norm.eps);
@@ -168,7 +167,7 @@ void fwd_attend(struct fwd *f, const struct attn_block *a)
                              .eps = a->q_norm.eps,
                              .rope = a->rope == ROPE_OFF ? NULL : &m->rope[a->rope],
                              .kv = kv,
-                             .pos = f->on_device->pos,
+                             .pos = f->angle,
                              .slot = f->on_device->slot,
                          },
                          f->n_row);

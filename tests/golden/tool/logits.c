@@ -1,7 +1,8 @@
-/* logits.c - prints a model's logits for given tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS]. The
- * hidden states are printed if the model has no head. Activations, K and V are f32. A step has at
- * most ROWS tokens, in [1, 128] (default 128), or all tokens if the model has no head.
- * tests/golden/fields.py and odd.py compare these numbers with those of other programs. */
+/* logits.c - prints a model's logits for given tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS
+ * [CONTEXT]]. The hidden states are printed if the model has no head. Activations, K and V are f32.
+ * A step has at most ROWS tokens, in [1, 128] (default 128), or all tokens if the model has no
+ * head. The context has CONTEXT tokens (default: those of the text). tests/golden/fields.py and
+ * odd.py compare these numbers with those of other programs. */
 #include "base/buf.h"
 #include "base/os.h"
 #include "engine/engine.h"
@@ -39,6 +40,7 @@ static void fill(struct batch *b, const int32_t *ids, int n, int page_rows, int 
     }
     b->n_row = b->row0[1] = b->kv_len[0] = n;
     b->n_seq = 1;
+    batch_rope(b, 0, n > b->limits.n_short);
 }
 
 /* Write the hidden states. The text is computed again for every N_OUT rows. */
@@ -58,7 +60,8 @@ static int write_hidden(struct model *m, const int32_t *ids, int n, FILE *f, str
     return rc;
 }
 
-static int run(const char *path, const struct buf *ids, int n_row, FILE *f, struct err *e)
+static int run(const char *path, const struct buf *ids, int n_row, int context, FILE *f,
+               struct err *e)
 {
     struct checkpoint *c = NULL;
     struct backend *b = NULL;
@@ -68,7 +71,7 @@ static int run(const char *path, const struct buf *ids, int n_row, FILE *f, stru
     if (rc == 0) rc = backend_open(&b, "cpu", &bo, e);
     struct model_options mo = {.backend = b,
                                .kv_type = KV_F32,
-                               .context_max = n,
+                               .context_max = context > n ? context : n,
                                .n_longest = 1,
                                .batch = {.n_row = n > 128 ? n : 128, .n_seq = 1, .n_out = N_OUT}};
     if (rc == 0) rc = model_open(&m, c, &mo, e);
@@ -88,15 +91,16 @@ int main(int argc, char **argv)
 {
     struct err e = {0};
     struct buf ids = {0};
-    int n_row = argc == 5 ? (int)strtol(argv[4], NULL, 10) : 128;
-    if (argc < 4 || argc > 5 || n_row < 1 || n_row > 128) {
-        fprintf(stderr, "usage: logits MODEL TOKENS.i32 OUT.f32 [ROWS]\n");
+    int n_row = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 128,
+        context = argc > 5 ? (int)strtol(argv[5], NULL, 10) : 0;
+    if (argc < 4 || argc > 6 || n_row < 1 || n_row > 128 || context < 0) {
+        fprintf(stderr, "usage: logits MODEL TOKENS.i32 OUT.f32 [ROWS [CONTEXT]]\n");
         return 2;
     }
     FILE *f = fopen(argv[3], "wb");
     int rc = file_read(&ids, argv[2], 1 << 24, &e);
     if (rc == 0 && !f) rc = err_set(&e, ERR_IO, "%s: cannot write", argv[3]);
-    if (rc == 0) rc = run(argv[1], &ids, n_row, f, &e);
+    if (rc == 0) rc = run(argv[1], &ids, n_row, context, f, &e);
     if (f) fclose(f);
     buf_deinit(&ids);
     if (rc != 0) fprintf(stderr, "refused: %s\n", e.text);
