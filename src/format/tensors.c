@@ -106,11 +106,12 @@ struct hole {
 };
 
 /* Return the length of the part of `raw` that the pattern matches; 0 if none. Set hole[] to the
- * values for each %d of the pattern. */
+ * values for each %d of the pattern. A pattern that ends with $ matches whole names. */
 static size_t match(const char *raw, const char *pattern, struct hole hole[HOLES_MAX], int *n_hole)
 {
     const char *s = raw;
     for (*n_hole = 0; *pattern; pattern++) {
+        if (pattern[0] == '$') return *s ? 0 : (size_t)(s - raw);
         if (pattern[0] != '%') {
             if (*s++ != *pattern) return 0;
             continue;
@@ -149,14 +150,15 @@ static size_t match_row(const char *raw, const struct tensor_row *row, struct ho
     return match(raw, row->raw + n_base, hole, n_hole);
 }
 
-/* Return the present spelling of a name's end at raw[n_match]. The weights of a LayerNorm had other
- * names in BERT's first checkpoints, which are still published. */
+/* Return the present spelling of a name's end at raw[n_match]. A parameter of the module itself has
+ * no end. The weights of a LayerNorm had other names in BERT's first checkpoints, which are still
+ * published. */
 static const char *suffix_of(const char *raw, size_t n_match)
 {
     static const char norm[] = "LayerNorm";
     const size_t n = sizeof norm - 1;
-    const char *end = raw + n_match;
-    if (n_match < n || memcmp(end - n, norm, n) != 0) return end;
+    const char *end = raw[n_match] ? raw + n_match : ".weight";
+    if (n_match < n || memcmp(raw + n_match - n, norm, n) != 0) return end;
     return strcmp(end, ".gamma") == 0 ? ".weight" : strcmp(end, ".beta") == 0 ? ".bias" : end;
 }
 
