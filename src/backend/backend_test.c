@@ -241,6 +241,22 @@ TEST(xielu_equals_its_formula_in_double)
     backend_close(b);
 }
 
+/* Goal: columns copies the requested values of each row, and no others. */
+TEST(columns_are_the_requested_values_of_each_row)
+{
+    enum { N_ROW = 3, K = 7, FIRST = 2, N = 4 };
+    struct backend *b;
+    struct err e;
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 2}, &e), &e);
+    float x[N_ROW * K], y[N_ROW * N + 1];
+    for (int i = 0; i < N_ROW * K; i++) x[i] = (float)i;
+    y[N_ROW * N] = -1;
+    b->op->columns(b, y, x, N_ROW, K, FIRST, N);
+    for (int i = 0; i < N_ROW * N; i++) EXPECT(y[i] == (float)(i / N * K + FIRST + i % N));
+    EXPECT(y[N_ROW * N] == -1);
+    backend_close(b);
+}
+
 TEST(a_device_that_is_not_built_in_is_refused_by_name)
 {
     struct backend *b;

@@ -130,8 +130,9 @@ struct glu {
 struct route {
     int n_expert, n_used; /* n_used: experts per row */
     bool normalize;       /* true: scale a row's weights to sum 1 */
+    const float *scale;   /* f32 [n_expert] factors of the weights, applied last; NULL: none */
     int32_t *expert;      /* [n_row, n_used] ascending within a row    */
-    float *weight;        /* [n_row, n_used] softmax over all experts  */
+    float *weight;        /* [n_row, n_used] softmax over all experts, normalized, scaled */
     int32_t *entry;       /* [n_row, n_used] entry number              */
     int32_t *row;         /* [n_row * n_used] row of each entry        */
     int32_t *first;       /* [n_expert + 1] first entry of each expert */
@@ -273,6 +274,9 @@ struct backend_ops {
     /* Set row i of y f32 [n_out, d] to row row[i] of x f32 [n_row, d]; row i32 [n_out]. */
     void (*gather)(struct backend *b, float *y, const float *x, const int32_t *row, int n_out,
                    int d);
+    /* Set y f32 [n_row, n] to columns [first, first + n) of x f32 [n_row, k]. */
+    void (*columns)(struct backend *b, float *y, const float *x, int n_row, int64_t k,
+                    int64_t first, int64_t n);
 
     /* Fused ops, called by the functions of fused.c. They respect `plain`. Shapes are those of
      * these functions (backend.h). NULL: fusion not supported. */

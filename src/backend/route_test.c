@@ -149,6 +149,15 @@ TEST(routes_and_sums_are_as_documented)
         EXPECT(r.first[N_EXPERT] == 6 && r.first[1] == 1 && r.row[0] == 1);
         EXPECT(r.first[2] == 3 && r.row[1] == 0 && r.row[2] == 1);
     }
+    float scale[N_EXPERT] = {1, 2, 4, 0.5f, 3, 1, 1}, logits[N_EXPERT] = {0, 1, 0, 2, 1, 1, 0},
+          plain[N_USED];
+    memcpy(plain, r.weight, sizeof plain);
+    r.scale = scale;
+    b->op->route(b, &r, logits, 1);
+    for (int k = 0; k < N_USED; k++) EXPECT(r.weight[k] == plain[k] * scale[r.expert[k]]);
+    r.scale = NULL;
+    float both[2][N_EXPERT] = {{0, 1, 0, 2, 1, 1, 0}, {5, 5, 5, 5, 5, 5, 5}};
+    b->op->route(b, &r, both[0], 2);
     float x[6][2], y[2][2] = {{1, 2}, {3, 4}}, before[2][2];
     memcpy(before, y, sizeof y);
     for (int i = 0; i < 6; i++) x[i][0] = (float)i + 0.3f, x[i][1] = 1;

@@ -232,6 +232,9 @@ OP(combine,
    (c->cpu, y, x, r, n_row, n, add))
 OP(gather, (struct backend * b, float *y, const float *x, const int32_t *row, int n_out, int d),
    (c->cpu, y, x, row, n_out, d))
+OP(columns,
+   (struct backend * b, float *y, const float *x, int n_row, int64_t k, int64_t first, int64_t n),
+   (c->cpu, y, x, n_row, k, first, n))
 OP(linears,
    (struct backend * b, const struct output *out, int n, const struct input *in, int n_row),
    (c->cpu, out, n, in, n_row))
@@ -284,6 +287,7 @@ static const struct backend_ops ops = {
     .experts = count_experts,
     .combine = count_combine,
     .gather = count_gather,
+    .columns = count_columns,
     .linears = count_linears,
     .linear_add = count_linear_add,
     .glu = count_glu,

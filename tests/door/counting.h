@@ -38,6 +38,7 @@ enum counted {
     COUNT_experts,
     COUNT_combine,
     COUNT_gather,
+    COUNT_columns,
     COUNT_linears,
     COUNT_linear_add,
     COUNT_glu,

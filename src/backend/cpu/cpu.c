@@ -342,6 +342,13 @@ static void cpu_gather(struct backend *b, float *y, const float *x, const int32_
         memcpy(y + (int64_t)i * d, x + (int64_t)row[i] * d, (size_t)d * sizeof *y);
 }
 
+static void cpu_columns(struct backend *b, float *y, const float *x, int n_row, int64_t k,
+                        int64_t first, int64_t n)
+{
+    (void)b;
+    for (int i = 0; i < n_row; i++) memcpy(y + i * n, x + i * k + first, (size_t)n * sizeof *y);
+}
+
 static const struct backend_ops cpu_ops = {
     .name = "cpu",
     .close = cpu_close,
@@ -374,6 +381,7 @@ static const struct backend_ops cpu_ops = {
     .experts = cpu_experts,
     .combine = cpu_combine,
     .gather = cpu_gather,
+    .columns = cpu_columns,
     .linears = cpu_linears,
     .linear_add = cpu_linear_add,
     .glu = cpu_glu,

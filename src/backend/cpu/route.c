@@ -50,6 +50,7 @@ static void route_row(void *ctx, int i, int worker)
     largest(expert, p, r->n_expert, r->n_used);
     for (int k = 0; k < r->n_used; k++) sum += weight[k] = p[expert[k]];
     for (int k = 0; k < r->n_used && r->normalize; k++) weight[k] /= sum;
+    for (int k = 0; k < r->n_used && r->scale; k++) weight[k] *= r->scale[expert[k]];
 }
 
 /* Number the entries by expert, then by row. This is a counting sort: counts, prefix sums,
