@@ -285,6 +285,10 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
         [SIZE_N_LABEL] = 1,
         [SIZE_N_EXPERT] = s->n_expert,
         [SIZE_D_EXPERT] = s->d_expert,
+        [SIZE_D_EXPERT_2] = 2 * (int64_t)s->d_expert,
+        [SIZE_N_INPUT] = 1,
+        [SIZE_D_INPUT] = 1,
+        [SIZE_D_INPUTS] = 1,
     };
     return n[size];
 }

@@ -214,6 +214,10 @@ enum tensor_size {
     SIZE_N_LABEL,    /* number of a classifier's labels   */
     SIZE_N_EXPERT,   /* number of experts                   */
     SIZE_D_EXPERT,   /* width of one expert                 */
+    SIZE_D_EXPERT_2, /* width of an expert's gate and up in one matrix */
+    SIZE_N_INPUT,    /* rows of the table of layers' inputs */
+    SIZE_D_INPUT,    /* width of a layer's own input        */
+    SIZE_D_INPUTS,   /* width of the own inputs of all layers */
 };
 
 struct tensor_row { /* all texts are static */
@@ -232,6 +236,9 @@ const struct tensor_row *tensor_rows(const char *arch, int *n);
 const char *arch_base(const char *arch);
 /* Return the architecture of a config.json's model_type; model_type if the table has no row. */
 const char *arch_of_model_type(const char *model_type);
+/* Return the architecture that text_config describes in files of several parts of a model_type,
+ * static; NULL if files of that model_type have one part. */
+const char *arch_of_parts(const char *model_type);
 /* An architecture for files of a model_type in which a field of config.json is true. All texts are
  * static. */
 struct arch_field {

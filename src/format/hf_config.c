@@ -2,6 +2,8 @@
  *
  *   config.json              "ARCH.key", or "config.FIELD" if GGUF has no name for the field;
  *                            fields of text_config override fields at the top level
+ *   config.json of a model of several parts, whose text_config describes the text model: the same
+ *                            with the fields of text_config, and "config.outer.FIELD" for others
  *   generation_config.json   general.sampling.*, tokenizer.ggml.*_token_id(s)
  *   chat_template.jinja, additional_chat_templates/NAME.jinja, chat_template.json and
  *   tokenizer_config.json    tokenizer.chat_template(.NAME); the first file that has it is used
@@ -20,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = 256 };
+enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = 256, LAYERS_MAX = 4096 };
 
 /* Pointers are borrowed. */
 struct config_reader {
@@ -29,14 +31,28 @@ struct config_reader {
     const char *dir, *file;  /* dir: the directory. file: name of the current file, for errors. */
     const struct json *root; /* object of config.json */
     const struct json *text; /* text_config in config.json; NULL if none */
+    bool parts;              /* true: the model is one of several parts, described by `text` */
     const char *arch;        /* name of the architecture, borrowed */
 };
 
+/* Return true for a field that counts at the top level of a config of several parts. */
+static bool is_outer(const char *name)
+{
+    static const char *const outer[] = {
+#define HF_OUTER(field) field,
+#include "hf_keys.def"
+    };
+    for (size_t i = 0; i < sizeof outer / sizeof outer[0]; i++)
+        if (strcmp(outer[i], name) == 0) return true;
+    return false;
+}
+
 /* Return a field of the overrides, otherwise of text_config, otherwise of the top level. NULL if
- * all lack it. */
+ * all lack it. In a config of several parts, only one of the latter two counts. */
 static const struct json *field(const struct config_reader *h, const char *name)
 {
     const struct json *v = json_field(h->c->overrides, name);
+    if (!v && h->parts) return json_field(is_outer(name) ? h->root : h->text, name);
     if (!v) v = json_field(h->text, name);
     return v ? v : json_field(h->root, name);
 }
@@ -192,11 +208,13 @@ static const char *arch_of(const struct config_reader *h, const char *model_type
     return arch_of_model_type(model_type);
 }
 
-/* Set the architecture. The architecture is the prefix of most keys, so it is read first. */
+/* Set the architecture. The architecture is the prefix of most keys, so it is read first. In a
+ * config of several parts, the model_type at the top level decides. */
 static int read_arch(struct config_reader *h)
 {
     size_t n;
-    const struct json *v = field(h, "model_type");
+    const struct json *v = json_field(h->parts ? h->root : NULL, "model_type");
+    if (!v) v = field(h, "model_type");
     h->arch = json_text(v, &n);
     if (!h->arch || n == 0 || n > 64 || strlen(h->arch) != n)
         return err_set(h->e, ERR_FORMAT,
@@ -312,21 +330,45 @@ static int add_unnamed(struct config_reader *h, const char *name, const struct j
     return rc;
 }
 
-/* Add every field of the object, except fields with special handling. */
-static int read_fields(struct config_reader *h, const struct json *object)
+/* Add a field of the object, unless it has special handling. */
+static int read_field(struct config_reader *h, const struct json *object, const char *name,
+                      const struct json *v)
 {
     static const struct name_pair key[] = {
 #define HF_KEY(field, key) {field, key},
 #include "hf_keys.def"
     };
+    bool named = placed_elsewhere(h, name);
+    int rc = named ? 0 : add_own(h, object, name, v, &named);
+    if (!named && rc == 0) rc = add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
+    if (!named && rc == 0) rc = add_unnamed(h, name, v);
+    return rc;
+}
+
+/* Add every field of the object. */
+static int read_fields(struct config_reader *h, const struct json *object)
+{
     int rc = 0;
     for (void *it = json_first(object); it && rc == 0; it = json_next(object, it)) {
         const char *name = json_it_key(it, NULL);
-        const struct json *v = json_it_value(it);
-        bool named = placed_elsewhere(h, name);
-        if (!named) rc = add_own(h, object, name, v, &named);
-        if (!named && rc == 0) rc = add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
-        if (!named && rc == 0) rc = add_unnamed(h, name, v);
+        if (h->parts && object == h->text && is_outer(name)) continue;
+        rc = read_field(h, object, name, json_it_value(it));
+    }
+    return rc;
+}
+
+/* Add the fields at the top level of a config of several parts. Most are not those of the text
+ * model, even if they have the same names. */
+static int read_outer(struct config_reader *h)
+{
+    int rc = 0;
+    for (void *it = json_first(h->root); it && rc == 0; it = json_next(h->root, it)) {
+        const char *name = json_it_key(it, NULL);
+        const bool other = strcmp(name, "text_config") == 0 || strcmp(name, "model_type") == 0;
+        if (is_outer(name))
+            rc = read_field(h, h->root, name, json_it_value(it));
+        else if (!other)
+            rc = add_other(h, "outer", name, json_it_value(it));
     }
     return rc;
 }
@@ -443,6 +485,89 @@ static int read_quantization(struct config_reader *h)
     if (!q) q = field(h, "compression_config");
     int rc = q ? add_other(h, "", "quantization_config", q) : 0;
     return rc ? rc : add_fields(h, "quantization_config", q, 0);
+}
+
+/* Return the layer that a name of per_layer_config gives, such as "07"; -1 if none. */
+static int layer_of(const char *name)
+{
+    enum { DIGITS_MAX = 6 };
+    int n = 0, i = 0;
+    for (; i < DIGITS_MAX && name[i] >= '0' && name[i] <= '9'; i++) n = 10 * n + name[i] - '0';
+    return i > 0 && name[i] == 0 && n < LAYERS_MAX ? n : -1;
+}
+
+/* Return the number of layers up to the last one in per_layer_config. A negative ERR_* if a name
+ * gives no layer or the same layer as another one. */
+static int count_layers(struct config_reader *h, const struct json *layers)
+{
+    bool seen[LAYERS_MAX] = {false};
+    int n = 0;
+    for (void *it = json_first(layers); it; it = json_next(layers, it)) {
+        const char *name = json_it_key(it, NULL);
+        const int il = layer_of(name);
+        if (il < 0 || json_kind(json_it_value(it)) != JK_OBJECT)
+            return err_set(h->e, ERR_FORMAT,
+                           "%s/config.json: per_layer_config: expected an object per layer, got "
+                           "\"%.20s\": %s",
+                           h->dir, name, json_kind_name(json_kind(json_it_value(it))));
+        if (seen[il])
+            return err_set(h->e, ERR_FORMAT,
+                           "%s/config.json: per_layer_config: must not have layer %d twice", h->dir,
+                           il);
+        seen[il] = true;
+        if (il >= n) n = il + 1;
+    }
+    return n;
+}
+
+/* Add a field of single layers as a list with an item per layer; -1: the layer lacks the field. */
+static int add_layer_field(struct config_reader *h, const char *name, const struct json *layers,
+                           int n)
+{
+    char key[KEY_BYTES_MAX];
+    bool any = false;
+    int64_t *v = arena_push(&h->c->arena, (size_t)n * sizeof *v, 8);
+    if (!v) return err_memory(h->e, name, (size_t)n * sizeof *v);
+    for (int i = 0; i < n; i++) v[i] = -1;
+    for (void *it = json_first(layers); it; it = json_next(layers, it)) {
+        const struct json *own = json_field(json_it_value(it), name);
+        if (own && (json_kind(own) != JK_INT || json_int(own, -1) < 0))
+            return err_set(h->e, ERR_FORMAT,
+                           "%s/config.json: per_layer_config.%s.%s: must be an integer of at least "
+                           "0, got %s",
+                           h->dir, json_it_key(it, NULL), name, json_kind_name(json_kind(own)));
+        if (own) v[layer_of(json_it_key(it, NULL))] = json_int(own, -1), any = true;
+    }
+    snprintf(key, sizeof key, "config.per_layer_config.%s", name);
+    const struct meta m = {.type = VT_LIST, .item = VT_I64, .data = v, .n = (size_t)n};
+    return any ? checkpoint_add_meta(h->c, key, &m, h->e) : 0;
+}
+
+/* Read the fields that differ in single layers: {"1": {"head_dim": 8}} -> [-1, 8]. Other fields
+ * than those of HF_LAYER have no value, only a key. */
+static int read_layers(struct config_reader *h)
+{
+    static const char *const own[] = {
+#define HF_LAYER(field) field,
+#include "hf_keys.def"
+    };
+    enum { N_OWN = sizeof own / sizeof own[0] };
+    const struct json *layers = field(h, "per_layer_config");
+    int rc = layers ? add_other(h, "", "per_layer_config", layers) : 0;
+    if (rc != 0 || json_kind(layers) != JK_OBJECT) return rc;
+    const int n = count_layers(h, layers);
+    if (n <= 0) return n;
+    for (int i = 0; i < N_OWN && rc == 0; i++) rc = add_layer_field(h, own[i], layers, n);
+    for (void *it = json_first(layers); it && rc == 0; it = json_next(layers, it)) {
+        const struct json *layer = json_it_value(it);
+        for (void *at = json_first(layer); at && rc == 0; at = json_next(layer, at)) {
+            const char *name = json_it_key(at, NULL);
+            bool known = false;
+            for (int i = 0; i < N_OWN; i++) known |= strcmp(own[i], name) == 0;
+            if (!known) rc = add_other(h, "per_layer_config", name, json_it_value(at));
+        }
+    }
+    return rc;
 }
 
 /* Read id2label as a list of labels: {"0": "A", "1": "B"} -> ["A", "B"]. */
@@ -637,17 +762,26 @@ static int with_file(struct config_reader *h, const char *file, bool optional,
     return rc;
 }
 
+/* Return true if config.json describes a model of several parts. */
+static bool has_parts(const struct json *root)
+{
+    const char *type = json_text(json_field(root, "model_type"), NULL);
+    return type && arch_of_parts(type);
+}
+
 /* Read config.json. Overrides are read first, then text_config, so their fields have priority. */
 static int read_config(struct config_reader *h, const struct json *root)
 {
     h->root = root;
     h->text = json_field(root, "text_config");
+    h->parts = has_parts(root);
     int rc = read_arch(h);
     if (rc == 0) rc = read_fields(h, h->c->overrides);
     if (rc == 0) rc = read_fields(h, h->text);
-    if (rc == 0) rc = read_fields(h, root);
+    if (rc == 0) rc = h->parts ? read_outer(h) : read_fields(h, root);
     if (rc == 0) rc = read_rope(h);
     if (rc == 0) rc = read_quantization(h);
+    if (rc == 0) rc = read_layers(h);
     if (rc == 0) rc = read_labels(h);
     if (rc == 0) rc = read_class_activation(h);
     if (rc == 0) rc = read_token_ids(h, h->c->overrides);

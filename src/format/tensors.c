@@ -20,6 +20,8 @@ static const struct tensor_row rows[] = {
     {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_ONE, false, true},
 #define EXPERTS(arch, name, raw, n_out, k)                                                         \
     {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_N_EXPERT, false, false},
+#define OTHER_EXPERTS(arch, name, raw, n_out, k)                                                   \
+    {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_N_EXPERT, false, true},
 #define VECTOR(arch, name, raw, n) {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, false, false},
 #define BIAS(arch, name, n)        {#arch, name, NULL, SIZE_ONE, SIZE_##n, SIZE_ONE, true, false},
 #include "tensors.def"
@@ -58,6 +60,13 @@ static const struct {
 #define ARCH_BASE(arch, base) {#arch, base},
 #include "tensors.def"
 };
+static const struct {
+    const char *arch, *model_type, *prefix; /* static */
+} parts[] = {
+    {"", "", ""},
+#define ARCH_PARTS(arch, model_type, prefix) {#arch, model_type, prefix},
+#include "tensors.def"
+};
 static const char *const windows[] = {
     "",
 #define ARCH_WINDOW(gguf) #gguf,
@@ -88,6 +97,21 @@ const char *arch_base(const char *arch)
     for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++)
         if (strcmp(bases[i].arch, arch) == 0) return bases[i].base;
     return bases[0].base;
+}
+
+const char *arch_of_parts(const char *model_type)
+{
+    for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++)
+        if (strcmp(parts[i].model_type, model_type) == 0) return parts[i].arch;
+    return NULL;
+}
+
+/* Return the prefix of an architecture's names in files of several parts; NULL if none. */
+static const char *part_prefix(const char *arch)
+{
+    for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++)
+        if (strcmp(parts[i].arch, arch) == 0) return parts[i].prefix;
+    return NULL;
 }
 
 bool arch_gguf_window(const char *gguf)
@@ -138,15 +162,19 @@ static void format_name(char *out, size_t n_out, const char *name, const struct 
 }
 
 /* Match `raw` with a row's name, or with the name without the prefix that models saved without
- * their head lack. Return as match. */
+ * their head lack, or with the prefix of a part. Return as match. */
 static size_t match_row(const char *raw, const struct tensor_row *row, struct hole hole[HOLES_MAX],
                         int *n_hole)
 {
-    const char *base = arch_base(row->arch);
-    const size_t n_base = strlen(base);
+    const char *base = arch_base(row->arch), *prefix = part_prefix(row->arch);
+    const size_t n_base = strlen(base), n_prefix = prefix ? strlen(prefix) : 0;
     if (!row->raw) return 0;
-    const size_t n = match(raw, row->raw, hole, n_hole);
+    size_t n = match(raw, row->raw, hole, n_hole);
     if (n > 0 || strncmp(row->raw, base, n_base) != 0) return n;
+    if (prefix && strncmp(raw, prefix, n_prefix) == 0) {
+        n = match(raw + n_prefix, row->raw + n_base, hole, n_hole);
+        return n > 0 ? n_prefix + n : 0;
+    }
     return match(raw, row->raw + n_base, hole, n_hole);
 }
 
