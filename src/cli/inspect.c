@@ -129,9 +129,30 @@ static int64_t key_int(const struct checkpoint *c, const char *key, int64_t fall
     return meta_int(checkpoint_meta(c, full), fallback);
 }
 
+/* Return true if the metadata have the key ARCH.key, or a field of config.json. */
+static bool has_key(const struct checkpoint *c, const char *key)
+{
+    char full[160];
+    const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
+    snprintf(full, sizeof full, "%s.%s", arch ? arch : "", key);
+    return checkpoint_meta(c, full) || checkpoint_meta(c, key);
+}
+
+/* Return true if the layers have different KV heads, or use those of other layers. */
+static bool has_own_layers(const struct checkpoint *c)
+{
+    static const char *const key[] = {"attention.key_length_swa", "attention.shared_kv_layers",
+                                      "config.num_kv_shared_layers", "config.per_layer_config",
+                                      "config.global_head_dim"};
+    for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
+        if (has_key(c, key[i])) return true;
+    return false;
+}
+
 /* Return KV bytes per token with f16 pages, or 0 if the metadata is insufficient. */
 static int64_t kv_token_bytes(const struct checkpoint *c)
 {
+    if (has_own_layers(c)) return 0;
     int64_t layers = key_int(c, "block_count", 0), heads = key_int(c, "attention.head_count", 0);
     int64_t kv = key_int(c, "attention.head_count_kv", heads),
             d = key_int(c, "embedding_length", 0);

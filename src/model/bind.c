@@ -17,6 +17,7 @@
 #include "base/text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- tensors ---- */
@@ -111,6 +112,14 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
         return l->n_expert;
     case SIZE_D_EXPERT:
         return l->d_expert;
+    case SIZE_D_EXPERT_2:
+        return 2 * (int64_t)l->d_expert;
+    case SIZE_N_INPUT:
+        return c->n_input;
+    case SIZE_D_INPUT:
+        return c->d_input;
+    case SIZE_D_INPUTS:
+        return (int64_t)c->n_layer * c->d_input;
     }
     return 0;
 }
@@ -353,48 +362,92 @@ static void listed(struct binder *b, struct tensor *w, const char *stem, int il,
     w->from = from;
 }
 
-/* The number of rows of all experts must fit into an int, because panels are numbered by int. */
+/* Sizes of the matrices of a mixture. */
+struct expert_sizes {
+    int64_t n_out, k, n_expert;
+};
+
+/* Return the sizes of the experts' matrices. The number of rows of all experts must fit into an
+ * int, because panels are numbered by int. */
+static struct expert_sizes expert_sizes(struct binder *b, const char *stem, int il)
+{
+    const struct tensor_row *row = row_of(b, stem);
+    if (!row || b->rc != 0) return (struct expert_sizes){0};
+    const struct expert_sizes s = {size_of(b, row->n_out, il), size_of(b, row->k, il),
+                                   size_of(b, row->n_expert, il)};
+    char name[160];
+    bind_name(name, stem, il, "weight");
+    if (s.n_expert * s.n_out > INT32_MAX)
+        b->rc = err_set(
+            b->e, ERR_LIMIT,
+            "%s: tensor %s: must have fewer than 2^31 rows, got %lld experts of %lld rows",
+            checkpoint_path(b->checkpoint), name, (long long)s.n_expert, (long long)s.n_out);
+    return s;
+}
+
+/* Add the bound matrices of l to those that the backend packs. */
+static void add_experts(struct binder *b, struct linear *l, const struct expert_sizes *s)
+{
+    l->w.n_expert = (int)s->n_expert;
+    if (b->rc == 0) add_tensor(b, &l->w);
+    if (s->k > b->m->k_max) b->m->k_max = s->k;
+}
+
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
 {
     char name[160];
-    const struct tensor_row *row = row_of(b, stem);
-    if (!row || b->rc != 0) return;
-    const int64_t n_out = size_of(b, row->n_out, il), k = size_of(b, row->k, il),
-                  n_expert = size_of(b, row->n_expert, il);
+    const struct expert_sizes s = expert_sizes(b, stem, il);
+    if (b->rc != 0) return;
     bind_name(name, stem, il, "weight");
-    if (n_expert * n_out > INT32_MAX) {
-        b->rc =
-            err_set(b->e, ERR_LIMIT,
-                    "%s: tensor %s: must have fewer than 2^31 rows, got %lld experts of %lld rows",
-                    checkpoint_path(b->checkpoint), name, (long long)n_expert, (long long)n_out);
-        return;
-    }
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
     if (t)
-        stacked(b, &l->w, t, n_out, k, n_expert);
+        stacked(b, &l->w, t, s.n_out, s.k, s.n_expert);
     else
-        listed(b, &l->w, stem, il, n_out, k, n_expert);
-    l->w.n_expert = (int)n_expert;
-    if (b->rc == 0) add_tensor(b, &l->w);
-    if (k > b->m->k_max) b->m->k_max = k;
+        listed(b, &l->w, stem, il, s.n_out, s.k, s.n_expert);
+    add_experts(b, l, &s);
 }
 
-/* Make n a LayerNorm of d values without weights: g is 1. */
-static void plain_norm(struct binder *b, struct norm *n)
+void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il, int64_t first,
+                      int64_t n)
 {
-    const int d = b->m->config.d;
-    float *one = b->rc == 0 ? arena_push(&b->m->arena, (size_t)d * sizeof *one, 64) : NULL;
-    if (b->rc == 0 && !one) b->rc = err_memory(b->e, "a norm", (size_t)d * sizeof *one);
-    for (int i = 0; i < d && one; i++) one[i] = 1;
-    *n = (struct norm){.g = one, .eps = b->m->config.rms_eps, .n = d, .n_part = 1};
-    bind_vector(b, &n->g, d);
+    char name[160];
+    const struct expert_sizes s = expert_sizes(b, stem, il);
+    bind_name(name, stem, il, "weight");
+    const struct tensor_info *t = b->rc == 0 ? checkpoint_tensor(b->checkpoint, name) : NULL;
+    if (b->rc == 0 && !t)
+        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing",
+                        checkpoint_path(b->checkpoint), name);
+    if (b->rc == 0) stacked(b, &l->w, t, s.n_out, s.k, s.n_expert);
+    if (b->rc != 0) return;
+    struct published *from = arena_push0(&b->m->arena, (size_t)s.n_expert, sizeof *from);
+    if (!from) {
+        b->rc = err_memory(b->e, "the experts", (size_t)s.n_expert * sizeof *from);
+        return;
+    }
+    const size_t row_bytes = qtype_bytes(t->type, s.k);
+    for (int64_t e = 0; e < s.n_expert; e++)
+        from[e] = (struct published){.form = FORM_ROWS,
+                                     .rows = t->data + (size_t)(e * s.n_out + first) * row_bytes};
+    l->w.from = from;
+    l->w.data = from[0].rows;
+    l->w.n_out = n;
+    add_experts(b, l, &s);
+}
+
+void bind_ones(struct binder *b, struct norm *n, int size, int n_part)
+{
+    float *one = b->rc == 0 ? arena_push(&b->m->arena, (size_t)size * sizeof *one, 64) : NULL;
+    if (b->rc == 0 && !one) b->rc = err_memory(b->e, "a norm", (size_t)size * sizeof *one);
+    for (int i = 0; i < size && one; i++) one[i] = 1;
+    *n = (struct norm){.g = one, .eps = b->m->config.rms_eps, .n = size, .n_part = n_part};
+    bind_vector(b, &n->g, size);
 }
 
 /* norm_add is 1 for Gemma, whose files contain g - 1. */
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
 {
     if (b->m->config.plain_norms) {
-        plain_norm(b, n);
+        bind_ones(b, n, b->m->config.d, 1);
         return;
     }
     char name[160];
@@ -534,13 +587,28 @@ static bool arch_left_out(const struct arch *arch, const char *raw)
     return false;
 }
 
+/* Return true for k and v of a layer that uses those of an earlier layer. Published files have them
+ * nevertheless. */
+static bool is_reused(const struct binder *b, const char *name)
+{
+    static const char *const part[] = {"attn_k.", "attn_v.", "attn_k_norm."};
+    const struct config *c = &b->m->config;
+    char *end;
+    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') return false;
+    const long il = strtol(name + 4, &end, 10);
+    if (*end != '.' || il >= c->n_layer || !c->layer[il].reuses_kv) return false;
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
+        if (strncmp(end + 1, part[i], strlen(part[i])) == 0) return true;
+    return false;
+}
+
 /* Reject each tensor that is neither bound nor known to be unused. */
 static void check_tensors(struct binder *b)
 {
     for (int i = 0; i < checkpoint_n_tensor(b->checkpoint) && b->rc == 0; i++) {
         const struct tensor_info *t = checkpoint_tensor_at(b->checkpoint, i);
         if (!b->bound[i] && !left_out(t->name) && !arch_left_out(b->m->arch, t->name_raw) &&
-            !form_left_out(b, t->name))
+            !form_left_out(b, t->name) && !is_reused(b, t->name))
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
                             "%s: tensor %s: not supported yet in architecture %s%s",
                             checkpoint_path(b->checkpoint), t->name_raw, b->m->arch->name,

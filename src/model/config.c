@@ -48,6 +48,27 @@ static bool is_long(const struct binder *b)
     return config_has(b, "config.rope_parameters.long_factor");
 }
 
+static const char part_key[] = "config.rope_parameters.partial_rotary_factor";
+
+/* Return true if the architecture's class has ropes of whole heads whose last lanes have the
+ * angle 0. */
+static bool is_proportional(const struct binder *b)
+{
+    return config_has(b, part_key) && !b->m->arch->partial_rope;
+}
+
+/* Return the part of the lanes that rotate, in a class with such ropes. */
+static double rotating_part(struct binder *b, const struct rope_config *r)
+{
+    const double v = is_proportional(b) ? config_real(b, part_key, 1) : 1;
+    if (!(v >= 0 && v <= 1))
+        config_refuse(b, part_key, ERR_FORMAT, "must be in [0, 1], got %g", v);
+    else if (v != 1 && r->scaling != ROPE_PROPORTIONAL)
+        config_refuse(b, part_key, ERR_UNSUPPORTED,
+                      "must be 1, unless rope_type is proportional, got %g", v);
+    return v;
+}
+
 /* Return the scaling of the rope. A GGUF without the key has linear scaling with the factor 1, as
  * in llama.cpp. "su" is an older name of longrope in configs of Phi-3. */
 static enum rope_scaling rope_kind(struct binder *b)
@@ -65,6 +86,7 @@ static enum rope_scaling rope_kind(struct binder *b)
     if (b->m->arch->rope_alpha && text_is(type, "dynamic") &&
         config_real(b, "config.rope_parameters.alpha", 0) > 0)
         return ROPE_NONE; /* the architecture changes the base */
+    if (is_proportional(b) && text_is(type, "proportional")) return ROPE_PROPORTIONAL;
     if (is_long(b) && (text_is(type, "longrope") || text_is(type, "su") || text_is(type, "yarn")))
         return ROPE_LONG;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && (!is_long(b) || i < 2); i++)
@@ -117,7 +139,8 @@ static double rope_factor(struct binder *b, const struct rope_config *r)
     if (config_is_hf(b) && meta_kind(m) == META_NONE &&
         (r->scaling == ROPE_LONG || (r->scaling == ROPE_YARN && m)))
         return (double)b->m->config.context_train / r->context_original;
-    v = required(b, "rope.scaling.factor", v, r->scaling != ROPE_NONE);
+    v = required(b, "rope.scaling.factor", v,
+                 r->scaling != ROPE_NONE && r->scaling != ROPE_PROPORTIONAL);
     return !config_is_hf(b) && v == 0 ? 1 : v;
 }
 
@@ -176,6 +199,7 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
 {
     config_meta(b, "config.rope_parameters");
     r->scaling = rope_kind(b);
+    r->part = rotating_part(b, r);
     r->context_original = config_int(b, "rope.scaling.original_context_length", 1, INT_MAX,
                                      b->m->config.context_train);
     r->factor = rope_factor(b, r);
@@ -198,16 +222,15 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
 /* Return the number of rotated lanes of a head: all, unless the architecture has a partial rope. */
 static int rotated_lanes(struct binder *b, const struct config *c)
 {
-    static const char key[] = "config.rope_parameters.partial_rotary_factor";
     const bool part = b->m->arch->partial_rope;
     if (!part || !config_is_hf(b))
         return config_int(b, "rope.dimension_count", part ? 2 : c->d_head, c->d_head, c->d_head);
-    const double v = config_real(b, key, 1);
-    if (!(v > 0 && v <= 1)) config_refuse(b, key, ERR_FORMAT, "must be in (0, 1], got %g", v);
+    const double v = config_real(b, part_key, 1);
+    if (!(v > 0 && v <= 1)) config_refuse(b, part_key, ERR_FORMAT, "must be in (0, 1], got %g", v);
     const int n = b->rc == 0 ? (int)(c->d_head * v) : 0;
     if (b->rc == 0 && n < 2)
-        config_refuse(b, key, ERR_FORMAT, "must rotate at least 2 of a head's %d lanes, got %g",
-                      c->d_head, v);
+        config_refuse(b, part_key, ERR_FORMAT,
+                      "must rotate at least 2 of a head's %d lanes, got %g", c->d_head, v);
     return n;
 }
 
@@ -259,6 +282,90 @@ bool config_lacks_rope(struct binder *b)
 
 /* ---- layers ---- */
 
+/* Check a list of whole numbers or booleans with an item per layer. */
+static void check_items(struct binder *b, const char *key, const struct meta *m, size_t n)
+{
+    char text[80];
+    const enum meta_kind kind = meta_item_kind(m);
+    if (meta_count(m) != n || kind == META_REAL || kind == META_TEXT || kind == META_LIST)
+        config_refuse(b, key, ERR_FORMAT, "must be a list of %zu integers, got %s", n,
+                      config_value_text(m, text));
+}
+
+const int *config_layer_ints(struct binder *b, const char *key, int64_t lo, int64_t hi,
+                             int64_t fallback)
+{
+    const size_t n = (size_t)b->m->config.n_layer;
+    const struct meta *m = config_meta(b, key);
+    const bool list = meta_kind(m) == META_LIST;
+    const int all = list ? 0 : config_int(b, key, lo, hi, fallback);
+    int *v = b->rc == 0 ? arena_push(&b->m->arena, n * sizeof *v, sizeof *v) : NULL;
+    if (b->rc == 0 && !v) b->rc = err_memory(b->e, key, n * sizeof *v);
+    if (list && b->rc == 0) check_items(b, key, m, n);
+    for (size_t i = 0; i < n && b->rc == 0; i++) {
+        const int64_t x = list ? meta_item_int(m, i, INT64_MIN) : all;
+        v[i] = (int)x;
+        if (list && (x < lo || x > hi))
+            config_refuse(b, key, ERR_FORMAT, "[%zu]: must be in [%lld, %lld], got %lld", i,
+                          (long long)lo, (long long)hi, (long long)x);
+    }
+    return b->rc == 0 ? v : NULL;
+}
+
+void config_single_ints(struct binder *b, const char *key, int64_t lo, int64_t hi, int *v)
+{
+    const size_t n = (size_t)b->m->config.n_layer;
+    const struct meta *m = config_meta(b, key);
+    if (meta_count(m) > n || (meta_count(m) > 0 && meta_item_kind(m) != META_INT))
+        config_refuse(b, key, ERR_FORMAT, "must be integers of the layers [0, %zu], got layer %zu",
+                      n - 1, meta_count(m) - 1);
+    for (size_t i = 0; i < meta_count(m) && b->rc == 0; i++) {
+        const int64_t x = meta_item_int(m, i, -1);
+        if (x < 0) continue;
+        v[i] = (int)x;
+        if (x < lo || x > hi)
+            config_refuse(b, key, ERR_FORMAT, "must be in [%lld, %lld] in layer %zu, got %lld",
+                          (long long)lo, (long long)hi, i, (long long)x);
+    }
+}
+
+/* Return true if sizes may be lists with a value per layer. */
+static bool has_lists(const struct binder *b)
+{
+    return config_is_hf(b) ? b->m->arch->hf_lists : b->m->arch->gguf_lists;
+}
+
+/* Return a size that may differ by layer: that of the first layer. layer_sizes reads all. */
+static int first_size(struct binder *b, const char *key, int64_t hi, int64_t fallback)
+{
+    if (!has_lists(b)) return config_int(b, key, 1, hi, fallback);
+    const int *v = config_layer_ints(b, key, 1, hi, fallback);
+    return v ? v[0] : 0;
+}
+
+enum { FF_MAX = 1 << 22, HEADS_MAX = 65536 };
+
+/* Set the sizes that differ by layer. */
+static void layer_sizes(struct binder *b, struct config *c)
+{
+    const int *d_ff = config_layer_ints(b, "feed_forward_length", 1, FF_MAX, c->d_ff),
+              *n_kv = config_layer_ints(b, "attention.head_count_kv", 1, HEADS_MAX, c->n_head_kv);
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
+        c->layer[i].d_ff = d_ff[i];
+        c->layer[i].n_head_kv = n_kv[i];
+    }
+}
+
+/* Check the numbers of heads of all layers, which the architecture may have changed. */
+static void check_heads(struct binder *b, const struct config *c)
+{
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++)
+        if (c->layer[i].n_head % c->layer[i].n_head_kv)
+            config_refuse(b, "attention.head_count_kv", ERR_FORMAT,
+                          "must be a divisor of %d in layer %d, got %d", c->layer[i].n_head, i,
+                          c->layer[i].n_head_kv);
+}
+
 /* Allocate the layers' configs. All layers begin alike. The architecture's own config function then
  * changes windows, ropes and experts of single layers. */
 static void config_layers(struct binder *b, struct config *c)
@@ -276,7 +383,11 @@ static void config_layers(struct binder *b, struct config *c)
                                             .d_ff = c->d_ff,
                                             .rope = b->m->arch->no_rope ? ROPE_OFF : ROPE_MAIN,
                                             .n_later = b->m->arch->encoder ? INT_MAX : 0,
-                                            .attn_scale = 1.0f / sqrtf((float)c->d_head)};
+                                            .attn_scale = 1.0f / sqrtf((float)c->d_head),
+                                            /* layers of an encoder share the memory of one layer,
+                                             * which no later step reads */
+                                            .kv_layer = b->m->arch->encoder ? 0 : i};
+    if (has_lists(b)) layer_sizes(b, c);
 }
 
 /* Return the window; 0 if none. "No window" is null in config.json and 0 in a GGUF. */
@@ -311,6 +422,27 @@ bool config_layer_types(struct binder *b, struct config *c, int window)
         c->layer[i].window = full ? 0 : window;
     }
     return true;
+}
+
+void config_share_kv(struct config *c, struct binder *b, const char *key, int n)
+{
+    const int first = c->n_layer - n;
+    for (int i = first; i < c->n_layer && b->rc == 0; i++) {
+        struct layer_config *l = &c->layer[i];
+        int from = first - 1;
+        while (from >= 0 && !c->layer[from].window != !l->window) from--;
+        if (from < 0) {
+            config_refuse(b, key, ERR_FORMAT,
+                          "must leave a layer of the type of layer %d before layer %d, got %d", i,
+                          first, n);
+            return;
+        }
+        if (c->layer[from].d_head != l->d_head || c->layer[from].n_head_kv != l->n_head_kv)
+            config_refuse(b, key, ERR_FORMAT, "layers %d and %d must have equal KV heads", from, i);
+        l->reuses_kv = true;
+        l->kv_layer = from;
+        l->v_is_k = false;
+    }
 }
 
 /* Return the cap; 0 if none. transformers divides by a cap of 0, so its logits are 0 or NaN. */
@@ -437,9 +569,9 @@ static void config_sizes(struct binder *b, struct config *c)
 {
     c->n_layer = config_int(b, "block_count", 1, 4096, 0);
     c->d = c->d_embd = config_int(b, "embedding_length", 1, 1 << 20, 0);
-    c->d_ff = config_int(b, "feed_forward_length", 1, 1 << 22, c->d * b->m->arch->ffn_times);
-    c->n_head = config_int(b, "attention.head_count", 1, 65536, 0);
-    c->n_head_kv = config_int(b, "attention.head_count_kv", 1, 65536, c->n_head);
+    c->d_ff = first_size(b, "feed_forward_length", FF_MAX, c->d * b->m->arch->ffn_times);
+    c->n_head = config_int(b, "attention.head_count", 1, HEADS_MAX, 0);
+    c->n_head_kv = first_size(b, "attention.head_count_kv", HEADS_MAX, c->n_head);
     c->d_head = config_int(b, "attention.key_length", 1, 65536, b->rc == 0 ? c->d / c->n_head : 1);
     int d_v = config_int(b, "attention.value_length", 1, 65536, c->d_head);
     if (!config_has(b, "attention.key_length")) d_v = c->d_head; /* a class without head_dim */
@@ -469,5 +601,6 @@ void config_read(struct binder *b)
     if (b->rc == 0 && !b->m->arch->no_rope) config_rope(b, c);
     if (b->rc == 0) config_layers(b, c);
     if (b->rc == 0 && b->m->arch->config) b->m->arch->config(c, b);
+    if (b->rc == 0) check_heads(b, c);
     if (b->rc == 0) config_check_keys(b);
 }

@@ -43,11 +43,12 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Return the row of a field in an inner configuration, if the field is idle in every class: inner
- * configurations are of the same base class. NULL if it is not. */
+/* Return the row of a field in an inner or outer configuration, if the field is idle in every class:
+ * these configurations are of the same base class. NULL if it is not. */
 static const struct config_key *inner_row(const char *key)
 {
     static const char *const object[] = {
+        "config.outer.",
 #define HF_OBJECT(field) "config." field ".",
 #include "format/hf_keys.def"
     };
@@ -105,7 +106,10 @@ static void file_key(const struct binder *b, const char *key, char out[160])
         snprintf(out, 160, "metadata %s.%s", b->prefix, key);
         return;
     }
-    snprintf(out, 160, "config.json: %s", begins(key, "config.") ? key + 7 : key);
+    snprintf(out, 160, "config.json: %s",
+             begins(key, "config.outer.") ? key + 13
+             : begins(key, "config.")     ? key + 7
+                                          : key);
     for (size_t i = sizeof rope / sizeof rope[0]; i-- > 0;)
         if (strcmp(rope[i].name, key) == 0)
             snprintf(out, 160, "config.json: rope_parameters.%s", rope[i].raw);
@@ -269,6 +273,8 @@ static bool check_left(struct binder *b, const char *key, const struct meta *m)
                       "a model of several parts with a %s: not supported yet", b->m->arch->name);
     else if (strcmp(key, "config.per_layer_config") == 0 && meta_kind(m) != META_NONE)
         config_refuse(b, key, ERR_UNSUPPORTED, "layers of different shapes are not supported yet");
+    else if (begins(key, "config.per_layer_config."))
+        config_refuse(b, key, ERR_UNSUPPORTED, "not supported yet for single layers");
     else if (!top && checkpoint_kind(b->checkpoint) != CKPT_HF)
         config_refuse(b, key, ERR_UNSUPPORTED, "not supported yet in architecture %s, got %s",
                       b->m->arch->name, config_value_text(m, text));

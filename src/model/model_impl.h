@@ -24,7 +24,7 @@
 
 /* ---- metadata of an architecture ---- */
 
-enum rope_scaling { ROPE_NONE, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_LONG };
+enum rope_scaling { ROPE_NONE, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_LONG, ROPE_PROPORTIONAL };
 
 struct rope_config {
     double base;
@@ -36,7 +36,8 @@ struct rope_config {
     double beta_fast, beta_slow; /* yarn: bounds of the ramp, rotations */
     bool ramp_whole;             /* yarn: true if the ramp's bounds are rounded to whole lanes */
     bool ramp_forward; /* yarn: true if the ramp's end is clamped to its start (llama.cpp) */
-    double magnitude;  /* factor of cos and sin */
+    double part;      /* proportional: part of the lanes that rotate; the others have the angle 0 */
+    double magnitude; /* factor of cos and sin */
     /* cos and sin are also multiplied by 1 + beta ln(1 + floor(position / context_original)) */
     double beta;
     int context_original;     /* llama3, yarn, long: context length in training */
@@ -60,6 +61,11 @@ struct layer_config {
     int n_later;      /* number of later positions that a row attends to; encoders only */
     int rope;         /* index of the layer's rope; ROPE_OFF if none */
     float attn_scale; /* scale of attention scores       */
+    /* layer whose memory has the keys and values. reuses_kv: the layer computes none, and attends to
+     * those of an earlier layer of the same sizes. */
+    int kv_layer;
+    bool reuses_kv;
+    bool v_is_k; /* true: the values are the results of the matrix k */
 };
 
 /* Order of a layer's blocks (block/layer.c). 2_NORMS: parallel, with a norm for each block. POST:
@@ -90,9 +96,11 @@ struct config {
     int d_embd; /* width of the embedding and of hidden states; d, unless the model projects them */
     /* rows of the tables of positions and of segments, first position, number of labels */
     int n_position, n_segment, position0, n_label;
-    int pooling_type;          /* pooling of embeddings, GGUF's number; 0: none given */
-    int class_pooling;         /* pooling of a classifier, GGUF's number */
-    int64_t length_max;        /* maximum length of a text, in tokens */
+    int d_input,
+        n_input;        /* width of a layer's own input, and rows of its table; 0: no own inputs */
+    int pooling_type;   /* pooling of embeddings, GGUF's number; 0: none given */
+    int class_pooling;  /* pooling of a classifier, GGUF's number */
+    int64_t length_max; /* maximum length of a text, in tokens */
     const struct meta *labels; /* names of the labels, borrowed; NULL: none */
     enum bias class_bias;      /* bias of a classifier's first matrix */
     enum class_act class_act;  /* function of a classifier's logits */
@@ -101,6 +109,7 @@ struct config {
     bool no_end_norm;          /* true: a decoder without a norm after its layers */
     float norm_add;  /* 0 or 1, added to the weights of norms, because files contain g - norm_add */
     bool head_norms; /* true: q and k heads are normalized; read only by some architectures */
+    bool v_norms;    /* true: heads of values are normalized, by RMSNorm without weights */
     enum block_order order;
     bool norm_experts; /* true: the weights of a row's experts are normalized to sum 1 */
     enum curve curve;  /* activation of feed-forward blocks */
@@ -136,7 +145,10 @@ struct norm {
 struct attn_block {
     /* matrices q [n_head * d_head, d], k and v [n_head_kv * d_head, d], o [d, n_head * d_head] */
     struct linear q, k, v, o;
+    bool reuses_kv;             /* true: no k and v; the keys and values are those of layer il */
+    bool v_is_k;                /* true: no matrix v; the values are the results of k */
     struct norm q_norm, k_norm; /* norms over d_head, before rope; g: NULL if none */
+    struct norm v_norm;         /* norm of values over d_head, with weights of 1; g: NULL if none */
     /* norms of rows, or of heads with weights per head, before rope; g: NULL if none */
     struct norm q_row, k_row;
     bool norm_last; /* true: q_norm and k_norm are after rope */
@@ -167,6 +179,8 @@ struct moe_block {
     enum curve curve;
     int n_expert, n_used;
     bool normalize; /* true: the weights of a row are normalized to sum 1 */
+    /* factors of the experts' weights after that, f32 [n_expert], a vector of the model; NULL: none */
+    const float *scale;
     int at_logits, at_gate, at_up, at_out;
     int at_expert, at_weight, at_entry, at_row, at_first;
 };
@@ -186,6 +200,23 @@ struct decoder_ends {
     struct norm embd_norm, norm;
     struct linear head; /* matrix [n_vocab, d_embd]; the embedding's tensor if tied */
     int at_logits;
+};
+
+/* Inputs of single layers: an embedding of the token plus a projection of the residual stream before
+ * the layers. Row scratch: all, projected [n_layer * d_input]. */
+struct layer_inputs {
+    struct tensor table;   /* [n_input, n_layer * d_input] */
+    struct linear project; /* matrix [n_layer * d_input, d] */
+    struct norm norm;      /* of each layer's part of the projection, over d_input */
+    int at_all, at_projected;
+};
+
+/* The use of a layer's own input. Row scratch: gate, own [d_input]. */
+struct input_block {
+    struct linear gate, project; /* matrices gate [d_input, d], project [d, d_input] */
+    struct norm norm;
+    enum curve curve;
+    int il, at_all, at_own, at_gate;
 };
 
 /* The ends of an encoder: embeddings of tokens, positions and segments, and norms. */
@@ -329,7 +360,10 @@ struct arch {
      * k, v */
     bool hf_groups;
     bool hf_columns; /* true: the matrices of layers are transposed in Hugging Face checkpoints */
-    bool no_rope;    /* true: the metadata have no rope: no layer has one, or a fixed one */
+    /* true: the widths of feed-forward blocks and the numbers of KV heads may be lists with a value
+     * per layer */
+    bool gguf_lists, hf_lists;
+    bool no_rope; /* true: the metadata have no rope: no layer has one, or a fixed one */
     /* true: each row attends to all rows of its sequence, which is computed in one step. The model
      * returns hidden states, but no logits. */
     bool encoder;
@@ -397,6 +431,13 @@ const char *config_value_text(const struct meta *m, char out[80]);
  * `fallback` if no default is declared or the value is null. An integer outside [lo, hi] is
  * rejected. The key is required if fallback < lo. Reals are finite. Only `fallback` may be NAN. */
 int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback);
+/* Return the values of a declared key for the layers, int [n_layer] in the arena: a list with an
+ * item per layer, or one value for all. Otherwise as config_int. NULL after a failure. */
+const int *config_layer_ints(struct binder *b, const char *key, int64_t lo, int64_t hi,
+                             int64_t fallback);
+/* Replace values of v int [n_layer] by those of single layers, "config.per_layer_config.FIELD". The
+ * key must be declared. */
+void config_single_ints(struct binder *b, const char *key, int64_t lo, int64_t hi, int *v);
 /* Return a finite real; otherwise as config_int. */
 double config_real(struct binder *b, const char *key, double fallback);
 /* Return a boolean; otherwise as config_int. */
@@ -416,6 +457,9 @@ int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
  * failure. */
 bool config_layer_types(struct binder *b, struct config *c, int window);
+/* Let the last n layers use the keys and values of the last layer before them of their type: with or
+ * without a window. `key` gives n. Layers have their final sizes and windows. */
+void config_share_kv(struct config *c, struct binder *b, const char *key, int n);
 /* Set ROPE_LOCAL, the rope of windowed layers, with base `base` and without scaling. */
 void config_local_rope(struct config *c, struct binder *b, const char *key, double base);
 /* Return the base of rope_parameters.sliding_attention; `fallback` if none. The type of
@@ -463,6 +507,9 @@ bool bind_is_fused(const struct binder *b, const char *fused, const char *part, 
 /* Bind the norm stem.weight: RMSNorm, or LayerNorm with stem.bias if arch has layer_norm_eps. A
  * LayerNorm that is not in the table has no weights. */
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il);
+/* Make n a norm of `size` values whose weights are 1, without a tensor: RMSNorm if n_part is 0,
+ * otherwise LayerNorm of n_part parts. */
+void bind_ones(struct binder *b, struct norm *n, int size, int n_part);
 /* Bind the LayerNorm of n_part parts of a row, such as heads, without a bias. The weights
  * stem.weight are [n_part, n], or stem.P.weight are [n] for each part P. */
 void bind_part_norm(struct binder *b, struct norm *n, const char *stem, int il, int n_part);
@@ -471,6 +518,9 @@ bool bind_has(const struct binder *b, const char *stem, int il);
 /* Bind one matrix per expert: stem.weight with three dimensions, or stem.E.weight for each expert
  * E. */
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il);
+/* As bind_experts, for rows [first, first + n) of each expert's matrix. The file has one tensor. */
+void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il, int64_t first,
+                      int64_t n);
 /* As bind_linear, for a matrix [n_out, k] outside of layers that tensors.def does not have. */
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
                 enum bias bias);
@@ -589,6 +639,11 @@ void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize);
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m);
 /* Add the mixture of `in` to x f32 [n_row, d]. */
 void fwd_moe_add(struct fwd *f, float *x, struct input in, const struct moe_block *m);
+/* The two parts of a mixture whose router and experts have different inputs. fwd_route assigns the
+ * rows to experts by x f32 [n_row, d]. fwd_mix sets y f32 [n_row, d] to the mixture of the experts'
+ * results for x f32 [n_row, d]; add: adds it to y. */
+void fwd_route(struct fwd *f, const float *x, const struct moe_block *m);
+void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m, bool add);
 
 /* block/ends.c: embedding, output norm and head of most decoders, and parts of these. The config
  * has the factors of embedding and logits, and the cap of the logits. */
@@ -611,6 +666,15 @@ float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e);
  * [n_logits, n_vocab]. Hidden rows are copied. Both kinds of results remain on the device until
  * model_forward fetches them. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e);
+
+/* block/input.c: inputs of single layers. Bind bind_inputs before the head. */
+void bind_inputs(struct binder *b, struct layer_inputs *s);
+/* Compute the inputs of all layers from f->x, the embedded tokens. */
+void fwd_inputs(struct fwd *f, const struct layer_inputs *s);
+void bind_input(struct binder *b, struct input_block *u, int il);
+/* Compute y f32 [n_row, d] = norm(project(curve(gate x) * the layer's input)), x f32 [n_row, d]. y
+ * may be x. */
+void fwd_input(struct fwd *f, float *y, const float *x, const struct input_block *u);
 
 /* block/encoder.c: the ends of encoders. encoder_segments returns the number of segments: the value
  * of type_vocab_size, or the rows of a GGUF's table. */

@@ -8,6 +8,8 @@
  *   yarn     like llama3, with a ramp over rotations (arXiv 2309.00071)
  *   long     two lists of divisors (LongRoPE, arXiv 2402.13753). The length of a text selects the
  *            list of all its rows: the long one above n_short tokens, the context in training.
+ *   proportional   the first lanes have the frequencies of a rope of all lanes, the others have 0
+ *            (Gemma 4), and frequencies are divided by the factor
  *   freq_factor: divisors stored in a GGUF file (rope_freqs.weight), instead of llama3's; a scaling
  *            is applied in addition
  *
@@ -73,6 +75,8 @@ static double lane_freq(const struct rope_config *r, int i, bool is_long)
         return llama3_freq(r, freq);
     case ROPE_YARN:
         return yarn_freq(r, freq, i);
+    case ROPE_PROPORTIONAL:
+        return i < floor(r->part * r->d_rot / 2) ? freq / r->factor : 0;
     default:
         return freq;
     }

@@ -5,7 +5,10 @@
  *                '-- one fused list --'   '-- rope_put --'      '-- attn, grouped query --'
  *
  * Some files store q, k and v as one matrix attn_qkv. The rows of attn_qkv are those of q, then k,
- * then v. Some classes have them per KV head: its query heads, k, v. */
+ * then v. Some classes have them per KV head: its query heads, k, v.
+ *
+ * A layer may have no k and v, and attend to the pages of an earlier layer, which has stored the
+ * rows of this step before (Gemma 3n, Gemma 4). */
 #include "model/model_impl.h"
 
 /* Bind the norms of q and k, if the architecture has any: of each head, with weights per head, or
@@ -24,7 +27,8 @@ static void bind_head_norms(struct binder *b, struct attn_block *a, int il)
         return;
     }
     bind_norm(b, row->k == SIZE_D_HEAD ? &a->q_norm : &a->q_row, q, il);
-    bind_norm(b, row->k == SIZE_D_HEAD ? &a->k_norm : &a->k_row, k, il);
+    if (!c->layer[il].reuses_kv)
+        bind_norm(b, row->k == SIZE_D_HEAD ? &a->k_norm : &a->k_row, k, il);
 }
 
 /* Bind q, k and v as parts of one matrix. */
@@ -68,6 +72,20 @@ static void bind_slopes(struct binder *b, struct attn_block *a, int n_head)
     bind_vector(b, &a->spec.slope, n_head);
 }
 
+/* Bind the matrices before attention. */
+static void bind_projections(struct binder *b, struct attn_block *a, int il)
+{
+    const struct config *c = &b->m->config;
+    const struct layer_config *l = &c->layer[il];
+    if (bind_is_fused(b, "blk.%d.attn_qkv", "blk.%d.attn_q", il)) {
+        bind_fused(b, a, il);
+        return;
+    }
+    bind_linear(b, &a->q, "blk.%d.attn_q", il, c->qkv_bias);
+    if (!l->reuses_kv) bind_linear(b, &a->k, "blk.%d.attn_k", il, c->qkv_bias);
+    if (!l->reuses_kv && !l->v_is_k) bind_linear(b, &a->v, "blk.%d.attn_v", il, c->qkv_bias);
+}
+
 /* The scratch buffers are named. All layers share them, and each has the size of the widest layer.
  * The model records the largest head and group, which the backend needs to reserve its scratch. */
 void bind_attn(struct binder *b, struct attn_block *a, int il)
@@ -76,15 +94,14 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
     const struct config *c = &m->config;
     const struct layer_config *l = &c->layer[il];
     const int64_t d_q = (int64_t)l->n_head * l->d_head, d_kv = (int64_t)l->n_head_kv * l->d_head;
-    if (bind_is_fused(b, "blk.%d.attn_qkv", "blk.%d.attn_q", il)) {
-        bind_fused(b, a, il);
-    } else {
-        bind_linear(b, &a->q, "blk.%d.attn_q", il, c->qkv_bias);
-        bind_linear(b, &a->k, "blk.%d.attn_k", il, c->qkv_bias);
-        bind_linear(b, &a->v, "blk.%d.attn_v", il, c->qkv_bias);
-    }
+    bind_projections(b, a, il);
     bind_linear(b, &a->o, "blk.%d.attn_output", il, c->o_bias);
     bind_head_norms(b, a, il);
+    a->reuses_kv = l->reuses_kv;
+    a->v_is_k = l->v_is_k;
+    if (c->v_norms && !l->reuses_kv) bind_ones(b, &a->v_norm, l->d_head, 0);
+    CHECK(!l->v_is_k || c->v_norms, "layer %d: values equal to keys need a norm", il);
+    CHECK(!l->reuses_kv || l->kv_layer < il, "layer %d uses layer %d", il, l->kv_layer);
     a->limit = c->qkv_limit;
     a->norm_last = m->arch->norm_last;
     a->query_rope = c->query_rope;
@@ -97,14 +114,14 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
                                  .n_later = l->n_later,
                                  .softcap = c->attn_softcap};
     bind_slopes(b, a, l->n_head);
-    /* layers of an encoder share one layer of K and V, which no later step reads */
-    a->il = b->m->arch->encoder ? 0 : il;
+    a->il = l->kv_layer;
     a->rope = l->rope;
     a->at_q = bind_rows(b, "q", d_q);
     a->at_k = bind_rows(b, "k", d_kv);
     a->at_v = bind_rows(b, "v", d_kv);
     a->at_attn = bind_rows(b, "attn", d_q);
-    m->kv_geometry[a->il] = (struct kv_geometry){l->n_head_kv, l->d_head, l->d_head};
+    if (!l->reuses_kv)
+        m->kv_geometry[a->il] = (struct kv_geometry){l->n_head_kv, l->d_head, l->d_head};
     if (l->d_head > m->d_head_max) m->d_head_max = l->d_head;
     if (l->n_head / l->n_head_kv > m->group_max) m->group_max = l->n_head / l->n_head_kv;
 }
@@ -113,7 +130,7 @@ void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a)
 {
     const struct output out[] = {
         {&a->q, fwd_at(f, a->at_q)}, {&a->k, fwd_at(f, a->at_k)}, {&a->v, fwd_at(f, a->at_v)}};
-    fwd_linears(f, out, 3, &in);
+    fwd_linears(f, out, a->reuses_kv ? 1 : a->v_is_k ? 2 : 3, &in);
 }
 
 static void clamp_qkv(struct fwd *f, const struct attn_block *a)
@@ -141,18 +158,30 @@ static void rope_then_norm(struct fwd *f, float *q, float *k, const struct attn_
     b->op->kv_put(b, &m->kv.layer[a->il], k, fwd_at(f, a->at_v), f->on_device->slot, f->n_row);
 }
 
-/* Everything between the projections: the result is in the scratch `attn`. A layer without rope
- * (NoPE) only stores k and v. */
-void fwd_attend(struct fwd *f, const struct attn_block *a)
+/* Normalize and rotate the heads of q. The pages have k and v already. */
+static void turn_query(struct fwd *f, float *q, const struct attn_block *a)
 {
     struct model *m = f->m;
     struct backend *b = m->backend;
     const struct attn_spec *s = &a->spec;
-    const struct kv_layer *kv = &m->kv.layer[a->il];
-    float *q = fwd_at(f, a->at_q), *k = fwd_at(f, a->at_k), *attn = fwd_at(f, a->at_attn);
-    if (a->limit > 0) clamp_qkv(f, a);
-    if (a->q_row.g) fwd_norm(f, q, q, &a->q_row);
+    if (a->q_norm.g)
+        b->op->rms_norm(b, q, q, a->q_norm.g, f->n_row * s->n_head, s->d_k, a->q_norm.eps);
+    if (a->rope != ROPE_OFF)
+        b->op->rope(b, q, s->n_head, s->d_k, f->angle, f->n_row, &m->rope[a->rope]);
+}
+
+/* Normalize and rotate the heads of q and k, and store k and v. A layer without rope (NoPE) only
+ * stores k and v. The norm of values reads k before k changes. */
+static void put_rows(struct fwd *f, float *q, float *k, const struct attn_block *a)
+{
+    struct model *m = f->m;
+    struct backend *b = m->backend;
+    const struct attn_spec *s = &a->spec;
+    float *v = fwd_at(f, a->at_v);
     if (a->k_row.g) fwd_norm(f, k, k, &a->k_row);
+    if (a->v_norm.g)
+        b->op->rms_norm(b, v, a->v_is_k ? k : v, a->v_norm.g, f->n_row * s->n_head_kv, s->d_v,
+                        a->v_norm.eps);
     if (a->norm_last || a->query_rope)
         rope_then_norm(f, q, k, a);
     else
@@ -160,19 +189,34 @@ void fwd_attend(struct fwd *f, const struct attn_block *a)
                          &(struct rope_put){
                              .q = q,
                              .k = k,
-                             .v = fwd_at(f, a->at_v),
+                             .v = v,
                              .n_head = s->n_head,
                              .q_norm = a->q_norm.g,
                              .k_norm = a->k_norm.g,
                              .eps = a->q_norm.eps,
                              .rope = a->rope == ROPE_OFF ? NULL : &m->rope[a->rope],
-                             .kv = kv,
+                             .kv = &m->kv.layer[a->il],
                              .pos = f->angle,
                              .slot = f->on_device->slot,
                          },
                          f->n_row);
-    trace(f, "q", q, (int64_t)s->n_head * s->d_k);
     trace(f, "k", k, (int64_t)s->n_head_kv * s->d_k);
+}
+
+/* Everything between the projections: the result is in the scratch `attn`. */
+void fwd_attend(struct fwd *f, const struct attn_block *a)
+{
+    struct backend *b = f->m->backend;
+    const struct attn_spec *s = &a->spec;
+    float *q = fwd_at(f, a->at_q), *attn = fwd_at(f, a->at_attn);
+    if (a->limit > 0) clamp_qkv(f, a);
+    if (a->q_row.g) fwd_norm(f, q, q, &a->q_row);
+    if (a->reuses_kv)
+        turn_query(f, q, a);
+    else
+        put_rows(f, q, fwd_at(f, a->at_k), a);
+    trace(f, "q", q, (int64_t)s->n_head * s->d_k);
+    const struct kv_layer *kv = &f->m->kv.layer[a->il];
     b->op->attn(b, attn, q, kv, f->on_device, s);
     trace(f, "attn", attn, (int64_t)s->n_head * s->d_v);
 }

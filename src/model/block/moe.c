@@ -8,6 +8,21 @@
  * n_entry is n_row * n_used. Gate and up read row r->row[entry] of x; down reads its entry. */
 #include "model/model_impl.h"
 
+/* Bind the experts' gate and up, which some files have in one tensor: the rows of gate, then those
+ * of up. */
+static void bind_gate_and_up(struct binder *b, struct moe_block *m, int il)
+{
+    static const char both[] = "blk.%d.ffn_gate_up_exps";
+    const int64_t d = b->m->config.layer[il].d_expert;
+    if (bind_row(b, both) && bind_has(b, both, il)) {
+        bind_expert_part(b, &m->gate, both, il, 0, d);
+        bind_expert_part(b, &m->up, both, il, d, d);
+        return;
+    }
+    bind_experts(b, &m->gate, "blk.%d.ffn_gate_exps", il);
+    bind_experts(b, &m->up, "blk.%d.ffn_up_exps", il);
+}
+
 /* The scratch of a row has room for all its entries. i32 lists use f32 scratch, which has the same
  * size. */
 void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize)
@@ -20,8 +35,7 @@ void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize)
                         checkpoint_path(b->checkpoint), l->n_expert, l->n_expert_used);
     if (b->rc != 0) return;
     bind_linear(b, &m->router, "blk.%d.ffn_gate_inp", il, BIAS_NONE);
-    bind_experts(b, &m->gate, "blk.%d.ffn_gate_exps", il);
-    bind_experts(b, &m->up, "blk.%d.ffn_up_exps", il);
+    bind_gate_and_up(b, m, il);
     bind_experts(b, &m->down, "blk.%d.ffn_down_exps", il);
     m->curve = c->curve;
     m->n_expert = l->n_expert;
@@ -45,30 +59,49 @@ static int32_t *ints_at(const struct fwd *f, int scratch)
     return (int32_t *)(void *)fwd_at(f, scratch);
 }
 
-/* Compute the mixture of all rows. y [n_row, d] is set, or increased if `add`. */
-static void mixture(struct fwd *f, float *y, struct input in, const struct moe_block *m, bool add)
+/* Return the assignment of rows to experts, whose arrays are scratch. */
+static struct route route_of(const struct fwd *f, const struct moe_block *m)
+{
+    return (struct route){.n_expert = m->n_expert,
+                          .n_used = m->n_used,
+                          .normalize = m->normalize,
+                          .scale = m->scale,
+                          .expert = ints_at(f, m->at_expert),
+                          .weight = fwd_at(f, m->at_weight),
+                          .entry = ints_at(f, m->at_entry),
+                          .row = ints_at(f, m->at_row),
+                          .first = ints_at(f, m->at_first)};
+}
+
+void fwd_route(struct fwd *f, const float *x, const struct moe_block *m)
 {
     struct backend *b = f->m->backend;
-    const struct route r = {.n_expert = m->n_expert,
-                            .n_used = m->n_used,
-                            .normalize = m->normalize,
-                            .expert = ints_at(f, m->at_expert),
-                            .weight = fwd_at(f, m->at_weight),
-                            .entry = ints_at(f, m->at_entry),
-                            .row = ints_at(f, m->at_row),
-                            .first = ints_at(f, m->at_first)};
-    const int64_t d = m->down.w.n_out, n_entry = (int64_t)f->n_row * m->n_used;
-    float *logits = fwd_at(f, m->at_logits), *gate = fwd_at(f, m->at_gate),
-          *up = fwd_at(f, m->at_up), *out = fwd_at(f, m->at_out);
-    const float *x = fwd_made(f, in, m->router.w.k);
+    const struct route r = route_of(f, m);
+    float *logits = fwd_at(f, m->at_logits);
     fwd_linear(f, logits, &m->router, x, f->n_row);
     trace(f, "router", logits, m->n_expert);
     b->op->route(b, &r, logits, f->n_row);
+}
+
+void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m, bool add)
+{
+    struct backend *b = f->m->backend;
+    const struct route r = route_of(f, m);
+    const int64_t d = m->down.w.n_out, n_entry = (int64_t)f->n_row * m->n_used;
+    float *gate = fwd_at(f, m->at_gate), *up = fwd_at(f, m->at_up), *out = fwd_at(f, m->at_out);
     fwd_experts(f, gate, &m->gate, x, &r, false);
     fwd_experts(f, up, &m->up, x, &r, false);
     b->op->curve_mul(b, gate, gate, up, n_entry * m->gate.w.n_out, m->curve);
     fwd_experts(f, out, &m->down, gate, &r, true);
     b->op->combine(b, y, out, &r, f->n_row, d, add);
+}
+
+/* Compute the mixture of all rows. y [n_row, d] is set, or increased if `add`. */
+static void mixture(struct fwd *f, float *y, struct input in, const struct moe_block *m, bool add)
+{
+    const float *x = fwd_made(f, in, m->router.w.k);
+    fwd_route(f, x, m);
+    fwd_mix(f, y, x, m, add);
 }
 
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m)
