@@ -91,6 +91,26 @@ TEST(hf_names_of_older_norms)
     expect_name_of("apertus", "model.layers.2.mlp.act_fn.beta", "blk.2.xielu.beta");
 }
 
+TEST(hf_names_without_a_suffix_and_of_parts)
+{
+    /* Goal: a parameter of a module itself gets the suffix of GGUF. Names of a model of several
+     * parts have another prefix. */
+    expect_name_of("gemma4", "model.layers.3.layer_scalar", "blk.3.layer_output_scale.weight");
+    expect_name_of("gemma4", "model.layers.3.layer_scalars", "model.layers.3.layer_scalars");
+    expect_name_of("gemma4", "model.layers.3.layer_scalar.x", "model.layers.3.layer_scalar.x");
+    expect_name_of("gemma4", "model.layers.3.router.scale", "blk.3.ffn_gate_inp.scale");
+    expect_name_of("gemma4", "model.layers.3.router.proj.weight", "blk.3.ffn_gate_inp.weight");
+    expect_name_of("gemma4", "model.layers.3.experts.gate_up_proj",
+                   "blk.3.ffn_gate_up_exps.weight");
+    expect_name_of("gemma4", "model.language_model.layers.3.layer_scalar",
+                   "blk.3.layer_output_scale.weight");
+    expect_name_of("gemma4", "model.language_model.embed_tokens.weight", "token_embd.weight");
+    expect_name_of("gemma4", "model.language_model.norm.weight", "output_norm.weight");
+    expect_name_of("gemma4", "model.vision_tower.norm.weight", "model.vision_tower.norm.weight");
+    expect_name_of("gemma3", "model.language_model.norm.weight",
+                   "model.language_model.norm.weight");
+}
+
 static double real_of(const struct checkpoint *c, const char *key)
 {
     return meta_real(checkpoint_meta(c, key), NAN);
@@ -477,4 +497,30 @@ TEST(hf_golden_equals_gguf)
         checkpoint_close(hf);
         checkpoint_close(gguf);
     }
+}
+
+TEST(hf_config_of_several_parts)
+{
+    /* Goal: text_config alone describes the model, except for few fields at the top level. */
+    struct err e = {0};
+    begin("{'model_type':'gemma4','hidden_size':1,'tie_word_embeddings':false,'layer_types':['x'],"
+          "'rope_theta':7,'vision_config':{'hidden_size':2},'quantization_config':{'quant_method':"
+          "'fp8'},'text_config':{'model_type':'gemma4_text','num_hidden_layers':3,"
+          "'tie_word_embeddings':true,'per_layer_config':{'2':{'head_dim':8,'other':1}}}}");
+    struct checkpoint *c = open_dir(&e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), "gemma4");
+    EXPECT_INT(int_of(c, "gemma4.block_count"), 3);
+    EXPECT(!checkpoint_meta(c, "gemma4.embedding_length"));
+    EXPECT(!checkpoint_meta(c, "gemma4.rope.freq_base"));
+    EXPECT(!checkpoint_meta(c, "config.layer_types") && !checkpoint_meta(c, "config.text_config"));
+    EXPECT_INT(int_of(c, "config.outer.hidden_size"), 1);
+    EXPECT(checkpoint_meta(c, "config.outer.vision_config") != NULL);
+    EXPECT(!meta_bool(checkpoint_meta(c, "config.tie_word_embeddings"), true));
+    EXPECT(checkpoint_meta(c, "config.quantization_config.quant_method") != NULL);
+    const struct meta *heads = checkpoint_meta(c, "config.per_layer_config.head_dim");
+    EXPECT_INT(meta_count(heads), 3);
+    EXPECT(meta_item_int(heads, 1, 0) == -1 && meta_item_int(heads, 2, 0) == 8);
+    EXPECT(checkpoint_meta(c, "config.per_layer_config.other") != NULL);
+    checkpoint_close(c);
 }

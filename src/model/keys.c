@@ -43,8 +43,8 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Return the row of a field in an inner or outer configuration, if the field is idle in every class:
- * these configurations are of the same base class. NULL if it is not. */
+/* Return the row of a field in an inner or outer configuration, if the field is idle in every
+ * class: these configurations are of the same base class. NULL if it is not. */
 static const struct config_key *inner_row(const char *key)
 {
     static const char *const object[] = {

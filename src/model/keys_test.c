@@ -55,7 +55,9 @@ static void read_config(struct read *r, const struct arch *a, const char *fields
     char json[2000];
     *r = (struct read){.m = {.arch = a}};
     bool layers = strstr(fields, "num_hidden_layers") != NULL;
-    snprintf(json, sizeof json, "{'model_type':'%s'%s%s%s}", a->name,
+    /* the name of the architecture is that of a config of several parts, if there is one */
+    const char *text = arch_of_parts(a->name) ? "_text" : "";
+    snprintf(json, sizeof json, "{'model_type':'%s%s'%s%s%s}", a->name, text,
              layers ? "" : ",'num_hidden_layers':2", *fields ? "," : "", fields);
     EXPECT_INT(json_write(temp_path("config.json"), json), 0);
     EXPECT_INT(safetensors_write(temp_path("model.safetensors"),
@@ -85,10 +87,16 @@ static void expect(const struct arch *a, const char *fields, const char *word)
     done(&r);
 }
 
-/* Return true for the fields of a rope, because the architecture has no rope. */
+/* Return true if the class has no rope, or requires an object of rope parameters per layer type. */
+static bool lacks_flat_rope(const struct arch *a)
+{
+    return a->no_rope || declares(a->hf_key, "config.rope_parameters.full_attention");
+}
+
+/* Return true for the fields of a flat rope, because the architecture has none. */
 static bool is_of_rope(const struct arch *a, const char *fields)
 {
-    return a->no_rope && strstr(fields, "'rope_");
+    return lacks_flat_rope(a) && strstr(fields, "'rope_");
 }
 
 static void expect_all(const char *fields, const char *word)
@@ -209,12 +217,13 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
                   "partial_rotary_factor: must be 1, got 0.5");
     expect_all("'partial_rotary_factor':1.0", NULL);
     expect_all("'is_causal':false", "is_causal: must be 1, got false");
-    expect_all("'per_layer_config':{'0':{}}", "per_layer_config");
+    expect_others("config.per_layer_config", "'per_layer_config':{'0':{}}", "per_layer_config");
     expect_all("'text_config':{'hidden_size':6144}", "text_config");
     for (int i = 0; i < N_ARCH; i++) /* few classes have a rope per layer type */
         expect(arches[i], "'rope_parameters':{'full_attention':{'rope_type':'default'}}",
-               arches[i]->no_rope || declares(arches[i]->hf_key,
-                                              "config.rope_parameters.sliding_attention.rope_type")
+               arches[i]->no_rope           ? NULL
+               : lacks_flat_rope(arches[i]) ? "rope_parameters."
+               : declares(arches[i]->hf_key, "config.rope_parameters.sliding_attention.rope_type")
                    ? NULL
                    : "rope_parameters.full_attention");
     expect(&arch_gpt2, "'rope_parameters':{'rope_type':'yarn','mscale':2.0}", NULL);
@@ -478,7 +487,7 @@ TEST(config_magnitudes_of_yarn)
         for (int a = 0; a < N_ARCH; a++) {
             struct read r;
             if (declares(arches[a]->hf_key, "config.rope_parameters.long_factor")) continue;
-            if (arches[a]->no_rope) continue;
+            if (lacks_flat_rope(arches[a])) continue;
             read_config(&r, arches[a], cases[i].fields);
             NEED_OK(r.rc, &r.e);
             EXPECT(fabs(r.m.config.rope[ROPE_MAIN].magnitude - cases[i].want) < 1e-6);
@@ -486,6 +495,104 @@ TEST(config_magnitudes_of_yarn)
             done(&r);
         }
 #undef YARN
+}
+
+#define SIX                                                                                        \
+    "'num_hidden_layers':6,'layer_types':['sliding_attention','full_attention',"                   \
+    "'sliding_attention','full_attention','sliding_attention','sliding_attention']"
+
+/* Goal: layers of gemma4 have the sizes of their type. The last ones use the keys and values of the
+ * layer before them of their type, and the very last attends to all positions. */
+TEST(config_layers_of_gemma4)
+{
+    static const char *const heads[] = {
+        "'global_head_dim':64,'num_global_key_value_heads':2",
+        "'per_layer_config':{'1':{'head_dim':64,'num_key_value_heads':2},'03':{'head_dim':64,"
+        "'num_key_value_heads':2},'5':{'num_key_value_heads':2,'head_dim':64}},"
+        "'global_head_dim':8"};
+    struct read r;
+    for (int k = 0; k < 2; k++) {
+        char fields[700];
+        snprintf(fields, sizeof fields,
+                 SIX ",'attention_k_eq_v':true,'num_kv_shared_layers':2,'use_double_wide_mlp':true,"
+                     "'head_dim':32,%s",
+                 heads[k]);
+        read_config(&r, &arch_gemma4, fields);
+        NEED_OK(r.rc, &r.e);
+        for (int i = 0; i < 6; i++) {
+            const struct layer_config *l = &r.m.config.layer[i];
+            const bool full = i % 2 == 1;
+            EXPECT_INT(l->window, full ? 0 : 512);
+            EXPECT_INT(l->d_head, full ? 64 : 32);
+            EXPECT_INT(l->n_head_kv, full ? 2 : 4);
+            EXPECT_INT(l->d_ff, i < 4 ? 9216 : 18432);
+            EXPECT_INT(l->kv_layer, i < 4 ? i : i - 2);
+            EXPECT(l->reuses_kv == (i >= 4) && l->v_is_k == (full && i < 4) && l->attn_scale == 1);
+            EXPECT_INT(r.m.config.rope[l->rope].d_rot, l->d_head);
+        }
+        EXPECT(r.m.config.rope[ROPE_MAIN].scaling == ROPE_PROPORTIONAL &&
+               r.m.config.rope[ROPE_MAIN].part == 0.25);
+        done(&r);
+    }
+    read_config(&r, &arch_gemma4, "'num_global_key_value_heads':2,'per_layer_config':null");
+    EXPECT(r.rc == 0 && r.m.config.layer[1].d_head == 256 && r.m.config.layer[1].n_head_kv == 4);
+    done(&r);
+    read_config(&r, &arch_gemma4, "'num_global_key_value_heads':2");
+    EXPECT(r.rc == 0 && r.m.config.layer[1].d_head == 512 && r.m.config.layer[1].n_head_kv == 4);
+    done(&r);
+}
+
+TEST(config_values_of_gemma4_that_are_not_computed_are_refused)
+{
+#define OWN(text) "'per_layer_config':{" text "}"
+    static const struct {
+        const char *fields, *word;
+    } cases[] = {
+        {"'use_bidirectional_attention':'all'", "use_bidirectional_attention: must be \"vision\""},
+        {"'use_bidirectional_attention':'vision'", NULL},
+        {OWN("'0':{'head_dim':8},'00':{}"), "per_layer_config: must not have layer 0 twice"},
+        {OWN("'two':{'head_dim':8}"), "per_layer_config: expected an object per layer"},
+        {OWN("'1':8"), "per_layer_config: expected an object per layer"},
+        {OWN("'4096':{'head_dim':8}"), "per_layer_config: expected an object per layer"},
+        {OWN("'2':{'head_dim':8}"), "per_layer_config.head_dim: must be integers of the layers"},
+        {OWN("'1':{'head_dim':null}"), "per_layer_config.1.head_dim: must be an integer"},
+        {OWN("'1':{'head_dim':7}"), "per_layer_config.head_dim: must be even, got 7"},
+        {OWN("'1':{'head_dim':0}"), "per_layer_config.head_dim: must be in [1, "},
+        {OWN("'1':{'num_key_value_heads':3}"), "num_key_value_heads: must be a divisor of 8"},
+        {OWN("'1':{'intermediate_size':8}"), "per_layer_config.intermediate_size: not supported"},
+        {OWN("'1':{'use_cache':false}"), "per_layer_config.use_cache: not supported"},
+        {OWN(""), NULL},
+        {SIX "," OWN("'1':{'head_dim':8}"), "per_layer_config: layers of one type must have"},
+        {"'global_head_dim':null", "global_head_dim: must be an integer"},
+        {"'num_kv_shared_layers':1", "num_kv_shared_layers: must leave a layer of the type"},
+        {"'num_kv_shared_layers':2", "num_kv_shared_layers: must be in [0, 1], got 2"},
+        {"'enable_moe_block':true", "num_experts: must be at least 1"},
+        {"'enable_moe_block':true,'num_experts':4", "top_k_experts: must be in [1, 4], got 0"},
+        {"'enable_moe_block':true,'num_experts':4,'top_k_experts':2", "moe_intermediate_size"},
+        {"'num_experts':4,'top_k_experts':9,'num_experts_per_tok':3", NULL},
+        {"'sliding_window':null", "sliding_window: must be at least 1"},
+        {"'rope_parameters':{'rope_type':'default','rope_theta':10.0}", "full_attention: is miss"},
+        {"'rope_parameters':{'full_attention':{'rope_type':'proportional','rope_theta':10.0}}",
+         "sliding_attention: is missing"},
+        {"'rope_parameters':{'full_attention':{'rope_type':'default'},'sliding_attention':{"
+         "'rope_theta':1.0}}",
+         "rope_theta: is missing"},
+        {"'rope_parameters':{'full_attention':{'rope_type':'default','rope_theta':9.0},"
+         "'sliding_attention':{'rope_type':'default'}}",
+         "sliding_attention.rope_theta: is missing"},
+        {"'rope_parameters':{'full_attention':{'rope_type':'linear','rope_theta':9.0,'factor':2,"
+         "'partial_rotary_factor':0.5}}",
+         "partial_rotary_factor: must be 1, unless"},
+        {"'rope_parameters':{'full_attention':{'rope_type':'yarn','rope_theta':9.0,'factor':2,"
+         "'truncate':false},'sliding_attention':{'rope_theta':9.0}}",
+         "rope_parameters.truncate: must be 1, got false"},
+        {"'rope_parameters':{'full_attention':{'rope_type':'proportional','rope_theta':9.0,"
+         "'partial_rotary_factor':1.5}}",
+         "partial_rotary_factor: must be in [0, 1], got 1.5"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect(&arch_gemma4, cases[i].fields, cases[i].word);
+#undef OWN
 }
 
 /* ---- GGUF ---- */
@@ -535,6 +642,12 @@ static const struct {
               {&arch_nomic_bert, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_gemma3, {"attention.sliding_window", 16}},
               {&arch_gemma_embedding, {"attention.sliding_window", 16}},
+              {&arch_gemma4, {"attention.sliding_window", 16}},
+              {&arch_gemma4, {"attention.sliding_window_pattern", 0}},
+              {&arch_gemma4, {"attention.key_length_swa", 16}},
+              {&arch_gemma4, {"attention.value_length_swa", 16}},
+              {&arch_gemma4, {"embedding_length_per_layer_input", 0}},
+              {&arch_gemma4, {"final_logit_softcapping", 30}},
               {&arch_qwen3moe, {"expert_count", 8}},
               {&arch_qwen3moe, {"expert_used_count", 2}}};
 enum { N_NEEDED = sizeof needed / sizeof needed[0] };
@@ -717,6 +830,35 @@ TEST(gguf_windows_of_exaone4_are_those_of_64_layers)
     read_gguf(&r, &arch_exaone4, (struct pair[2]){{"attention.sliding_window", 0}});
     EXPECT(r.rc == 0 && r.m.config.layer[1].window == 0 && r.m.config.layer[1].rope == ROPE_MAIN);
     done(&r);
+}
+
+/* Goal: values of a GGUF of gemma4 that llama.cpp computes in another way are rejected. */
+TEST(gguf_keys_of_gemma4)
+{
+    static const struct {
+        struct pair more[2];
+        const char *word;
+    } cases[] = {
+        {{{"attention.sliding_window_pattern", 1}, {"attention.sliding_window", 0}},
+         "sliding_window: must be at least 1"},
+        {{{"attention.sliding_window_pattern", 2}}, "sliding_window_pattern: must be in [0, 1]"},
+        {{{"attention.key_length_swa", 18}}, "value_length_swa: must be 18, got 16"},
+        {{{"rope.dimension_count_swa", 8}}, "rope.dimension_count_swa: must be in [16, 16]"},
+        {{{"attention.shared_kv_layers", 2}}, "shared_kv_layers: must be in [0, 1], got 2"},
+        {{{"attention.shared_kv_layers", 1}}, NULL},
+        {{{"rope.scaling.factor", 4}}, "rope.scaling.factor: must be 1, got 4"},
+        {{{"final_logit_softcapping", -1}}, "final_logit_softcapping: must be at least 0"},
+        {{{"final_logit_softcapping", 0}}, NULL},
+        {{{"expert_count", 4}}, "expert_used_count: must be in [1, 4], got 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct read r;
+        read_gguf(&r, &arch_gemma4, cases[i].more);
+        if (cases[i].word ? r.rc == 0 || !strstr(r.e.text, cases[i].word) : r.rc != 0)
+            test_fail(__FILE__, __LINE__, "case %zu: \"%s\", expected %s", i,
+                      r.rc == 0 ? "accepted" : r.e.text, cases[i].word);
+        done(&r);
+    }
 }
 
 /* Goal: a row of gemma-embedding sees half of its window on each side. */

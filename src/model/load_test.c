@@ -76,6 +76,36 @@ TEST(models_that_cannot_be_are_refused_by_name)
                    27, ERR_FORMAT, "token_embd.weight");
 }
 
+/* Open a copy of the GGUF of gemma4 whose first `from` is `to`, of equal length. */
+static int open_gemma4(const char *from, const char *to, struct err *e)
+{
+    struct buf b = {0};
+    if (file_read(&b, repo_path("tests/golden/gemma4/model.gguf"), 1 << 24, e) != 0) return -1;
+    char *at = memmem(b.data, b.n, from, strlen(from));
+    if (at) memcpy(at, to, strlen(from));
+    const char *path = temp_path("gemma4.gguf");
+    file_write(path, b.data, b.n, e);
+    buf_deinit(&b);
+    return at ? try_open(path, e) : -1;
+}
+
+/* Goal: k and v of a layer that uses those of another layer may be in a file. Those of another
+ * layer, and tensors of other names, may not. */
+TEST(keys_and_values_without_use_are_left_out)
+{
+    static const char scale[] = "blk.5.layer_output_scale.weight",
+                      other[] = "blk.3.layer_output_scale.weight";
+    if (!repo_path("tests/golden/gemma4/model.gguf")) SKIP("tests/golden is not here");
+    struct err e = {0};
+    NEED_OK(open_gemma4(scale, "blk.5.attn_k.left_out_tensor.x2", &e), &e);
+    NEED_OK(open_gemma4(scale, "blk.5.attn_v.weight_of_nothing_", &e), &e);
+    NEED_OK(open_gemma4(scale, "blk.5.attn_k_norm.left_out.xx.2", &e), &e);
+    EXPECT(open_gemma4(scale, "blk.5.attn_q.left_out_tensor.x2", &e) == ERR_UNSUPPORTED &&
+           strstr(e.text, "blk.5.attn_q.left_out_tensor.x2"));
+    EXPECT(open_gemma4(other, "blk.3.attn_k.left_out_tensor.x2", &e) == ERR_UNSUPPORTED);
+    EXPECT(open_gemma4("blk.3.attn_k.weight", "blk.3.attn_j.weight", &e) == ERR_MISSING);
+}
+
 /* Goal: model_info lists every matrix once, under its number. */
 TEST(matrices_of_a_model_are_listed)
 {

@@ -61,8 +61,8 @@ struct layer_config {
     int n_later;      /* number of later positions that a row attends to; encoders only */
     int rope;         /* index of the layer's rope; ROPE_OFF if none */
     float attn_scale; /* scale of attention scores       */
-    /* layer whose memory has the keys and values. reuses_kv: the layer computes none, and attends to
-     * those of an earlier layer of the same sizes. */
+    /* layer whose memory has the keys and values. reuses_kv: the layer computes none, and attends
+     * to those of an earlier layer of the same sizes. */
     int kv_layer;
     bool reuses_kv;
     bool v_is_k; /* true: the values are the results of the matrix k */
@@ -179,7 +179,8 @@ struct moe_block {
     enum curve curve;
     int n_expert, n_used;
     bool normalize; /* true: the weights of a row are normalized to sum 1 */
-    /* factors of the experts' weights after that, f32 [n_expert], a vector of the model; NULL: none */
+    /* factors of the experts' weights after that, f32 [n_expert], a vector of the model; NULL:
+     * none */
     const float *scale;
     int at_logits, at_gate, at_up, at_out;
     int at_expert, at_weight, at_entry, at_row, at_first;
@@ -202,8 +203,8 @@ struct decoder_ends {
     int at_logits;
 };
 
-/* Inputs of single layers: an embedding of the token plus a projection of the residual stream before
- * the layers. Row scratch: all, projected [n_layer * d_input]. */
+/* Inputs of single layers: an embedding of the token plus a projection of the residual stream
+ * before the layers. Row scratch: all, projected [n_layer * d_input]. */
 struct layer_inputs {
     struct tensor table;   /* [n_input, n_layer * d_input] */
     struct linear project; /* matrix [n_layer * d_input, d] */
@@ -457,8 +458,8 @@ int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
  * failure. */
 bool config_layer_types(struct binder *b, struct config *c, int window);
-/* Let the last n layers use the keys and values of the last layer before them of their type: with or
- * without a window. `key` gives n. Layers have their final sizes and windows. */
+/* Let the last n layers use the keys and values of the last layer before them of their type: with
+ * or without a window. `key` gives n. Layers have their final sizes and windows. */
 void config_share_kv(struct config *c, struct binder *b, const char *key, int n);
 /* Set ROPE_LOCAL, the rope of windowed layers, with base `base` and without scaling. */
 void config_local_rope(struct config *c, struct binder *b, const char *key, double base);

@@ -2,7 +2,7 @@
 changes the reference's.
 
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
-    gemma3_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
+    gemma3_text, gemma4_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
     phi, stablelm, nemotron, arcee, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
     gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt
 
@@ -43,16 +43,23 @@ NORM_LESS_1 = ("gemma", "gemma2", "gemma3_text", "nemotron")  # files contain g 
 # The heads of stablelm and gpt_neox have hidden size / heads lanes. The table of learned positions, or
 # of gptj's rope, is as long as the text.
 TABLE = dict(max_position_embeddings=256)
+GEMMA4 = dict(layer_types=["sliding_attention", "full_attention", "full_attention"], sliding_window=16, hidden_size_per_layer_input=8,
+              vocab_size_per_layer_input=130, global_head_dim=24)
+MIXTURE = dict(enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=24)
 BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
-          "opt": dict(TABLE, ffn_dim=64), "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64)}
+          "opt": dict(TABLE, ffn_dim=64), "gemma4_text": GEMMA4,
+          "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64)}
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
+Q_NORM = {"gemma4_text": 0.3}  # factor of norms, because scores without a factor amplify rounding
+NESTED = ("gemma4_text",)  # classes whose rope_parameters have an object per layer type
 
 CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.MistralForCausalLM,
            "qwen2": transformers.Qwen2ForCausalLM, "qwen3": transformers.Qwen3ForCausalLM,
            "smollm3": transformers.SmolLM3ForCausalLM, "olmo2": transformers.Olmo2ForCausalLM,
            "qwen3_moe": transformers.Qwen3MoeForCausalLM, "gemma3_text": transformers.Gemma3ForCausalLM,
-           "gemma": transformers.GemmaForCausalLM, "gemma2": transformers.Gemma2ForCausalLM, "granite": transformers.GraniteForCausalLM,
+           "gemma4_text": transformers.Gemma4ForCausalLM, "gemma": transformers.GemmaForCausalLM,
+           "gemma2": transformers.Gemma2ForCausalLM, "granite": transformers.GraniteForCausalLM,
            "phi3": transformers.Phi3ForCausalLM, "glm": transformers.GlmForCausalLM, "glm4": transformers.Glm4ForCausalLM,
            "seed_oss": transformers.SeedOssForCausalLM, "ernie4_5": transformers.Ernie4_5ForCausalLM,
            "exaone4": transformers.Exaone4ForCausalLM, "cohere": transformers.CohereForCausalLM,
@@ -114,17 +121,22 @@ VALUES = dict(
     norm_type=("layernorm", "rmsnorm"), init_device=("meta", "cpu"), emb_pdrop=(0.1, 0.5),
     attn_config=(dict(clip_qkv=0.5), dict(clip_qkv=0), dict(softmax_scale=0.3), dict(alibi=False), dict(alibi_bias_max=16), dict(prefix_lm=True),
                  dict(qk_ln=True), dict(attn_type="multiquery_attention"), dict(attn_uses_sequence_id=True), dict(attn_impl="flash"), {}, None),
+    vocab_size_per_layer_input=(96, 140), hidden_size_per_layer_input=(4, 16, 0, None), global_head_dim=(16, 32, None),
+    num_global_key_value_heads=(1, 4, None), num_kv_shared_layers=(1, 2, None), top_k_experts=(1, 3, None),
+    use_bidirectional_attention=("all", "vision", True, False, None),
     classifier_dropout=(0.1, 0.5), dropout=(0.1, 0.5), layerdrop=(0.1, 0.5), init_std=(0.5, 0.001),
-    text_config=(dict(hidden_size=8), {}), per_layer_config=({"0": {"intermediate_size": 32}}, {}),
+    text_config=(dict(hidden_size=8), {}), per_layer_config=({"0": {"intermediate_size": 32}}, {}, {"1": {"head_dim": 8}, "2": {"head_dim": 8}}, {"1": {"head_dim": 8}},
+                      {"01": {"num_key_value_heads": 4}, "02": {"num_key_value_heads": 4}}, {"3": {"head_dim": 8}}, {"2": {"head_dim": None}}, [1], None),
     quantization_config=(dict(quant_method="gptq", bits=4), dict(quant_method="fp8")), auto_map=({}, {"AutoModel": "a.B"}))
 MORE = ("rope_theta", "rope_scaling", "partial_rotary_factor", "original_max_position_embeddings", "torch_dtype", "num_labels",
         "name_or_path", "_name_or_path", "attn_implementation", "output_attentions", "tie_last_hidden_states", "is_causal",
         "is_decoder", "add_cross_attention", "sep_token_id", "decoder_start_token_id", "tokenizer_class", "unsloth_version",
         "attention_chunk_size", "attn_logit_softcapping", "logit_scale", "residual_multiplier", "embedding_multiplier",
-        "rotary_pct", "rotary_emb_base", "n_ctx", "n_embed", "seq_length", "offset_alibi", "temperature", "sliding_window_pattern", "rope_local_base_freq", "max_length", "text_config", "per_layer_config", "quantization_config", "auto_map")
+        "global_head_dim", "num_global_key_value_heads", "rotary_pct", "rotary_emb_base", "n_ctx", "n_embed", "seq_length", "offset_alibi", "temperature", "sliding_window_pattern", "rope_local_base_freq", "max_length", "text_config", "per_layer_config", "quantization_config", "auto_map")
 # Setting in which a field has an effect, and the setting for its absence if that differs.
 SETTING = dict(
     rms_norm_eps=dict(small=True), layer_norm_eps=dict(small=True), layer_norm_epsilon=dict(small=True), norm_eps=dict(small=True), norm_epsilon=dict(small=True), max_position_embeddings=dict(rope_parameters=dict(rope_type="yarn", factor=4.0)),
+    use_double_wide_mlp=dict(num_kv_shared_layers=1), num_global_key_value_heads=dict(attention_k_eq_v=True),
     use_sliding_window=SLIDING, sliding_window=SLIDING, max_window_layers=SLIDING, layer_types=SLIDING,
     original_max_position_embeddings=dict(rope_parameters={k: v for k, v in YARN.items() if k[0] != "o"}),
     rope_scaling=dict(rope_parameters=ROPE["default"]), head_dim=dict(), num_kv_heads=dict(new_decoder_architecture=True),
@@ -149,14 +161,19 @@ TYPES_REFUSED = (dict(rope_type="dynamic", factor=4.0), dict(rope_type="proporti
                  dict(rope_type="longrope", short_factor=[1.0] * 8, long_factor=[2.0] * 8, original_max_position_embeddings=32))
 
 
-def weights_for(make, model, small, norm_add=0):
+def weights_for(make, model, small, norm_add=0, q_norm=1):
     """Return weights that depend only on name and shape, so that a field that changes no shape
     changes no weight."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             rng = np.random.RandomState(zlib.crc32(f"{name} {tuple(p.shape)}".encode()))
             w = make.random_weight(rng, name, tuple(p.shape), norm_add)
+            if "q_norm" in name:
+                w *= q_norm
             p.copy_(w * 1e-3 if small and any(part in name for part in make.EMBEDDINGS) else w)
+        for name, p in model.named_buffers():
+            if name.endswith(make.FACTORS):
+                p.copy_(make.random_weight(np.random.RandomState(zlib.crc32(name.encode())), name, tuple(p.shape)))
     return model
 
 
@@ -197,7 +214,7 @@ class ConfigCampaign(Campaign):
         for key in ("quantization_config",):
             if hasattr(parsed, key):
                 delattr(parsed, key)
-        model = weights_for(self.make, cls(parsed).float().eval(), self.small, int(config["model_type"] in NORM_LESS_1))
+        model = weights_for(self.make, cls(parsed).float().eval(), self.small, int(config["model_type"] in NORM_LESS_1), Q_NORM.get(arch, 1))
         save_file({k: p.detach().contiguous() for k, p in self.make.published(model)}, self.folder / "model.safetensors")
         self.model, self.ids = model, torch.from_numpy(np.fromfile(self.tokens(n), "<i4").astype(np.int64))[None]
         return logits_of(model.double(), self.ids)
@@ -219,6 +236,8 @@ class ConfigCampaign(Campaign):
         if arch == "smollm3":
             # one of three layers has no rope, as for windows
             config["no_rope_layer_interval"] = 2
+        if arch == "gemma4_text" and MIXTURE.keys() & setting.keys():
+            config.update(MIXTURE)
         if arch == "qwen3_moe":
             config.update(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24)
         config.update({k: v for k, v in setting.items() if k not in ("small", "n_token")})
@@ -226,6 +245,11 @@ class ConfigCampaign(Campaign):
             if own in setting:
                 config[usual] = ABSENT
         config = {k: v for k, v in config.items() if v is not ABSENT}
+        rope = config.get("rope_parameters")
+        if arch in NESTED and rope and not {FULL, SLIDES} & rope.keys():
+            config["rope_parameters"] = {FULL: rope, SLIDES: ROPE["default"]}
+        if arch in NESTED and "layer_types" not in setting and "num_hidden_layers" in setting:
+            config.pop("layer_types", None)
         self.small, n = setting.get("small", False), setting.get("n_token", N_TOKEN)
         (self.folder / "config.json").write_text(json.dumps(config))
         try:

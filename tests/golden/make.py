@@ -60,6 +60,11 @@ COMMON = dict(vocab_size=N_VOCAB, num_hidden_layers=3, max_position_embeddings=2
 
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
 
+GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=8, global_head_dim=16, sliding_window=16,
+              vocab_size_per_layer_input=N_VOCAB, tie_word_embeddings=True, rms_norm_eps=1e-6,
+              rope_parameters=dict(full_attention=dict(rope_type="proportional", rope_theta=10000.0, partial_rotary_factor=0.5),
+                                   sliding_attention=dict(rope_type="default", rope_theta=1000.0)))
+
 # variants: other rope_parameters over the same weights, their config.json and the logits after the
 # whole text.
 # arch: the architecture of the GGUF file; None: llama.cpp has none, and no GGUF file is written.
@@ -71,6 +76,7 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
 # config_class: the class of the configuration, if the model's class is of another family.
 # eps: field of the epsilon, if the class has LayerNorm; None: the epsilon is a constant of the class.
 # attn: attention of the class, if the plain one is wrong; without: fields of COMMON that it lacks.
+# q_norm: factor of the norms of q heads, because scores without a factor amplify rounding.
 # groups: q, k and v of a head are together in the Hugging Face file, see ungroup().
 MODELS = {
     # wavelengths 6, 20, 63, 199 ...: the first is unchanged, two are smoothed, the others are
@@ -316,6 +322,27 @@ MODELS = {
         cls=transformers.MptForCausalLM, arch="mpt", swap=False, seed=29, embed=0.1, eps="layer_norm_epsilon", without=("max_position_embeddings",),
         keys={"attention.clamp_kqv": 1.0, "attention.max_alibi_bias": 8.0},
         config=dict(d_model=32, n_heads=2, max_seq_len=256, attn_config=dict(clip_qkv=1.0), tie_word_embeddings=True)),
+    # inputs of layers; every other layer has a window, and smaller heads; the last two layers use the
+    # keys and values of the two before them, and have wider blocks; a factor after each layer
+    "gemma4": dict(
+        cls=transformers.Gemma4ForCausalLM, arch="gemma4", swap=False, seed=22, embed=0.1, q_norm=0.5,
+        keys={"attention.key_length": 16, "attention.value_length": 16, "attention.key_length_swa": 8, "attention.value_length_swa": 8,
+              "attention.shared_kv_layers": 2, "attention.sliding_window_pattern": [True, False] * 3, "embedding_length_per_layer_input": 4,
+              "feed_forward_length": [16] * 4 + [32] * 2, "rope.dimension_count": 16, "rope.dimension_count_swa": 8,
+              "final_logit_softcapping": 3.0},
+        config=dict(GEMMA4, num_hidden_layers=6, layer_types=["sliding_attention", "full_attention"] * 3, intermediate_size=16,
+                    hidden_size_per_layer_input=4, num_kv_shared_layers=2, use_double_wide_mlp=True, final_logit_softcapping=3.0)),
+    # values equal to the keys before their norm, of one head, in layers without a window; a mixture
+    # next to the feed-forward block
+    "gemma4-moe": dict(
+        cls=transformers.Gemma4ForCausalLM, arch="gemma4", swap=False, seed=5, embed=0.1, q_norm=0.5,
+        keys={"attention.key_length": 16, "attention.value_length": 16, "attention.key_length_swa": 8, "attention.value_length_swa": 8,
+              "attention.shared_kv_layers": 0, "attention.sliding_window_pattern": [True, True, False], "embedding_length_per_layer_input": 0,
+              "attention.head_count_kv": [2, 2, 1], "rope.dimension_count": 16, "rope.dimension_count_swa": 8,
+              "final_logit_softcapping": 5.0},
+        config=dict(GEMMA4, num_key_value_heads=2, layer_types=["sliding_attention"] * 2 + ["full_attention"], intermediate_size=24,
+                    hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1, enable_moe_block=True, num_experts=5,
+                    final_logit_softcapping=5.0, top_k_experts=2, moe_intermediate_size=8)),
     # norms before and after each block, stored minus 1 in files; five layers of six have windows
     # and a separate rope base
     "gemma3": dict(
@@ -329,6 +356,7 @@ MODELS = {
 
 
 NORMS = ("norm.weight", *(f"{name}.weight" for name in ("ln_1", "ln_2", "ln_f", "ln_attn", "ln_mlp", "norm_1", "norm_2", "norm_f")))
+FACTORS = ("layer_scalar", "router.scale", "per_expert_scale", "layernorm_1.weight", "layernorm_2.weight")
 POSITIONS = ("embed_positions", ".wpe.")
 EMBEDDINGS = ("embed_tokens", "embed_in", ".wte.", "word_embeddings.", *POSITIONS)
 
@@ -341,7 +369,7 @@ def is_turned(name):
 def random_weight(rng, name, shape, norm_add=0, embed=0.4):
     """Return weights that are large enough for uneven attention and spread logits, unlike an
     untrained model's."""
-    if name.endswith(NORMS) or ".norms." in name:
+    if name.endswith(NORMS) or ".norms." in name or name.endswith(FACTORS):
         w = rng.uniform(0.5, 1.5, shape) - norm_add
     elif name.endswith(".bias"):
         w = rng.normal(0, 0.5, shape)
@@ -365,6 +393,11 @@ def make_model(spec, **overrides):
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):  # a tied head is listed once
             p.copy_(random_weight(rng, name, tuple(p.shape), spec.get("norm_add", 0), spec.get("embed", 0.4)))
+            if "q_norm" in name:
+                p.mul_(spec.get("q_norm", 1))
+        for name, p in sorted(model.named_buffers()):
+            if name.endswith(FACTORS):
+                p.copy_(random_weight(rng, name, tuple(p.shape)))
     model.generation_config = transformers.GenerationConfig(
         bos_token_id=BOS, eos_token_id=[EOS, BOS], do_sample=True, temperature=0.7, top_k=40, top_p=0.9)
     return model
@@ -438,17 +471,17 @@ def published(model):
     """Return the (name, values) of checkpoints, with each expert's matrices separate. Values are
     views."""
     for raw, p in model.named_parameters():
-        if raw.endswith("experts.gate_up_proj"):
+        if raw.endswith("mlp.experts.gate_up_proj"):
             for e in range(p.shape[0]):
                 for part, name in zip(torch.tensor_split(p[e], 2), ("gate_proj", "up_proj")):
                     yield raw.replace("gate_up_proj", f"{e}.{name}.weight"), part
-        elif raw.endswith("experts.down_proj"):
+        elif raw.endswith("mlp.experts.down_proj"):
             for e in range(p.shape[0]):
                 yield raw.replace("down_proj", f"{e}.down_proj.weight"), p[e]
         else:
             yield raw, p
     for raw, p in model.named_buffers():
-        if ".act_fn." in raw:
+        if ".act_fn." in raw or raw.endswith(FACTORS):
             yield raw, p
 
 
@@ -516,9 +549,11 @@ def ungroup(w, c):
 def gguf_tensors(spec, model):
     """Return the (name in Hugging Face, values) of a GGUF file: experts stacked, gate and up
     separate, norms whole, matrices [outputs, inputs], all rows of q before those of k and v."""
-    for raw, p in model.named_parameters():
+    for raw, p in [*model.named_parameters(), *((raw, p) for raw, p in model.named_buffers() if raw.endswith(FACTORS))]:
         data = p.detach().numpy()
-        if raw.endswith("experts.gate_up_proj"):
+        if raw.endswith(("layer_scalar", ".router.scale", "per_expert_scale")) or (raw.endswith("gate_up_proj") and ".mlp." not in raw):
+            yield raw + ".weight", data
+        elif raw.endswith("experts.gate_up_proj"):
             gate, up = np.split(data, 2, axis=1)
             yield raw.replace("gate_up_proj", "gate_proj.weight"), gate
             yield raw.replace("gate_up_proj", "up_proj.weight"), up
@@ -539,6 +574,7 @@ def gguf_tensors(spec, model):
 def write_gguf(path, spec, model, kind=None):
     """Write a GGUF file in F32, or with the matrices in another type (a GGMLQuantizationType)."""
     c, arch = model.config, spec["arch"]
+    c.allow_global_per_layer_attribute_access = True  # the lists of single layers are among the keys
     d_head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
     w = gguf.GGUFWriter(path, arch)
     w.add_type(gguf.GGUFType.MODEL)
@@ -574,12 +610,13 @@ def write_gguf(path, spec, model, kind=None):
         w.add_rope_dimension_count(d_head)
     if getattr(c, "num_experts", None):
         w.add_expert_count(c.num_experts)
-        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_used_count(getattr(c, "top_k_experts", None) or c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.moe_intermediate_size)
     if getattr(c, "sliding_window", None):
         w.add_sliding_window(c.sliding_window)  # the converter does not write it, see README.md
 
     for key, value in spec.get("keys", {}).items():
+        w.kv_data[0].pop(f"{arch}.{key}", None)  # lists replace single values
         {float: w.add_float32, int: w.add_uint32, bool: w.add_bool, str: w.add_string, list: w.add_array}[type(value)](f"{arch}.{key}", value)
 
     for part in ("alpha_n", "alpha_p", "beta", "eps") if arch == "apertus" else ():
@@ -598,6 +635,10 @@ def write_gguf(path, spec, model, kind=None):
 
     if rope.get("rope_type") == "llama3":
         w.add_tensor("rope_freqs.weight", rope_factors(c.rope_parameters, d_head))
+    if rope.get("rope_type") == "proportional":
+        n = spec["keys"]["rope.dimension_count"] // 2
+        turning = int(n * rope["partial_rotary_factor"])
+        w.add_tensor("rope_freqs.weight", np.array([1] * turning + [1e30] * (n - turning), np.float32))
     for length in ("long", "short"):
         if f"{length}_factor" in rope:
             w.add_tensor(f"rope_factors_{length}.weight", np.array(rope[f"{length}_factor"], np.float32))
@@ -609,6 +650,9 @@ def write_gguf(path, spec, model, kind=None):
         if spec["swap"] and ".k_proj." in raw:
             data = permute(data, c.num_key_value_heads)
         gguf_name = names.get_name(raw, try_suffixes=(".weight", ".bias"))
+        if raw.endswith(".scale.weight") or raw.endswith("_scale.weight"):
+            gguf_name = raw.replace("model.layers", "blk").replace("router.scale.weight", "ffn_gate_inp.scale").replace(
+                "router.per_expert_scale.weight", "ffn_down_exps.scale")
         if gguf_name is None:  # bloom's names
             gguf_name = names.get_name(raw.removeprefix("transformer."), try_suffixes=(".weight", ".bias"))
         if kind is not None and data.ndim == 2:
@@ -701,7 +745,9 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "arcee": dict(hidden_act="relu"), "olmo": dict(clip_qkv=None), "gpt2": dict(scale_attn_weights=False),
                "gpt_neox": dict(use_parallel_residual=False), "gptj": dict(rotary_dim=4), "opt": dict(activation_function="gelu"),
                "opt-post": dict(activation_function="gelu"), "falcon": dict(rope_parameters=dict(rope_type="default", rope_theta=100.0)),
-               "falcon-rw": dict(alibi=False), "bloom": dict(layer_norm_epsilon=0.1), "mpt": dict(attn_config=dict(clip_qkv=None))}.get(name)
+               "falcon-rw": dict(alibi=False), "bloom": dict(layer_norm_epsilon=0.1), "mpt": dict(attn_config=dict(clip_qkv=None)),
+               "gemma4": dict(layer_types=["sliding_attention"] * 2 + ["full_attention"] * 2 + ["sliding_attention", "full_attention"]),
+               "gemma4-moe": dict(top_k_experts=1)}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
         assert d > 0.01, f"{name}: {without} changes the logits by {d} only"

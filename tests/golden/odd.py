@@ -133,6 +133,36 @@ def gemma_embedding(r):
     return c
 
 
+def gemma4(r):
+    c = base(r)
+    n = c["num_hidden_layers"] = r.randrange(1, 9)
+    kinds = [r.choice(("sliding_attention", "full_attention")) for _ in range(n - 1)] + ["full_attention"]
+    full = dict(rope_type="proportional", rope_theta=r.choice((500.0, 1e4)), partial_rotary_factor=r.choice((0.0, 0.25, 0.5, 1.0)))
+    if r.random() < 0.3:
+        full["factor"] = r.choice((1.0, 8.0))
+    if r.random() < 0.3:
+        full = scaled_rope(r)
+        full.pop("truncate", None)  # the class ignores it in an object per layer type
+    c.update(hidden_activation=r.choice(("gelu_pytorch_tanh", "gelu", "silu")), sliding_window=r.choice((1, 5, 16, 33, 200)),
+             final_logit_softcapping=r.choice((None, 0.5, 30.0)), global_head_dim=r.choice((8, 12, 20, 48)),
+             attention_k_eq_v=r.random() < 0.4, hidden_size_per_layer_input=r.choice((0, 8, 20)), vocab_size_per_layer_input=c["vocab_size"] + r.choice((0, 7)),
+             use_double_wide_mlp=r.random() < 0.4, rope_parameters=dict(
+                 full_attention=full, sliding_attention=dict(rope_type="default", rope_theta=r.choice((300.0, 1e4)))))
+    if r.random() < 0.7:
+        c["layer_types"] = kinds
+    else:
+        kinds = ["full_attention" if (i + 1) % 6 == 0 or i == n - 1 else "sliding_attention" for i in range(n)]
+    if r.random() < 0.4:
+        c["num_global_key_value_heads"] = r.choice([k for k in (1, 2, 3) if c["num_attention_heads"] % k == 0])
+    if c["hidden_size_per_layer_input"]:  # the class needs own inputs for layers that reuse keys and values
+        fits = [k for k in range(1, n) if set(kinds[:n - k]) == set(kinds)]
+        c["num_kv_shared_layers"] = r.choice([0, *fits])
+    if r.random() < 0.4:
+        e = r.randrange(1, 9)
+        c.update(enable_moe_block=True, num_experts=e, top_k_experts=r.randrange(1, min(e, 4) + 1), moe_intermediate_size=r.choice((17, 24, 48)))
+    return c
+
+
 def gemma(r):
     c = base(r)
     c.update(hidden_act=r.choice(("gelu_pytorch_tanh", "gelu", "silu")), rope_parameters=scaled_rope(r))
@@ -389,6 +419,7 @@ MODELS = {
     "gemma": dict(cls=transformers.GemmaForCausalLM, config=gemma, norm_add=1),
     "gemma2": dict(cls=transformers.Gemma2ForCausalLM, config=gemma2, norm_add=1),
     "gemma3": dict(cls=transformers.Gemma3ForCausalLM, config=gemma3, norm_add=1),
+    "gemma4": dict(cls=transformers.Gemma4ForCausalLM, config=gemma4, q_norm=0.3),
     "gemma-embedding": dict(cls=transformers.Gemma3TextModel, config=gemma_embedding, norm_add=1, encoder=True),
     "granite": dict(cls=transformers.GraniteForCausalLM, config=granite),
     "seed_oss": dict(cls=transformers.SeedOssForCausalLM, config=seed_oss),
@@ -428,6 +459,11 @@ def model_of(name, seed):
     with torch.no_grad():
         for weight, p in sorted(model.named_parameters()):
             p.copy_(make.random_weight(rng, weight, tuple(p.shape), spec.get("norm_add", 0), 0.1))
+            if "q_norm" in weight:
+                p.mul_(spec.get("q_norm", 1))  # scores without a factor amplify rounding
+        for weight, p in sorted(model.named_buffers()):
+            if weight.endswith(make.FACTORS):
+                p.copy_(make.random_weight(rng, weight, tuple(p.shape)))
     return model, fields
 
 

@@ -1,5 +1,5 @@
-/* gemma_impl.h - parts that gemma2, gemma3 and gemma-embedding share. gemma3.c defines them. The
- * loading thread binds. The engine's thread runs the forward pass. */
+/* gemma_impl.h - parts that gemma2, gemma3 and gemma-embedding share, which gemma3.c defines, and
+ * the config of gemma4. The loading thread binds. The engine's thread runs the forward pass. */
 #ifndef QUOTH_ARCH_GEMMA_IMPL_H
 #define QUOTH_ARCH_GEMMA_IMPL_H
 
@@ -14,5 +14,9 @@ void gemma_hf_config(struct config *c, struct binder *b, int interval);
 void gemma_gguf_windows(struct config *c, struct binder *b, int interval);
 /* Set the scale of the embeddings, the windows, the scale of scores and the ropes of Gemma 3. */
 void gemma3_config(struct config *c, struct binder *b);
+
+/* gemma4_config.c: keys of gemma4, static, and its config. */
+extern const struct config_key gemma4_hf_key[], gemma4_gguf_key[];
+void gemma4_config(struct config *c, struct binder *b);
 
 #endif

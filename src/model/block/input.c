@@ -1,5 +1,5 @@
-/* input.c - inputs of single layers (Gemma 3n, Gemma 4: per-layer embeddings). A second embedding of
- * the token has a part for each layer. A projection of the first embedding is added to it.
+/* input.c - inputs of single layers (Gemma 3n, Gemma 4: per-layer embeddings). A second embedding
+ * of the token has a part for each layer. A projection of the first embedding is added to it.
  *
  *   table[token] * sqrt(d_input) ----------.
  *   x --project--> / sqrt(d) --norm------- + --> / sqrt(2) --> all [n_row, n_layer, d_input]

@@ -1,0 +1,155 @@
+/* gemma4.c - Gemma 4, text: layers of Gemma 3, with values normalized per head. Layers without a
+ * window have other heads than sliding ones, and a rope that leaves the last lanes unchanged. In
+ * some models their values are the keys before the norm. Depending on the model, the last layers
+ * use the keys and values of earlier ones (block/attn.c), layers have inputs of their own
+ * (block/input.c), and a mixture of experts is next to the feed-forward block. */
+#include "gemma_impl.h"
+
+#include <limits.h>
+
+struct gemma4_ends {
+    struct decoder_ends decoder; /* first, because the functions of a decoder get its address */
+    struct layer_inputs inputs;
+};
+
+/* The mixture of a layer; moe.n_expert: 0 if the layer has none. */
+struct gemma4_mixture {
+    struct moe_block moe;
+    struct norm router_norm, norm; /* norms of the inputs of the router, and of the experts */
+    struct norm dense_post, mixture_post; /* norms of the results of both blocks */
+    int at_sum;
+};
+
+struct gemma4_layer {
+    struct decoder_layer decoder;
+    struct gemma4_mixture mixture;
+    struct input_block input;
+    float scale; /* factor of the residual stream after the layer */
+};
+
+/* ---- binding ---- */
+
+/* Every token needs a row of the table of inputs. Other files than config.json contain only the
+ * table's number of rows. */
+static void bind_ends(struct binder *b, void *ends)
+{
+    struct gemma4_ends *e = ends;
+    struct config *c = &b->m->config;
+    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, "per_layer_token_embd.weight");
+    if (!config_is_hf(b)) c->n_input = t && t->dim[1] <= INT_MAX ? (int)t->dim[1] : 0;
+    if (c->d_input > 0) bind_inputs(b, &e->inputs);
+    decoder_bind(b, &e->decoder);
+    if (b->rc == 0 && c->d_input > 0 && c->n_input < c->n_vocab)
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s: vocab_size_per_layer_input: must be at least the %d tokens, got %d",
+                        checkpoint_path(b->checkpoint), c->n_vocab, c->n_input);
+}
+
+/* Bind the values n of the tensor blk.IL.NAME, each multiplied by `by`. */
+static void bind_values(struct binder *b, const float **at, const char *name, int il, int64_t n,
+                        float by)
+{
+    char full[160];
+    bind_name(full, "blk.%d", il, name);
+    const float *v = b->rc == 0 ? bind_extra(b, full, n) : NULL;
+    float *scaled = v ? arena_push(&b->m->arena, (size_t)n * sizeof *v, 64) : NULL;
+    if (b->rc == 0 && !v)
+        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing",
+                        checkpoint_path(b->checkpoint), full);
+    if (b->rc == 0 && !scaled) b->rc = err_memory(b->e, full, (size_t)n * sizeof *v);
+    for (int64_t i = 0; i < n && scaled; i++) scaled[i] = v[i] * by;
+    *at = scaled;
+    bind_vector(b, at, n);
+}
+
+/* Bind the mixture. The router's norm has the weights scale / sqrt(d). */
+static void bind_mixture(struct binder *b, struct gemma4_mixture *x, int il)
+{
+    const struct config *c = &b->m->config;
+    bind_moe(b, &x->moe, il, true);
+    bind_norm(b, &x->dense_post, "blk.%d.post_ffw_norm_1", il);
+    bind_norm(b, &x->norm, "blk.%d.pre_ffw_norm_2", il);
+    bind_norm(b, &x->mixture_post, "blk.%d.post_ffw_norm_2", il);
+    x->router_norm = (struct norm){.eps = c->rms_eps, .n = c->d};
+    bind_values(b, &x->router_norm.g, "ffn_gate_inp.scale", il, c->d, (float)(1 / sqrt(c->d)));
+    bind_values(b, &x->moe.scale,
+                config_is_hf(b) ? "ffn_gate_inp.per_expert_scale" : "ffn_down_exps.scale", il,
+                x->moe.n_expert, 1);
+    x->at_sum = bind_rows(b, "mixture", c->d);
+}
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct gemma4_layer *l = layer;
+    char name[160];
+    decoder_bind_layer(b, &l->decoder, il);
+    if (b->m->config.layer[il].n_expert > 0) bind_mixture(b, &l->mixture, il);
+    if (b->m->config.d_input > 0) bind_input(b, &l->input, il);
+    bind_name(name, "blk.%d.layer_output_scale", il, "weight");
+    const float *scale = b->rc == 0 ? bind_extra(b, name, 1) : NULL;
+    l->scale = scale ? *scale : 1;
+}
+
+/* ---- the forward pass ---- */
+
+static void embed(struct fwd *f, const void *ends)
+{
+    const struct gemma4_ends *e = ends;
+    decoder_embed(f, &e->decoder);
+    if (f->m->config.d_input > 0) fwd_inputs(f, &e->inputs);
+}
+
+/* Compute x += post(attn(norm x)); x += post(dense_post(ffn(norm x)) + mixture_post(moe(norm x))).
+ * The router has another norm than the experts. */
+static void mixed(struct fwd *f, const struct decoder_layer *d, const struct gemma4_mixture *x)
+{
+    float *sum = fwd_at(f, x->at_sum);
+    fwd_attn(f, f->y, fwd_normed(f, f->x, &d->attn_norm), &d->attn);
+    fwd_norm(f, f->y, f->y, &d->attn_post);
+    fwd_add(f, f->x, f->y);
+    fwd_ffn(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->ffn);
+    fwd_norm(f, sum, f->y, &x->dense_post);
+    fwd_norm(f, f->h, f->x, &x->router_norm);
+    fwd_route(f, f->h, &x->moe);
+    fwd_norm(f, f->h, f->x, &x->norm);
+    fwd_mix(f, f->y, f->h, &x->moe, false);
+    fwd_norm(f, f->y, f->y, &x->mixture_post);
+    fwd_add(f, sum, f->y);
+    fwd_norm(f, sum, sum, &d->ffn_post);
+    fwd_add(f, f->x, sum);
+}
+
+static void layer(struct fwd *f, const void *layer)
+{
+    const struct gemma4_layer *l = layer;
+    if (l->mixture.moe.n_expert > 0)
+        mixed(f, &l->decoder, &l->mixture);
+    else
+        decoder_layer(f, &l->decoder);
+    if (f->m->config.d_input > 0) {
+        fwd_input(f, f->y, f->x, &l->input);
+        fwd_add(f, f->x, f->y);
+    }
+    if (l->scale != 1) fwd_scale(f, f->x, l->scale);
+}
+
+/* begins of the names of other parts */
+static const char *const left_out[] = {"model.vision_tower.", "model.audio_tower.",
+                                       "model.embed_vision.", "model.embed_audio.", NULL};
+
+const struct arch arch_gemma4 = {
+    .name = "gemma4",
+    .hf_key = gemma4_hf_key,
+    .gguf_key = gemma4_gguf_key,
+    .gguf_neox = true,
+    .gguf_lists = true,
+    .curve = CURVE_gelu_tanh,
+    .ends_bytes = sizeof(struct gemma4_ends),
+    .layer_bytes = sizeof(struct gemma4_layer),
+    .left_out = left_out,
+    .config = gemma4_config,
+    .bind_ends = bind_ends,
+    .bind = bind,
+    .embed = embed,
+    .layer = layer,
+};
