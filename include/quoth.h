@@ -67,7 +67,7 @@ enum quoth_status {
     QUOTH_ERR_MISSING = -8      /* a missing file or part of the model that is required */
 };
 
-/* Return the library's version, such as "0.1.0". QUOTH_VERSION is the header's version. */
+/* Return the library's version, such as "0.1.0", static. QUOTH_VERSION is the header's version. */
 QUOTH_API const char *quoth_version(void);
 
 QUOTH_API void quoth_free(void *p); /* free memory of the library; p may be NULL */

@@ -78,7 +78,8 @@ bool api_call_poll(struct api_call *c);
 int64_t api_call_size(const struct api_call *c);
 /* Append the body of the response to a complete call. *out is unchanged after an error. ERR_BUSY if
  * the request was refused while queued. ERR_ARG if its fields allow no token. ERR_IO if the answer
- * was cancelled, or the model's output or the constraint allows no token. ERR_MEMORY. */
+ * was cancelled, or the model's output or the constraint allows no token. ERR_LIMIT if a constraint
+ * exceeded its limits. ERR_MEMORY. */
 int api_call_put(const struct api_call *c, struct buf *out, struct err *e);
 /* Return true if the body requests its answer in pieces. api_call_stream then appends frames
  * (server-sent events) with all output since its previous call. The final frame follows after the

@@ -19,7 +19,7 @@ enum cpu_flag {
  * requires a permission for the process. The first call requests it. */
 unsigned cpu_flags(void);
 
-/* Return the marketing name for reports; never empty. */
+/* Return the marketing name for reports, static; never empty. */
 const char *cpu_name(void);
 
 /* Return the processor's clock in its own unit. Reading it takes 9 ns. Use it for fractions of a

@@ -31,11 +31,11 @@ struct filecache {
 };
 
 /* Write the default folder to out: $XDG_CACHE_HOME/quoth/NAME, or ~/.cache/quoth/NAME. ERR_MISSING
- * if no variable is an absolute path. */
+ * if no variable is an absolute path, ERR_ARG if the path is too long. */
 int filecache_dir(char *out, size_t n_out, const char *name, struct err *e);
 
 /* Map a file. A name has only letters and digits. *settled is set to false if the caller must
- * validate the content. ERR_MISSING if no file has that name. */
+ * validate the content. ERR_MISSING if no file has that name, ERR_IO if it cannot be mapped. */
 int filecache_open(struct file_map *m, bool *settled, const struct filecache *c, const char *name,
                    struct err *e);
 /* Mark a file as settled after its content was validated. Failures are ignored: the content is then
@@ -52,7 +52,8 @@ struct filecache_file {
 };
 
 /* Begin a file of n_byte bytes and reserve its disk space. ERR_LIMIT if the disk or the cache's
- * limit is too small. ERR_IO if the folder cannot be written. */
+ * limit is too small, ERR_IO if the folder cannot be written. ERR_ARG and ERR_MISSING as for
+ * filecache_dir. */
 int filecache_begin(struct filecache_file *f, const struct filecache *c, const char *name,
                     uint64_t n_byte, struct err *e);
 /* Write n bytes at offset `at`. Returns 0 or an errno. Any thread. */

@@ -68,10 +68,10 @@ enum {
 unsigned json_type_bit(const struct json *j); /* return the bit of j's type; 0 for NULL */
 /* Return the bit of a type's name in JSON Schema; 0 if the name is NULL or unknown. */
 unsigned json_type_named(const char *name);
-/* Return "a string", "an object" ..., for errors. */
+/* Return "a string", "an object" ..., for errors, static. */
 const char *json_kind_name(enum json_kind kind);
 /* Return a value as text, for errors: a number, true, "a text of at most 60 bytes", "a list of 3",
- * "an object" ... `out` is used for some results. */
+ * "an object" ... The result is static, or `out`. */
 const char *json_value_text(const struct json *j, char out[80]);
 
 /* Return the member `key`; NULL if absent. */
@@ -84,7 +84,8 @@ size_t json_count(const struct json *list_or_object);
 const struct json *json_item(const struct json *list, size_t i);
 
 /* Iterate over an object's members in order:
- * for (void *it = json_first(o); it; it = json_next(o, it)). */
+ * for (void *it = json_first(o); it; it = json_next(o, it)). Iterators are borrowed until the
+ * object is freed. NULL if it has no member. */
 void *json_first(const struct json *object);
 /* Return the iterator after `it`; NULL after the last member. */
 void *json_next(const struct json *object, void *it);

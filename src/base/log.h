@@ -23,8 +23,7 @@ extern _Atomic enum log_level log_level_max;
 struct writer;
 
 /* Start a thread that writes the lines, so that a blocked reader delays no other thread. Call
- * log_end after all logging threads have ended. log_end writes pending lines for at most wait_ms.
- * Later lines are written directly. ERR_MEMORY: lines are then written directly. */
+ * log_end after all logging threads have ended. ERR_MEMORY: lines are then written directly. */
 int log_begin(struct err *e);
 /* End the thread of log_begin. Write pending lines for at most wait_ms milliseconds. Later lines
  * are written directly. */

@@ -30,8 +30,8 @@ void file_map_release_pages(const struct file_map *m);
  * thread may read the map during the call. */
 int file_map_detach(struct file_map *m, size_t n_keep, struct err *e);
 
-/* Append a whole file to `out`. ERR_LIMIT if it is larger than bytes_max. The path "-" is standard
- * input. */
+/* Append a whole file to `out`. The path "-" is standard input. ERR_LIMIT if the file is larger
+ * than bytes_max, ERR_IO, ERR_MEMORY. */
 int file_read(struct buf *out, const char *path, size_t bytes_max, struct err *e);
 
 /* Read the first one or two numbers of a small file, e.g. in /sys. Returns the number of values
@@ -59,13 +59,14 @@ int dir_list(struct buf *out, const char *path, struct err *e);
 bool path_join(char *out, size_t n_out, const char *dir, const char *name);
 
 /* Return the path of this program's file: "/proc/self/exe", or the path at the start if there is no
- * /proc. */
+ * /proc. Static. */
 const char *os_self_path(void);
 
 /* Return a number that differs between boots of the system; 0 if unknown. */
 uint64_t os_boot_id(void);
 
-/* Return the message for an errno of connect(). */
+/* Return the message for an errno of connect(). It is borrowed until the thread's next call of
+ * strerror. */
 const char *os_connect_error(int error);
 
 int64_t time_us(void);        /* return the monotonic time */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 /* Return true if the n bytes of `text` end with `end`. text may be NULL if n is 0. */
-/* Return true if the n bytes of `text` end with `end`. */
 static inline bool text_n_ends_with(const char *text, size_t n, const char *end)
 {
     size_t n_end = strlen(end);
@@ -20,7 +19,8 @@ static inline bool text_ends_with(const char *text, const char *end)
     return text_n_ends_with(text, strlen(text), end);
 }
 
-/* Return the part of a path after its last slash, or the whole path if it has no slash. */
+/* Return the part of a path after its last slash, or the whole path if it has no slash. The
+ * result is borrowed from the path. */
 static inline const char *path_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -77,7 +77,8 @@ struct limit limits_now(struct limits *l, enum arith k); /* return zeros if l is
 /* Evict all earlier data from the caches by reading other memory. */
 void limits_evict_cache(struct limits *l);
 /* Write x as a share of the mean of two measurements before and after it: "87.3%", or "-" if there
- * is no limit. Write the word `above` if x exceeds the limit, which is then not the real limit. */
+ * is no limit. Write the word `above` if x exceeds the limit, which is then not the real limit.
+ * Return `out`, or a static text. */
 const char *share_text(char out[16], double x, double before, double after, const char *above);
 /* the share exceeds the bandwidth of memory, because some bytes come from a cache */
 #define IN_CACHE "in cache"

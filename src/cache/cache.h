@@ -60,7 +60,7 @@ struct page_watch {
     void (*evicted)(void *ctx, int64_t life_us, int64_t idle_us);
     void (*found)(void *ctx, int64_t gap_us);
 };
-/* Set the callbacks of p. */
+/* Set the callbacks of p; *w is copied. */
 void pages_watch(struct pages *p, const struct page_watch *w);
 /* Set the time for the ages of pages, in microseconds. */
 void pages_now(struct pages *p, int64_t now_us);

@@ -364,8 +364,9 @@ struct score_options {
 };
 /* Compute the logits of ids i32 [n], and call o->fn for each position, in order, on this thread.
  * The function uses the model's pages from number 0. So no engine may use the model during the
- * call. ERR_LIMIT if n exceeds the context, ERR_ARG for an id outside the vocabulary, ERR_MEMORY.
- * The thread that opened the model. */
+ * call. ERR_LIMIT if n exceeds the context or the KV pages, ERR_ARG for an id outside the
+ * vocabulary, ERR_UNSUPPORTED for a model without a head, ERR_MEMORY. The thread that opened
+ * the model. */
 int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_options *o,
                  struct err *e);
 

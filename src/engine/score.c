@@ -31,9 +31,10 @@ int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_
     if (info->headless)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: logits without a language model head: not supported yet", info->name);
-    if (n > info->context_max || n > info->n_page * info->page_rows)
-        return err_set(e, ERR_LIMIT, "the text: must have at most %d tokens, got %d",
-                       info->context_max, n);
+    int n_room = info->n_page * info->page_rows;
+    int n_max = n_room < info->context_max ? n_room : info->context_max;
+    if (n > n_max)
+        return err_set(e, ERR_LIMIT, "the text: must have at most %d tokens, got %d", n_max, n);
     for (int i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= info->n_vocab)
             return err_set(e, ERR_ARG, "token id: must be in [0, %d), got %d", info->n_vocab,

@@ -13,8 +13,8 @@
  * (1) Slot 0 is the sequence's current slot if no other sequence holds or finds it, else a new
  *     slot. So shared states are never written and need no copies.
  * (2) After the step the sequence holds the slot of the last accepted row, and drops all other
- * slots. (3) A state after a whole page of tokens is sealed under that page's name. So a prefix can
- * be
+ *     slots.
+ * (3) A state after a whole page of tokens is sealed under that page's name. So a prefix can be
  *     continued at each page that has a state. A snapshot is taken after the last page that ends
  *     inside a chunk, if a slot is free. */
 #include "engine_impl.h"

@@ -42,7 +42,7 @@ struct fetch_options {
  *   status  status of the answer, [200, 599]; NULL: not needed
  * ERR_IO: the answer is not complete, because the server refused, timed out or disconnected.
  * ERR_LIMIT: the body is too long. ERR_ARG: the URL is invalid. ERR_UNSUPPORTED: built without
- * libcurl. Blocks. Any thread. */
+ * libcurl. ERR_MEMORY. Blocks. Any thread. */
 int fetch_get(const char *url, const char *const *header, size_t n_header,
               const struct fetch_options *o, struct buf *body, int *status, struct err *e);
 

@@ -234,7 +234,8 @@ struct tensor_row { /* all texts are static */
 const struct tensor_row *tensor_rows(const char *arch, int *n);
 /* Return the prefix of the Hugging Face names of an architecture that a file may omit, static. */
 const char *arch_base(const char *arch);
-/* Return the architecture of a config.json's model_type; model_type if the table has no row. */
+/* Return the architecture of a config.json's model_type, static; model_type itself if the table has
+ * no row. */
 const char *arch_of_model_type(const char *model_type);
 /* Return the architecture that text_config describes in files of several parts of a model_type,
  * static; NULL if files of that model_type have one part. */

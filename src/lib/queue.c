@@ -5,8 +5,9 @@
  * quoth_poll returns the next event, round robin over the requests.
  *
  * (1) The requests in pending[0, n) are not done. The request that ended last is kept in `ended`
- * until the next poll, because its last event points into the request. (2) One thread at a time: no
- * locks. The engine rings the bell until the reply queue is closed (base/queue.h). */
+ *     until the next poll, because its last event points into the request.
+ * (2) One thread at a time: no locks. The engine rings the bell until the reply queue is closed
+ *     (base/queue.h). */
 #include "lib_impl.h"
 
 #include "base/os.h"

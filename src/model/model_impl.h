@@ -452,8 +452,7 @@ void config_check_keys(struct binder *b);
 void config_read(struct binder *b);
 /* Return true if the metadata are a config.json. */
 bool config_is_hf(const struct binder *b);
-/* Return the value of "attention.sliding_window"; 0 if none. config_layer_types sets the window of
- * the layers listed in "layer_types". Return false if the metadata have no such list. */
+/* Return the value of "attention.sliding_window"; 0 if none. */
 int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
  * failure. */

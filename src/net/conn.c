@@ -5,10 +5,11 @@
  *                  +--refused--------------------------------------^   +--close--> LINGER
  *
  * (1) A connection has an exchange in BODY and ANSWER only. Each connection and exchange points to
- * the other. (2) It is in its holder's lists of closable connections (idle) in all states but BODY
- * and ANSWER. (3) It has a deadline, except in ANSWER if the client reads as fast as the handler
- * writes. (4) It has TLS if the server has TLS. HANDSHAKE is for TLS only. (5) net.conns has the
- * connections that are not dead, and net.n_conn counts them. n_conn of a
+ *     the other.
+ * (2) It is in its holder's lists of closable connections (idle) in all states but BODY and ANSWER.
+ * (3) It has a deadline, except in ANSWER if the client reads as fast as the handler writes.
+ * (4) It has TLS if the server has TLS. HANDSHAKE is for TLS only.
+ * (5) net.conns has the connections that are not dead, and net.n_conn counts them. n_conn of a
  *     holder counts the holder's connections.
  *
  * A hang-up and a half-closed connection both appear as a FIN from the client. To distinguish them,

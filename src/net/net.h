@@ -37,11 +37,10 @@ struct net_keys {
     size_t n, cap;
 };
 
-/* Validate values of flags (form_fn, base/names.h): a key, networks of proxies, the Origin of
- * pages. The texts are borrowed for the call. ERR_ARG, without the key itself. net_proxies_form
- * also returns ERR_MEMORY. Any thread. */
+/* Check an API key. ERR_ARG, without the key itself. This function and the next two are form_fn
+ * (base/names.h). Their texts are borrowed for the call. Any thread. */
 int net_key_form(const char *secret, struct err *e);
-/* Check a list of networks of trusted proxies. ERR_ARG with the malformed item. */
+/* Check a list of networks of trusted proxies. ERR_ARG with the malformed item, ERR_MEMORY. */
 int net_proxies_form(const char *text, struct err *e);
 /* Check an allowed origin: SCHEME://HOST[:PORT], "null" or "*". ERR_ARG for another form. */
 int net_origin_form(const char *text, struct err *e);

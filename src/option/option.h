@@ -115,7 +115,7 @@ int print_out(struct buf *take_b, struct err *e);
 /* Fill the targets of c->options from the command line and --config FILE. Positional arguments move
  * to the front of arg; *n_arg becomes their number. Texts of the command line are borrowed until
  * the program ends. Return 0, 1 if help was printed (exit 0), or an error with the sentence (exit
- * 2). ERR_ARG for a flag, ERR_IO or ERR_LIMIT of a config file, ERR_MEMORY. */
+ * 2). ERR_ARG for a flag; ERR_FORMAT, ERR_IO or ERR_LIMIT of a config file; ERR_MEMORY. */
 int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e);
 
 /* Log one line for each accepted flag of another engine without effect. Only the first call
@@ -188,7 +188,7 @@ int session_backend(struct session *s, struct err *e);
  * trace file, ERR_LIMIT if a sequence needs more recurrent states than exist, ERR_MEMORY. */
 int session_engine(struct session *s, struct err *e);
 int session_page_rows(void);        /* return the value of --block-size */
-const char *session_act_name(void); /* return the value of --activation-dtype */
+const char *session_act_name(void); /* return the value of --activation-dtype, static */
 
 /* ---- sampling.c: a flag for each number of sample/params.def ---- */
 

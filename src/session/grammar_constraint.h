@@ -26,12 +26,12 @@ struct session;
  * these data in a fraction of a second. */
 struct constraint_vocab;
 /* Prepare the data. t is borrowed and must outlive *out, which the caller owns. n_vocab: size of
- * the model's vocabulary. ERR_FORMAT or ERR_LIMIT for a tokenizer whose texts do not fit,
- * ERR_MEMORY. The thread that opens the session. */
+ * the model's vocabulary. ERR_MEMORY. The thread that opens the session. */
 int constraint_vocab_open(struct constraint_vocab **out, const struct tokenizer *t, int n_vocab,
                           struct err *e);
-/* Free the data, which no constraint may use; w may be NULL. The thread that closes the session. */
-void constraint_vocab_close(struct constraint_vocab *w);
+/* Free the data, which no constraint may use; cv may be NULL. The thread that closes the
+ * session. */
+void constraint_vocab_close(struct constraint_vocab *cv);
 
 /* Compile n bytes of a constraint on the calling thread, within o->limits. The caller owns *out and
  * closes it with op->close. holder: account that the memory is charged to (base/share.h); 0: none.

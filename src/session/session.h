@@ -62,7 +62,7 @@ const char *session_kv_names(int i);
 const char *session_scheduler_names(int i);
 /* Return legal value i of --load-format, from 0. NULL after the last value. */
 const char *session_load_names(int i);
-const char *session_pooling_names(int i); /* values of serve's --pooling */
+const char *session_pooling_names(int i); /* return a value of serve's --pooling, static */
 /* Return legal value i of --tool-call-parser, from 0. NULL after the last value. The text is
  * static. */
 const char *session_tool_parser_names(int i);
@@ -143,9 +143,10 @@ int session_adapter(const struct session *s, const char *name);
 
 /* Print the model's properties and the memory plan to standard error. */
 void session_report(const struct session *s);
-const char *session_device(const struct session *s); /* the backend's text: "cpu avx2, 2 threads" */
-const char *session_kv_name(const struct session *s); /* name of the KV type: "float16" */
-/* Return the path of this program if a model is packed into it; else NULL. */
+/* Return the backend's text, such as "cpu avx2, 2 threads", borrowed until session_close. */
+const char *session_device(const struct session *s);
+const char *session_kv_name(const struct session *s); /* the KV type's name, static: "float16" */
+/* Return the path of this program, static, if a model is packed into it; else NULL. */
 const char *session_packed(void);
 
 /* Open parts of a session. The checkpoint may be opened without the data of random weights. The
@@ -158,7 +159,8 @@ int session_checkpoint(struct checkpoint **out, const char *path, const struct s
  * folder gives their shape. The caller owns *out. ERR_MISSING if there is none, ERR_FORMAT for a
  * damaged one, ERR_UNSUPPORTED for an unknown kind, ERR_IO, ERR_LIMIT, ERR_MEMORY. */
 int session_tokenizer(struct tokenizer **out, const struct checkpoint *c, struct err *e);
-const char *session_device_name(const struct session_options *o); /* a value of --device: "cpu" */
+/* Return a value of --device, such as "cpu", static. */
+const char *session_device_name(const struct session_options *o);
 /* Open s->backend. ERR_ARG for a wrong --cpu, --device or number of threads, ERR_UNSUPPORTED if the
  * machine lacks the device or the instructions, ERR_MEMORY. */
 int session_open_backend(struct session *s, const struct session_options *o, struct err *e);

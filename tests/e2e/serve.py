@@ -299,7 +299,7 @@ def hang_up():
     """a request whose client disconnects in the queue or in a stream has no further cost"""
     s = Server("--max-num-seqs", "1")
     # the answer is long enough for a disconnect during it
-    body = json.dumps({"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True, "n": 16})
+    body = json.dumps({"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True, "n": 100})
     request = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
     try:
         clients = [s.connect() for _ in range(8)]
