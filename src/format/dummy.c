@@ -221,6 +221,29 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     return m->rc;
 }
 
+/* Add the metadata that GGUF files of the architecture require, and config.json lacks. */
+static int add_required(struct maker *m)
+{
+    static const struct {
+        const char *arch, *key; /* static */
+        double value;           /* NAN: false */
+    } list[] = {
+#define ARCH_REAL(gguf, key, value) {#gguf, key, value},
+#define ARCH_FALSE(gguf, key)       {#gguf, key, NAN},
+#include "tensors.def"
+    };
+    static const struct meta no = {.type = VT_BOOL, .data = ""};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof list / sizeof list[0] && rc == 0; i++) {
+        char full[160];
+        if (strcmp(list[i].arch, m->shape.arch) != 0) continue;
+        snprintf(full, sizeof full, "%s.%s", m->shape.arch, list[i].key);
+        rc = isnan(list[i].value) ? checkpoint_add_meta(m->c, full, &no, m->e)
+                                  : checkpoint_add_f32(m->c, full, (float)list[i].value, m->e);
+    }
+    return rc;
+}
+
 /* Copy the metadata under the names of GGUF, and add the values that GGUF requires. */
 static int take_config(struct maker *m, struct checkpoint *config)
 {
@@ -239,7 +262,7 @@ static int take_config(struct maker *m, struct checkpoint *config)
     if (rc == 0 && meta_kind(arch_meta(config, "attention.layer_norm_rms_epsilon")) == META_NONE)
         rc = add_f32(m, "attention.layer_norm_rms_epsilon", EPSILON_DEFAULT);
     if (rc == 0) rc = add_f32(m, "attention.layer_norm_epsilon", LAYER_NORM_EPSILON_DEFAULT);
-    return rc;
+    return rc ? rc : add_required(m);
 }
 
 /* ---- tensors ---- */

@@ -228,6 +228,27 @@ TEST(dummy_of_a_folder_with_a_config_alone)
     checkpoint_close(c);
 }
 
+/* Goal: a model of random weights has the keys that GGUF files require, and config.json lacks. */
+TEST(dummy_of_a_folder_has_the_keys_of_a_gguf)
+{
+    static const char sizes[] = "\"hidden_size\":32,\"intermediate_size\":64,\"vocab_size\":300,"
+                                "\"num_hidden_layers\":1,\"num_attention_heads\":2}",
+                      *const type[] = {"bert", "nomic_bert", "mpt"};
+    for (int i = 0; i < 3; i++) {
+        char config[300];
+        struct err e;
+        snprintf(config, sizeof config, "{\"model_type\":\"%s\",%s", type[i], sizes);
+        struct dummy_options o = {.model = folder_with(config)};
+        struct checkpoint *c = open_dummy(&o, &e);
+        NEED_OK(c ? 0 : -1, &e);
+        const struct meta *causal = checkpoint_meta(c, i == 0 ? "bert.attention.causal"
+                                                              : "nomic-bert.attention.causal"),
+                          *alibi = checkpoint_meta(c, "mpt.attention.max_alibi_bias");
+        EXPECT(i == 2 ? meta_real(alibi, 0) == 8 : causal && !meta_bool(causal, true));
+        checkpoint_close(c);
+    }
+}
+
 TEST(dummy_of_a_gguf_has_its_tensors_and_keys)
 {
     const char *path = repo_path("tests/golden/qwen2/model.gguf");

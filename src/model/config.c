@@ -7,6 +7,7 @@
 #include "model_impl.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Return true if the values are those of a config.json. */
@@ -219,12 +220,30 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
     if (r->scaling != ROPE_NONE) check_rope_scaling(b, r, llama3);
 }
 
+/* Return the number of rotated lanes of a head in a GGUF. The error has the keys that give the size
+ * of a head, because a wrong value of these keys has the same effect. */
+static int gguf_lanes(struct binder *b, const struct config *c)
+{
+    static const char key[] = "rope.dimension_count", own[] = "attention.key_length";
+    const int least = b->m->arch->partial_rope ? 2 : c->d_head,
+              n = config_int(b, key, 1, INT_MAX, c->d_head);
+    char range[40], from[80];
+    if (b->rc != 0 || (n >= least && n <= c->d_head)) return n;
+    snprintf(range, sizeof range, least < c->d_head ? "in [2, %d]" : "%d", c->d_head);
+    if (config_meta(b, own))
+        snprintf(from, sizeof from, "%s", own);
+    else
+        snprintf(from, sizeof from, "embedding_length %d / attention.head_count %d", c->d,
+                 c->n_head);
+    config_refuse(b, key, ERR_UNSUPPORTED, "must be %s (%s), got %d", range, from, n);
+    return n;
+}
+
 /* Return the number of rotated lanes of a head: all, unless the architecture has a partial rope. */
 static int rotated_lanes(struct binder *b, const struct config *c)
 {
-    const bool part = b->m->arch->partial_rope;
-    if (!part || !config_is_hf(b))
-        return config_int(b, "rope.dimension_count", part ? 2 : c->d_head, c->d_head, c->d_head);
+    if (!config_is_hf(b)) return gguf_lanes(b, c);
+    if (!b->m->arch->partial_rope) return c->d_head;
     const double v = config_real(b, part_key, 1);
     if (!(v > 0 && v <= 1)) config_refuse(b, part_key, ERR_FORMAT, "must be in (0, 1], got %g", v);
     const int n = b->rc == 0 ? (int)(c->d_head * v) : 0;
@@ -232,6 +251,14 @@ static int rotated_lanes(struct binder *b, const struct config *c)
         config_refuse(b, part_key, ERR_FORMAT,
                       "must rotate at least 2 of a head's %d lanes, got %g", c->d_head, v);
     return n;
+}
+
+/* Return the key that gives the number of rotated lanes. */
+static const char *lanes_key(const struct binder *b)
+{
+    if (!config_is_hf(b)) return "rope.dimension_count";
+    return b->m->arch->partial_rope ? "config.rope_parameters.partial_rotary_factor"
+                                    : "attention.key_length";
 }
 
 /* Read the main rope. The pairing of lanes depends on the file: converters permute the rows of q
@@ -243,10 +270,11 @@ static void config_rope(struct binder *b, struct config *c)
     r->neox = config_is_hf(b) ? !b->m->arch->hf_adjacent : b->m->arch->gguf_neox;
     r->d_rot = rotated_lanes(b, c);
     r->base = config_real(b, "rope.freq_base", 10000);
-    if (b->rc == 0 && (r->d_rot % 2 || !(r->base > 0)))
-        b->rc = err_set(b->e, ERR_FORMAT,
-                        "%s: rope needs an even number of lanes and a base above 0, got %d and %g",
-                        checkpoint_path(b->checkpoint), r->d_rot, r->base);
+    if (r->d_rot % 2)
+        config_refuse(b, lanes_key(b), ERR_FORMAT,
+                      "must give an even number of rotated lanes, got %d", r->d_rot);
+    if (!(r->base > 0))
+        config_refuse(b, "rope.freq_base", ERR_FORMAT, "must be above 0, got %g", r->base);
     if (b->rc == 0) config_rope_scaling(b, r);
 }
 
@@ -483,22 +511,23 @@ static void config_activation(struct binder *b, struct config *c)
     c->curve = b->m->arch->curve;
     c->xielu = b->m->arch->xielu && (meta_kind(m) == META_NONE || text_is(m, "xielu"));
     if (meta_kind(m) == META_NONE || c->xielu) return;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (text_is(m, known[i].name) && (config_is_hf(b) || known[i].curve == c->curve)) {
+    const bool any = config_is_hf(b), curved = any || !b->m->arch->xielu;
+    for (size_t i = 0; i < sizeof known / sizeof known[0] && curved; i++)
+        if (text_is(m, known[i].name) && (any || known[i].curve == c->curve)) {
             c->curve = known[i].curve;
             return;
         }
     const char *name = meta_text(m, NULL);
     size_t own = 0;
     while (known[own].curve != c->curve && own + 1 < sizeof known / sizeof known[0]) own++;
-    if (config_is_hf(b))
+    if (any)
         config_refuse(b, key, ERR_UNSUPPORTED,
                       "must be silu, gelu, gelu_pytorch_tanh, relu or relu2, got \"%.40s\"",
                       name ? name : "?");
     else
         config_refuse(b, key, ERR_UNSUPPORTED,
-                      "must be %s, got \"%.40s\": llama.cpp ignores other values", known[own].name,
-                      name ? name : "?");
+                      "must be %s, got \"%.40s\": llama.cpp ignores other values",
+                      curved ? known[own].name : "xielu", name ? name : "?");
 }
 
 /* Set biases and tied heads. GGUF has no keys for them. Biases and tied heads depend on the tensors
@@ -579,12 +608,11 @@ static void config_sizes(struct binder *b, struct config *c)
     c->context_train = config_int(b, "context_length", 1, INT_MAX, 0);
     config_epsilon(b, c);
     if (b->rc == 0 && c->n_head % c->n_head_kv)
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: %d heads cannot share %d KV heads evenly",
-                        checkpoint_path(b->checkpoint), c->n_head, c->n_head_kv);
-    else if (b->rc == 0 && d_v != c->d_head)
-        b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s: keys of %d and values of %d lanes: %s requires equal sizes",
-                        checkpoint_path(b->checkpoint), c->d_head, d_v, b->m->arch->name);
+        config_refuse(b, "attention.head_count_kv", ERR_FORMAT, "must divide the %d heads, got %d",
+                      c->n_head, c->n_head_kv);
+    if (d_v != c->d_head)
+        config_refuse(b, "attention.value_length", ERR_UNSUPPORTED,
+                      "must equal the size of keys, %d, got %d", c->d_head, d_v);
 }
 
 /* The order follows the dependencies: layers need sizes and rope, the architecture's function needs

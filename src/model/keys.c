@@ -262,7 +262,7 @@ static bool check_left(struct binder *b, const char *key, const struct meta *m)
     const struct config_key *row = row_of(b, key);
     bool top = begins(key, "config.") && !strchr(key + 7, '.');
     if (row && row->use == KEY_IDLE) return false;
-    if (row && row->use == KEY_ONLY) {
+    if (row && (row->use == KEY_ONLY || row->use == KEY_MUST)) {
         if (!has_only_value(row, m))
             config_refuse(b, key, ERR_UNSUPPORTED, "must be %g, got %s: %s", row->value,
                           config_value_text(m, text), row->why);
@@ -307,6 +307,18 @@ static void warn_of(const struct binder *b, const char *list, int n)
                  hf ? "fields of config.json" : "metadata keys", list);
 }
 
+/* Reject a GGUF without a key that the architecture requires (KEY_MUST). */
+static void check_absent(struct binder *b)
+{
+    const struct config_key *row = b->m->arch->gguf_key;
+    char full[160];
+    for (; row && row->key && !config_is_hf(b); row++) {
+        full_key(b, row->key, full);
+        if (row->use == KEY_MUST && !checkpoint_meta(b->checkpoint, full))
+            config_refuse(b, row->key, ERR_MISSING, "is missing");
+    }
+}
+
 /* In a GGUF, unread keys of the architecture are errors. Unknown fields of a config.json and
  * unknown groups of keys cause one warning with all names. */
 void config_check_keys(struct binder *b)
@@ -315,6 +327,7 @@ void config_check_keys(struct binder *b)
     int n = 0;
     size_t n_prefix = strlen(b->prefix);
     form_read(b);
+    check_absent(b);
     for (int i = 0; i < checkpoint_n_meta(b->checkpoint) && b->rc == 0; i++) {
         const char *full;
         const struct meta *m = checkpoint_meta_at(b->checkpoint, i, &full);

@@ -610,10 +610,16 @@ static void add_key(struct made *g, const struct arch *a, const char *key, doubl
     made_f64(g, value);
 }
 
+/* Add a text, or for "[10" the list of true and false. */
 static void add_text(struct made *g, const struct arch *a, const char *key, const char *text)
 {
     char full[160];
     snprintf(full, sizeof full, "%s.%s", a->name, key);
+    if (*text == '[') {
+        made_list(g, full, 7, strlen(text + 1));
+        while (*++text) made_uint(g, 1, *text == '1');
+        return;
+    }
     made_key(g, full, 8);
     made_text(g, text, strlen(text));
 }
@@ -638,8 +644,11 @@ static const struct {
               {&arch_falcon, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_bloom, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_mpt, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_mpt, {"attention.max_alibi_bias", 8}},
               {&arch_bert, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_bert, {"attention.causal", 0}},
               {&arch_nomic_bert, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_nomic_bert, {"attention.causal", 0}},
               {&arch_gemma3, {"attention.sliding_window", 16}},
               {&arch_gemma_embedding, {"attention.sliding_window", 16}},
               {&arch_gemma4, {"attention.sliding_window", 16}},
@@ -652,9 +661,13 @@ static const struct {
               {&arch_qwen3moe, {"expert_used_count", 2}}};
 enum { N_NEEDED = sizeof needed / sizeof needed[0] };
 
+static const char *left_out; /* static: a required key that read_gguf omits; NULL if none */
+
+/* Return true if the file must not have the key, or has the key's value of `more`. */
 static bool is_among(const struct pair more[2], const char *key)
 {
-    return (more[0].key && strcmp(more[0].key, key) == 0) ||
+    return (left_out && strcmp(left_out, key) == 0) ||
+           (more[0].key && strcmp(more[0].key, key) == 0) ||
            (more[1].key && strcmp(more[1].key, key) == 0);
 }
 
@@ -743,12 +756,72 @@ TEST(gguf_keys_are_read_idle_or_refused)
             arches[i]->partial_rope || declares(arches[i]->gguf_key, "rope.dimension_count");
         EXPECT(part                 ? r.rc == 0 && r.m.config.rope[ROPE_MAIN].d_rot == 8
                : arches[i]->no_rope ? r.rc != 0
-                                    : r.rc != 0 && strstr(r.e.text, "must be in [16, 16]"));
+                                    : r.rc != 0 && strstr(r.e.text, "dimension_count: must be 16"));
         done(&r);
     }
     expect_gguf("rope.freq_base", NAN, "rope.freq_base: must be a number");
     expect_gguf("rope.scaling.yarn_attn_factor", 1, NULL);
     expect_gguf("rope.scaling.yarn_attn_factor", 1.5, "must be 1, got 1.5");
+}
+
+/* Read a GGUF of one architecture with two more keys. word is a part of the expected error; NULL if
+ * the keys are accepted. */
+static void expect_pairs(const struct arch *a, struct pair one, struct pair two, const char *word)
+{
+    struct read r;
+    read_gguf(&r, a, (struct pair[2]){one, two});
+    if (word ? r.rc == 0 || !strstr(r.e.text, word) : r.rc != 0)
+        test_fail(__FILE__, __LINE__, "%s.%s: \"%s\", expected %s", a->name, one.key,
+                  r.rc == 0 ? "accepted" : r.e.text, word ? word : "no error");
+    done(&r);
+}
+
+/* Goal: an error about sizes has the names of the keys that give the size. A reader of the error
+ * does not know which of these keys is wrong. */
+TEST(gguf_sizes_that_disagree_are_refused_by_name)
+{
+    static const struct pair lanes = {"rope.dimension_count", 16}, none = {0};
+    static const struct arch *const whole[] = {&arch_command_r, &arch_cohere2, &arch_olmo};
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        expect_pairs(whole[i], (struct pair){"embedding_length", 128}, lanes,
+                     "rope.dimension_count: must be 32 (embedding_length 128 / ");
+        expect_pairs(whole[i], (struct pair){"attention.head_count", 1}, lanes,
+                     "must be 64 (embedding_length 64 / attention.head_count 1), got 16");
+    }
+    expect_pairs(&arch_qwen3, (struct pair){"attention.key_length", 32}, lanes,
+                 "must be 32 (attention.key_length), got 16");
+    expect_pairs(&arch_phi2, (struct pair){"attention.head_count", 8}, lanes,
+                 "must be in [2, 8] (embedding_length 64 / attention.head_count 8), got 16");
+    expect_pairs(&arch_phi2, (struct pair){"rope.dimension_count", 7}, none,
+                 "rope.dimension_count: must give an even number");
+    expect_pairs(&arch_llama, (struct pair){"rope.freq_base", 0}, none, "freq_base: must be above");
+    expect_pairs(&arch_llama, (struct pair){"attention.head_count_kv", 3}, none,
+                 "attention.head_count_kv: must divide the 4 heads, got 3");
+    expect_pairs(&arch_llama, (struct pair){"attention.value_length", 8}, none,
+                 "attention.value_length: must equal");
+}
+
+/* Goal: a key without a default in llama.cpp's class is required. llama.cpp computes a causal
+ * encoder, or no positions, if the key is absent. */
+TEST(gguf_keys_with_another_default_in_llama_cpp_are_required)
+{
+    static const struct pair none = {0};
+    const struct arch *const encoder[] = {&arch_bert, &arch_nomic_bert};
+    for (int i = 0; i < 2; i++) {
+        expect_pairs(encoder[i], (struct pair){"attention.causal", 1}, none,
+                     "attention.causal: must be 0");
+        left_out = "attention.causal";
+        expect_pairs(encoder[i], none, none, "attention.causal: is missing");
+        left_out = NULL;
+        expect_pairs(encoder[i], none, none, NULL);
+    }
+    left_out = "attention.max_alibi_bias";
+    expect_pairs(&arch_mpt, none, none, "attention.max_alibi_bias: must be in (0, 64], got 0");
+    left_out = NULL;
+    expect_pairs(&arch_mpt, none, none, NULL);
+    expect_pairs(&arch_bloom, (struct pair){"attention.max_alibi_bias", 8}, none, NULL);
+    expect_pairs(&arch_bloom, (struct pair){"attention.max_alibi_bias", 0}, none,
+                 "attention.max_alibi_bias: must be 8, got 0");
 }
 
 static void expect_gguf_text(const struct arch *a, const char *key, const char *text, bool ok)
@@ -768,7 +841,7 @@ static void expect_gguf_text(const struct arch *a, const char *key, const char *
 TEST(gguf_activations_are_the_architecture_s_own)
 {
     for (int i = 0; i < N_ARCH; i++) {
-        const bool silu = arches[i]->curve == CURVE_silu;
+        const bool silu = arches[i]->curve == CURVE_silu && !arches[i]->xielu;
         if (!has_gguf(arches[i])) continue;
         expect_gguf_text(arches[i], "hidden_activation", "silu", silu);
         expect_gguf_text(arches[i], "hidden_activation", "gelu_pytorch_tanh",
@@ -776,6 +849,7 @@ TEST(gguf_activations_are_the_architecture_s_own)
         expect_gguf_text(arches[i], "hidden_activation", "gelu",
                          arches[i]->curve == CURVE_gelu_erf);
         expect_gguf_text(arches[i], "hidden_activation", "relu", arches[i]->curve == CURVE_relu);
+        expect_gguf_text(arches[i], "hidden_activation", "xielu", arches[i]->xielu);
     }
 }
 
@@ -859,6 +933,51 @@ TEST(gguf_keys_of_gemma4)
                       r.rc == 0 ? "accepted" : r.e.text, cases[i].word);
         done(&r);
     }
+}
+
+/* Goal: a wrong interval of windows is an error, and no division by 0. */
+TEST(gguf_intervals_are_refused_by_name)
+{
+    static const char key[] = "attention.sliding_window_pattern";
+    for (int i = 0; i < N_ARCH; i++) {
+        if (!declares(arches[i]->gguf_key, key)) continue;
+        for (double v = -1; v <= 0.5; v += 0.5)
+            expect_pairs(arches[i], (struct pair){key, v}, (struct pair){0}, "_pattern: must be ");
+        expect_gguf_text(arches[i], key, "x", false);
+        const bool lists = arches[i] == &arch_olmo2 || arches[i] == &arch_exaone4;
+        if (!lists) expect_gguf_text(arches[i], key, "[11", false);
+    }
+}
+
+/* Read a key with each kind of value. The result is a config, or an error with a sentence. */
+static void read_any_value(const struct arch *a, const char *key)
+{
+    static const double number[] = {-1, 0, 0.5, 3, 1e9, INFINITY};
+    static const char *const text[] = {"", "x", "[", "[10"};
+    struct read r;
+    for (size_t i = 0; i < 10; i++) {
+        const bool is_text = i >= 6;
+        const struct pair one[2] = {{key, is_text ? 0 : number[i]}};
+        read_gguf_text(&r, a, one, is_text ? text[i - 6] : NULL);
+        if ((r.rc == 0) != (r.e.text[0] == 0))
+            test_fail(__FILE__, __LINE__, "%s.%s, value %zu: \"%s\"", a->name, key, i, r.e.text);
+        done(&r);
+    }
+}
+
+/* Goal: no value of a key ends the program. */
+TEST(gguf_keys_of_any_value_are_read_or_refused)
+{
+    static const char *const shared[] = {
+#define GGUF_READ(key)             key,
+#define GGUF_ONLY(key, value, why) key,
+#include "keys.def"
+    };
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++)
+        read_any_value(&arch_gemma3, shared[i]);
+    for (int i = 0; i < N_ARCH; i++)
+        for (const struct config_key *k = arches[i]->gguf_key; k && k->key; k++)
+            read_any_value(arches[i], k->key);
 }
 
 /* Goal: a row of gemma-embedding sees half of its window on each side. */

@@ -316,6 +316,7 @@ enum key_use {
     KEY_READ, /* read by config.c or the architecture; `value`: default, NAN if none */
     KEY_IDLE, /* without effect on results; `why` gives the reason */
     KEY_ONLY, /* accepted only with `value`; `why` gives the reason */
+    KEY_MUST, /* as KEY_ONLY, and required in a GGUF */
 };
 /* A metadata key and its use by the architecture. `key` follows "ARCH.". The key of a config.json
  * field without a GGUF name is "config.FIELD". The texts are static. */
@@ -340,6 +341,10 @@ struct config_key {
 #define ONLY(key, value, why)                                                                      \
     {                                                                                              \
         key, KEY_ONLY, value, why                                                                  \
+    }
+#define MUST(key, value, why)                                                                      \
+    {                                                                                              \
+        key, KEY_MUST, value, why                                                                  \
     }
 #define KEYS_END                                                                                   \
     {                                                                                              \

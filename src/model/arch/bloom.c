@@ -31,6 +31,7 @@ static const struct config_key hf_key[] = {
 
 static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.layer_norm_epsilon"),
+    ONLY("attention.max_alibi_bias", 8, "llama.cpp passes over other values"),
     KEYS_END,
 };
 

@@ -68,7 +68,7 @@ void gemma_gguf_windows(struct config *c, struct binder *b, int interval)
         config_refuse(b, "attention.sliding_window", ERR_UNSUPPORTED,
                       "must be at least 1, got %s: files without a window have another model",
                       config_value_text(config_meta(b, "attention.sliding_window"), text));
-    windows(c, window, interval);
+    if (b->rc == 0) windows(c, window, interval);
 }
 
 /* The list of layer types has priority over the interval. */

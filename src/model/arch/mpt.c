@@ -44,17 +44,17 @@ static const struct config_key hf_key[] = {
 
 static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.layer_norm_epsilon"),
-    KEY("attention.max_alibi_bias", 8),
+    KEY_UNSET("attention.max_alibi_bias"),
     KEY_UNSET("attention.clamp_kqv"),
     KEYS_END,
 };
 
-/* Return the exponent of the slopes: a constant of the class, a key of a GGUF. 0 in a GGUF stands
- * for learned positions. */
+/* Return the exponent of the slopes: a constant of the class, a key of a GGUF. 0 in a GGUF, or no
+ * key, stands for learned positions. */
 static double slopes(struct binder *b)
 {
     static const char key[] = "attention.max_alibi_bias";
-    const double v = config_is_hf(b) ? 8 : config_real(b, key, 8);
+    const double v = config_is_hf(b) ? 8 : config_real(b, key, 0);
     if (!(v > 0 && v <= 64)) /* 64: f32 represents the slopes */
         config_refuse(b, key, ERR_UNSUPPORTED, "must be in (0, 64], got %g", v);
     return v;

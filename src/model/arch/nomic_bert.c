@@ -24,7 +24,7 @@ static const struct config_key hf_key[] = {
 
 static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.layer_norm_epsilon"),
-    ONLY("attention.causal", 0, "a causal encoder is not supported yet"),
+    MUST("attention.causal", 0, "a causal encoder is not supported yet"), /* llama.cpp's default */
     KEYS_END,
 };
 
