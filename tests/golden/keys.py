@@ -4,18 +4,20 @@
     tests/golden/keys.py PROGRAM [ARCH...]      ARCH: a row of ARCHS
 
 PROGRAM is a program of the user with libllama. PROGRAM MODEL TOKENS.i32 OUT.f32 writes f32 logits
-[tokens, vocabulary], computed with an F32 cache. The keys are those that llama.cpp's converter
-writes, or llama.cpp reads, for these architectures. Each key is omitted, and set to legal values,
-in a setting in which the key has an effect: a text beyond window and trained context, small
-activations for the epsilon, new weights if shapes change. quoth's logits (build/logits, f32) must
-equal llama.cpp's (max|d| / max|reference| <= 1e-3). Otherwise quoth must refuse the model with the
-name of the key. Files of mistral have the architecture llama. The script needs numpy and gguf, not
-torch. QUOTH_LOGITS is another build of build/logits.
+[tokens, vocabulary], computed with an F32 cache. For encoders it writes hidden states [tokens,
+width]. The keys are those that llama.cpp's converter writes, or llama.cpp reads, for these
+architectures. Each key is omitted, and set to legal values, in a setting in which the key has an
+effect: a text beyond window and trained context, small activations for the epsilon, new weights if
+shapes change. quoth's logits (build/logits, f32) must equal llama.cpp's (max|d| / max|reference| <=
+1e-3). Otherwise quoth must refuse the model with the name of the key. Files of mistral and
+internlm3 have the architecture llama, those of olmo3 olmo2, those of roberta and distilbert bert.
+The script needs numpy and gguf, not torch. QUOTH_LOGITS is another build of build/logits.
 
 All files are made in a temporary folder. The script prints a line per key with the verdicts of
-campaign.py, and then the keys that never changed llama.cpp's logits. The exit status is 1 if any
-difference is silent. If llama.cpp reads GELU from its table of 16-bit floats (GGML_GELU_FP16),
-architectures with GELU differ by up to 1e-3."""
+campaign.py, a line per architecture, and then the keys that never changed llama.cpp's logits. The
+exit status is 1 if any difference is silent. If llama.cpp reads GELU from its table of 16-bit
+floats (GGML_GELU_FP16), architectures with GELU differ by up to 1e-3. The limit is 2e-3 for
+architectures whose GELU llama.cpp approximates."""
 import pathlib
 import sys
 import tempfile
@@ -24,9 +26,11 @@ import zlib
 import gguf
 import numpy as np
 
-from campaign import ABSENT, N_TOKEN, Campaign, quoth_logits, report
+from campaign import ABSENT, N_TOKEN, Campaign, distance, quoth_logits, report
 
-N_VOCAB, LIMIT = 96, 1e-3
+N_VOCAB, N_SEGMENT, LIMIT = 96, 2, 1e-3
+# The classes of these architectures have GELU by erf. llama.cpp approximates it by tanh.
+ERF, ERF_LIMIT = ("gptneox", "falcon", "mpt", "bert"), 2e-3
 BOTH = (True, False)
 BASE = {"context_length": 128, "embedding_length": 32, "block_count": 5, "feed_forward_length": 48, "attention.head_count": 2,
         "attention.head_count_kv": 1, "attention.key_length": 16, "attention.value_length": 16, "rope.freq_base": 10000.0,
@@ -40,32 +44,62 @@ BESIDE = {"qwen3moe": {"expert_count": 5, "expert_used_count": 2, "expert_feed_f
           "cohere2": {**LAYER_NORM, "attention.sliding_window": 16, "logit_scale": 0.25},
           "command-r": {**LAYER_NORM, "logit_scale": 0.25},
           "granite": {"logit_scale": 4.0, "residual_scale": 0.7, "embedding_scale": 3.0, "attention.scale": 0.2},
-          **{a: LAYER_NORM for a in ("starcoder2", "phi2", "stablelm", "nemotron", "olmo")}}
+          "gptneox": {**LAYER_NORM, "use_parallel_residual": True},
+          "gpt2": {**LAYER_NORM, "context_length": 256},
+          "mpt": {**LAYER_NORM, "attention.max_alibi_bias": 8.0},
+          "apertus": {"xielu.alpha_n": [0.5, -0.2, 0.8, 0.1, 1.0], "xielu.alpha_p": [0.3, 0.9, -0.4, 0.6, 0.2],
+                      "xielu.beta": [0.5, 0.4, 0.6, 0.5, 0.3], "xielu.eps": [-1e-6] * 5},
+          "mistral3": {"attention.temperature_scale": 0.1, "rope.scaling.yarn_log_multiplier": 1.0},
+          "gemma-embedding": {"block_count": 7, "attention.sliding_window": 16, "rope.freq_base_swa": 1000.0},
+          "bert": {**LAYER_NORM, "context_length": 256, "attention.causal": False},
+          "nomic-bert": {**LAYER_NORM, "attention.causal": False},
+          **{a: LAYER_NORM for a in ("starcoder2", "phi2", "stablelm", "nemotron", "olmo", "falcon", "bloom")}}
 ARCHS = ("llama", "qwen2", "qwen3", "smollm3", "olmo2", "qwen3moe", "gemma3", "command-r", "cohere2", "starcoder2", "phi2", "phi3",
-         "stablelm", "nemotron", "arcee", "olmo", "gemma", "gemma2", "granite", "chatglm", "glm4", "ernie4_5", "exaone4", "seed_oss")
+         "stablelm", "nemotron", "arcee", "olmo", "gemma", "gemma2", "granite", "chatglm", "glm4", "ernie4_5", "exaone4", "seed_oss",
+         "gpt2", "gptneox", "falcon", "bloom", "mpt", "apertus", "hunyuan-dense", "mistral3", "gemma-embedding", "bert", "nomic-bert")
 # Parts of an architecture that its tensors show.
-TIED = ("gemma", "gemma2", "gemma3", "command-r", "cohere2")  # no separate head
-BIASED_NORMS = ("starcoder2", "phi2", "stablelm", "nemotron")
-QKV_BIAS = ("qwen2", "starcoder2", "phi2", "chatglm", "glm4", "seed_oss")
-BIASES = ("starcoder2", "phi2")  # of the output of attention and of the feed-forward block
-NO_PRE_NORMS = ("olmo2", "exaone4", "olmo")
-NO_FFN_NORM = ("command-r", "cohere2", "phi2", "seed_oss")  # parallel blocks, or another name
-POST_NORMS = ("olmo2", "gemma2", "gemma3", "glm4", "exaone4")
-HEAD_NORMS = ("qwen3", "qwen3moe", "gemma3", "exaone4")
-NO_GATE = ("starcoder2", "phi2", "nemotron", "arcee")
+BERTS = ("bert", "nomic-bert")  # norms after the sums, segments, no norm before the head
+ENCODERS = BERTS + ("gemma-embedding",)  # no head
+TIED = ("gemma", "gemma2", "gemma3", "command-r", "cohere2", "gpt2", "bloom", "mpt")  # no separate head
+GPTS = ("gpt2", "gptneox", "bloom")  # biases everywhere, q, k and v in one matrix
+BIASED_NORMS = ("starcoder2", "phi2", "stablelm", "nemotron", "falcon") + GPTS + BERTS
+QKV_BIAS = ("qwen2", "starcoder2", "phi2", "chatglm", "glm4", "seed_oss", "bert") + GPTS
+BIASES = ("starcoder2", "phi2", "bert") + GPTS  # of the output of attention and of the feed-forward block
+NO_PRE_NORMS = ("olmo2", "exaone4", "olmo") + BERTS
+NO_FFN_NORM = ("command-r", "cohere2", "phi2", "seed_oss", "falcon")  # parallel blocks, or another name
+POST_NORMS = ("olmo2", "gemma2", "gemma3", "glm4", "exaone4", "gemma-embedding")
+HEAD_NORMS = ("qwen3", "qwen3moe", "gemma3", "exaone4", "apertus", "hunyuan-dense", "gemma-embedding")
+NO_GATE = ("starcoder2", "phi2", "nemotron", "arcee", "falcon", "mpt", "apertus", "bert") + GPTS
 GATE_IN_UP = ("phi3", "chatglm", "glm4")
+FUSED_QKV = ("phi3", "falcon", "mpt", "nomic-bert") + GPTS
+POSITIONS = ("gpt2", "bert")  # a table of learned positions
+NO_ROPE = ("gpt2", "bloom", "mpt", "bert")
 # llama.cpp requires hidden size = heads * head size. The head size is then omitted.
-SQUARE = ("command-r", "cohere2", "starcoder2", "phi2", "phi3", "stablelm", "nemotron", "olmo", "chatglm", "exaone4")
-SMALL_EMBEDDING = ("olmo2", "gemma", "gemma2", "gemma3")
+SQUARE = ("olmo2", "command-r", "cohere2", "starcoder2", "phi2", "phi3", "stablelm", "nemotron", "olmo", "chatglm", "exaone4", "falcon", "mpt") + GPTS + BERTS
+SMALL_EMBEDDING = ("olmo2", "gemma", "gemma2", "gemma3", "gemma-embedding")
 # quoth computes the window of files whose architecture has one in transformers (README.md).
 # llama.cpp ignores it.
-ON_PURPOSE = {("llama", "attention.sliding_window"), ("phi3", "attention.sliding_window"), ("starcoder2", "attention.sliding_window")}
-# Further settings of all keys of an architecture: models of a certain number of layers.
+ON_PURPOSE = {(a, "attention.sliding_window") for a in ("llama", "phi3", "starcoder2", "mistral3")}
+# llama.cpp ignores a list of olmo2's windows, which the converter writes. transformers and quoth compute the listed windows.
+LISTED = {("olmo2", "attention.sliding_window_pattern"): [True, True, True, False]}  # equals llama.cpp's interval of 4
+# Further settings of all keys of an architecture: models of a certain number of layers, or with
+# optional tensors. Names with _ are no keys, but read by tensors().
 SIZES = {"exaone4": {" (64 layers)": {"block_count": 64, "attention.sliding_window": 16}},
          "gemma2": {" (46 layers)": {"block_count": 46}},
-         "command-r": {" (64 layers)": {"block_count": 64}}}
+         "command-r": {" (64 layers)": {"block_count": 64}},
+         "olmo2": {" (window)": {"attention.sliding_window": 16}},
+         "falcon": {" (two norms)": {"_two_norms": True}}}
+PER_LAYER = ("xielu.", "attention.sliding_window_pattern", "deepstack_mapping")  # lists of these keys have a value per layer
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32}
 LINEAR = {"rope.scaling.factor": 4.0}
+# Settings of the keys of the rope alone. phi3 has divisors for short and for long contexts.
+ROPES = {a: {" (yarn)": YARN, " (linear)": LINEAR} for a in ARCHS if a not in NO_ROPE}
+DIVISORS = ("llama", "apertus")
+for _a in DIVISORS:
+    ROPES[_a][" (divisors)"] = {"_divisors": ("rope_freqs",)}
+ROPES["mistral3"][" (yarn of 4096)"] = {**YARN, "rope.scaling.original_context_length": 4096}  # the betas have an effect
+ROPES["phi3"][" (divisors)"] = {"_divisors": ("rope_factors_short", "rope_factors_long"), "rope.scaling.attn_factor": 1.2,
+                                "rope.scaling.original_context_length": 64}
 
 VALUES = {
     "context_length": (64, 4096), "embedding_length": (64,), "embedding_length_out": (32, 16), "block_count": (1, 4),
@@ -73,7 +107,7 @@ VALUES = {
     "attention.head_count": (4, 8, 1), "attention.head_count_kv": (2,), "attention.key_length": (16, 32), "attention.value_length": (16, 32),
     "attention.key_length_swa": (16, 8), "attention.value_length_swa": (16, 8), "attention.layer_norm_rms_epsilon": (1e-3, 1e-7),
     "attention.layer_norm_epsilon": (1e-5, 1e-2), "attention.causal": BOTH, "attention.scale": (0.0, 0.1),
-    "attention.sliding_window": (0, 16, 40), "attention.sliding_window_pattern": (1, 2, 6, [True, False] * 3 + [True]),
+    "attention.sliding_window": (0, 16, 40), "attention.sliding_window_pattern": (1, 2, 6, [True, False], [True, True, True, False]),
     "attention.clamp_kqv": (0.0, 0.5), "attention.max_alibi_bias": (0.0, 8.0), "attention.temperature_scale": (0.0, 0.5),
     "rope.freq_base": (500.0, 1e6), "rope.freq_base_swa": (300.0, 10000.0), "rope.dimension_count": (16, 8),
     "rope.dimension_count_swa": (16, 8), "rope.dimension_sections": ([4, 2, 2, 0],),
@@ -87,6 +121,9 @@ VALUES = {
     "expert_group_used_count": (0, 1), "expert_shared_count": (0, 1), "expert_shared_feed_forward_length": (0, 24),
     "expert_weights_scale": (0.0, 1.0, 2.0), "expert_weights_norm": BOTH, "expert_gating_func": (1, 2),
     "leading_dense_block_count": (0, 1), "moe_every_n_layers": (1, 2), "interleave_moe_layer_step": (1, 2), "nextn_predict_layers": (0, 1),
+    "xielu.alpha_n": (0.5, [0.1, 0.2, -0.3, 0.4, 2.0]), "xielu.alpha_p": (0.5, [0.1, 0.2, -0.3, 0.4, 2.0]),
+    "xielu.beta": (0.5, [0.1, 0.2, 0.3, 0.4, 2.0]), "xielu.eps": (-1e-6, [-1e-2] * 5),
+    "classifier.output_labels": (["a"], ["a", "b"]), "deepstack_mapping": ([-1] * 5, [0, -1, -1, -1, -1]),
     "pooling_type": (0, 1), "hidden_activation": ("silu", "gelu"), "logit_scale": (0.0, 0.5), "residual_scale": (0.0, 0.5),
     "embedding_scale": (0.0, 0.5), "attn_logit_softcapping": (0.0, 30.0), "final_logit_softcapping": (0.0, 2.0),
     "use_parallel_residual": BOTH, "tensor_data_layout": ("Meta AI original pth", "x")}
@@ -110,14 +147,22 @@ def tensors(arch, k):
         if biased:
             yield name + ".bias", (rows,)
     yield "token_embd.weight", (N_VOCAB, d)
-    if arch != "olmo":
+    if arch in POSITIONS:
+        yield "position_embd.weight", (key("context_length"), d)
+    if arch in BERTS:
+        yield "token_types.weight", (N_SEGMENT, d)
+    if arch in BERTS + ("bloom",):
+        yield from norm("token_embd_norm")
+    if arch not in BERTS + ("olmo",):
         yield from norm("output_norm")
-    if arch not in TIED:
+    if arch not in TIED + ENCODERS:
         yield from linear("output", N_VOCAB, d, arch == "phi2")
+    for name in k.get("_divisors", ()):
+        yield name + ".weight", ((k.get("rope.dimension_count") or d_k) // 2,)
     for i in range(key("block_count")):
         blk = f"blk.{i}."
-        if arch == "phi3":
-            yield from linear(blk + "attn_qkv", head * d_k + head_kv * (d_k + d_v), d)
+        if arch in FUSED_QKV:
+            yield from linear(blk + "attn_qkv", head * d_k + head_kv * (d_k + d_v), d, arch in QKV_BIAS)
         else:
             for what, rows in (("attn_q", head * d_k), ("attn_k", head_kv * d_k), ("attn_v", head_kv * d_v)):
                 yield from linear(blk + what, rows, d, arch in QKV_BIAS)
@@ -133,6 +178,11 @@ def tensors(arch, k):
             yield blk + "attn_k_norm.weight", (head_kv, d_k)
         if arch not in NO_PRE_NORMS:
             yield from norm(blk + "attn_norm")
+        if k.get("_two_norms"):
+            yield from norm(blk + "attn_norm_2")
+        if arch in BERTS:
+            yield from norm(blk + "attn_output_norm")
+            yield from norm(blk + "layer_output_norm")
         if arch not in NO_PRE_NORMS + NO_FFN_NORM:
             yield from norm(blk + "ffn_norm")
         if arch in POST_NORMS or arch == "seed_oss":
@@ -157,9 +207,11 @@ def values(arch, name, shape, small):
     rng = np.random.RandomState(zlib.crc32(f"{name} {shape}".encode()))
     if "norm" in name:
         w = rng.uniform(0.5, 1.5, shape)
+    elif name.startswith("rope_"):
+        w = rng.uniform(1, 4, shape)
     elif name.endswith(".bias"):
         w = rng.normal(0, 0.5, shape)
-    elif name == "token_embd.weight":
+    elif name in ("token_embd.weight", "position_embd.weight", "token_types.weight"):
         w = rng.normal(0, 0.05 if arch in SMALL_EMBEDDING else 0.4, shape) * (1e-3 if small else 1)
     else:
         w = rng.normal(0, (1.6 if "attn_q" in name or "attn_k" in name else 1.2) / np.sqrt(shape[-1]), shape)
@@ -187,7 +239,8 @@ class GgufCampaign(Campaign):
     def write(self, path, arch, keys):
         w = gguf.GGUFWriter(path, arch)
         for key, value in keys.items():
-            add_value(w, f"{arch}.{key}", value)
+            if not key.startswith("_"):
+                add_value(w, key if key.startswith("xielu.") else f"{arch}.{key}", value)
         w.add_tokenizer_model("gpt2")
         w.add_tokenizer_pre("gpt-2")
         w.add_token_list([chr(33 + i) for i in range(N_VOCAB - 2)] + ["\u0120", "he"])
@@ -195,6 +248,8 @@ class GgufCampaign(Campaign):
         w.add_token_merges(["h e"])
         w.add_bos_token_id(1)
         w.add_eos_token_id(2)
+        if arch in BERTS:
+            w.add_token_type_count(N_SEGMENT)
         usual = {**BASE, **BESIDE.get(arch, {})}
         small = any(keys.get(k) != usual.get(k) for k in EPSILON)
         for name, shape in tensors(arch, keys):
@@ -204,11 +259,20 @@ class GgufCampaign(Campaign):
         w.write_tensors_to_file()
         w.close()
 
+    def verdict(self, label, name, want, got, said, limit):
+        if want is not None and got is not None:
+            self.most = max(self.most, distance(got, want))
+        return super().verdict(label, name, want, got, said, limit)
+
     def run(self, arch, setting):
         keys = {**BASE, **BESIDE.get(arch, {})}
         if arch in SQUARE:
             del keys["attention.key_length"], keys["attention.value_length"]
+        if arch in NO_ROPE:
+            del keys["rope.freq_base"], keys["rope.dimension_count"]
         keys = {k: v for k, v in {**keys, **setting}.items() if v is not ABSENT}
+        n = keys.get("block_count", BASE["block_count"])
+        keys = {k: [v[i % len(v)] for i in range(n)] if isinstance(v, list) and k.startswith(PER_LAYER) else v for k, v in keys.items()}
         path = self.folder / "model.gguf"
         self.write(path, arch, keys)
         want, self.why = self.program(self.llama, path, N_TOKEN)
@@ -216,17 +280,28 @@ class GgufCampaign(Campaign):
         return want, got, said
 
     def keys(self, arch):
+        """Check all keys of an architecture, and print a line with the counts."""
+        before, n_idle, n, limit = dict(self.count), len(self.idle), {}, ERF_LIMIT if arch in ERF else LIMIT
+        self.most = 0.0
         for key, some in VALUES.items():
             if (arch, key) in ON_PURPOSE:
                 print(f"{arch:8s} {key:42s} differs on purpose")
                 continue
-            settings = {"": {}, " (yarn)": YARN, " (linear)": LINEAR, **SIZES.get(arch, {})}
+            if (arch, key) in LISTED:
+                some = [v for v in some if not isinstance(v, list) or v == LISTED[arch, key]]
+            settings = {"": {}, **SIZES.get(arch, {})}
+            if key.startswith("rope.") or key == "context_length":
+                settings.update(ROPES.get(arch, {}))
             for label, beside in settings.items():
-                if label in (" (yarn)", " (linear)") and not key.startswith("rope.") and key != "context_length":
-                    continue
                 variants = [("absent", {**beside, key: ABSENT}, beside)]
                 variants += [(str(v), {**beside, key: v}, beside) for v in some]
-                self.field(arch, key + label, variants, LIMIT, self.run)
+                self.field(arch, key + label, variants, limit, self.run)
+                n[key] = n.get(key, 0) + 1
+        idle = [name.split(" (")[0] for _, name in self.idle[n_idle:]]
+        count = {mark: self.count[mark] - before[mark] for mark in before}
+        print(f"{arch}: {len(n)} keys, {sum(idle.count(key) < n[key] for key in n)} moved llama.cpp; {sum(count.values())} configurations: "
+              f"{count['='] + count['w']} equal (at most {self.most:.1e}), {count['R']} refused by name, {count['x']} that llama.cpp refuses, "
+              f"{count['!']} silent", flush=True)
 
 
 def main(args):

@@ -37,6 +37,16 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
+/* Reject a factor without a scaling: llama.cpp scales the ropes of the layers with a window then,
+ * but not of the others. */
+static void check_factor(const struct config *c, struct binder *b)
+{
+    const struct rope_config *r = &c->rope[ROPE_MAIN];
+    if (r->scaling == ROPE_NONE && r->factor != 1)
+        config_refuse(b, "rope.scaling.type", ERR_UNSUPPORTED,
+                      "must be linear or yarn with rope.scaling.factor %g, got none", r->factor);
+}
+
 /* Read the config as in transformers. A GGUF file is read as in llama.cpp, where only the 27B model
  * has a different scale. */
 static void config(struct config *c, struct binder *b)
@@ -47,6 +57,7 @@ static void config(struct config *c, struct binder *b)
         c->attn_softcap = config_cap(b, "config.attn_logit_softcapping");
         return;
     }
+    check_factor(c, b);
     gemma_gguf_windows(c, b, 2);
     gemma_attn_scale(c, c->n_layer == 46 ? c->d / c->n_head : c->d_head);
     c->logit_softcap = config_cap(b, "final_logit_softcapping");
