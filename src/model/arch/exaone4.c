@@ -59,9 +59,10 @@ static void gguf_config(struct config *c, struct binder *b)
     const int interval = gguf_interval(b, c->n_layer);
     if (c->n_layer != 64) {
         if (meta_kind(config_meta(b, key)) != META_NONE && config_window(b) != 0)
-            config_refuse(b, key, ERR_UNSUPPORTED,
-                          "must be 0, because llama.cpp ignores a window of %d layers, got %d",
-                          c->n_layer, config_window(b));
+            config_refuse(
+                b, key, ERR_UNSUPPORTED,
+                "must be 0 with block_count %d, because llama.cpp ignores the window, got %d",
+                c->n_layer, config_window(b));
         return;
     }
     gemma_gguf_windows(c, b, interval);
