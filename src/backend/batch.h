@@ -56,6 +56,11 @@ int64_t batch_bytes(const struct batch_limits *limits);
 /* Free the memory of b. A zeroed batch is allowed. */
 void batch_close(struct batch *b);
 void batch_clear(struct batch *b); /* remove all rows and sequences */
+/* Return true if all rows of a text of n tokens have the long list of divisors. */
+static inline bool batch_is_long(const struct batch_limits *l, int n)
+{
+    return l->n_short > 0 && n > l->n_short;
+}
 /* Set `angle` of the rows of sequence s, whose pos is set. is_long: the rows have the long list. No
  * effect if limits.n_short is 0. */
 void batch_rope(struct batch *b, int s, bool is_long);

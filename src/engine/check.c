@@ -35,9 +35,8 @@ static const char *check_host(const struct engine *en, const struct seq *s)
 /* Return the violated invariant of the list of divisors of a sequence's pages; NULL if none. */
 static const char *check_rope(const struct engine *en, const struct seq *s)
 {
-    const int n_short = en->executor.limits->n_short;
     if (s->state != SEQ_RUNNING && s->state != SEQ_WAITING) return NULL;
-    if (s->finish != FINISH_NONE || s->is_long == (n_short > 0 && s->n_token > n_short))
+    if (s->finish != FINISH_NONE || s->is_long == batch_is_long(en->executor.limits, s->n_token))
         return NULL;
     return "a sequence's pages have the rope of another length";
 }

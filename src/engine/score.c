@@ -20,7 +20,7 @@ static void fill(struct batch *b, const int32_t *ids, int n_text, int pos0, int 
         b->out_row[i] = i;
         b->out_kind[i] = OUT_LOGITS;
     }
-    batch_rope(b, 0, n_text > b->limits.n_short);
+    batch_rope(b, 0, batch_is_long(&b->limits, n_text));
 }
 
 int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_options *o,

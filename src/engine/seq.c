@@ -39,13 +39,6 @@ void seq_name_pages(const struct engine *en, struct seq *s)
         s->name[s->n_name] = seq_page_name(en, s, s->n_name);
 }
 
-/* Return true if a text of n tokens has the long list of divisors. */
-static bool is_long(const struct engine *en, int n)
-{
-    const int n_short = en->executor.limits->n_short;
-    return n_short > 0 && n > n_short;
-}
-
 /* Allocate the memory of drafts. Forced tokens are checked like drafts if their logits are wanted:
  * a few at a time, with a mask for each. */
 static bool open_drafts(struct seq *s, const struct engine *en)
@@ -75,7 +68,7 @@ bool seq_open(struct seq *s, const struct engine *en, struct group *g)
     s->n_fresh = 1;
     s->slots.at = s->slots.host = s->slots.snapshot = -1;
     s->n_prompt = s->n_token = (int)r->prompt.n;
-    s->is_long = is_long(en, s->n_prompt);
+    s->is_long = batch_is_long(en->executor.limits, s->n_prompt);
     s->token_max = s->n_prompt + r->max_tokens;
     s->page_max = (s->token_max + rows - 1) / rows;
     size_t n_page = (size_t)s->page_max;
@@ -135,7 +128,8 @@ int seq_n_left(const struct seq *s)
  * The names change with the list. A finished sequence, which is padding, keeps its pages. */
 void seq_lengthen(struct engine *en, struct seq *s)
 {
-    if (s->is_long || s->finish != FINISH_NONE || !is_long(en, s->n_token)) return;
+    if (s->is_long || s->finish != FINISH_NONE || !batch_is_long(en->executor.limits, s->n_token))
+        return;
     hold_drop(en, s);
     s->is_long = true;
     s->n_name = 0;

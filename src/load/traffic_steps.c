@@ -148,7 +148,7 @@ bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, 
     for (int i = 0; i < *n_step; i++) {
         batch_clear(&b);
         move_batch(l, &c, &b);
-        for (int s = 0; s < b.n_seq; s++) batch_rope(&b, s, b.kv_len[s] > b.limits.n_short);
+        for (int s = 0; s < b.n_seq; s++) batch_rope(&b, s, batch_is_long(&b.limits, b.kv_len[s]));
         model_forward(l->m, &b);
     }
     *kernel_us = time_us() - begin;

@@ -37,6 +37,13 @@ void bind_name(char out[160], const char *stem, int il, const char *suffix)
     snprintf(out, 160, "%s.%s", layer, suffix);
 }
 
+void bind_missing(struct binder *b, const char *name)
+{
+    if (b->rc != 0) return;
+    b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing", checkpoint_path(b->checkpoint),
+                    name);
+}
+
 /* Return the tensor [n_out, k]. NULL after an error: ERR_MISSING, ERR_FORMAT for another shape,
  * ERR_UNSUPPORTED for a type without arithmetic. */
 static const struct tensor_info *need(struct binder *b, const char *name, int64_t n_out, int64_t k)
@@ -45,7 +52,7 @@ static const struct tensor_info *need(struct binder *b, const char *name, int64_
     const struct tensor_info *t = bind_find(b, name);
     const char *path = checkpoint_path(b->checkpoint);
     if (!t)
-        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing", path, name);
+        bind_missing(b, name);
     else if (t->dim[2] != 1 || t->dim[3] != 1)
         b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s: must have at most 2 dimensions, got %d",
                         path, name, t->n_dim);
@@ -414,9 +421,7 @@ void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int 
     const struct expert_sizes s = expert_sizes(b, stem, il);
     bind_name(name, stem, il, "weight");
     const struct tensor_info *t = b->rc == 0 ? checkpoint_tensor(b->checkpoint, name) : NULL;
-    if (b->rc == 0 && !t)
-        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing",
-                        checkpoint_path(b->checkpoint), name);
+    if (!t) bind_missing(b, name);
     if (b->rc == 0) stacked(b, &l->w, t, s.n_out, s.k, s.n_expert);
     if (b->rc != 0) return;
     struct published *from = arena_push0(&b->m->arena, (size_t)s.n_expert, sizeof *from);

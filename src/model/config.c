@@ -257,8 +257,7 @@ static int rotated_lanes(struct binder *b, const struct config *c)
 static const char *lanes_key(const struct binder *b)
 {
     if (!config_is_hf(b)) return "rope.dimension_count";
-    return b->m->arch->partial_rope ? "config.rope_parameters.partial_rotary_factor"
-                                    : "attention.key_length";
+    return b->m->arch->partial_rope ? part_key : "attention.key_length";
 }
 
 /* Read the main rope. The pairing of lanes depends on the file: converters permute the rows of q

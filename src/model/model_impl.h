@@ -491,6 +491,8 @@ bool form_left_out(const struct binder *b, const char *name);
 const struct tensor_row *bind_row(const struct binder *b, const char *stem);
 /* Return the tensor `name`, and mark it as bound; NULL if none. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name);
+/* Fail with ERR_MISSING for the tensor `name`, unless binding has failed before. */
+void bind_missing(struct binder *b, const char *name);
 /* Write `stem` with the layer number il, then `suffix`, to out. */
 void bind_name(char out[160], const char *stem, int il, const char *suffix);
 /* Bind stem.weight, and stem.bias as `bias` defines. `stem` is a name of tensors.def with at most

@@ -133,7 +133,8 @@ int tls_handshake(struct tls *t)
     ERR_clear_error();
     int rc = SSL_do_handshake((SSL *)t);
     if (rc == 1) return 1;
-    bool plain = ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST;
+    unsigned long code = ERR_peek_error();
+    bool plain = ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_HTTP_REQUEST;
     rc = outcome((SSL *)t, rc);
     return plain ? IO_PLAIN : rc == IO_EOF ? IO_FAIL : rc;
 }

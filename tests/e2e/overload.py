@@ -156,6 +156,8 @@ def compete(s, n):
         a.start()
     finally:
         s.process.send_signal(signal.SIGCONT)
+    for c in first:
+        c.reset()
     return a, b
 
 

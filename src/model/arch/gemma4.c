@@ -53,9 +53,7 @@ static void bind_values(struct binder *b, const float **at, const char *name, in
     bind_name(full, "blk.%d", il, name);
     const float *v = b->rc == 0 ? bind_extra(b, full, n) : NULL;
     float *scaled = v ? arena_push(&b->m->arena, (size_t)n * sizeof *v, 64) : NULL;
-    if (b->rc == 0 && !v)
-        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing",
-                        checkpoint_path(b->checkpoint), full);
+    if (!v) bind_missing(b, full);
     if (b->rc == 0 && !scaled) b->rc = err_memory(b->e, full, (size_t)n * sizeof *v);
     for (int64_t i = 0; i < n && scaled; i++) scaled[i] = v[i] * by;
     *at = scaled;

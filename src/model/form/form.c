@@ -220,8 +220,7 @@ const struct tensor_info *form_need(struct binder *b, const struct site *s, cons
     const struct tensor_info *t = form_find(b, s, suffix);
     name_of(name, s, suffix);
     if (!t)
-        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing",
-                        checkpoint_path(b->checkpoint), name);
+        bind_missing(b, name);
     else if (!(types >> t->type & 1))
         form_fault(b, t, "has type %s: not supported yet in this form", qtype_info[t->type].name);
     else if (t->dim[2] != 1 || t->dim[3] != 1 || !size_is(t->dim[1], n_row) ||
