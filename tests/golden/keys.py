@@ -17,7 +17,7 @@ All files are made in a temporary folder. The script prints a line per key with 
 campaign.py, a line per architecture, and then the keys that never changed llama.cpp's logits. The
 exit status is 1 if any difference is silent. If llama.cpp reads GELU from its table of 16-bit
 floats (GGML_GELU_FP16), architectures with GELU differ by up to 1e-3. The limit is 2e-3 for
-architectures whose GELU llama.cpp approximates."""
+mpt, whose GELU llama.cpp approximates."""
 import pathlib
 import sys
 import tempfile
@@ -29,8 +29,9 @@ import numpy as np
 from campaign import ABSENT, N_TOKEN, Campaign, distance, quoth_logits, report
 
 N_VOCAB, N_SEGMENT, LIMIT = 96, 2, 1e-3
-# The classes of these architectures have GELU by erf. llama.cpp approximates it by tanh.
-ERF, ERF_LIMIT = ("gptneox", "falcon", "mpt", "bert"), 2e-3
+# The class has GELU by erf, which llama.cpp approximates by tanh. With 8 heads this changes mpt by
+# 1.2e-3, and quoth with tanh differs by at most 2.8e-6.
+ERF, ERF_LIMIT = ("mpt",), 2e-3
 BOTH = (True, False)
 BASE = {"context_length": 128, "embedding_length": 32, "block_count": 5, "feed_forward_length": 48, "attention.head_count": 2,
         "attention.head_count_kv": 1, "attention.key_length": 16, "attention.value_length": 16, "rope.freq_base": 10000.0,
