@@ -52,15 +52,21 @@ static void check_config(const struct config *c)
 {
     assert(c->n_layer >= 1 && c->n_layer <= 4096 && c->d >= 1 && c->d_ff >= 1);
     assert(c->n_head_kv >= 1 && c->n_head % c->n_head_kv == 0 && c->d_head >= 1);
+    int d_head_max = 0;
+    for (int i = 0; i < c->n_layer; i++)
+        if (c->layer[i].d_head > d_head_max) d_head_max = c->layer[i].d_head;
     assert(c->rms_eps >= 0 && c->context_train >= 1);
     for (int i = 0; i < c->n_rope; i++) { /* 0 for learned positions */
         const struct rope_config *r = &c->rope[i];
-        assert(r->d_rot >= 2 && r->d_rot <= c->d_head && r->base > 0 && isfinite(r->base));
+        assert(r->d_rot >= 2 && r->d_rot <= d_head_max && r->base > 0 && isfinite(r->base));
         assert(r->scaling == ROPE_NONE || (r->factor > 0 && r->magnitude > 0));
     }
     for (int i = 0; i < c->n_layer; i++) {
         const struct layer_config *l = &c->layer[i];
-        assert(l->window >= 0 && l->rope < c->n_rope && l->attn_scale > 0);
+        assert(l->window >= 0 && l->rope < c->n_rope && !isnan(l->attn_scale));
+        assert(l->d_head >= 1 && l->n_head_kv >= 1 && l->n_head % l->n_head_kv == 0);
+        assert(l->rope == ROPE_OFF || c->rope[l->rope].d_rot <= l->d_head);
+        assert(l->kv_layer >= 0 && l->kv_layer <= i && (l->kv_layer < i || !l->reuses_kv));
         assert(l->n_expert_used <= l->n_expert && (l->n_expert == 0 || l->n_expert_used > 0));
         assert(l->n_expert == 0 || l->d_expert > 0);
     }
