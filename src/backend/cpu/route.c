@@ -7,7 +7,10 @@
  *                                       row [n_row * n_used]     row of each entry
  *
  * An entry is a pair (row, expert). Entries of one expert are consecutive, so its matrix multiplies
- * them in one pass. */
+ * them in one pass.
+ *
+ * Not hot: route takes 0.5 % and combine 1.3 % of the kernels' time in a mixture of 128 experts
+ * with 8 per token (docs/measurements.md, "AVX-VNNI, and shares of small ops"). */
 #include "cpu_impl.h"
 
 #include <string.h>
