@@ -24,12 +24,10 @@ static const char *model_flag, *host = "127.0.0.1", *uds, *cert, *cert_key, *key
                                *access_log = "-", *proxies, *log_format = "text", *pooling = "auto";
 static int64_t port = 8000, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
                drain_s = 30, head_s = 15, body_s = 30, idle_s = 75, write_s = 30;
-static const char *rope_scaling;
 static bool no_access_log, separate, any_name, no_peaks, check_only;
 static struct text_list keys, origins, hosts, names;
 
 NAMES(log_formats, "text", "json")
-NAMES(rope_names, "none", "linear", "dynamic", "yarn", "longrope", "llama3")
 
 static const struct option options[] = {
     TEXT_OPTION("model", "MODEL", &model_flag, "MODEL, for config files"),
@@ -91,9 +89,6 @@ static const struct option options[] = {
     FLAG_OPTION("no-peaks", &no_peaks,
                 "do not measure the machine's peaks, the basis of utilization in /metrics"),
     NAME_OPTION("log-format", "FORMAT", &log_format, log_formats, "text or json (default text)"),
-    NAME_OPTION(
-        "rope-scaling", "TYPE", &rope_scaling, rope_names,
-        "RoPE scaling that MODEL must have: none, linear, yarn ... (a wrong name lists all)"),
     FLAG_OPTION(
         "check", &check_only,
         "print the current configuration as a file for --config, check its files, and exit"),
@@ -329,21 +324,6 @@ static int check_files(struct err *e)
     return net_check(&o, e);
 }
 
-/* The model's file defines the scaling of positions. A flag of llama.cpp with the same value is
- * accepted. */
-static int check_rope(const struct checkpoint *c, struct err *e)
-{
-    char key[128];
-    size_t n;
-    const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), &n);
-    snprintf(key, sizeof key, "%.*s.rope.scaling.type", arch ? (int)n : 0, arch ? arch : "");
-    const char *type = meta_text(checkpoint_meta(c, key), NULL);
-    if (!type) type = "none";
-    if (!rope_scaling || strcmp(rope_scaling, type) == 0) return 0;
-    return err_set(e, ERR_ARG, "--rope-scaling: must be %.60s as in MODEL's file, got %s", type,
-                   rope_scaling);
-}
-
 /* --check: read the model's header, tokenizer and template, and the adapters' configurations, but
  * no weights. */
 static int check_command(const char *model, struct err *e)
@@ -355,7 +335,6 @@ static int check_command(const char *model, struct err *e)
     check_only = false; /* the printed file must start a server */
     options_print(options, stdout);
     int rc = session_checkpoint(&s.checkpoint, model, &session_flags, true, e);
-    if (rc == 0) rc = check_rope(s.checkpoint, e);
     if (rc == 0) rc = session_tokenizer(&s.tokenizer, s.checkpoint, e);
     if (rc == 0) rc = session_open_adapters(&s, &session_flags, e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, e);
@@ -388,7 +367,6 @@ static int run(int n_arg, char **arg)
     take_star();
     if (strcmp(session_flags.scheduler, "auto") == 0) session_flags.scheduler = "fair";
     if (rc == 0) rc = session_open_sized(&s, model, &session_many, &e);
-    if (rc == 0) rc = check_rope(s.checkpoint, &e);
     if (rc == 0)
         rc = session_start(&s, &session_flags, names.n ? names.v[0] : NULL, (int)n_queue, &e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, &e);

@@ -67,7 +67,7 @@ int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta
     if (checkpoint_meta(c, key))
         return err_set(e, ERR_FORMAT, "%s: the metadata key \"%s\" occurs twice", c->path, key);
     if (c->meta.n >= INT32_MAX) return err_set(e, ERR_LIMIT, "%s: more than 2^31 keys", c->path);
-    struct meta_entry entry = {arena_text(&c->arena, key, strlen(key)), *value};
+    struct meta_entry entry = {arena_text(&c->arena, key, strlen(key)), *value, c->giving};
     if (!entry.key || !vec_push(&c->meta, entry) ||
         !strmap_put(&c->meta_by_key, entry.key, strlen(key), (uint32_t)c->meta.n - 1))
         return err_memory(e, "the metadata", c->meta.n * sizeof entry);
@@ -253,17 +253,26 @@ int checkpoint_begin(struct checkpoint **out, const char *path, struct err *e)
     return *out ? set_paths(*out, path, e) : err_memory(e, path, sizeof **out);
 }
 
-/* Close a checkpoint that is opened only in part. *out is NULL after an error. */
+/* Replace values of files without a config.json. */
+static int replace_values(struct checkpoint *c, struct err *e)
+{
+    if (c->changes->config)
+        return err_field(e, ERR_UNSUPPORTED, "--hf-overrides",
+                         ": requires a model with a config.json, got %s", c->path);
+    return hf_replace_rope(c, e);
+}
+
+/* Close a checkpoint that is opened only in part. *out is NULL after an error. A folder's reader
+ * applies the changes itself. */
 static int open_as(struct checkpoint **out, const char *path, bool header_only,
-                   const struct json *overrides, struct err *e)
+                   const struct changes *changes, struct err *e)
 {
     int rc = checkpoint_begin(out, path, e);
-    if (*out) (*out)->header_only = header_only, (*out)->overrides = overrides;
+    if (*out) (*out)->header_only = header_only, (*out)->changes = changes;
     if (rc == 0) rc = load(*out, e);
-    if (rc == 0 && overrides && (*out)->kind != CKPT_HF)
-        rc = err_field(e, ERR_UNSUPPORTED, "--hf-overrides",
-                       ": requires a model with a config.json, got %s", path);
-    if (*out) (*out)->overrides = NULL;
+    if (rc == 0 && changes && ((*out)->kind != CKPT_HF || !checkpoint_arch(*out)))
+        rc = replace_values(*out, e);
+    if (*out) (*out)->changes = NULL;
     if (rc == 0) return 0;
     checkpoint_close(*out);
     *out = NULL;
@@ -275,20 +284,14 @@ int checkpoint_open(struct checkpoint **out, const char *path, struct err *e)
     return open_as(out, path, false, NULL, e);
 }
 
-int checkpoint_open_with(struct checkpoint **out, const char *path, const char *overrides,
-                         struct err *e)
+int checkpoint_open_with(struct checkpoint **out, const char *path,
+                         const struct checkpoint_changes *changes, struct err *e)
 {
-    struct json *fields = NULL;
+    struct changes own;
     *out = NULL;
-    int rc = overrides ? json_parse(&fields, overrides, strlen(overrides), NULL, e) : 0;
-    if (rc == 0 && overrides && json_kind(fields) != JK_OBJECT)
-        rc =
-            err_set(e, ERR_FORMAT, "expected an object, got %s", json_kind_name(json_kind(fields)));
-    if (rc == 0 && json_field(fields, "text_config"))
-        rc = err_set(e, ERR_FORMAT, "text_config: cannot be replaced; its fields can");
-    if (rc != 0) err_prefix(e, rc, "--hf-overrides");
-    if (rc == 0) rc = open_as(out, path, false, json_count(fields) ? fields : NULL, e);
-    json_drop(fields);
+    int rc = changes_open(&own, changes, e);
+    if (rc == 0) rc = open_as(out, path, false, changes_any(&own) ? &own : NULL, e);
+    changes_close(&own);
     return rc;
 }
 
@@ -413,6 +416,17 @@ const struct meta *checkpoint_meta(const struct checkpoint *c, const char *key)
 {
     const uint32_t *i = strmap_get(&c->meta_by_key, key, strlen(key));
     return i ? &c->meta.v[*i].value : NULL;
+}
+
+const char *checkpoint_given(const struct checkpoint *c, int i)
+{
+    CHECK(i >= 0 && (size_t)i < c->meta.n, "key %d of %zu", i, c->meta.n);
+    return c->meta.v[i].given;
+}
+
+const char *checkpoint_rope_given(const struct checkpoint *c)
+{
+    return c->rope_given;
 }
 
 const char *checkpoint_arch(const struct checkpoint *c)

@@ -68,13 +68,23 @@ struct meta;
  * truncated. ERR_UNSUPPORTED for a version or dtype that is not supported. ERR_ARG for another kind
  * of file. ERR_LIMIT, ERR_IO, ERR_MEMORY. */
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e);
-/* Open a checkpoint whose config.json has other values. overrides: JSON object of fields of
- * config.json; NULL or "{}": none. The caller owns *out, which is NULL after an error. ERR_FORMAT
- * with "--hf-overrides" for a text that is no object, or a field that cannot be replaced.
- * ERR_UNSUPPORTED if the checkpoint is not a Hugging Face directory; otherwise as
- * checkpoint_open. */
-int checkpoint_open_with(struct checkpoint **out, const char *path, const char *overrides,
-                         struct err *e);
+/* Values in place of those of a checkpoint's files. Texts are borrowed for the call. Zeros: none. */
+struct checkpoint_changes {
+    /* JSON object of fields of config.json (--hf-overrides). Its text_config and the objects of
+     * HF_OBJECT (hf_keys.def) are merged, other values are replaced, as in vLLM. */
+    const char *config;
+    /* JSON object in place of rope_scaling in config.json (--rope-scaling), for files of any kind.
+     * In a GGUF its parameters have the meaning that they have in a config.json. */
+    const char *rope;
+    bool rope_adds;    /* true: values of the file remain if its scaling has the same type */
+    double rope_theta; /* base of rope (--rope-theta) */
+};
+/* Open a checkpoint with other values. The caller owns *out, which is NULL after an error. Errors
+ * name the flag. ERR_FORMAT for a text that is no object. ERR_ARG for values that contradict each
+ * other. ERR_UNSUPPORTED if the files have no such values, as a GGUF has no config.json. Otherwise
+ * those of checkpoint_open. */
+int checkpoint_open_with(struct checkpoint **out, const char *path,
+                         const struct checkpoint_changes *changes, struct err *e);
 void checkpoint_close(struct checkpoint *c); /* close c; c may be NULL */
 
 /* Open a checkpoint for inspection. A GGUF may end before its data section. The tensors' data is
@@ -170,6 +180,12 @@ int checkpoint_n_meta(const struct checkpoint *c);
 const struct meta *checkpoint_meta_at(const struct checkpoint *c, int i, const char **key);
 /* Return the metadata of a key, borrowed from c; NULL if not found. */
 const struct meta *checkpoint_meta(const struct checkpoint *c, const char *key);
+
+/* Return the flag that gave the metadata at position i, such as "--hf-overrides", static. NULL if
+ * they come from a file. */
+const char *checkpoint_given(const struct checkpoint *c, int i);
+/* Return the flag that replaced the scaling of rope, static; NULL if none did. */
+const char *checkpoint_rope_given(const struct checkpoint *c);
 
 /* Return the kind of a value; META_NONE if m is NULL. */
 enum meta_kind meta_kind(const struct meta *m);

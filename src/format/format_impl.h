@@ -56,6 +56,12 @@ struct meta {
 struct meta_entry {
     const char *key; /* in the checkpoint's arena */
     struct meta value;
+    const char *given; /* flag that gave the value, static; NULL: a file */
+};
+
+struct meta_list {
+    struct meta_entry *v; /* owned */
+    size_t n, cap;
 };
 
 struct checkpoint_file {
@@ -70,6 +76,15 @@ bool pack_find(const uint8_t *data, size_t n, size_t *offset, size_t *n_byte);
 
 struct dummy;
 
+/* Values of the caller in place of those of the files (checkpoint_changes), parsed. The objects are
+ * owned. */
+struct changes {
+    struct json *config; /* fields of config.json; NULL: none */
+    struct json *rope;   /* in place of rope_scaling; NULL: none */
+    bool rope_adds;
+    double rope_theta; /* 0: none */
+};
+
 struct checkpoint {
     enum checkpoint_kind kind;
     /* true: tensors may extend past the end of their file, with data NULL */
@@ -79,11 +94,12 @@ struct checkpoint {
     const char *path, *dir; /* paths of the checkpoint and of its folder, in the arena */
     VEC(struct checkpoint_file) file;
     VEC(struct tensor_info) tensor;
-    VEC(struct meta_entry) meta;
+    struct meta_list meta;
     struct strmap tensor_by_name, meta_by_key; /* indexes of tensors and metadata by name */
     struct dummy *dummy; /* random weights, owned; NULL if the weights come from files */
-    /* fields that replace those of config.json, borrowed while loading; NULL: none */
-    const struct json *overrides;
+    const struct changes *changes; /* borrowed while loading; NULL: none */
+    const char *giving;            /* flag whose values are being added, static; NULL: none */
+    const char *rope_given;        /* flag that replaced the scaling of rope, static; NULL: none */
 };
 
 /* Create an empty checkpoint with its paths. The caller closes the checkpoint, even after a
@@ -130,6 +146,9 @@ int hf_load(struct checkpoint *c, const char *dir, struct err *e);
 int safetensors_load(struct checkpoint *c, const char *path, struct err *e);
 /* Read the metadata of a Hugging Face directory, for hf_load. Errors: those of checkpoint_open. */
 int hf_config_load(struct checkpoint *c, const char *dir, struct err *e);
+/* Replace the parameters of rope in the metadata of a GGUF or llama2.c file by those of c->changes.
+ * Errors: those of checkpoint_open_with. */
+int hf_replace_rope(struct checkpoint *c, struct err *e);
 /* Read the files of sentence-transformers in a Hugging Face directory. Errors: those of
  * checkpoint_open. */
 int hf_modules_load(struct checkpoint *c, const char *dir, struct err *e);
@@ -149,6 +168,22 @@ const char *checkpoint_arch(const struct checkpoint *c);
  * if the weights are random and data is NULL (no_data). */
 const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, size_t n,
                                 uint8_t *scratch);
+
+/* ---- changes.c: values of the caller in place of those of the files ---- */
+
+/* Parse `from`. Errors: those of checkpoint_open_with, which name the flag. The caller owns *out,
+ * also after an error. */
+int changes_open(struct changes *out, const struct checkpoint_changes *from, struct err *e);
+void changes_close(struct changes *ch); /* safe on a zeroed struct */
+/* Return true if there is any value. */
+bool changes_any(const struct changes *ch);
+/* Set *out to the object of config.json with the fields of `over`, except those of rope, which
+ * hf_rope.c reads. parts: text_config describes one of several parts. The caller owns *out, which is
+ * NULL after an error. ERR_ARG for a field without an effect. ERR_MEMORY, ERR_LIMIT. */
+int changes_merge(struct json **out, const struct json *root, const struct json *over, bool parts,
+                  struct err *e);
+/* Mark the metadata "config.FIELD" of the object's fields as given by --hf-overrides. */
+void changes_mark(struct checkpoint *c, const struct json *object);
 
 /* ---- models of random weights: dummy.c, dummy_vocab.c, dummy_data.c ---- */
 

@@ -1,7 +1,8 @@
 /* hf_config.c - the JSON files of a Hugging Face directory -> metadata under GGUF keys.
  *
  *   config.json              "ARCH.key", or "config.FIELD" if GGUF has no name for the field;
- *                            fields of text_config override fields at the top level
+ *                            fields of text_config override fields at the top level; the
+ *                            parameters of rope are in hf_rope.c
  *   config.json of a model of several parts, whose text_config describes the text model: the same
  *                            with the fields of text_config, and "config.outer.FIELD" for others
  *   generation_config.json   general.sampling.*, tokenizer.ggml.*_token_id(s)
@@ -10,33 +11,18 @@
  *
  * The table of fields is hf_keys.def. Only config.json is required. Every field of config.json
  * becomes a key, also a null, because null and absent differ (mistral's sliding_window). A field of
- * an impossible kind is rejected. In all other files a null gives no key. All functions return 0 or
- * a negative ERR_*, which names the folder, the file and the field.
- *
- * A key keeps its first value: add_* have no effect if the key exists. Files and objects are
- * therefore read in the order of their priority (hf_config_load, read_config). */
-#include "format_impl.h"
+ * an impossible kind is rejected. In all other files a null gives no key. changes.c merges
+ * --hf-overrides into config.json before this file reads it. */
+#include "hf_impl.h"
 
 #include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = 256, LAYERS_MAX = 4096 };
+enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = HF_KEY_BYTES_MAX, LAYERS_MAX = 4096 };
 
-/* Pointers are borrowed. */
-struct config_reader {
-    struct checkpoint *c;
-    struct err *e;
-    const char *dir, *file;  /* dir: the directory. file: name of the current file, for errors. */
-    const struct json *root; /* object of config.json */
-    const struct json *text; /* text_config in config.json; NULL if none */
-    bool parts;              /* true: the model is one of several parts, described by `text` */
-    const char *arch;        /* name of the architecture, borrowed */
-};
-
-/* Return true for a field that counts at the top level of a config of several parts. */
-static bool is_outer(const char *name)
+bool hf_is_outer(const char *name)
 {
     static const char *const outer[] = {
 #define HF_OUTER(field) field,
@@ -47,13 +33,10 @@ static bool is_outer(const char *name)
     return false;
 }
 
-/* Return a field of the overrides, otherwise of text_config, otherwise of the top level. NULL if
- * all lack it. In a config of several parts, only one of the latter two counts. */
-static const struct json *field(const struct config_reader *h, const char *name)
+const struct json *hf_field(const struct config_reader *h, const char *name)
 {
-    const struct json *v = json_field(h->c->overrides, name);
-    if (!v && h->parts) return json_field(is_outer(name) ? h->root : h->text, name);
-    if (!v) v = json_field(h->text, name);
+    if (h->parts) return json_field(hf_is_outer(name) ? h->root : h->text, name);
+    const struct json *v = json_field(h->text, name);
     return v ? v : json_field(h->root, name);
 }
 
@@ -129,9 +112,7 @@ static int add_bool(struct config_reader *h, const char *key, bool x)
                                h->e);
 }
 
-/* Add a field's value. Does nothing if the value is absent or null, or if the key already
- * exists. */
-static int add_json(struct config_reader *h, const char *key, const char *name,
+int hf_add_json(struct config_reader *h, const char *key, const char *name,
                     const struct json *v)
 {
     size_t n;
@@ -158,8 +139,8 @@ static int add_json(struct config_reader *h, const char *key, const char *name,
                    h->file, name);
 }
 
-/* Add a key without a value. The key records that the field exists and is null, or is an object. */
-static int add_bare(struct config_reader *h, const char *key, enum value_type type)
+/* The key records that the field exists and is null, or is an object. */
+int hf_add_bare(struct config_reader *h, const char *key, enum value_type type)
 {
     return checkpoint_meta(h->c, key)
                ? 0
@@ -170,22 +151,20 @@ static int add_bare(struct config_reader *h, const char *key, enum value_type ty
 static int add_any(struct config_reader *h, const char *key, const char *name, const struct json *v)
 {
     bool mixed = json_kind(v) == JK_LIST && common_type(v) == VT_COUNT;
-    if (json_kind(v) == JK_NULL) return add_bare(h, key, VT_NULL);
-    if (json_kind(v) == JK_OBJECT || mixed) return add_bare(h, key, VT_OBJECT);
-    return add_json(h, key, name, v);
+    if (json_kind(v) == JK_NULL) return hf_add_bare(h, key, VT_NULL);
+    if (json_kind(v) == JK_OBJECT || mixed) return hf_add_bare(h, key, VT_OBJECT);
+    return hf_add_json(h, key, name, v);
 }
 
-/* Add a field under "ARCH.key". The value must be plain or null. */
-static int add_arch(struct config_reader *h, const char *key, const char *name,
+int hf_add_arch(struct config_reader *h, const char *key, const char *name,
                     const struct json *v)
 {
     char full[KEY_BYTES_MAX];
     snprintf(full, sizeof full, "%s.%s", h->arch, key);
-    return json_kind(v) == JK_NULL ? add_bare(h, full, VT_NULL) : add_json(h, full, name, v);
+    return json_kind(v) == JK_NULL ? hf_add_bare(h, full, VT_NULL) : hf_add_json(h, full, name, v);
 }
 
-/* Add a field without a GGUF name as "config.FIELD" or "config.PARENT.FIELD". */
-static int add_other(struct config_reader *h, const char *parent, const char *name,
+int hf_add_other(struct config_reader *h, const char *parent, const char *name,
                      const struct json *v)
 {
     char full[KEY_BYTES_MAX];
@@ -203,7 +182,7 @@ static const char *arch_of(const struct config_reader *h, const char *model_type
 {
     const struct arch_field *f;
     for (size_t i = 0; (f = arch_field_at(i)); i++)
-        if (strcmp(f->model_type, model_type) == 0 && json_bool(field(h, f->field), false))
+        if (strcmp(f->model_type, model_type) == 0 && json_bool(hf_field(h, f->field), false))
             return f->arch;
     return arch_of_model_type(model_type);
 }
@@ -214,7 +193,7 @@ static int read_arch(struct config_reader *h)
 {
     size_t n;
     const struct json *v = json_field(h->parts ? h->root : NULL, "model_type");
-    if (!v) v = field(h, "model_type");
+    if (!v) v = hf_field(h, "model_type");
     h->arch = json_text(v, &n);
     if (!h->arch || n == 0 || n > 64 || strlen(h->arch) != n)
         return err_set(h->e, ERR_FORMAT,
@@ -224,22 +203,11 @@ static int read_arch(struct config_reader *h)
     return checkpoint_add_text(h->c, "general.architecture", h->arch, strlen(h->arch), h->e);
 }
 
-/* Rows of names that belong to one architecture. All texts are static. */
-static const struct own_name {
-    const char *arch, *raw, *name;
-} own_key[] =
-    {
+static const struct own_name own_key[] = {
 #define HF_KEY_OF(arch, field, key) {arch, field, key},
 #include "hf_keys.def"
-},
-  own_rope[] = {
-#define HF_ROPE_OF(arch, field, parameter) {arch, field, parameter},
-#include "hf_keys.def"
 };
-enum {
-    N_OWN_KEY = sizeof own_key / sizeof own_key[0],
-    N_OWN_ROPE = sizeof own_rope / sizeof own_rope[0]
-};
+enum { N_OWN_KEY = sizeof own_key / sizeof own_key[0] };
 
 /* Return true if the architecture's class has names of its own for a key. */
 static bool has_own_names(const struct config_reader *h, const char *key)
@@ -249,16 +217,14 @@ static bool has_own_names(const struct config_reader *h, const char *key)
     return false;
 }
 
-/* Add a field under its GGUF names. Sets *named if the field has a GGUF name. A key for which the
- * class has names of its own is not added. */
-static int add_named(struct config_reader *h, const struct name_pair *key, size_t n,
+int hf_add_named(struct config_reader *h, const struct name_pair *key, size_t n,
                      const char *name, const struct json *v, bool *named)
 {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (strcmp(key[i].raw, name) != 0 || has_own_names(h, key[i].name)) continue;
         *named = true;
-        rc = add_arch(h, key[i].name, name, v);
+        rc = hf_add_arch(h, key[i].name, name, v);
     }
     return rc;
 }
@@ -272,10 +238,7 @@ static bool placed_elsewhere(const struct config_reader *h, const char *name)
     };
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (strcmp(own[i], name) == 0) return true;
-    for (size_t i = 0; i < N_OWN_ROPE; i++)
-        if (strcmp(own_rope[i].arch, h->arch) == 0 && strcmp(own_rope[i].raw, name) == 0)
-            return true;
-    return false;
+    return hf_is_rope_field(h, name);
 }
 
 /* Return true if both are equal integers or null. */
@@ -302,7 +265,7 @@ static int add_own(struct config_reader *h, const struct json *object, const cha
                 return err_set(h->e, ERR_FORMAT, "%s/config.json: %s: must equal the field %s",
                                h->dir, name, other->raw);
         }
-        return add_arch(h, row->name, name, v);
+        return hf_add_arch(h, row->name, name, v);
     }
     return 0;
 }
@@ -323,10 +286,10 @@ static bool is_read_object(const char *name, const struct json *v)
 /* Add a field without a GGUF name, and the fields of certain objects. */
 static int add_unnamed(struct config_reader *h, const char *name, const struct json *v)
 {
-    int rc = add_other(h, "", name, v);
+    int rc = hf_add_other(h, "", name, v);
     if (!is_read_object(name, v)) return rc;
     for (void *it = json_first(v); it && rc == 0; it = json_next(v, it))
-        rc = add_other(h, name, json_it_key(it, NULL), json_it_value(it));
+        rc = hf_add_other(h, name, json_it_key(it, NULL), json_it_value(it));
     return rc;
 }
 
@@ -340,7 +303,7 @@ static int read_field(struct config_reader *h, const struct json *object, const 
     };
     bool named = placed_elsewhere(h, name);
     int rc = named ? 0 : add_own(h, object, name, v, &named);
-    if (!named && rc == 0) rc = add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
+    if (!named && rc == 0) rc = hf_add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
     if (!named && rc == 0) rc = add_unnamed(h, name, v);
     return rc;
 }
@@ -351,7 +314,7 @@ static int read_fields(struct config_reader *h, const struct json *object)
     int rc = 0;
     for (void *it = json_first(object); it && rc == 0; it = json_next(object, it)) {
         const char *name = json_it_key(it, NULL);
-        if (h->parts && object == h->text && is_outer(name)) continue;
+        if (h->parts && object == h->text && hf_is_outer(name)) continue;
         rc = read_field(h, object, name, json_it_value(it));
     }
     return rc;
@@ -365,95 +328,12 @@ static int read_outer(struct config_reader *h)
     for (void *it = json_first(h->root); it && rc == 0; it = json_next(h->root, it)) {
         const char *name = json_it_key(it, NULL);
         const bool other = strcmp(name, "text_config") == 0 || strcmp(name, "model_type") == 0;
-        if (is_outer(name))
+        if (hf_is_outer(name))
             rc = read_field(h, h->root, name, json_it_value(it));
         else if (!other)
-            rc = add_other(h, "outer", name, json_it_value(it));
+            rc = hf_add_other(h, "outer", name, json_it_value(it));
     }
     return rc;
-}
-
-/* Return the rope parameters. Older files have these parameters at the top level (rope_theta) and
- * in rope_scaling. transformers 5 writes all of them into rope_parameters, as one object or as one
- * object per layer type. A non-empty rope_scaling overrides rope_parameters. */
-static const struct json *rope_object(const struct config_reader *h)
-{
-    const struct json *scaling = field(h, "rope_scaling"), *p = field(h, "rope_parameters");
-    if (json_kind(scaling) == JK_OBJECT && json_count(scaling) > 0) return scaling;
-    return json_kind(p) == JK_OBJECT ? p : NULL;
-}
-
-/* Add the type of the rope scaling. The type "default" means no scaling, so no key is added. Older
- * files name the field "type". */
-static int read_rope_type(struct config_reader *h, const struct json *p)
-{
-    const struct json *type = json_field(p, "rope_type");
-    if (!type) type = json_field(p, "type");
-    const char *name = json_text(type, NULL);
-    bool plain = name && strcmp(name, "default") == 0;
-    return plain ? 0 : add_arch(h, "rope.scaling.type", "rope_type", type);
-}
-
-/* Add a rope parameter. */
-static int add_rope(struct config_reader *h, const char *name, const struct json *v)
-{
-    static const struct name_pair key[] = {
-#define HF_ROPE(field, key) {field, key},
-#include "hf_keys.def"
-    };
-    bool named = false;
-    int rc = add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
-    return named || rc != 0 ? rc : add_other(h, "rope_parameters", name, v);
-}
-
-/* Add the fields of one object of rope parameters. */
-static int read_rope_fields(struct config_reader *h, const struct json *p)
-{
-    int rc = read_rope_type(h, p);
-    for (void *it = json_first(p); it && rc == 0; it = json_next(p, it)) {
-        const char *name = json_it_key(it, NULL);
-        if (strcmp(name, "rope_type") != 0 && strcmp(name, "type") != 0)
-            rc = add_rope(h, name, json_it_value(it));
-    }
-    return rc;
-}
-
-/* Add the base and the partial factor at the top level. They override nothing. A class may have
- * other names for them. */
-static int read_top_rope(struct config_reader *h)
-{
-    static const char *const usual[] = {"rope_theta", "partial_rotary_factor"};
-    bool own = false;
-    int rc = 0;
-    for (size_t i = 0; i < N_OWN_ROPE && rc == 0; i++) {
-        const struct json *v = field(h, own_rope[i].raw);
-        if (strcmp(own_rope[i].arch, h->arch) != 0) continue;
-        own = true;
-        if (v) rc = add_rope(h, own_rope[i].name, v);
-    }
-    for (size_t i = 0; i < 2 && !own && rc == 0; i++)
-        if (field(h, usual[i])) rc = add_rope(h, usual[i], field(h, usual[i]));
-    return rc;
-}
-
-/* Read the rope parameters. A context at the top level overrides the object's context. The fields
- * of full_attention are the parameters if there is an object per layer type. Fields of
- * sliding_attention get that name as a prefix. */
-static int read_rope(struct config_reader *h)
-{
-    const struct json *p = rope_object(h), *full = json_field(p, "full_attention"),
-                      *local = json_field(p, "sliding_attention"),
-                      *context = field(h, "original_max_position_embeddings");
-    int rc = p ? add_bare(h, "config.rope_parameters", VT_OBJECT) : 0;
-    if (context && rc == 0)
-        rc = add_arch(h, "rope.scaling.original_context_length", "original_max_position_embeddings",
-                      context);
-    if (rc == 0 && json_kind(full) == JK_OBJECT) rc = read_rope_fields(h, full);
-    for (void *it = json_first(local); it && rc == 0; it = json_next(local, it))
-        rc = add_other(h, "rope_parameters.sliding_attention", json_it_key(it, NULL),
-                       json_it_value(it));
-    if (rc == 0) rc = read_rope_fields(h, p);
-    return rc ? rc : read_top_rope(h);
 }
 
 /* Add the fields of an object under `parent`. The objects in `deep` select the form of weights, so
@@ -470,7 +350,7 @@ static int add_fields(struct config_reader *h, const char *parent, const struct 
         bool enter = json_kind(v) == JK_OBJECT && depth > 0;
         for (size_t i = 0; i < 3 && !enter && json_kind(v) == JK_OBJECT; i++)
             enter = strcmp(name, deep[i]) == 0;
-        if (json_kind(v) != JK_OBJECT || json_count(v) > 0) rc = add_other(h, parent, name, v);
+        if (json_kind(v) != JK_OBJECT || json_count(v) > 0) rc = hf_add_other(h, parent, name, v);
         snprintf(path, sizeof path, "%s.%.100s", parent, name);
         if (enter && depth < 4 && rc == 0) rc = add_fields(h, path, v, depth + 1);
     }
@@ -481,9 +361,9 @@ static int add_fields(struct config_reader *h, const char *parent, const struct 
  * compressed-tensors. */
 static int read_quantization(struct config_reader *h)
 {
-    const struct json *q = field(h, "quantization_config");
-    if (!q) q = field(h, "compression_config");
-    int rc = q ? add_other(h, "", "quantization_config", q) : 0;
+    const struct json *q = hf_field(h, "quantization_config");
+    if (!q) q = hf_field(h, "compression_config");
+    int rc = q ? hf_add_other(h, "", "quantization_config", q) : 0;
     return rc ? rc : add_fields(h, "quantization_config", q, 0);
 }
 
@@ -552,8 +432,8 @@ static int read_layers(struct config_reader *h)
 #include "hf_keys.def"
     };
     enum { N_OWN = sizeof own / sizeof own[0] };
-    const struct json *layers = field(h, "per_layer_config");
-    int rc = layers ? add_other(h, "", "per_layer_config", layers) : 0;
+    const struct json *layers = hf_field(h, "per_layer_config");
+    int rc = layers ? hf_add_other(h, "", "per_layer_config", layers) : 0;
     if (rc != 0 || json_kind(layers) != JK_OBJECT) return rc;
     const int n = count_layers(h, layers);
     if (n <= 0) return n;
@@ -564,7 +444,7 @@ static int read_layers(struct config_reader *h)
             const char *name = json_it_key(at, NULL);
             bool known = false;
             for (int i = 0; i < N_OWN; i++) known |= strcmp(own[i], name) == 0;
-            if (!known) rc = add_other(h, "per_layer_config", name, json_it_value(at));
+            if (!known) rc = hf_add_other(h, "per_layer_config", name, json_it_value(at));
         }
     }
     return rc;
@@ -575,7 +455,7 @@ static int read_labels(struct config_reader *h)
 {
     enum { LABELS_MAX = 1 << 16 };
     char key[KEY_BYTES_MAX], id[24];
-    const struct json *labels = field(h, "id2label");
+    const struct json *labels = hf_field(h, "id2label");
     const size_t n = json_count(labels);
     if (json_kind(labels) != JK_OBJECT || n == 0) return 0;
     struct text_slice *text = n <= LABELS_MAX ? arena_push0(&h->c->arena, n, sizeof *text) : NULL;
@@ -599,8 +479,8 @@ static int read_labels(struct config_reader *h)
 static int read_class_activation(struct config_reader *h)
 {
     size_t n;
-    const struct json *v = json_field(field(h, "sentence_transformers"), "activation_fn");
-    if (!v) v = field(h, "sbert_ce_default_activation_function");
+    const struct json *v = json_field(hf_field(h, "sentence_transformers"), "activation_fn");
+    if (!v) v = hf_field(h, "sbert_ce_default_activation_function");
     const char *name = json_text(v, &n), *dot = name ? strrchr(name, '.') : NULL;
     if (dot) n -= (size_t)(dot + 1 - name), name = dot + 1;
     return name ? checkpoint_add_text(h->c, "sentence_transformers.activation_fn", name, n, h->e)
@@ -613,7 +493,7 @@ static int read_class_activation(struct config_reader *h)
 static int add_eos(struct config_reader *h, const struct json *v)
 {
     static const char key[] = "tokenizer.ggml.eos_token_ids";
-    if (json_kind(v) != JK_INT) return add_json(h, key, "eos_token_id", v);
+    if (json_kind(v) != JK_INT) return hf_add_json(h, key, "eos_token_id", v);
     if (checkpoint_meta(h->c, key)) return 0;
     int64_t *id = arena_push(&h->c->arena, sizeof *id, 8);
     if (!id) return err_memory(h->e, key, sizeof *id);
@@ -626,10 +506,10 @@ static int read_token_ids(struct config_reader *h, const struct json *root)
 {
     int rc = add_eos(h, json_field(root, "eos_token_id"));
     if (rc == 0)
-        rc = add_json(h, "tokenizer.ggml.bos_token_id", "bos_token_id",
+        rc = hf_add_json(h, "tokenizer.ggml.bos_token_id", "bos_token_id",
                       json_field(root, "bos_token_id"));
     if (rc == 0)
-        rc = add_json(h, "tokenizer.ggml.padding_token_id", "pad_token_id",
+        rc = hf_add_json(h, "tokenizer.ggml.padding_token_id", "pad_token_id",
                       json_field(root, "pad_token_id"));
     return rc;
 }
@@ -645,7 +525,7 @@ static int read_generation(struct config_reader *h, const struct json *root)
     int rc = read_token_ids(h, root);
     bool samples = json_bool(json_field(root, "do_sample"), true);
     for (size_t i = 0; i < sizeof key / sizeof key[0] && samples && rc == 0; i++)
-        rc = add_json(h, key[i].name, key[i].raw, json_field(root, key[i].raw));
+        rc = hf_add_json(h, key[i].name, key[i].raw, json_field(root, key[i].raw));
     return rc;
 }
 
@@ -762,40 +642,62 @@ static int with_file(struct config_reader *h, const char *file, bool optional,
     return rc;
 }
 
-/* Return true if config.json describes a model of several parts. */
-static bool has_parts(const struct json *root)
+/* Return true if config.json describes a model of several parts. over: fields that replace those of
+ * the file; NULL: none. */
+static bool has_parts(const struct json *root, const struct json *over)
 {
-    const char *type = json_text(json_field(root, "model_type"), NULL);
+    const struct json *own = json_field(over, "model_type");
+    const char *type = json_text(own ? own : json_field(root, "model_type"), NULL);
     return type && arch_of_parts(type);
 }
 
-/* Read config.json. Overrides are read first, then text_config, so their fields have priority. */
-static int read_config(struct config_reader *h, const struct json *root)
+/* Read the object of config.json, which has the values of --hf-overrides. Fields of text_config
+ * have priority. */
+static int read_merged(struct config_reader *h, const struct json *root)
 {
     h->root = root;
     h->text = json_field(root, "text_config");
-    h->parts = has_parts(root);
     int rc = read_arch(h);
-    if (rc == 0) rc = read_fields(h, h->c->overrides);
     if (rc == 0) rc = read_fields(h, h->text);
     if (rc == 0) rc = h->parts ? read_outer(h) : read_fields(h, root);
-    if (rc == 0) rc = read_rope(h);
+    if (rc == 0) rc = hf_read_rope(h);
     if (rc == 0) rc = read_quantization(h);
     if (rc == 0) rc = read_layers(h);
     if (rc == 0) rc = read_labels(h);
     if (rc == 0) rc = read_class_activation(h);
-    if (rc == 0) rc = read_token_ids(h, h->c->overrides);
     if (rc == 0) rc = read_token_ids(h, h->text);
     if (rc == 0) rc = read_token_ids(h, root);
     return rc;
+}
+
+static int read_config(struct config_reader *h, const struct json *root)
+{
+    struct json *merged;
+    const struct json *over = h->c->changes ? h->c->changes->config : NULL;
+    h->parts = has_parts(root, over);
+    if (!over) return read_merged(h, root);
+    int rc = changes_merge(&merged, root, over, h->parts, h->e);
+    if (rc == 0) rc = read_merged(h, merged);
+    if (rc == 0) changes_mark(h->c, over);
+    json_drop(merged);
+    return rc;
+}
+
+/* Read the ids of --hf-overrides, which have priority over those of the files. */
+static int read_given_ids(struct config_reader *h)
+{
+    const struct json *over = h->c->changes ? h->c->changes->config : NULL;
+    const int rc = read_token_ids(h, json_field(over, "text_config"));
+    return rc ? rc : read_token_ids(h, over);
 }
 
 /* generation_config.json is read first, because its ids of end tokens override those of
  * config.json. */
 int hf_config_load(struct checkpoint *c, const char *dir, struct err *e)
 {
-    struct config_reader h = {.c = c, .e = e, .dir = dir};
-    int rc = with_file(&h, "generation_config.json", true, read_generation);
+    struct config_reader h = {.c = c, .e = e, .dir = dir, .file = "config.json"};
+    int rc = read_given_ids(&h);
+    if (rc == 0) rc = with_file(&h, "generation_config.json", true, read_generation);
     if (rc == 0) rc = with_file(&h, "config.json", false, read_config);
     if (rc == 0) rc = add_template_file(&h, dir, "chat_template.jinja", NULL);
     if (rc == 0) rc = add_template_folder(&h);

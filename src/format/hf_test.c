@@ -216,6 +216,73 @@ TEST(hf_config_nested)
     checkpoint_close(c);
 }
 
+/* Open the folder with values of the caller, in single quotes. */
+static struct checkpoint *open_changed(const char *config, struct err *e)
+{
+    struct checkpoint *c;
+    struct buf text = {0};
+    add_quoted(&text, config);
+    int rc = checkpoint_open_with(
+        &c, temp_path(""), &(struct checkpoint_changes){.config = text.data}, e);
+    buf_deinit(&text);
+    return rc == 0 ? c : NULL;
+}
+
+/* Return the flag that gave a key. */
+static const char *given(const struct checkpoint *c, const char *key)
+{
+    const char *name;
+    for (int i = 0; i < checkpoint_n_meta(c); i++) {
+        checkpoint_meta_at(c, i, &name);
+        if (strcmp(name, key) == 0) return checkpoint_given(c, i);
+    }
+    return NULL;
+}
+
+/* Goal: fields of the caller replace those of the file. The fields of inner configurations are
+ * merged, other objects are replaced. A field at the top level also replaces that of text_config. */
+TEST(hf_overrides_are_merged)
+{
+    struct err e = {0};
+    begin("{'model_type':'llava','hidden_size':1,'vocab_size':9,'num_local_experts':4,'note':'a',"
+          "'text_config':{'model_type':'mistral','hidden_size':64,'num_hidden_layers':3,"
+          "'rope_theta':5},'attn_config':{'a':1,'b':2},'eos_token_id':8,"
+          "'quantization_config':{'quant_method':'awq','bits':4}}");
+    put_json("generation_config.json", "{'eos_token_id':7,'bos_token_id':6}");
+    struct checkpoint *c = open_changed(
+        "{'text_config':{'hidden_size':32},'num_hidden_layers':7,'vocab_size':10,'rope_theta':11,"
+        "'quantization_config':{'quant_method':'gptq'},'attn_config':{'b':3,'c':null},"
+        "'num_experts':2,'eos_token_id':[5,4],'new':true,'note':null}",
+        &e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT_INT(int_of(c, "mistral.embedding_length"), 32);
+    EXPECT_INT(int_of(c, "mistral.block_count"), 7);
+    EXPECT_INT(int_of(c, "mistral.vocab_size"), 10);
+    EXPECT_INT(int_of(c, "mistral.expert_count"), 2);
+    EXPECT(real_of(c, "mistral.rope.freq_base") == 11);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "config.quantization_config.quant_method"), NULL),
+                "gptq");
+    EXPECT(!checkpoint_meta(c, "config.quantization_config.bits"));
+    EXPECT(int_of(c, "config.attn_config.a") == 1 && int_of(c, "config.attn_config.b") == 3);
+    EXPECT(checkpoint_meta(c, "config.attn_config.c"));
+    EXPECT(meta_kind(checkpoint_meta(c, "config.note")) == META_NONE);
+    const struct meta *eos = checkpoint_meta(c, "tokenizer.ggml.eos_token_ids");
+    EXPECT(meta_count(eos) == 2 && meta_item_int(eos, 0, 0) == 5);
+    EXPECT_INT(int_of(c, "tokenizer.ggml.bos_token_id"), 6);
+    EXPECT_TEXT(given(c, "config.new"), "--hf-overrides");
+    EXPECT_TEXT(given(c, "config.attn_config.b"), "--hf-overrides");
+    EXPECT_TEXT(given(c, "mistral.rope.freq_base"), "--hf-overrides");
+    EXPECT(!given(c, "config.attn_config.a") && !given(c, "mistral.vocab"));
+    checkpoint_close(c);
+    c = open_changed("{'compression_config':{}}", &e);
+    EXPECT(!c && strstr(e.text, "compression_config has no effect"));
+    checkpoint_close(c);
+    c = open_changed("{'text_config':{'hidden_size':null}}", &e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT(meta_kind(checkpoint_meta(c, "mistral.embedding_length")) == META_NONE);
+    checkpoint_close(c);
+}
+
 /* Goal: a field that is true may select another architecture than model_type alone. */
 TEST(hf_architecture_of_a_field)
 {

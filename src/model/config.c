@@ -34,19 +34,20 @@ static bool item_is(const struct meta *m, size_t i, const char *text)
 
 /* ---- rope ---- */
 
+/* Return true if the parameters of rope are those of a config.json. Parameters of the caller are,
+ * also for a GGUF. */
+static bool rope_is_hf(const struct binder *b)
+{
+    return config_is_hf(b) || checkpoint_rope_given(b->checkpoint);
+}
+
 /* Return a scaling parameter that the class of a config.json requires. The default for a GGUF is
  * 1. */
 static double required(struct binder *b, const char *key, double v, bool needed)
 {
-    if (needed && isnan(v) && config_is_hf(b))
+    if (needed && isnan(v) && rope_is_hf(b))
         config_refuse(b, key, ERR_MISSING, "is missing, and the rope scaling needs it");
     return isnan(v) ? 1 : v;
-}
-
-/* Return true if the architecture's class has LongRoPE and no other scaling. */
-static bool is_long(const struct binder *b)
-{
-    return config_has(b, "config.rope_parameters.long_factor");
 }
 
 static const char part_key[] = "config.rope_parameters.partial_rotary_factor";
@@ -71,30 +72,37 @@ static double rotating_part(struct binder *b, const struct rope_config *r)
 }
 
 /* Return the scaling of the rope. A GGUF without the key has linear scaling with the factor 1, as
- * in llama.cpp. "su" is an older name of longrope in configs of Phi-3. */
+ * in llama.cpp. "su" is an older name of longrope in configs of Phi-3. "mrope" has a position per
+ * axis of an image; the positions of text are equal. */
 static enum rope_scaling rope_kind(struct binder *b)
 {
     static const struct {
         const char *name; /* static */
         enum rope_scaling scaling;
-    } kinds[] = {{"none", ROPE_NONE},
-                 {"default", ROPE_NONE},
-                 {"linear", ROPE_LINEAR},
-                 {"llama3", ROPE_LLAMA3},
-                 {"yarn", ROPE_YARN}};
+        bool gguf, only_long; /* known in a GGUF, and in a class that has only LongRoPE */
+    } kinds[] = {{"none", ROPE_NONE, true, true},     {"default", ROPE_NONE, true, true},
+                 {"mrope", ROPE_NONE, false, false},  {"linear", ROPE_LINEAR, true, false},
+                 {"llama3", ROPE_LLAMA3, true, false}, {"yarn", ROPE_YARN, true, false},
+                 {"dynamic", ROPE_DYNAMIC, false, false}, {"longrope", ROPE_LONG, false, true},
+                 {"su", ROPE_LONG, false, true},      {"yarn", ROPE_LONG, false, true}};
+    const bool hf = rope_is_hf(b), only_long = hf && b->m->arch->only_long;
     const struct meta *type = config_meta(b, "rope.scaling.type");
-    if (meta_kind(type) == META_NONE) return config_is_hf(b) ? ROPE_NONE : ROPE_LINEAR;
+    if (meta_kind(type) == META_NONE) return hf ? ROPE_NONE : ROPE_LINEAR;
     if (b->m->arch->rope_alpha && text_is(type, "dynamic") &&
         config_real(b, "config.rope_parameters.alpha", 0) > 0)
         return ROPE_NONE; /* the architecture changes the base */
     if (is_proportional(b) && text_is(type, "proportional")) return ROPE_PROPORTIONAL;
-    if (is_long(b) && (text_is(type, "longrope") || text_is(type, "su") || text_is(type, "yarn")))
-        return ROPE_LONG;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && (!is_long(b) || i < 2); i++)
-        if (text_is(type, kinds[i].name)) return kinds[i].scaling;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if ((only_long ? kinds[i].only_long : hf || kinds[i].gguf) && text_is(type, kinds[i].name))
+            return kinds[i].scaling;
     const char *name = meta_text(type, NULL);
     config_refuse(b, "rope.scaling.type", ERR_UNSUPPORTED, "must be %s, got \"%.40s\"",
-                  is_long(b) ? "longrope" : "linear, llama3 or yarn", name ? name : "?");
+                  only_long ? "longrope"
+                  : is_proportional(b)
+                      ? "linear, dynamic, llama3, yarn, longrope, mrope or proportional"
+                  : hf ? "linear, dynamic, llama3, yarn, longrope or mrope"
+                       : "linear, llama3 or yarn",
+                  name ? name : "?");
     return ROPE_NONE;
 }
 
@@ -137,12 +145,12 @@ static double rope_factor(struct binder *b, const struct rope_config *r)
     const struct meta *m = config_meta(b, "rope.scaling.factor");
     double linear = config_real(b, "rope.scale_linear", NAN),
            v = config_real(b, "rope.scaling.factor", linear);
-    if (config_is_hf(b) && meta_kind(m) == META_NONE &&
+    if (rope_is_hf(b) && meta_kind(m) == META_NONE &&
         (r->scaling == ROPE_LONG || (r->scaling == ROPE_YARN && m)))
         return (double)b->m->config.context_train / r->context_original;
     v = required(b, "rope.scaling.factor", v,
                  r->scaling != ROPE_NONE && r->scaling != ROPE_PROPORTIONAL);
-    return !config_is_hf(b) && v == 0 ? 1 : v;
+    return !rope_is_hf(b) && v == 0 ? 1 : v;
 }
 
 /* Return v, or the fallback if v is absent or 0, as in llama.cpp. */
@@ -212,12 +220,30 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
     r->beta_fast = or_default(config_real(b, "rope.scaling.yarn_beta_fast", NAN), 32);
     r->beta_slow = or_default(config_real(b, "rope.scaling.yarn_beta_slow", NAN), 1);
     r->ramp_whole = config_bool(b, "config.rope_parameters.truncate", true);
-    r->ramp_forward = !config_is_hf(b);
+    r->ramp_forward = !rope_is_hf(b);
+    r->magnitude = rope_is_hf(b) ? hf_magnitude(b, r) : gguf_magnitude(b, r);
+    if (r->scaling == ROPE_DYNAMIC) r->context_original = b->m->config.context_train;
+    if (r->scaling != ROPE_NONE) check_rope_scaling(b, r, llama3);
+}
+
+/* Read the lists of LongRoPE. The architecture may have changed the number of rotated lanes. */
+static void config_long_factors(struct binder *b, struct rope_config *r)
+{
     r->short_factor = long_factors(b, r, "config.rope_parameters.short_factor");
     r->long_factor = long_factors(b, r, "config.rope_parameters.long_factor");
     if (r->scaling != ROPE_LONG) r->short_factor = r->long_factor = NULL;
-    r->magnitude = config_is_hf(b) ? hf_magnitude(b, r) : gguf_magnitude(b, r);
-    if (r->scaling != ROPE_NONE) check_rope_scaling(b, r, llama3);
+}
+
+/* Extend the context by the scaling of the caller, as in vLLM. A file's own scaling is part of its
+ * context length, or is meant to be used with --max-model-len. */
+static void extend_context(struct binder *b, const struct rope_config *r)
+{
+    const bool extends = r->scaling == ROPE_LINEAR || r->scaling == ROPE_DYNAMIC ||
+                         r->scaling == ROPE_YARN;
+    int *context = &b->m->config.context_train;
+    const double n = r->factor * (r->scaling == ROPE_YARN ? r->context_original : *context);
+    if (extends && checkpoint_rope_given(b->checkpoint) && n > *context)
+        *context = n < INT_MAX ? (int)n : INT_MAX;
 }
 
 /* Return the number of rotated lanes of a head in a GGUF. The error has the keys that give the size
@@ -275,6 +301,37 @@ static void config_rope(struct binder *b, struct config *c)
     if (!(r->base > 0))
         config_refuse(b, "rope.freq_base", ERR_FORMAT, "must be above 0, got %g", r->base);
     if (b->rc == 0) config_rope_scaling(b, r);
+    if (b->rc == 0 && r->scaling == ROPE_DYNAMIC && r->d_rot < 4)
+        config_refuse(b, "rope.scaling.type", ERR_FORMAT,
+                      "must not be dynamic with a rope of 2 lanes, whose base has no effect");
+    if (b->rc == 0) extend_context(b, r);
+}
+
+bool config_given(const struct binder *b, const char *key)
+{
+    const struct checkpoint *c = b->checkpoint;
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", b->prefix, key);
+    const struct meta *m = checkpoint_meta(c, full);
+    for (int i = 0; m && i < checkpoint_n_meta(c); i++)
+        if (checkpoint_meta_at(c, i, NULL) == m) return checkpoint_given(c, i) != NULL;
+    return false;
+}
+
+/* Reject parameters of rope that the caller gave and that have no effect. */
+static void check_rope_given(struct binder *b, const struct config *c)
+{
+    const char *scaling = checkpoint_rope_given(b->checkpoint);
+    const bool base = config_given(b, "rope.freq_base");
+    int n_layer = 0;
+    for (int i = 0; i < c->n_layer; i++) n_layer += c->layer[i].rope != ROPE_OFF;
+    if ((scaling || base) && (b->m->arch->no_rope || n_layer == 0))
+        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: %s: the model has no rope with parameters",
+                        checkpoint_path(b->checkpoint), scaling ? scaling : "--rope-theta");
+    else if (base && c->rope[ROPE_MAIN].base != config_real(b, "rope.freq_base", 0))
+        config_refuse(b, "rope.freq_base", ERR_UNSUPPORTED,
+                      "must not come with another base of architecture %s, %g", b->m->arch->name,
+                      c->rope[ROPE_MAIN].base);
 }
 
 void config_local_rope(struct config *c, struct binder *b, const char *key, double base)
@@ -628,6 +685,8 @@ void config_read(struct binder *b)
     if (b->rc == 0 && !b->m->arch->no_rope) config_rope(b, c);
     if (b->rc == 0) config_layers(b, c);
     if (b->rc == 0 && b->m->arch->config) b->m->arch->config(c, b);
+    if (b->rc == 0 && !b->m->arch->no_rope) config_long_factors(b, &c->rope[ROPE_MAIN]);
     if (b->rc == 0) check_heads(b, c);
+    if (b->rc == 0) check_rope_given(b, c);
     if (b->rc == 0) config_check_keys(b);
 }

@@ -4,7 +4,8 @@
  * declares the common keys of all architectures. Reading a key marks the key. Only declared keys
  * can be read. After reading, config_check_keys visits every key of the file. Each key must be
  * marked as read, be known to be idle, or have its only accepted value. The error for any other key
- * contains its name. An unknown value therefore never changes an answer without an error. */
+ * contains its name. An unknown value therefore never changes an answer without an error. A value
+ * that the caller gave (--hf-overrides) is not accepted without an effect. */
 #include "model_impl.h"
 
 #include "base/log.h"
@@ -62,10 +63,25 @@ static const struct config_key *inner_row(const char *key)
     return NULL;
 }
 
+/* Return true for a parameter of the scaling of rope. */
+static bool is_scaling(const char *key)
+{
+    return begins(key, "config.rope_parameters") ||
+           (begins(key, "rope.scaling.") && strcmp(key, "rope.scaling.finetuned") != 0);
+}
+
+/* Return true if a key has its meaning in a config.json. The parameters of rope of the caller have
+ * that meaning for files of every kind. */
+static bool is_hf_key(const struct binder *b, const char *key)
+{
+    return checkpoint_kind(b->checkpoint) == CKPT_HF ||
+           (checkpoint_rope_given(b->checkpoint) && is_scaling(key));
+}
+
 /* Return the declaration of a key; NULL if none. */
 static const struct config_key *row_of(const struct binder *b, const char *key)
 {
-    bool hf = checkpoint_kind(b->checkpoint) == CKPT_HF;
+    bool hf = is_hf_key(b, key);
     const struct config_key *own = row_in(hf ? b->m->arch->hf_key : b->m->arch->gguf_key, key);
     if (!own) own = row_in(hf ? hf_shared : gguf_shared, key);
     return own || !hf ? own : inner_row(key);
@@ -82,8 +98,20 @@ static void full_key(const struct binder *b, const char *key, char out[160])
         snprintf(out, 160, "%s.%s", b->prefix, key);
 }
 
-/* Write a key as the file spells it: "config.json: num_hidden_layers" or "metadata
- * llama.block_count". */
+/* Return the flag that gave a value, or its absence; NULL if a file did. */
+static const char *flag_of(const struct binder *b, const char *key)
+{
+    const struct checkpoint *c = b->checkpoint;
+    char full[160];
+    full_key(b, key, full);
+    const struct meta *m = checkpoint_meta(c, full);
+    for (int i = 0; m && i < checkpoint_n_meta(c); i++)
+        if (checkpoint_meta_at(c, i, NULL) == m) return checkpoint_given(c, i);
+    return !m && is_scaling(key) ? checkpoint_rope_given(c) : NULL;
+}
+
+/* Write a key as its source spells it: "config.json: num_hidden_layers", "metadata
+ * llama.block_count" or "--rope-scaling: factor". */
 static void file_key(const struct binder *b, const char *key, char out[160])
 {
     static const struct name_pair field[] =
@@ -101,23 +129,29 @@ static void file_key(const struct binder *b, const char *key, char out[160])
 #define HF_KEY_OF(arch, field, key) {arch, field, key},
 #include "format/hf_keys.def"
     };
-    bool hf = checkpoint_kind(b->checkpoint) == CKPT_HF;
-    if (!hf) {
-        snprintf(out, 160, "metadata %s.%s", b->prefix, key);
+    const char *flag = flag_of(b, key);
+    const bool scaling = flag && strcmp(flag, "--rope-scaling") == 0;
+    if (!is_hf_key(b, key)) {
+        snprintf(out, 160, "%s %s.%s", flag ? flag : "metadata", b->prefix, key);
         return;
     }
-    snprintf(out, 160, "config.json: %s",
+    const char *from = flag ? flag : "config.json";
+    snprintf(out, 160, "%s: %s", from,
              begins(key, "config.outer.") ? key + 13
              : begins(key, "config.")     ? key + 7
                                           : key);
     for (size_t i = sizeof rope / sizeof rope[0]; i-- > 0;)
         if (strcmp(rope[i].name, key) == 0)
-            snprintf(out, 160, "config.json: rope_parameters.%s", rope[i].raw);
+            snprintf(out, 160, "%s: %s%s", from, scaling ? "" : "rope_parameters.", rope[i].raw);
     for (size_t i = sizeof field / sizeof field[0]; i-- > 0;)
-        if (strcmp(field[i].name, key) == 0) snprintf(out, 160, "config.json: %s", field[i].raw);
+        if (strcmp(field[i].name, key) == 0) snprintf(out, 160, "%s: %s", from, field[i].raw);
     for (size_t i = sizeof own / sizeof own[0]; i-- > 0;)
         if (strcmp(own[i].arch, b->m->arch->name) == 0 && strcmp(own[i].key, key) == 0)
-            snprintf(out, 160, "config.json: %s", own[i].raw);
+            snprintf(out, 160, "%s: %s", from, own[i].raw);
+    static const char object[] = "config.rope_parameters.";
+    if (scaling && begins(key, object)) snprintf(out, 160, "%s: %s", from, key + strlen(object));
+    if (scaling && strcmp(key, "rope.scaling.type") == 0)
+        snprintf(out, 160, "%s: rope_type", from);
 }
 
 /* Keep the first error. rc is ERR_FORMAT, ERR_MISSING or ERR_UNSUPPORTED. */
@@ -281,6 +315,9 @@ static bool check_left(struct binder *b, const char *key, const struct meta *m)
     else if (begins(key, "config.rope_parameters.") && !b->m->arch->no_rope)
         config_refuse(b, key, ERR_UNSUPPORTED, "rope parameter not supported yet, got %s",
                       config_value_text(m, text));
+    else if (flag_of(b, key))
+        config_refuse(b, key, ERR_UNSUPPORTED, "architecture %s has no such field, got %s",
+                      b->m->arch->name, config_value_text(m, text));
     else
         return meta_kind(m) != META_NONE;
     return false;

@@ -30,6 +30,23 @@ static bool declares(const struct config_key *list, const char *key)
     return false;
 }
 
+/* Values of the caller for the next read_config or read_gguf; NULL: none. */
+static const struct checkpoint_changes *changes;
+
+/* Open with `changes`, in single quotes. */
+static int open_changed(struct checkpoint **c, const char *path, struct err *e)
+{
+    struct buf config = {0}, rope = {0};
+    struct checkpoint_changes own = changes ? *changes : (struct checkpoint_changes){0};
+    if (own.config) add_quoted(&config, own.config);
+    if (own.rope) add_quoted(&rope, own.rope);
+    own.config = config.data, own.rope = rope.data;
+    int rc = checkpoint_open_with(c, path, &own, e);
+    buf_deinit(&config);
+    buf_deinit(&rope);
+    return rc;
+}
+
 struct read {
     struct checkpoint *c;
     struct model m;
@@ -63,7 +80,7 @@ static void read_config(struct read *r, const struct arch *a, const char *fields
     EXPECT_INT(safetensors_write(temp_path("model.safetensors"),
                                  "{'x':{'dtype':'I8','shape':[1],'data_offsets':[0,1]}}", 1),
                0);
-    r->rc = checkpoint_open(&r->c, temp_path(""), &r->e);
+    r->rc = open_changed(&r->c, temp_path(""), &r->e);
     if (r->rc == 0) read_opened(r);
 }
 
@@ -110,6 +127,14 @@ static void expect_others(const char *key, const char *fields, const char *word)
 {
     for (int i = 0; i < N_ARCH; i++)
         if (!declares(arches[i]->hf_key, key) && !is_of_rope(arches[i], fields))
+            expect(arches[i], fields, word);
+}
+
+/* As expect_all, for architectures with a rope that may have any scaling. */
+static void expect_scaled(const char *fields, const char *word)
+{
+    for (int i = 0; i < N_ARCH; i++)
+        if (!arches[i]->only_long && !is_of_rope(arches[i], fields))
             expect(arches[i], fields, word);
 }
 
@@ -180,7 +205,6 @@ static const char *activation_of(const struct arch *a)
 
 TEST(config_values_that_are_not_computed_are_refused_by_name)
 {
-    static const char long_key[] = "config.rope_parameters.long_factor";
     static const char *const act[] = {"quick_gelu", "gelu_10", "relu6", "mish", "xielu"};
     for (size_t i = 0; i < sizeof act / sizeof act[0]; i++) {
         char fields[100];
@@ -199,14 +223,19 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_all("'hidden_act':'gelu_new'", NULL);
     expect_all("'hidden_act':'relu'", NULL);
     expect_all("'hidden_act':'relu2'", NULL);
-    expect_others(long_key, "'rope_scaling':{'type':'linear'}",
+    expect_scaled("'rope_scaling':{'type':'linear'}",
                   "rope_parameters.factor: is missing");
-    expect_others(long_key, "'rope_parameters':{'rope_type':'yarn'}",
+    expect_scaled("'rope_parameters':{'rope_type':'yarn'}",
                   "rope_parameters.factor: is missing");
-    expect_others(long_key, "'rope_scaling':{'type':'llama3','factor':8}",
+    expect_scaled("'rope_scaling':{'type':'llama3','factor':8}",
                   "low_freq_factor: is missing");
-    expect_all("'rope_scaling':{'type':'dynamic','factor':8}", "rope.scaling.type: must be");
-    expect_others(long_key, "'rope_scaling':{'type':'yarn','factor':4,'spread':1}",
+    expect_all("'rope_scaling':{'type':'ntk','factor':8}", "rope.scaling.type: must be");
+    expect_scaled("'rope_scaling':{'type':'dynamic','factor':8}", NULL);
+    expect_scaled("'rope_scaling':{'type':'dynamic'}", "rope_parameters.factor: is missing");
+    expect_scaled("'rope_scaling':{'type':'mrope','mrope_section':[2,3,3]}", NULL);
+    expect_scaled("'rope_scaling':{'type':'longrope','factor':2}", "short_factor: must be a list");
+    expect(&arch_phi3, "'rope_scaling':{'type':'dynamic','factor':8}", "must be longrope");
+    expect_scaled("'rope_scaling':{'type':'yarn','factor':4,'spread':1}",
                   "rope_parameters.spread");
     expect_all("'rope_scaling':{'rope_type':'default','spread':null}", "rope_parameters.spread");
     expect(&arch_phi3, "'rope_scaling':{'type':'linear'}", "rope.scaling.type: must be longrope");
@@ -236,10 +265,11 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':1,'alpha':50}", NULL);
     expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':1,'alpha':1e300}",
            "alpha: must give a finite base");
-    expect_others("config.rope_parameters.alpha",
-                  "'rope_scaling':{'type':'dynamic','factor':1,'alpha':50}", "rope.scaling.type");
-    expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':1,'alpha':0}",
-           "rope.scaling.type: must be");
+    for (int i = 0; i < N_ARCH; i++)
+        if (!arches[i]->rope_alpha && !arches[i]->only_long && !arches[i]->no_rope)
+            expect(arches[i], "'rope_scaling':{'type':'dynamic','factor':1,'alpha':50}",
+                   "rope_parameters.alpha");
+    expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':2,'alpha':0}", NULL);
     expect(&arch_internlm3, "'qkv_bias':true", "qkv_bias: must equal the field bias");
     expect(&arch_gemma3, "'rope_local_base_freq':0.0", "must be above 0");
     expect(&arch_qwen3moe, "'num_experts':4", "num_experts_per_tok: must be in [1, 4], got 8");
@@ -304,6 +334,177 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect(&arch_qwen2, "'layer_types':['full_attention']", "layer_types: must be a list of 2");
     expect(&arch_smollm3, "'no_rope_layer_interval':0", "no_rope_layer_interval: must be");
     expect(&arch_smollm3, "'no_rope_layers':[1]", "no_rope_layers: must be a list of at least 2");
+}
+
+/* As expect, with values of the caller. */
+static void expect_changed(const struct arch *a, const char *fields,
+                           const struct checkpoint_changes *ch, const char *word)
+{
+    changes = ch;
+    expect(a, fields, word);
+    changes = NULL;
+}
+
+static void expect_overrides(const struct arch *a, const char *fields, const char *config,
+                             const char *word)
+{
+    expect_changed(a, fields, &(struct checkpoint_changes){.config = config}, word);
+}
+
+static void expect_rope(const struct arch *a, const char *fields, const char *rope,
+                        const char *word)
+{
+    expect_changed(a, fields, &(struct checkpoint_changes){.rope = rope}, word);
+}
+
+/* Goal: a field of --hf-overrides is used, without effect as in a file, or rejected by name. */
+TEST(overrides_are_used_idle_or_refused)
+{
+    expect_overrides(&arch_llama, "", "{'rope_tetha':1}",
+                     "--hf-overrides: rope_tetha: architecture llama has no such field, got 1");
+    expect_overrides(&arch_llama, "", "{'new':{'a':1}}", "--hf-overrides: new: ");
+    expect_overrides(&arch_llama, "'rope_tetha':1", "{'hidden_act':'silu'}", NULL);
+    expect_overrides(&arch_llama, "", "{'architectures':['A'],'method':'m','dtype':'x'}", NULL);
+    expect_overrides(&arch_llama, "", "{'hidden_act':'mish'}",
+                     "--hf-overrides: hidden_act: must be");
+    expect_overrides(&arch_llama, "'hidden_size':64", "{'hidden_size':-1}",
+                     "hidden_size: must be in");
+    expect_overrides(&arch_llama, "", "{'text_config':{'hidden_size':64}}", "text_config");
+    expect_overrides(&arch_mpt, "", "{'attn_config':{'qk_ln':true}}", "attn_config.qk_ln: must be");
+    expect_overrides(&arch_mpt, "", "{'attn_config':{'foo':1}}", "--hf-overrides: attn_config.foo");
+    expect_overrides(&arch_mpt, "'attn_config':{'qk_ln':true}", "{'attn_config':{'qk_ln':false}}",
+                     NULL);
+    expect_overrides(&arch_mpt, "'attn_config':{'qk_ln':true}", "{'attn_config':null}", NULL);
+    expect_overrides(&arch_qwen3, "", "{'rope_scaling':{'type':'yarn','factor':2,'spread':1}}",
+                     "--hf-overrides: rope_parameters.spread");
+    expect_overrides(&arch_gpt2, "'n_embd':64", "{'hidden_size':96}", "must equal the field");
+}
+
+/* Goal: a scaling of the caller replaces the file's, with the checks of the file's. */
+TEST(scalings_of_the_caller_are_used_or_refused)
+{
+    static const char llama3[] = "'rope_scaling':{'rope_type':'llama3','factor':8,"
+                                 "'low_freq_factor':1,'high_freq_factor':4,"
+                                 "'original_max_position_embeddings':64}";
+    for (int i = 0; i < N_ARCH; i++) {
+        const struct arch *a = arches[i];
+        const char *none = a->no_rope ? "--rope-scaling: the model has no rope" : NULL;
+        expect_rope(a, "", "{'rope_type':'default'}", none);
+        if (a->only_long) continue;
+        expect_rope(a, "", "{'rope_type':'linear','factor':2}", none);
+        expect_rope(a, "", "{'rope_type':'yarn'}",
+                    none ? none : "--rope-scaling: factor: is missing");
+        expect_rope(a, "", "{'rope_type':'ntk'}",
+                    none ? none : "--rope-scaling: rope_type: must be");
+        expect_rope(a, "", "{'rope_type':'yarn','factor':4,'spread':1}",
+                    none ? none : "--rope-scaling: spread");
+        expect_changed(a, "", &(struct checkpoint_changes){.rope_theta = 5000},
+                       a->no_rope ? "--rope-theta: the model has no rope" : NULL);
+    }
+    expect_rope(&arch_llama, llama3, "{'rope_type':'llama3','factor':2}",
+                "--rope-scaling: low_freq_factor: is missing");
+    expect_rope(&arch_falcon, "'alibi':true", "{'rope_type':'linear','factor':2}",
+                "the model has no rope");
+    expect_rope(&arch_phi3, "", "{'rope_type':'yarn','factor':2}", "short_factor: must be");
+    expect_changed(&arch_hunyuan_dense,
+                   "'rope_scaling':{'type':'dynamic','factor':1,'alpha':50,'rope_theta':100}",
+                   &(struct checkpoint_changes){.rope_theta = 5000}, "must not come with another");
+}
+
+/* Goal: two values of one parameter are errors. */
+TEST(changes_that_contradict_each_other_are_refused)
+{
+    static const struct {
+        struct checkpoint_changes ch;
+        const char *word;
+    } cases[] = {
+        {{.config = "{'rope_scaling':{}}", .rope = "{'type':'yarn'}"},
+         "--rope-scaling: must not come with rope_scaling in --hf-overrides"},
+        {{.config = "{'text_config':{'rope_parameters':{}}}", .rope = "{'type':'yarn'}"},
+         "--rope-scaling: must not come with rope_parameters in --hf-overrides"},
+        {{.config = "{'rope_theta':5}", .rope_theta = 7},
+         "--rope-theta: must not come with rope_theta in --hf-overrides"},
+        {{.config = "{'rope_parameters':{'rope_theta':5}}", .rope_theta = 7},
+         "--rope-theta: must not come with rope_theta in --hf-overrides"},
+        {{.rope = "{'rope_theta':5}", .rope_theta = 7},
+         "--rope-theta: must not come with rope_theta in --rope-scaling"},
+        {{.config = "{'rope_scaling':{},'rope_parameters':{}}"}, "rope_parameters"},
+        {{.config = "[]"}, "--hf-overrides: expected an object"},
+        {{.rope = "7"}, "--rope-scaling: expected an object"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_changed(&arch_llama, "", &cases[i].ch, cases[i].word);
+}
+
+/* Goal: the values of the caller have priority over those at every place of a file, and only the
+ * file's parameters of the scaling end. */
+TEST(ropes_of_the_caller_replace_those_of_every_place)
+{
+    static const char v5[] = "'rope_parameters':{'rope_theta':60,'rope_type':'llama3','factor':8,"
+                             "'low_freq_factor':1,'high_freq_factor':4,"
+                             "'original_max_position_embeddings':64},'max_position_embeddings':256",
+                      v4[] = "'rope_theta':60,'rope_scaling':{'type':'yarn','factor':4,"
+                             "'beta_fast':16,'original_max_position_embeddings':64},"
+                             "'max_position_embeddings':256",
+                      each[] = "'rope_parameters':{'full_attention':{'rope_type':'linear','factor':"
+                               "8,'rope_theta':60},'sliding_attention':{'rope_theta':9,'rope_type':"
+                               "'default'}}";
+    static const struct {
+        const struct arch *arch;
+        const char *fields;
+        struct checkpoint_changes ch;
+        enum rope_scaling scaling;
+        double base, factor;
+        int original, context;
+    } cases[] = {
+        {&arch_llama, v5, {.rope = "{'rope_type':'yarn','factor':2}"}, ROPE_YARN, 60, 2, 256, 512},
+        {&arch_llama, v5, {.rope = "{'rope_type':'default'}"}, ROPE_NONE, 60, 1, 256, 256},
+        {&arch_llama, v5, {.rope_theta = 7}, ROPE_LLAMA3, 7, 8, 64, 256},
+        {&arch_llama, v5, {.config = "{'rope_theta':7}"}, ROPE_LLAMA3, 7, 8, 64, 256},
+        {&arch_llama, v5, {.config = "{'rope_scaling':null}"}, ROPE_NONE, 60, 1, 256, 256},
+        {&arch_llama, v5, {.config = "{'rope_scaling':{'type':'linear','factor':2,'rope_theta':5}}"},
+         ROPE_LINEAR, 5, 2, 256, 512},
+        {&arch_llama, v4, {.config = "{'rope_parameters':{'rope_type':'dynamic','factor':3}}"},
+         ROPE_DYNAMIC, 60, 3, 256, 768},
+        {&arch_llama, v4, {.rope = "{'rope_type':'yarn'}", .rope_adds = true}, ROPE_YARN, 60, 4, 64,
+         256},
+        {&arch_llama, v4, {.rope = "{'rope_type':'yarn','factor':8}", .rope_adds = true}, ROPE_YARN,
+         60, 8, 64, 512},
+        {&arch_llama, v4, {.rope = "{'rope_type':'linear','factor':8}", .rope_adds = true},
+         ROPE_LINEAR, 60, 8, 256, 2048},
+        {&arch_llama, "", {.rope = "{'rope_type':'mrope','mrope_section':[1,2,3]}"}, ROPE_NONE,
+         10000, 1, 2048, 2048},
+        {&arch_gptneox, "'rotary_emb_base':500", {.rope_theta = 7}, ROPE_NONE, 7, 1, 2048, 2048},
+        {&arch_modernbert, "'global_rope_theta':500", {.rope_theta = 7}, ROPE_NONE, 7, 1, 8192,
+         8192},
+        {&arch_mistral3, "'max_position_embeddings':256", {.rope_theta = 7}, ROPE_YARN, 7, 16, 16384,
+         256},
+        {&arch_mistral3, "'max_position_embeddings':256", {.rope = "{'rope_type':'default'}"},
+         ROPE_NONE, 10000, 1, 256, 256},
+        {&arch_gemma3, each, {.rope = "{'rope_type':'yarn','factor':2}"}, ROPE_YARN, 60, 2, 131072,
+         262144},
+        {&arch_gemma3, each,
+         {.rope = "{'full_attention':{'rope_type':'yarn','factor':2},'sliding_attention':{}}"},
+         ROPE_YARN, 60, 2, 131072, 262144},
+        {&arch_gemma3, each, {.rope_theta = 5}, ROPE_LINEAR, 5, 8, 131072, 131072}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct read r;
+        changes = &cases[i].ch;
+        read_config(&r, cases[i].arch, cases[i].fields);
+        changes = NULL;
+        const struct rope_config *p = &r.m.config.rope[ROPE_MAIN];
+        if (r.rc != 0)
+            test_fail(__FILE__, __LINE__, "case %zu: %s", i, r.e.text);
+        else if (p->scaling != cases[i].scaling || p->base != cases[i].base ||
+                 p->factor != cases[i].factor || p->context_original != cases[i].original ||
+                 r.m.config.context_train != cases[i].context)
+            test_fail(__FILE__, __LINE__, "case %zu: scaling %d base %g factor %g, %d of %d", i,
+                      (int)p->scaling, p->base, p->factor, p->context_original,
+                      r.m.config.context_train);
+        if (r.rc == 0 && cases[i].arch == &arch_gemma3)
+            EXPECT(r.m.config.rope[ROPE_LOCAL].base == 9 &&
+                   r.m.config.rope[ROPE_LOCAL].scaling == ROPE_NONE);
+        done(&r);
+    }
 }
 
 TEST(config_quantized_weights_are_refused_by_their_method)
@@ -486,8 +687,7 @@ TEST(config_magnitudes_of_yarn)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int a = 0; a < N_ARCH; a++) {
             struct read r;
-            if (declares(arches[a]->hf_key, "config.rope_parameters.long_factor")) continue;
-            if (lacks_flat_rope(arches[a])) continue;
+            if (arches[a]->only_long || lacks_flat_rope(arches[a])) continue;
             read_config(&r, arches[a], cases[i].fields);
             NEED_OK(r.rc, &r.e);
             EXPECT(fabs(r.m.config.rope[ROPE_MAIN].magnitude - cases[i].want) < 1e-6);
@@ -703,7 +903,7 @@ static void read_gguf_text(struct read *r, const struct arch *a, const struct pa
             add_key(&g, a, needed[i].pair.key, needed[i].pair.value);
     EXPECT_INT(file_write(temp_path("keys.gguf"), g.head.data, g.head.n, &r->e), 0);
     buf_deinit(&g.head);
-    r->rc = checkpoint_open(&r->c, temp_path("keys.gguf"), &r->e);
+    r->rc = open_changed(&r->c, temp_path("keys.gguf"), &r->e);
     if (r->rc == 0) read_opened(r);
 }
 
@@ -896,6 +1096,63 @@ TEST(gguf_rope_factors_mean_what_llama_cpp_takes_them_for)
     read_gguf(&r, &arch_qwen2, (struct pair[2]){{"attention.sliding_window", 16}});
     EXPECT(r.rc != 0 && strstr(r.e.text, "sliding_window: must be 0, got 16"));
     done(&r);
+}
+
+/* Goal: a scaling of the caller means the same in a GGUF as in a folder. */
+TEST(ropes_of_the_caller_in_a_gguf)
+{
+    static const struct pair none[2] = {{NULL, 0}, {NULL, 0}},
+                             linear[2] = {{"rope.scaling.factor", 4}, {"rope.freq_base", 60}},
+                             more[2] = {{"rope.scaling.factor", 4}, {"rope.scaling.attn_factor", 2}};
+    static const struct {
+        const struct pair *keys;
+        struct checkpoint_changes ch;
+        enum rope_scaling scaling;
+        double base, factor, magnitude;
+        int context;
+    } cases[] = {
+        {none, {.rope = "{'rope_type':'yarn','factor':4}"}, ROPE_YARN, 10000, 4,
+         1.1386294361119891, 1024},
+        {linear, {.rope = "{'rope_type':'yarn','factor':2,'attention_factor':1.5}"}, ROPE_YARN, 60,
+         2, 1.5, 512},
+        {linear, {.rope = "{'rope_type':'default'}"}, ROPE_NONE, 60, 1, 1, 256},
+        {linear, {.rope = "{'rope_type':'dynamic','factor':3}"}, ROPE_DYNAMIC, 60, 3, 1, 768},
+        {linear, {.rope_theta = 7}, ROPE_LINEAR, 7, 4, 1, 256},
+        {more, {.rope = "{'rope_type':'linear','factor':2}"}, ROPE_LINEAR, 10000, 2, 1, 512}};
+    struct read r;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        changes = &cases[i].ch;
+        read_gguf(&r, &arch_qwen3, cases[i].keys);
+        changes = NULL;
+        NEED_OK(r.rc, &r.e);
+        const struct rope_config *p = &r.m.config.rope[ROPE_MAIN];
+        if (p->scaling != cases[i].scaling || p->base != cases[i].base ||
+            p->factor != cases[i].factor || fabs(p->magnitude - cases[i].magnitude) > 1e-6 ||
+            r.m.config.context_train != cases[i].context)
+            test_fail(__FILE__, __LINE__, "case %zu: scaling %d base %g factor %g magnitude %g", i,
+                      (int)p->scaling, p->base, p->factor, p->magnitude);
+        EXPECT(!p->ramp_forward || cases[i].ch.rope_theta > 0);
+        done(&r);
+    }
+    static const struct checkpoint_changes adds = {.rope = "{'rope_type':'yarn','factor':8}",
+                                                   .rope_adds = true},
+                                           config = {.config = "{'vocab_size':7}"};
+    const struct pair yarn[2] = {{"rope.scaling.type", 0},
+                                 {"rope.scaling.original_context_length", 64}},
+                      own[2] = {{"rope.scaling.type", 0}, {"rope.scaling.attn_factor", 2}};
+    changes = &adds;
+    read_gguf_text(&r, &arch_qwen3, yarn, "yarn");
+    EXPECT(r.rc == 0 && r.m.config.rope[ROPE_MAIN].context_original == 64 &&
+           r.m.config.rope[ROPE_MAIN].factor == 8 && r.m.config.context_train == 512);
+    done(&r);
+    read_gguf_text(&r, &arch_qwen3, own, "yarn");
+    EXPECT(r.rc != 0 && strstr(r.e.text, "--rope-scaling: must not come with the key qwen3.rope"));
+    done(&r);
+    changes = &config;
+    read_gguf(&r, &arch_qwen3, none);
+    EXPECT(r.rc != 0 && strstr(r.e.text, "--hf-overrides: requires a model with a config.json"));
+    done(&r);
+    changes = NULL;
 }
 
 /* Goal: windows of exaone4 are those of llama.cpp, which computes them for 64 layers alone, and

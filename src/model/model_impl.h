@@ -24,7 +24,15 @@
 
 /* ---- metadata of an architecture ---- */
 
-enum rope_scaling { ROPE_NONE, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_LONG, ROPE_PROPORTIONAL };
+enum rope_scaling {
+    ROPE_NONE,
+    ROPE_LINEAR,
+    ROPE_DYNAMIC,
+    ROPE_LLAMA3,
+    ROPE_YARN,
+    ROPE_LONG,
+    ROPE_PROPORTIONAL
+};
 
 struct rope_config {
     double base;
@@ -40,7 +48,8 @@ struct rope_config {
     double magnitude; /* factor of cos and sin */
     /* cos and sin are also multiplied by 1 + beta ln(1 + floor(position / context_original)) */
     double beta;
-    int context_original;     /* llama3, yarn, long: context length in training */
+    /* context length in training, before the scaling; dynamic: context without a larger base */
+    int context_original;
     const float *freq_factor; /* divisors in the file, f32 [d_rot / 2], borrowed; NULL if none */
     /* divisors for texts of up to context_original tokens, and for longer texts, f32 [d_rot / 2],
      * in the model's arena; NULL if none */
@@ -377,6 +386,7 @@ struct arch {
     bool rope_alpha;   /* true: rope type "dynamic" with a factor alpha is a larger base */
     /* field of config.json with the epsilon of LayerNorm; NULL: the architecture has RMSNorm */
     const char *layer_norm_eps;
+    bool only_long;    /* true: the class has LongRoPE and no other scaling */
     bool norm_bias;   /* true: each LayerNorm has a bias; false: none has one */
     bool plain_norms; /* true: no LayerNorm is in the table, because none has weights */
     bool norm_last;   /* true: the norms of q and k heads are after rope */
@@ -472,6 +482,8 @@ void config_local_rope(struct config *c, struct binder *b, const char *key, doub
 double config_sliding_base(struct binder *b, double fallback);
 /* Return true for a config.json without rope_parameters, whose class has another default than no
  * scaling. */
+/* Return true if the caller, not a file, gave the value of "ARCH.key". */
+bool config_given(const struct binder *b, const char *key);
 bool config_lacks_rope(struct binder *b);
 /* Return the value of a soft cap's key, which must be above 0; 0 if the value is null. */
 float config_cap(struct binder *b, const char *key);

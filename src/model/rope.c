@@ -3,6 +3,8 @@
  * One row takes 1 us, and the 131,072 rows of a long context take 0.12 s. Most rows are never used.
  *
  *   linear   positions divided by the factor (position interpolation, arXiv 2306.15595)
+ *   dynamic  a base that grows with the context (NTK-aware scaling). The requested context selects
+ *            it at open, as in vLLM, not a text's length: keys in the cache keep their angles
  *   llama3   low frequencies divided by the factor, high frequencies kept, a ramp between (Llama
  *   3.1)
  *   yarn     like llama3, with a ramp over rotations (arXiv 2309.00071)
@@ -119,6 +121,14 @@ int rope_n_short(const struct model *m, int context_max)
     return r->long_factor && context_max > r->context_original ? r->context_original : 0;
 }
 
+/* Enlarge the base of a dynamic rope for a context of n tokens. */
+static void stretch(struct rope_config *r, int n)
+{
+    if (r->scaling == ROPE_DYNAMIC && n > r->context_original)
+        r->base *= pow(r->factor * n / r->context_original - (r->factor - 1),
+                       (double)r->d_rot / (r->d_rot - 2));
+}
+
 int rope_open(struct model *m, int pos_max, struct err *e)
 {
     const int64_t n_row = (int64_t)m->limits.n_short + pos_max;
@@ -126,7 +136,10 @@ int rope_open(struct model *m, int pos_max, struct err *e)
     if (n_row > INT32_MAX)
         return err_set(e, ERR_LIMIT, "a context of %d tokens is too long for two rope tables",
                        pos_max);
-    for (int i = 0; i < m->config.n_rope && rc == 0; i++) rc = open_one(m, i, (int)n_row, e);
+    for (int i = 0; i < m->config.n_rope && rc == 0; i++) {
+        stretch(&m->config.rope[i], pos_max);
+        rc = open_one(m, i, (int)n_row, e);
+    }
     return rc;
 }
 

@@ -81,6 +81,9 @@ int session_lora_form(const char *text, struct err *e);
 int session_itl_form(const char *text, struct err *e);
 /* Check the value of --now, a date. ERR_ARG if the text has another form. */
 int session_date_form(const char *text, struct err *e);
+/* Check the value of --rope-scaling: the name of a type, or a JSON object. ERR_ARG for another
+ * text. */
+int session_rope_form(const char *text, struct err *e);
 /* Check that a number is a power of two. ERR_ARG for any other text. A text that is not a number is
  * accepted, because the reader of the number rejects it. */
 int session_power_form(const char *text, struct err *e);
@@ -155,6 +158,11 @@ const char *session_packed(void);
  * checkpoint_open_dummy. */
 int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
                        bool no_data, struct err *e);
+enum { SESSION_ROPE_BYTES = 320 };
+/* Set the rope's values of changes by the options. out: memory for a text of *changes. ERR_ARG for
+ * options that contradict each other. ERR_MEMORY. */
+int session_rope(struct checkpoint_changes *changes, char out[SESSION_ROPE_BYTES],
+                 const struct session_options *o, struct err *e);
 /* Open the checkpoint's tokenizer. Use the folder's tokenizer if the weights are random and a
  * folder gives their shape. The caller owns *out. ERR_MISSING if there is none, ERR_FORMAT for a
  * damaged one, ERR_UNSUPPORTED for an unknown kind, ERR_IO, ERR_LIMIT, ERR_MEMORY. */

@@ -26,6 +26,9 @@ static int check(const struct session_options *o, const char *path, bool *dummy,
         return err_set(e, ERR_ARG, "--shape %s: must not come with the model %s", o->shape, path);
     if (*dummy && strcmp(o->hf_overrides, "{}") != 0)
         return err_set(e, ERR_ARG, "--hf-overrides: must not come with random weights");
+    if (*dummy && (o->rope_scaling || o->rope_theta > 0))
+        return err_set(e, ERR_ARG, "--%s: must not come with random weights",
+                       o->rope_scaling ? "rope-scaling" : "rope-theta");
     if (o->pure && !o->quant) return err_set(e, ERR_ARG, "--pure needs --quant");
     return 0;
 }
@@ -48,7 +51,11 @@ int session_checkpoint(struct checkpoint **out, const char *path, const struct s
     *out = NULL;
     if (rc != 0) return rc;
     if (!dummy) {
-        rc = checkpoint_open_with(out, path, o->hf_overrides, e);
+        char rope[SESSION_ROPE_BYTES];
+        struct checkpoint_changes changes = {.config = o->hf_overrides,
+                                             .rope_theta = o->rope_theta};
+        rc = session_rope(&changes, rope, o, e);
+        if (rc == 0) rc = checkpoint_open_with(out, path, &changes, e);
         if (rc == 0) rc = check_kind(*out, o->load_format, e);
         if (rc != 0) checkpoint_close(*out), *out = NULL;
         return rc;

@@ -42,8 +42,10 @@ struct setup {
     enum act_choice act;
     enum kv_type kv;
     enum wrap wrap;
+    const struct checkpoint_changes *changes; /* NULL: none */
 };
-static const struct setup plain = {"ref", 1, 128, 16, 0, ACT_CHOICE_F32, KV_F32, WRAP_NONE};
+static const struct setup plain = {"ref", 1, 128, 16, 0, ACT_CHOICE_F32,
+                                   KV_F32, WRAP_NONE, NULL};
 
 struct loaded {
     struct checkpoint *c;
@@ -59,7 +61,8 @@ static int load(struct loaded *l, const char *path, const struct setup *s, struc
     cores_make(&cores, s->n_thread, s->n_thread);
     struct backend_options bo = {
         .n_thread = s->n_thread, .cores = &cores, .cpu_level = s->level, .act = s->act};
-    int rc = checkpoint_open(&l->c, path, e);
+    int rc = s->changes ? checkpoint_open_with(&l->c, path, s->changes, e)
+                        : checkpoint_open(&l->c, path, e);
     if (rc == 0) rc = test_backend(&l->b, s->wrap, &bo, e);
     struct model_options mo = {.backend = l->b,
                                .kv_type = s->kv,
@@ -278,6 +281,67 @@ TEST(golden_logits_of_rope_variants)
     compare_variant("yarn-untruncated");
     compare_variant("yarn-mscale");
     compare_variant("yarn-attention-factor");
+    compare_variant("linear");
+    compare_variant("longrope");
+    compare_variant("theta");
+}
+
+/* Compare the logits of the llama3 weights with a scaling of the caller. */
+static void compare_given(const char *label, const struct checkpoint_changes *changes, int context)
+{
+    char file[80];
+    struct setup s = plain;
+    struct loaded l;
+    struct err e;
+    snprintf(file, sizeof file, "variant-%s.f32", label);
+    struct buf tokens = slurp(golden("llama3", "tokens.i32")), want = slurp(golden("llama3", file));
+    s.changes = changes;
+    s.context = context;
+    int rc = load(&l, golden("llama3", ""), &s, &e);
+    if (rc != 0) test_fail(__FILE__, __LINE__, "%s: %s", label, e.text);
+    struct logits got = rc == 0 ? logits_of(&l, &tokens, 0) : (struct logits){0};
+    if (rc == 0 && want.n == (size_t)got.n_vocab * 4) {
+        double d = difference(&got, (const float *)want.data, 1);
+        test_note("given %-26s max|difference| / max|reference| = %.1e", label, d);
+        EXPECT(d <= 1e-4);
+    } else
+        test_fail(__FILE__, __LINE__, "%s: %zu bytes of logits", label, want.n);
+    free(got.v);
+    unload(&l);
+    buf_deinit(&tokens);
+    buf_deinit(&want);
+}
+
+/* Goal: a scaling that the caller gives in place of the file's equals the reference with that
+ * scaling in its config.json. */
+TEST(golden_logits_of_scalings_of_the_caller)
+{
+#define YARN "\"rope_type\":\"yarn\",\"factor\":4.0,\"original_max_position_embeddings\":32"
+    static const struct {
+        const char *label;
+        struct checkpoint_changes changes;
+        int context;
+    } cases[] = {
+        {"yarn-untruncated", {.rope = "{" YARN ",\"truncate\":false}"}, 0},
+        {"yarn-untruncated", {.config = "{\"rope_scaling\":{" YARN ",\"truncate\":false}}"}, 0},
+        {"yarn-mscale", {.rope = "{" YARN ",\"mscale\":0.707,\"mscale_all_dim\":0.4}"}, 0},
+        {"yarn-attention-factor", {.rope = "{" YARN ",\"attention_factor\":1.5}"}, 0},
+        {"linear", {.rope = "{\"rope_type\":\"linear\",\"factor\":3.0}"}, 0},
+        {"longrope",
+         {.rope = "{\"rope_type\":\"longrope\",\"original_max_position_embeddings\":64,"
+                  "\"short_factor\":[1,1,1,1,1,1,1,1],"
+                  "\"long_factor\":[1,1.25,1.5,2,3,4,6,8]}"},
+         0},
+        {"dynamic",
+         {.config = "{\"max_position_embeddings\":32}",
+          .rope = "{\"rope_type\":\"dynamic\",\"factor\":3.0}"},
+         80},
+        {"mrope", {.rope = "{\"rope_type\":\"mrope\",\"mrope_section\":[2,3,3]}"}, 0},
+        {"theta", {.rope_theta = 500}, 0}};
+#undef YARN
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        compare_given(cases[i].label, &cases[i].changes, cases[i].context);
 }
 
 /* Basis of comparison for a variant: a model's file and a setup. */
@@ -379,6 +443,42 @@ TEST(published_forms_give_the_same_bits)
         struct base b = {forms[i], "", plain};
         b.setup.act = ACT_CHOICE_AUTO;
         every_way(&b);
+    }
+}
+
+/* Goal: a scaling of the caller gives the same bits for a folder and for its GGUF, and other bits
+ * than the file's scaling. */
+TEST(scalings_of_the_caller_are_the_same_for_a_gguf)
+{
+    static const char *const folders[] = {"qwen3", "gemma3", "glm4", "olmo2"};
+    static const struct checkpoint_changes given[] = {
+        {.rope = "{\"rope_type\":\"yarn\",\"factor\":4,\"original_max_position_embeddings\":32}"},
+        {.rope = "{\"rope_type\":\"dynamic\",\"factor\":2}"},
+        {.rope = "{\"rope_type\":\"default\"}", .rope_theta = 777}};
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    for (size_t i = 0; i < 4; i++) {
+        struct buf tokens = slurp(golden(folders[i], "tokens.i32"));
+        struct logits got[4][2];
+        for (int k = 0; k < 4; k++)
+            for (int gguf = 0; gguf < 2; gguf++) {
+                struct setup s = plain;
+                struct loaded l;
+                struct err e;
+                s.changes = k < 3 ? &given[k] : NULL;
+                s.context = 512;
+                int rc = load(&l, golden(folders[i], gguf ? "model.gguf" : ""), &s, &e);
+                if (rc != 0) test_fail(__FILE__, __LINE__, "%s: %s", folders[i], e.text);
+                got[k][gguf] = rc == 0 ? logits_of(&l, &tokens, 0) : (struct logits){0};
+                unload(&l);
+            }
+        const size_t n_byte = (size_t)got[3][0].n * (size_t)got[3][0].n_vocab * sizeof(float);
+        for (int k = 0; k < 4 && got[3][0].v; k++) {
+            expect_same("a GGUF", folders[i], &got[k][0], &got[k][1]);
+            if (k < 3 && memcmp(got[k][0].v, got[3][0].v, n_byte) == 0)
+                test_fail(__FILE__, __LINE__, "%s: scaling %d has no effect", folders[i], k);
+        }
+        for (int k = 0; k < 8; k++) free(got[k / 2][k % 2].v);
+        buf_deinit(&tokens);
     }
 }
 

@@ -65,8 +65,8 @@ GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head
               rope_parameters=dict(full_attention=dict(rope_type="proportional", rope_theta=10000.0, partial_rotary_factor=0.5),
                                    sliding_attention=dict(rope_type="default", rope_theta=1000.0)))
 
-# variants: other rope_parameters over the same weights, their config.json and the logits after the
-# whole text.
+# variants: other rope_parameters, and fields of config.json in MORE_FIELDS, over the same weights,
+# their config.json and the logits after the whole text.
 # arch: the architecture of the GGUF file; None: llama.cpp has none, and no GGUF file is written.
 # old_config: config.json in the spelling of transformers 4, which most published checkpoints still
 # have.
@@ -78,6 +78,7 @@ GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head
 # attn: attention of the class, if the plain one is wrong; without: fields of COMMON that it lacks.
 # q_norm: factor of the norms of q heads, because scores without a factor amplify rounding.
 # groups: q, k and v of a head are together in the Hugging Face file, see ungroup().
+MORE_FIELDS = ("max_position_embeddings",)
 MODELS = {
     # wavelengths 6, 20, 63, 199 ...: the first is unchanged, two are smoothed, the others are
     # divided by 8
@@ -85,7 +86,14 @@ MODELS = {
         cls=transformers.LlamaForCausalLM, arch="llama", swap=True, seed=29, old_config=True,
         types=("Q8_0", "Q4_1", "BF16", "F16"),
         variants={"yarn-untruncated": dict(YARN, truncate=False), "yarn-mscale": dict(YARN, mscale=0.707, mscale_all_dim=0.4),
-                  "yarn-attention-factor": dict(YARN, attention_factor=1.5)},
+                  "yarn-attention-factor": dict(YARN, attention_factor=1.5),
+                  "linear": dict(rope_type="linear", rope_theta=10000.0, factor=3.0),
+                  "dynamic": dict(rope_type="dynamic", rope_theta=10000.0, factor=3.0, max_position_embeddings=32),
+                  "longrope": dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=64,
+                                   short_factor=[1.0] * 8, long_factor=[1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0]),
+                  "mrope": dict(rope_type="default", rope_theta=10000.0),  # as for text
+                  "theta": dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                original_max_position_embeddings=64)},
         config=dict(hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2,
                     head_dim=16, tie_word_embeddings=True,
                     rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0,
@@ -764,6 +772,15 @@ def verify(name, spec, out, model, tokens, logits, greedy):
     return margin
 
 
+def make_variant(out, spec, label, values, tokens):
+    more = {k: v for k, v in values.items() if k in MORE_FIELDS}
+    rope = {k: v for k, v in values.items() if k not in MORE_FIELDS}
+    other = make_model(spec, rope_parameters=dict(rope), **more)
+    write_json(out / f"variant-{label}.json", {**json.loads((out / "config.json").read_text()), **more, "rope_scaling": None,
+                                               "rope_parameters": rope})
+    logits_of(other.double(), tokens)[-1].astype("<f4").tofile(out / f"variant-{label}.f32")
+
+
 def make(name, root):
     spec = MODELS[name]
     out = root / name
@@ -784,11 +801,8 @@ def make(name, root):
         gguf_type = gguf.GGMLQuantizationType[kind]
         write_gguf(out / f"model-{kind.lower()}.gguf", spec, model, gguf_type)
         save_logits(out / f"logits-{kind.lower()}.f32", logits_of(with_type(spec, gguf_type), tokens))
-    for label, rope in spec.get("variants", {}).items():
-        other = make_model(spec, rope_parameters=rope)
-        write_json(out / f"variant-{label}.json", {**json.loads((out / "config.json").read_text()), "rope_scaling": None,
-                                                   "rope_parameters": rope})
-        logits_of(other.double(), tokens)[-1].astype("<f4").tofile(out / f"variant-{label}.f32")
+    for label, values in spec.get("variants", {}).items():
+        make_variant(out, spec, label, values, tokens)
     model = model.double()
     logits = logits_of(model, tokens)
     greedy = greedy_of(model, tokens)

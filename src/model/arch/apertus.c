@@ -24,9 +24,9 @@ static const struct config_key hf_key[] = {
 };
 
 /* Set the class's default of rope_parameters. rope_theta at the top level has no effect on it. */
-static void default_rope(struct rope_config *r)
+static void default_rope(struct binder *b, struct rope_config *r)
 {
-    r->base = 12000000;
+    if (!config_given(b, "rope.freq_base")) r->base = 12000000;
     r->scaling = ROPE_LLAMA3;
     r->factor = 8;
     r->context_original = 8192;
@@ -36,7 +36,7 @@ static void default_rope(struct rope_config *r)
 
 static void config(struct config *c, struct binder *b)
 {
-    if (config_lacks_rope(b)) default_rope(&c->rope[ROPE_MAIN]);
+    if (config_lacks_rope(b)) default_rope(b, &c->rope[ROPE_MAIN]);
     if (config_is_hf(b)) c->ffn_bias = BIAS_NONE;
 }
 

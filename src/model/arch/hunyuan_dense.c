@@ -32,7 +32,7 @@ static void config(struct config *c, struct binder *b)
     struct rope_config *r = &c->rope[ROPE_MAIN];
     const double alpha = config_real(b, "config.rope_parameters.alpha", 0);
     const char *type = meta_text(config_meta(b, "rope.scaling.type"), NULL);
-    if (!type || strcmp(type, "dynamic") != 0) return;
+    if (!type || strcmp(type, "dynamic") != 0 || !(alpha > 0)) return;
     if (c->d_head > 2) r->base *= pow(alpha, (double)c->d_head / (c->d_head - 2));
     if (c->d_head <= 2 || !isfinite(r->base))
         config_refuse(b, "config.rope_parameters.alpha", ERR_FORMAT,

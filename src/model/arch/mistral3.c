@@ -39,9 +39,9 @@ static void gguf_magnitude(struct binder *b, struct rope_config *r)
 
 /* Set the class's default of rope_parameters. The magnitude is 1, because mscale equals
  * mscale_all_dim. */
-static void default_rope(struct rope_config *r)
+static void default_rope(struct binder *b, struct rope_config *r)
 {
-    r->base = 1000000;
+    if (!config_given(b, "rope.freq_base")) r->base = 1000000;
     r->scaling = ROPE_YARN;
     r->factor = 16;
     r->context_original = 16384;
@@ -60,7 +60,7 @@ static void config(struct config *c, struct binder *b)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].window = window;
     r->beta = config_real(
         b, hf ? "config.rope_parameters.llama_4_scaling_beta" : "attention.temperature_scale", 0);
-    if (config_lacks_rope(b)) default_rope(r);
+    if (config_lacks_rope(b)) default_rope(b, r);
     if (!hf) gguf_magnitude(b, r);
     *q = *r;
     r->beta = 0;

@@ -16,8 +16,6 @@ static const struct config_key hf_key[] = {
     KEY("rope.freq_base", 10000),
     KEY("rope.scaling.original_context_length", 4096),
     KEY("config.rope_parameters.partial_rotary_factor", 1),
-    KEY_UNSET("config.rope_parameters.short_factor"),
-    KEY_UNSET("config.rope_parameters.long_factor"),
     KEY_UNSET("config.hidden_act"),
     KEY("config.tie_word_embeddings", 0),
     KEY_UNSET("attention.sliding_window"),
@@ -49,5 +47,6 @@ const struct arch arch_phi3 = {
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .partial_rope = true,
+    .only_long = true,
     .config = config,
 };

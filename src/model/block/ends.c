@@ -52,10 +52,26 @@ static bool is_headless(const struct binder *b)
     return b->m->config.pooling_type != 0 || strncmp(embd->name_raw, base, strlen(base)) != 0;
 }
 
+/* Reject parameters of the caller with divisors in the file, which llama.cpp would apply in
+ * addition, and transformers would replace. */
+static void check_factors(struct binder *b)
+{
+    static const char *const name[] = {"rope_freqs.weight", "rope_factors_short.weight",
+                                       "rope_factors_long.weight"};
+    const char *flag = checkpoint_rope_given(b->checkpoint);
+    if (!flag && config_given(b, "rope.freq_base")) flag = "--rope-theta";
+    for (size_t i = 0; i < 3 && flag && b->rc == 0; i++)
+        if (checkpoint_tensor(b->checkpoint, name[i]))
+            b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                            "%s: %s: must not come with the tensor %s: not supported yet",
+                            checkpoint_path(b->checkpoint), flag, name[i]);
+}
+
 /* Bind the divisors of the rope in a GGUF file: one list, or two for LongRoPE. */
 static void bind_factors(struct binder *b, struct rope_config *r)
 {
     const int n = r->d_rot / 2;
+    check_factors(b);
     r->freq_factor = bind_extra(b, "rope_freqs.weight", n);
     if (r->long_factor) return;
     r->short_factor = bind_extra(b, "rope_factors_short.weight", n);

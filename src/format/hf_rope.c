@@ -1,0 +1,327 @@
+/* hf_rope.c - parameters of rope -> metadata: those of a config.json, and those of the caller
+ * (--rope-scaling, --rope-theta, --hf-overrides), which replace the parameters of any file.
+ *
+ *   older files      rope_theta and partial_rotary_factor at the top level, rope_scaling {type ...}
+ *   transformers 5   rope_parameters {rope_theta, rope_type, factor ...}, or an object per layer type
+ *   the caller       an object of one of these forms
+ *
+ * A scaling is replaced completely, because its parameters have no meaning for another type. Of the
+ * file's parameters remain those that are no part of the scaling (kept_fields). In a GGUF, the
+ * caller's object gets the keys that a config.json would give: the meaning of a parameter then does
+ * not depend on the file. */
+#include "hf_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct own_name own_rope[] = {
+#define HF_ROPE_OF(arch, field, parameter) {arch, field, parameter},
+#include "hf_keys.def"
+};
+enum { N_OWN_ROPE = sizeof own_rope / sizeof own_rope[0] };
+
+static const char context_key[] = "rope.scaling.original_context_length";
+
+bool hf_is_rope_field(const struct config_reader *h, const char *name)
+{
+    for (size_t i = 0; i < N_OWN_ROPE; i++)
+        if (strcmp(own_rope[i].arch, h->arch) == 0 && strcmp(own_rope[i].raw, name) == 0)
+            return true;
+    return false;
+}
+
+/* ---- objects of parameters ---- */
+
+/* Return the rope parameters of config.json. A non-empty rope_scaling overrides rope_parameters. */
+static const struct json *rope_object(const struct config_reader *h)
+{
+    const struct json *scaling = hf_field(h, "rope_scaling"), *p = hf_field(h, "rope_parameters");
+    if (json_kind(scaling) == JK_OBJECT && json_count(scaling) > 0) return scaling;
+    return json_kind(p) == JK_OBJECT ? p : NULL;
+}
+
+/* Return the parameters of layers that attend to all positions. */
+static const struct json *main_object(const struct json *p)
+{
+    const struct json *full = json_field(p, "full_attention");
+    return json_kind(full) == JK_OBJECT ? full : p;
+}
+
+/* Return the field of the type. Older files name it "type". */
+static const struct json *type_field(const struct json *p)
+{
+    const struct json *type = json_field(p, "rope_type");
+    return type ? type : json_field(p, "type");
+}
+
+/* Add the type of the rope scaling. The type "default" means no scaling, so no key is added. */
+static int read_rope_type(struct config_reader *h, const struct json *p)
+{
+    const struct json *type = type_field(p);
+    const char *name = json_text(type, NULL);
+    bool plain = name && strcmp(name, "default") == 0;
+    return plain ? 0 : hf_add_arch(h, "rope.scaling.type", "rope_type", type);
+}
+
+/* Add a rope parameter. */
+static int add_rope(struct config_reader *h, const char *name, const struct json *v)
+{
+    static const struct name_pair key[] = {
+#define HF_ROPE(field, key) {field, key},
+#include "hf_keys.def"
+    };
+    bool named = false;
+    int rc = hf_add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
+    return named || rc != 0 ? rc : hf_add_other(h, "rope_parameters", name, v);
+}
+
+/* Add the fields of one object of rope parameters. */
+static int read_rope_fields(struct config_reader *h, const struct json *p)
+{
+    int rc = read_rope_type(h, p);
+    for (void *it = json_first(p); it && rc == 0; it = json_next(p, it)) {
+        const char *name = json_it_key(it, NULL);
+        if (strcmp(name, "rope_type") != 0 && strcmp(name, "type") != 0)
+            rc = add_rope(h, name, json_it_value(it));
+    }
+    return rc;
+}
+
+/* Add the parameters of windowed layers, with their layer type as a prefix. */
+static int read_local(struct config_reader *h, const struct json *local)
+{
+    int rc = 0;
+    for (void *it = json_first(local); it && rc == 0; it = json_next(local, it))
+        rc = hf_add_other(h, "rope_parameters.sliding_attention", json_it_key(it, NULL),
+                          json_it_value(it));
+    return rc;
+}
+
+/* Add all parameters of an object. The fields of full_attention are the parameters if there is an
+ * object per layer type. */
+static int read_object(struct config_reader *h, const struct json *p)
+{
+    int rc = main_object(p) != p ? read_rope_fields(h, main_object(p)) : 0;
+    if (rc == 0) rc = read_local(h, json_field(p, "sliding_attention"));
+    return rc ? rc : read_rope_fields(h, p);
+}
+
+/* Add the parameters that remain if the scaling is replaced. local: true to add all those of
+ * windowed layers. */
+static int read_kept(struct config_reader *h, const struct json *p, bool local)
+{
+    static const char *const kept_fields[] = {"rope_theta", "partial_rotary_factor",
+                                              "llama_4_scaling_beta"};
+    const struct json *own = main_object(p), *sliding = json_field(p, "sliding_attention"),
+                      *base = json_field(sliding, "rope_theta");
+    int rc = 0;
+    for (size_t i = 0; i < sizeof kept_fields / sizeof kept_fields[0] && rc == 0; i++) {
+        const struct json *v = json_field(own, kept_fields[i]);
+        if (!v) v = json_field(p, kept_fields[i]);
+        if (v) rc = add_rope(h, kept_fields[i], v);
+    }
+    if (rc == 0 && local) return read_local(h, sliding);
+    return rc == 0 && base
+               ? hf_add_other(h, "rope_parameters.sliding_attention", "rope_theta", base)
+               : rc;
+}
+
+/* Add the base and the partial factor at the top level of an object. They override nothing. A class
+ * may have other names for them. */
+static int read_top(struct config_reader *h, const struct json *object)
+{
+    static const char *const usual[] = {"rope_theta", "partial_rotary_factor"};
+    bool own = false;
+    int rc = 0;
+    for (size_t i = 0; i < N_OWN_ROPE && rc == 0; i++) {
+        const struct json *v = json_field(object, own_rope[i].raw);
+        if (strcmp(own_rope[i].arch, h->arch) != 0) continue;
+        own = true;
+        if (v) rc = add_rope(h, own_rope[i].name, v);
+    }
+    for (size_t i = 0; i < 2 && !own && rc == 0; i++)
+        if (json_field(object, usual[i])) rc = add_rope(h, usual[i], json_field(object, usual[i]));
+    return rc;
+}
+
+/* ---- parameters of the caller ---- */
+
+/* Return the caller's object, or null, in place of rope_scaling; NULL if none. Set *flag. */
+static const struct json *given_object(const struct changes *ch, const char **flag)
+{
+    static const char *const name[] = {"rope_scaling", "rope_parameters"};
+    *flag = "--rope-scaling";
+    if (!ch || ch->rope) return ch ? ch->rope : NULL;
+    *flag = "--hf-overrides";
+    const struct json *v = NULL;
+    for (size_t i = 0; i < 2 && !v; i++) v = json_field(ch->config, name[i]);
+    for (size_t i = 0; i < 2 && !v; i++)
+        v = json_field(json_field(ch->config, "text_config"), name[i]);
+    return v;
+}
+
+/* Return the name of a type of scaling. Names of the same scaling are equal. */
+static const char *type_name(const char *type)
+{
+    if (!type || strcmp(type, "none") == 0) return "default";
+    return strcmp(type, "su") == 0 ? "longrope" : type;
+}
+
+/* Return true if both have the same type of scaling. file: the file's type; NULL: none. */
+static bool same_type(const struct json *given, const char *file)
+{
+    return strcmp(type_name(json_text(type_field(main_object(given)), NULL)), type_name(file)) == 0;
+}
+
+/* Add the base of --rope-theta. */
+static int read_base(struct config_reader *h, double base)
+{
+    char key[HF_KEY_BYTES_MAX];
+    snprintf(key, sizeof key, "%s.rope.freq_base", h->arch);
+    h->c->giving = "--rope-theta";
+    int rc = checkpoint_add_real(h->c, key, base, h->e);
+    h->c->giving = NULL;
+    return rc;
+}
+
+/* Add the fields of --hf-overrides outside of the object. */
+static int read_given_top(struct config_reader *h, const struct json *over)
+{
+    const struct json *text = json_field(over, "text_config"),
+                      *context = json_field(text, "original_max_position_embeddings");
+    if (!context) context = json_field(over, "original_max_position_embeddings");
+    h->c->giving = "--hf-overrides";
+    int rc = read_top(h, text);
+    if (rc == 0) rc = read_top(h, over);
+    if (rc == 0 && context)
+        rc = hf_add_arch(h, context_key, "original_max_position_embeddings", context);
+    h->c->giving = NULL;
+    return rc;
+}
+
+/* Add the caller's object of parameters. */
+static int read_given(struct config_reader *h, const struct json *given, const char *flag)
+{
+    const char *file = h->file;
+    h->file = h->c->giving = h->c->rope_given = flag;
+    int rc = read_object(h, given);
+    h->c->giving = NULL;
+    h->file = file;
+    return rc;
+}
+
+/* A context at the top level overrides the object's context. */
+int hf_read_rope(struct config_reader *h)
+{
+    const struct changes *ch = h->c->changes;
+    const char *flag, *type;
+    const struct json *p = rope_object(h), *context = hf_field(h, "original_max_position_embeddings"),
+                      *given = given_object(ch, &flag);
+    int rc = ch && ch->rope_theta > 0 ? read_base(h, ch->rope_theta) : 0;
+    type = json_text(type_field(main_object(p)), NULL);
+    const bool same = given && ch->rope_adds && same_type(given, type);
+    if (same && json_count(given) == 1) given = NULL; /* the file has the scaling */
+    if (rc == 0 && ch) rc = read_given_top(h, ch->config);
+    if (rc == 0 && given) rc = read_given(h, given, flag);
+    if (rc == 0 && (p || given)) rc = hf_add_bare(h, "config.rope_parameters", VT_OBJECT);
+    if (rc == 0 && context)
+        rc = hf_add_arch(h, context_key, "original_max_position_embeddings", context);
+    if (rc == 0 && given && !same)
+        rc = read_kept(h, p, !json_field(given, "sliding_attention"));
+    else if (rc == 0)
+        rc = read_object(h, p);
+    if (rc == 0) rc = read_top(h, h->text);
+    return rc || h->parts ? rc : read_top(h, h->root);
+}
+
+/* ---- files with GGUF's keys ---- */
+
+/* Return true for a key of the scaling after "ARCH.". */
+static bool is_scaling_key(const char *key)
+{
+    if (strcmp(key, "rope.scale_linear") == 0) return true;
+    return strncmp(key, "rope.scaling.", 13) == 0 && strcmp(key, "rope.scaling.finetuned") != 0;
+}
+
+/* Return true for a key that has the same meaning in a config.json and in a GGUF. */
+static bool is_common_key(const char *key)
+{
+    static const char *const common[] = {"type", "factor", "original_context_length",
+                                         "yarn_beta_fast", "yarn_beta_slow"};
+    for (size_t i = 0; i < sizeof common / sizeof common[0]; i++)
+        if (strncmp(key, "rope.scaling.", 13) == 0 && strcmp(key + 13, common[i]) == 0) return true;
+    return false;
+}
+
+/* Rebuild the list of keys without the keys after "ARCH." for which drop() is true. The removed
+ * entries are in *old, which the caller frees. */
+static int remove_keys(struct checkpoint *c, const char *arch, bool (*drop)(const char *key),
+                       struct meta_list *old, struct err *e)
+{
+    struct meta_list all = c->meta;
+    const size_t n_arch = strlen(arch);
+    c->meta = (struct meta_list){0};
+    strmap_deinit(&c->meta_by_key);
+    c->meta_by_key = (struct strmap){0};
+    int rc = 0;
+    for (size_t i = 0; i < all.n && rc == 0; i++) {
+        const struct meta_entry *m = &all.v[i];
+        const bool own = strncmp(m->key, arch, n_arch) == 0 && m->key[n_arch] == '.';
+        if (own && drop(m->key + n_arch + 1)) {
+            if (!vec_push(old, *m)) rc = err_memory(e, "the metadata", sizeof *m);
+            continue;
+        }
+        rc = checkpoint_add_meta(c, m->key, &m->value, e);
+        if (rc == 0) c->meta.v[c->meta.n - 1].given = m->given;
+    }
+    vec_deinit(&all);
+    return rc;
+}
+
+/* Add the removed keys again that the caller's object lacks. A key whose meaning a config.json
+ * cannot express is rejected. */
+static int add_rest(struct config_reader *h, const struct meta_list *old, const char *flag)
+{
+    const size_t n = strlen(h->arch) + 1;
+    int rc = 0;
+    for (size_t i = 0; i < old->n && rc == 0; i++) {
+        const struct meta_entry *m = &old->v[i];
+        if (!is_common_key(m->key + n))
+            return err_set(h->e, ERR_UNSUPPORTED,
+                           "%s: must not come with the key %s of %s: not supported yet", flag,
+                           m->key, h->c->path);
+        if (!checkpoint_meta(h->c, m->key)) rc = checkpoint_add_meta(h->c, m->key, &m->value, h->e);
+    }
+    return rc;
+}
+
+static bool is_base_key(const char *key)
+{
+    return strcmp(key, "rope.freq_base") == 0;
+}
+
+int hf_replace_rope(struct checkpoint *c, struct err *e)
+{
+    char key[HF_KEY_BYTES_MAX];
+    const char *flag, *arch = checkpoint_arch(c);
+    const struct changes *ch = c->changes;
+    const struct json *given = given_object(ch, &flag);
+    struct meta_list scaling = {0}, base = {0};
+    struct config_reader h = {.c = c, .e = e, .dir = c->path, .file = flag, .arch = arch};
+    if (!arch)
+        return err_set(e, ERR_UNSUPPORTED, "%s: requires a model with metadata, got %s",
+                       given ? flag : "--rope-theta", c->path);
+    snprintf(key, sizeof key, "%.100s.rope.scaling.type", arch);
+    const bool same =
+        given && ch->rope_adds && same_type(given, meta_text(checkpoint_meta(c, key), NULL));
+    if (same && json_count(given) == 1) given = NULL; /* the file has the scaling */
+    int rc = given ? remove_keys(c, arch, is_scaling_key, &scaling, e) : 0;
+    if (rc == 0 && given) rc = read_given(&h, given, flag);
+    if (rc == 0 && same) rc = add_rest(&h, &scaling, flag);
+    if (rc == 0 && ch->rope_theta > 0) rc = remove_keys(c, arch, is_base_key, &base, e);
+    if (rc == 0 && ch->rope_theta > 0) rc = read_base(&h, ch->rope_theta);
+    vec_deinit(&scaling);
+    vec_deinit(&base);
+    return rc;
+}
