@@ -43,8 +43,8 @@ class Options(TypedDict, total=False):
     default_chat_template_kwargs: Optional[Dict[str, Any]]
     now: Optional[str]
     load_format: Optional[str]
+    quantization: Optional[str]
     hf_overrides: Union[None, str, Dict[str, Any]]
-    shape: Optional[str]
     rope_scaling: Union[None, str, Dict[str, Any]]
     rope_scale: Optional[float]
     rope_freq_scale: Optional[float]
@@ -52,6 +52,7 @@ class Options(TypedDict, total=False):
     yarn_beta_fast: Optional[float]
     yarn_beta_slow: Optional[float]
     rope_theta: Optional[float]
+    shape: Optional[str]
     quant: Optional[str]
     pure: Optional[bool]
     dummy_seed: Optional[int]
@@ -85,7 +86,6 @@ class Options(TypedDict, total=False):
     max_logprobs: Optional[int]
     compilation_config: Any
     async_scheduling: Optional[bool]
-    quantization: Optional[str]
     tokenizer: Optional[str]
     tokenizer_mode: Optional[str]
     skip_tokenizer_init: Optional[bool]
@@ -152,7 +152,6 @@ _VLLM: Dict[str, _Rule] = {
     "async_scheduling": _anything(),
     "use_v2_block_manager": _anything(),
     "preemption_mode": _only("swap", reason='expected "swap" (swap_space=0: prompts are computed again)'),
-    "quantization": _only("auto", "none", "gguf", reason="expected None: the quantization is that of the model's file"),
     "tokenizer_mode": _only("auto", reason='expected "auto"'),
     "skip_tokenizer_init": _only(False, reason=_NOT_YET),
     "revision": _only("main", reason=_NO_HUB),

@@ -1,5 +1,5 @@
 /* published.c - rows of number formats, made from the codes and scales of a published matrix, or
- * from rows in another order.
+ * from rows in another order or format.
  *
  *   codes [n_out, k], packed
  *   scales [rows, groups]            --published_type--> the smallest format without loss
@@ -273,9 +273,41 @@ static void put_placed(uint8_t *to, const struct published *p, enum qtype type, 
         }
 }
 
+/* Copy n values of a row, beginning with input c, to contiguous bytes. Return their address, which
+ * is in the file if the inputs of a row follow each other. */
+static const uint8_t *take_values(uint8_t *copy, const struct published *p, int64_t row, int64_t c,
+                                  int n)
+{
+    const struct placed *at = &p->placed;
+    const int64_t size = qtype_info[p->source].n_byte;
+    const uint8_t *first = p->rows + row / at->run * at->run_step + row % at->run * at->row_step;
+    if (at->step == 0) return first + c * size;
+    for (int i = 0; i < n; i++)
+        memcpy(copy + i * size, first + (c + i) * at->step, (size_t)size);
+    return copy;
+}
+
+/* Encode one row. Blocks of every format divide a piece. */
+static void put_encoded(uint8_t *to, const struct published *p, enum qtype type, int64_t row,
+                        int64_t k)
+{
+    float x[BLOCK_MAX];
+    uint8_t copy[BLOCK_MAX * sizeof(float)];
+    for (int64_t c = 0; c < k; c += BLOCK_MAX) {
+        const int n = k - c < BLOCK_MAX ? (int)(k - c) : BLOCK_MAX;
+        qtype_info[p->source].ops->decode(x, take_values(copy, p, row, c, n), n);
+        qtype_info[type].ops->encode(to + qtype_bytes(type, c), x, n, NULL);
+    }
+}
+
 void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
                     int64_t k)
 {
+    if (p->form == FORM_ENCODED) {
+        for (int i = 0; i < n; i++, to += qtype_bytes(type, k))
+            put_encoded(to, p, type, row + i, k);
+        return;
+    }
     if (p->form == FORM_PLACED) {
         put_placed(to, p, type, row, n, k);
         return;
@@ -307,6 +339,10 @@ uint64_t published_hash(const struct published *p, uint64_t seed)
     const struct placed *at = &p->placed;
     const int64_t place[] = {at->run, at->run_step, at->row_step, at->step};
     if (p->form == FORM_PLACED) return hash_bytes(place, sizeof place, seed);
+    if (p->form == FORM_ENCODED) {
+        const char *source = qtype_info[p->source].name;
+        return hash_bytes(source, strlen(source), hash_bytes(place, sizeof place, ~seed));
+    }
     const float x[] = {s->offset, s->divisor, p->by};
     const char *type = qtype_info[s->type].name;
     seed = codes_hash(&p->zero, codes_hash(&p->code, seed));

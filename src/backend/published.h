@@ -2,14 +2,15 @@
  * Only packing reads it.
  *
  * FORM_ROWS is rows of a number format. FORM_PLACED is the same values in another order: rows in
- * groups, or transposed. FORM_CODES is small codes with scales. Other libraries publish quantized
- * weights in this form (model/form). The value of output r at input c, in group g, is
+ * groups, or transposed. FORM_ENCODED is float values in such places, which packing encodes in
+ * another format (model/quantize.c). FORM_CODES is small codes with scales. Other libraries publish
+ * quantized weights in this form (model/form). The value of output r at input c, in group g, is
  *
  *     integers    (code - zero) * scale[r, g] * by       rounded after each product
  *     levels      level[code] * scale[r, g] * by
  *
- * Both can be converted to rows (published_rows), codes to rows of any number format that
- * represents all these values. Any thread: the matrix is immutable. */
+ * All can be converted to rows (published_rows), codes to rows of any number format that represents
+ * all these values. Any thread: the matrix is immutable. */
 #ifndef QUOTH_BACKEND_PUBLISHED_H
 #define QUOTH_BACKEND_PUBLISHED_H
 
@@ -51,9 +52,9 @@ struct published_scales {
     bool inverse;  /* true: the scale is 1 / item */
 };
 
-enum published_form { FORM_ROWS, FORM_PLACED, FORM_CODES };
+enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_CODES };
 
-/* Places of the values of FORM_PLACED, in bytes. Output r begins at r / run * run_step +
+/* Places of the values of FORM_PLACED and FORM_ENCODED, in bytes. Output r begins at r / run * run_step +
  * r % run * row_step from the first value. */
 struct placed {
     int64_t run; /* outputs that have the distance row_step */
@@ -64,8 +65,9 @@ struct placed {
 /* A matrix [n_out, k] as published. All pointers are borrowed from its files or its loader. */
 struct published {
     enum published_form form;
-    const uint8_t *rows; /* FORM_ROWS: the rows, contiguous; FORM_PLACED: the first value */
+    const uint8_t *rows; /* FORM_ROWS: the rows, contiguous; FORM_PLACED, _ENCODED: first value */
     struct placed placed;
+    enum qtype source; /* FORM_ENCODED: a float format without blocks */
     struct codes code, zero;
     const float *level; /* f32 [2^bits] value of each code; NULL: integers */
     int zero_point;     /* zero of all codes if zero.data is NULL */
@@ -88,9 +90,9 @@ enum qtype published_type(const struct published *p, int64_t n_out, int64_t k);
 /* Return a format that represents the values of a and of b. Both are results of published_type. */
 enum qtype published_wider(enum qtype a, enum qtype b);
 
-/* Write rows [row, row + n) of p, a FORM_CODES or FORM_PLACED matrix with k inputs. The format is
- * that of the values, or one that represents the codes' values. `to` has room for n rows. A format
- * of blocks has placed.step 0. */
+/* Write rows [row, row + n) of p, not FORM_ROWS, with k inputs. The format is that of the values,
+ * one that represents the codes' values, or any for FORM_ENCODED. `to` has room for n rows. A
+ * FORM_PLACED matrix in a format of blocks has placed.step 0. */
 void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
                     int64_t k);
 

@@ -169,8 +169,10 @@ static int64_t kv_token_bytes(const struct checkpoint *c)
 /* Matrices after loading. Quantized folders of Hugging Face are converted, so the bytes differ from
  * the file's. */
 struct memory {
-    /* quant_method of config.json, borrowed; NULL: no quantization, or a model that cannot run */
+    /* quant_method of config.json, or --quantization, borrowed; NULL: no quantization, or a model
+     * that cannot run */
     const char *method;
+    bool quantized; /* true: by --quantization */
     int64_t n_param, n_byte, by_type[QT_COUNT];
     int n_by_type[QT_COUNT];
 };
@@ -196,12 +198,14 @@ static struct memory memory_of(const struct checkpoint *c)
     struct memory m = {0};
     struct backend *b;
     struct err e;
-    const char *method =
-        meta_text(checkpoint_meta(c, "config.quantization_config.quant_method"), NULL);
-    if (!method || backend_open(&b, session_device_name(&session_flags),
+    const char *type, *method = meta_text(
+                          checkpoint_meta(c, "config.quantization_config.quant_method"), NULL);
+    if (session_quantization(&type, &session_flags, c, &e) != 0 || (!method && !type) ||
+        backend_open(&b, session_device_name(&session_flags),
                                 &(struct backend_options){.n_thread = 1}, &e) != 0)
         return m;
-    if (model_matrices(c, b, add_matrix, &m, &e) == 0) m.method = method;
+    if (model_matrices(c, b, type, add_matrix, &m, &e) == 0)
+        m.method = type ? type : method, m.quantized = type != NULL;
     backend_close(b);
     return m;
 }
@@ -216,8 +220,9 @@ static const char *activations_of(enum qtype type)
 static void put_memory_text(struct buf *b, const struct memory *m)
 {
     if (!m->method) return;
-    buf_addf(b, "\nmatrices in memory (quant_method %s, every value exact)\n  %-10s %6s %16s  %s\n",
-             m->method, "type", "count", "bytes", "activations");
+    buf_addf(b, "\nmatrices in memory (%s %s%s)\n  %-10s %6s %16s  %s\n",
+             m->quantized ? "--quantization" : "quant_method", m->method,
+             m->quantized ? "" : ", every value exact", "type", "count", "bytes", "activations");
     for (int q = 0; q < QT_COUNT; q++)
         if (m->n_by_type[q])
             buf_addf(b, "  %-10s %6d %16lld  %s\n", qtype_info[q].name, m->n_by_type[q],

@@ -212,6 +212,30 @@ double meta_item_real(const struct meta *m, size_t i, double fallback);
  * to its length in bytes. */
 const char *meta_item_text(const struct meta *m, size_t i, size_t *n);
 
+/* ---- number formats of a quantized model (mixture.c) ---- */
+
+struct mixture {
+    const char *name; /* static */
+    enum qtype type;  /* type of all tensors without a rule */
+    int file_type;    /* value of general.file_type; -1 if none */
+    bool pure;        /* true: every matrix, also the head, has `type` */
+};
+
+struct mixture_site { /* a tensor, with the properties that the rules use */
+    const char *name; /* borrowed for the call */
+    enum qtype type;  /* original type of the tensor; norms and similar tensors keep it */
+    int n_dim;
+    int64_t k; /* number of values per row */
+    int n_layer, n_group /* query heads per KV head */;
+    bool tied; /* true if the embedding is also the head */
+};
+
+/* Select a mixture or a number format by its name (mixture.def). Returns ERR_ARG for an unknown
+ * name. The error lists the available names. */
+int mixture_init(struct mixture *m, const char *name, bool pure, struct err *e);
+/* Return the type of a tensor. A row is a multiple of its block. */
+enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s);
+
 /* ---- the tensors of each architecture (tensors.def) ---- */
 
 enum tensor_size {

@@ -1,7 +1,8 @@
 /* mixture.c - the number format of each tensor of a model: a published mixture (mixture.def) or one
  * format for all.
  *
- *   not a matrix, a norm, a router          its own type
+ *   not a matrix, a norm, a router,         its own type
+ *   positions, token types
  *   the head (tied: the embedding)          Q6_K; Q8_0 if all other matrices are Q8_0, or if rows
  *                                           are not a multiple of 256; for a float format that
  *                                           format
@@ -147,7 +148,9 @@ static bool is_head(const struct mixture_site *s)
 static bool is_matrix(const struct mixture_site *s)
 {
     return s->n_dim >= 2 && text_ends_with(s->name, ".weight") &&
-           !strstr(s->name, "_norm.weight") && !strstr(s->name, "ffn_gate_inp.weight");
+           !strstr(s->name, "_norm.weight") && !strstr(s->name, "ffn_gate_inp.weight") &&
+           strcmp(s->name, "position_embd.weight") != 0 &&
+           strcmp(s->name, "token_types.weight") != 0;
 }
 
 /* Return t, or the first type with smaller blocks that divide a row of k values. */

@@ -88,7 +88,7 @@ static void model_params(struct model *m)
             info->layer_macs += (int64_t)(share * (double)n);
         }
     }
-    if (m->config.quant.form) converted_params(m);
+    if (m->config.quant.form || m->quantized) converted_params(m);
 }
 
 /* Set the other facts of struct model_info. `permuted` reports GGUF's order of rows of q and k
@@ -171,6 +171,7 @@ static int bind_model(struct model *m, const struct model_options *o, struct err
         b.rc = err_memory(e, "the tensor list", (unsigned long long)checkpoint_n_tensor(c));
     if (b.rc == 0) config_read(&b);
     if (b.rc == 0) bind_all(&b);
+    if (b.rc == 0 && o && o->quantization) model_quantize(&b, o->quantization);
     free(b.bound);
     free(b.read);
     return b.rc;
@@ -228,11 +229,12 @@ int model_open(struct model **out, const struct checkpoint *c, const struct mode
 }
 
 /* Tied heads are reported once. */
-int model_matrices(const struct checkpoint *c, struct backend *b, model_matrix_fn *report,
-                   void *ctx, struct err *e)
+int model_matrices(const struct checkpoint *c, struct backend *b, const char *quantization,
+                   model_matrix_fn *report, void *ctx, struct err *e)
 {
     struct model *m;
-    const int rc = new_model(&m, c, b, NULL, e);
+    const struct model_options o = {.quantization = quantization};
+    const int rc = new_model(&m, c, b, &o, e);
     for (size_t i = 0; rc == 0 && i < m->tensor.n; i++) {
         const struct tensor *t = m->tensor.v[i];
         if (!is_repeated(m, i)) report(ctx, t->name, t->type, value_count(t), is_converted(t));

@@ -60,6 +60,9 @@ struct model_options {
     int64_t swap_bytes; /* host memory for pages of preempted sequences; 0: none */
     /* maximum length of a sequence; 0: the model's context length, reduced to fit memory */
     int context_max;
+    /* number format or mixture (mixture.def) of the matrices, whose files have F32, F16 or BF16;
+     * NULL: the files' formats */
+    const char *quantization;
     /* store of packed weights; the model sets the key */
     struct weights_options weights;
     /* limits of batches; the caller sets n_row, n_seq, n_out and n_adapter, the model all other
@@ -135,9 +138,9 @@ typedef void model_matrix_fn(void *ctx, const char *tensor, enum qtype type, int
                              bool converted);
 /* Bind a checkpoint without packing it. Calls `report` once per matrix. n_value: number of values;
  * type: number format in memory; converted: true if the file has codes of a quantized form
- * (model/form). Returns an error of model_open. */
-int model_matrices(const struct checkpoint *c, struct backend *b, model_matrix_fn *report,
-                   void *ctx, struct err *e);
+ * (model/form). quantization: as in model_options. Returns an error of model_open. */
+int model_matrices(const struct checkpoint *c, struct backend *b, const char *quantization,
+                   model_matrix_fn *report, void *ctx, struct err *e);
 
 typedef void model_verdict_fn(void *ctx, const char *tensor, enum weights_verdict v);
 /* Compare the stored packed weights with a fresh packing of the checkpoint. Calls `report` once per

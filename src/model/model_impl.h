@@ -5,6 +5,7 @@
  *   config.c   metadata -> struct config
  *   bind.c     tensors -> weights; checks names and shapes with format/tensors.def
  *   form/      quantized weights as other libraries publish them
+ *   quantize.c quantization of float weights while they are packed
  *   plan.c     memory: scratch, rope tables, KV pages
  *   load.c     open and close
  *   arch/      one file per architecture, with its config, binding and wiring
@@ -306,6 +307,7 @@ struct model {
     VEC(struct scratch) scratch;
     struct head_layers head[N_HEAD]; /* heads by HEAD_EMBED, HEAD_CLASS */
     bool headless;                   /* true: a decoder without logits */
+    bool quantized;                  /* true: packing encodes matrices (quantize.c) */
     int at_head[2];                  /* numbers of the scratch of heads */
     int at_x, at_h, at_y;            /* numbers of forward.c's scratch buffers */
     float *memory;                   /* all scratch on the device, owned [n_scratch] */
@@ -384,9 +386,9 @@ struct arch {
     bool encoder;
     bool partial_rope; /* true: rope may rotate only the first lanes of a head */
     bool rope_alpha;   /* true: rope type "dynamic" with a factor alpha is a larger base */
+    bool only_long;    /* true: the class has LongRoPE and no other scaling */
     /* field of config.json with the epsilon of LayerNorm; NULL: the architecture has RMSNorm */
     const char *layer_norm_eps;
-    bool only_long;    /* true: the class has LongRoPE and no other scaling */
     bool norm_bias;   /* true: each LayerNorm has a bias; false: none has one */
     bool plain_norms; /* true: no LayerNorm is in the table, because none has weights */
     bool norm_last;   /* true: the norms of q and k heads are after rope */
@@ -480,10 +482,10 @@ void config_local_rope(struct config *c, struct binder *b, const char *key, doub
 /* Return the base of rope_parameters.sliding_attention; `fallback` if none. The type of
  * rope_parameters.sliding_attention must be default. */
 double config_sliding_base(struct binder *b, double fallback);
-/* Return true for a config.json without rope_parameters, whose class has another default than no
- * scaling. */
 /* Return true if the caller, not a file, gave the value of "ARCH.key". */
 bool config_given(const struct binder *b, const char *key);
+/* Return true for a config.json without rope_parameters, whose class has another default than no
+ * scaling. */
 bool config_lacks_rope(struct binder *b);
 /* Return the value of a soft cap's key, which must be above 0; 0 if the value is null. */
 float config_cap(struct binder *b, const char *key);
@@ -563,6 +565,8 @@ int bind_outputs(struct binder *b, const char *name, int64_t per_out);
 int bind_fixed(struct binder *b, const char *name, int64_t n);
 /* Bind all parts of the architecture, then check that the file has no unused tensor. */
 void bind_all(struct binder *b);
+/* quantize.c: select the formats of a mixture for all matrices, which packing encodes. */
+void model_quantize(struct binder *b, const char *name);
 
 /* ---- a forward pass ---- */
 

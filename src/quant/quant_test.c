@@ -490,3 +490,61 @@ TEST(dot_group_and_decode_take_any_bytes)
             test_fail(__FILE__, __LINE__, "%s: %g, not %g", qtype_info[t].name, (double)got, want);
     }
 }
+
+/* Return x in the values of other programs' 8-bit integers with one scale per row, of FP8 with one
+ * scale, and of NF4 with one scale per 64 values. */
+static void other_int8(float *y, const float *x, int n)
+{
+    float max = 0;
+    for (int i = 0; i < n; i++) max = fmaxf(max, fabsf(x[i]));
+    for (int i = 0; i < n; i++) y[i] = rintf(x[i] / max * 127) * max / 127;
+}
+
+static void other_fp8(float *y, const float *x, int n)
+{
+    float max = 0;
+    for (int i = 0; i < n; i++) max = fmaxf(max, fabsf(x[i]));
+    for (int i = 0; i < n; i++) y[i] = f32_of_e4m3(e4m3_of_f32(x[i] / max * 448)) * max / 448;
+}
+
+static void other_nf4(float *y, const float *x, int n)
+{
+    static const float level[16] = {
+        -1.0f,       -0.69619280f, -0.52507305f, -0.39491749f, -0.28444138f, -0.18477343f,
+        -0.09105004f, 0.0f,        0.07958030f,  0.16093020f,  0.24611230f,  0.33791524f,
+        0.44070983f, 0.56261700f,  0.72295684f,  1.0f};
+    for (int at = 0; at < n; at += 64) {
+        float max = 0;
+        for (int i = at; i < at + 64; i++) max = fmaxf(max, fabsf(x[i]));
+        for (int i = at; i < at + 64; i++) {
+            int best = 0;
+            for (int k = 1; k < 16; k++)
+                if (fabsf(x[i] / max - level[k]) < fabsf(x[i] / max - level[best])) best = k;
+            y[i] = level[best] * max;
+        }
+    }
+}
+
+/* Goal: formats in place of other programs' methods (session/quantization.c) have lower errors. */
+TEST(formats_in_place_of_other_methods_have_lower_errors)
+{
+    static const struct {
+        const char *name;
+        void (*method)(float *y, const float *x, int n);
+        enum qtype type;
+    } cases[] = {{"INT8", other_int8, QT_q8_0},
+                 {"FP8", other_fp8, QT_q8_0},
+                 {"NF4", other_nf4, QT_iq4_nl}};
+    float x[N], y[N], z[N];
+    gauss_row(x, N, 9);
+    for (int i = 0; i < N; i++) x[i] *= 0.02f;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cases[i].method(y, x, N);
+        through(cases[i].type, z, x, N, NULL);
+        const double other = sqrt(error(x, y, NULL, N) / error(x, (float[N]){0}, NULL, N)),
+                     own = sqrt(error(x, z, NULL, N) / error(x, (float[N]){0}, NULL, N));
+        test_note("%s %.4f, %s %.4f of the values", cases[i].name, other,
+                  qtype_info[cases[i].type].name, own);
+        EXPECT(own < other);
+    }
+}

@@ -59,12 +59,16 @@ enum arith session_arith(const struct session_options *o, enum qtype t)
 
 enum arith session_arith_main(const struct session_options *o, const struct checkpoint *c)
 {
-    int64_t bytes[QT_COUNT] = {0};
+    int64_t n_value[QT_COUNT] = {0};
     enum qtype most = 0;
+    struct err e;
+    const char *quantization;
+    if (session_quantization(&quantization, o, c, &e) != 0) quantization = NULL;
     for (int i = 0; i < checkpoint_n_tensor(c); i++) {
         const struct tensor_info *t = checkpoint_tensor_at(c, i);
-        bytes[t->type] += (int64_t)t->n_byte;
-        if (bytes[t->type] > bytes[most]) most = t->type;
+        const enum qtype type = session_type(quantization, c, t);
+        n_value[type] += (int64_t)t->n_byte / qtype_info[t->type].n_byte * qtype_info[t->type].block;
+        if (n_value[type] > n_value[most]) most = type;
     }
     return session_arith(o, most);
 }

@@ -49,12 +49,18 @@ int session_n_thread(const struct session *s)
     return pool_n_thread(s->backend->pool);
 }
 
-/* Return the number of bytes of the weights in the file's format; 0 if c is NULL. */
-static int64_t weight_bytes(const struct checkpoint *c)
+/* Return the number of bytes of the weights in the file's formats, or in those of --quantization. 0
+ * without a checkpoint. */
+static int64_t weight_bytes(const struct session *s)
 {
+    const struct checkpoint *c = s->checkpoint;
     int64_t n = 0;
-    for (int i = 0; c && i < checkpoint_n_tensor(c); i++)
-        n += (int64_t)checkpoint_tensor_at(c, i)->n_byte;
+    for (int i = 0; c && i < checkpoint_n_tensor(c); i++) {
+        const struct tensor_info *t = checkpoint_tensor_at(c, i);
+        const struct qtype_info *q = &qtype_info[session_type(s->quantization, c, t)],
+                                *own = &qtype_info[t->type];
+        n += (int64_t)t->n_byte / own->n_byte * own->block / q->block * q->n_byte;
+    }
     return n;
 }
 
@@ -62,7 +68,7 @@ int session_open_backend(struct session *s, const struct session_options *o, str
 {
     struct backend_options bo = {.n_thread = (int)o->threads, .cpu_level = o->cpu};
     /* the number of the backend's threads also depends on the size of the weights */
-    bo.weight_bytes = weight_bytes(s->checkpoint);
+    bo.weight_bytes = weight_bytes(s);
     int rc = choose_act(&bo.act, o->activation_dtype, e);
     if (rc == 0) rc = backend_open(&s->backend, session_device_name(o), &bo, e);
     if (rc == 0 && session_n_thread(s) < o->threads)
@@ -106,7 +112,7 @@ static int64_t swap_bytes(const struct session_options *o, int n_seq)
 static int begin_limit(int64_t *limit, const struct session *s, const struct session_options *o,
                        struct err *e)
 {
-    int64_t weights = weight_bytes(s->checkpoint), own = os_memory_own();
+    int64_t weights = weight_bytes(s), own = os_memory_own();
     *limit = bytes_of(o->memory_limit);
     if (*limit == 0) return 0;
     int64_t taken = weights + (own > 0 ? own : 0);
@@ -164,6 +170,7 @@ static int open_model(struct session *s, const struct session_options *o,
         .memory_utilization = o->gpu_memory_utilization,
         .swap_bytes = swap_bytes(o, n_seq),
         .context_max = o->max_model_len ? (int)o->max_model_len : size->context,
+        .quantization = s->quantization,
         .weights = session_weights(o, &cache),
         .batch = {.n_row = n_row < size->n_row_min ? size->n_row_min : n_row,
                   .n_seq = n_seq,
@@ -191,7 +198,7 @@ static void warn_of_options(const struct session *s, const struct session_option
         const struct tensor_info *w = checkpoint_tensor_at(s->checkpoint, t);
         if (w->n_dim < 2) continue;
         n++;
-        n_float += !qtype_is_block(w->type);
+        n_float += !qtype_is_block(session_type(s->quantization, s->checkpoint, w));
     }
     if (n_float > 0 && strcmp(o->activation_dtype, "int8") == 0)
         log_warn("--activation-dtype int8: %d of %d matrices are not in a block format; they take "
@@ -211,6 +218,7 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     int64_t start = time_us();
     int rc = session_checkpoint(&s->checkpoint, path, o, false, e);
     if (rc == 0) rc = model_check_arch(s->checkpoint, e); /* a missing tokenizer matters less */
+    if (rc == 0) rc = session_quantization(&s->quantization, o, s->checkpoint, e);
     if (rc == 0) rc = session_tokenizer(&s->tokenizer, s->checkpoint, e);
     if (rc == 0) rc = session_open_adapters(s, o, e);
     if (rc == 0) rc = open_model(s, o, size, e);

@@ -72,6 +72,8 @@ const char *session_reasoning_parser_names(int i);
 const char *session_shape_names(int i);
 /* Return legal value i of --quant, from 0. NULL after the last value. */
 const char *session_quant_names(int i);
+/* Return legal value i of --quantization, from 0. NULL after the last value. */
+const char *session_quantization_names(int i);
 /* Check a number of bytes, such as "8G" or "512M". ERR_ARG if the text has another form. */
 int session_bytes_form(const char *text, struct err *e);
 /* Check a value of --lora-modules: NAME=PATH, or the beginning of a JSON object. ERR_ARG. */
@@ -104,6 +106,8 @@ struct session {
     struct constraint_vocab *vocab; /* owned; data of the tokenizer for constraints */
     const struct model_info *info;  /* borrowed from model, valid while it is open */
     struct additions additions;     /* adapters of the model */
+    /* format of --quantization for the model's float weights, borrowed; NULL: the files' formats */
+    const char *quantization;
     int64_t open_us;                /* duration of opening, in microseconds */
 };
 
@@ -158,6 +162,13 @@ const char *session_packed(void);
  * checkpoint_open_dummy. */
 int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
                        bool no_data, struct err *e);
+/* Set *type to the format of --quantization for the checkpoint's float weights, borrowed from o or
+ * static; NULL if they stay. ERR_ARG if the weights have another quantized form than the option's. */
+int session_quantization(const char **type, const struct session_options *o,
+                         const struct checkpoint *c, struct err *e);
+/* Return the format of a tensor, in its own order of values, with weights quantized to `type`;
+ * NULL: its format in the file. */
+enum qtype session_type(const char *type, const struct checkpoint *c, const struct tensor_info *t);
 enum { SESSION_ROPE_BYTES = 320 };
 /* Set the rope's values of changes by the options. out: memory for a text of *changes. ERR_ARG for
  * options that contradict each other. ERR_MEMORY. */

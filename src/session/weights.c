@@ -26,6 +26,9 @@ static int check(const struct session_options *o, const char *path, bool *dummy,
         return err_set(e, ERR_ARG, "--shape %s: must not come with the model %s", o->shape, path);
     if (*dummy && strcmp(o->hf_overrides, "{}") != 0)
         return err_set(e, ERR_ARG, "--hf-overrides: must not come with random weights");
+    if (*dummy && o->quantization)
+        return err_set(e, ERR_ARG,
+                       "--quantization: must not come with random weights, whose format is --quant");
     if (*dummy && (o->rope_scaling || o->rope_theta > 0))
         return err_set(e, ERR_ARG, "--%s: must not come with random weights",
                        o->rope_scaling ? "rope-scaling" : "rope-theta");

@@ -43,9 +43,10 @@ struct setup {
     enum kv_type kv;
     enum wrap wrap;
     const struct checkpoint_changes *changes; /* NULL: none */
+    const char *quantization;                 /* NULL: none */
 };
 static const struct setup plain = {"ref", 1, 128, 16, 0, ACT_CHOICE_F32,
-                                   KV_F32, WRAP_NONE, NULL};
+                                   KV_F32, WRAP_NONE, NULL, NULL};
 
 struct loaded {
     struct checkpoint *c;
@@ -69,6 +70,7 @@ static int load(struct loaded *l, const char *path, const struct setup *s, struc
                                .page_rows = s->page_rows,
                                .context_max = s->context ? s->context : 256,
                                .n_page = 2048 / s->page_rows,
+                               .quantization = s->quantization,
                                .batch = {.n_row = s->n_row, .n_seq = 8, .n_out = s->n_row}};
     return rc ? rc : model_open(&l->m, l->c, &mo, e);
 }
@@ -479,6 +481,166 @@ TEST(scalings_of_the_caller_are_the_same_for_a_gguf)
         }
         for (int k = 0; k < 8; k++) free(got[k / 2][k % 2].v);
         buf_deinit(&tokens);
+    }
+}
+
+/* Replace the values of a tensor at `at` by those of a number format. */
+static void round_values(uint8_t *at, const struct tensor_info *t, enum qtype type)
+{
+    const struct qtype_ops *source = qtype_info[t->type].ops, *to = qtype_info[type].ops;
+    float x[BLOCK_MAX];
+    uint8_t code[BLOCK_MAX * sizeof(float)];
+    const int64_t n = t->dim[0] * t->dim[1] * t->dim[2], k = t->dim[0];
+    for (int64_t i = 0; i < n; i += k)
+        for (int64_t c = 0; c < k; c += BLOCK_MAX) {
+            const int m = k - c < BLOCK_MAX ? (int)(k - c) : BLOCK_MAX;
+            uint8_t *from = at + qtype_bytes(t->type, i + c);
+            source->decode(x, from, m);
+            to->encode(code, x, m, NULL);
+            to->decode(x, code, m);
+            source->encode(from, x, m, NULL);
+        }
+}
+
+/* Write a copy of the folder of F32 weights, with the values of a mixture. */
+static bool write_rounded(const char *folder, const char *type, int n_layer, int n_group)
+{
+    struct mixture mix;
+    struct checkpoint *c;
+    struct err e;
+    struct buf file = slurp(golden(folder, "model.safetensors")),
+               config = slurp(golden(folder, "config.json"));
+    uint64_t n_head = 0;
+    const uint8_t *first = NULL;
+    if (checkpoint_open(&c, golden(folder, ""), &e) != 0 || mixture_init(&mix, type, false, &e) != 0)
+        return false;
+    memcpy(&n_head, file.data, 8);
+    for (int i = 0; i < checkpoint_n_tensor(c); i++) {
+        const uint8_t *data = checkpoint_tensor_at(c, i)->data;
+        if (!first || data < first) first = data;
+    }
+    for (int i = 0; i < checkpoint_n_tensor(c); i++) {
+        const struct tensor_info *t = checkpoint_tensor_at(c, i);
+        const struct mixture_site site = {.name = t->name,
+                                          .type = t->type,
+                                          .n_dim = t->n_dim,
+                                          .k = t->dim[0],
+                                          .n_layer = n_layer,
+                                          .n_group = n_group,
+                                          .tied = !checkpoint_tensor(c, "output.weight")};
+        const enum qtype to = mixture_type(&mix, &site);
+        /* rows that no block divides keep their values */
+        if (to != t->type && qtype_is_block(to) == qtype_is_block(mix.type))
+            round_values((uint8_t *)file.data + 8 + n_head + (t->data - first), t, to);
+    }
+    checkpoint_close(c);
+    temp_put("rounded/config.json", "");
+    bool ok = file_write(temp_path("rounded/config.json"), config.data, config.n, &e) == 0 &&
+              file_write(temp_path("rounded/model.safetensors"), file.data, file.n, &e) == 0;
+    buf_deinit(&file);
+    buf_deinit(&config);
+    return ok;
+}
+
+static struct logits logits_at(const char *path, const struct setup *s, const struct buf *tokens)
+{
+    struct loaded l;
+    struct err e;
+    int rc = load(&l, path, s, &e);
+    if (rc != 0) test_fail(__FILE__, __LINE__, "%s: %s", path, e.text);
+    struct logits got = rc == 0 ? logits_of(&l, tokens, 0) : (struct logits){0};
+    unload(&l);
+    return got;
+}
+
+/* Compare all rows. Return the largest max|difference| / max|reference| of a row. */
+static double row_difference(const struct logits *got, const struct logits *want)
+{
+    double most = got->n == want->n ? 0 : NAN;
+    for (int i = 0; i < got->n && i < want->n; i++) {
+        const struct logits text = {got->v, i + 1, got->n_vocab};
+        const double d = difference(&text, want->v + (int64_t)i * want->n_vocab, 1);
+        if (!(d <= most)) most = d;
+    }
+    return most;
+}
+
+/* Goal: weights that are quantized while loading equal a folder with the values of their formats,
+ * and every way of computing a text gives the same bits. */
+TEST(weights_quantized_while_loading)
+{
+    static const char *const types[] = {"F16",    "BF16",   "Q8_0",   "Q4_0", "IQ4_NL",
+                                        "Q2_K",   "Q4_K_M", "Q6_K"};
+    static const struct {
+        const char *name;
+        int n_layer, n_group;
+    } folders[] = {{"llama-untied", 3, 2}, {"qwen3moe", 3, 2}};
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    for (size_t f = 0; f < 2; f++)
+        for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+            struct base b = {folders[f].name, "", plain};
+            struct buf tokens = slurp(golden(b.model, "tokens.i32"));
+            EXPECT(write_rounded(b.model, types[i], folders[f].n_layer, folders[f].n_group));
+            struct logits want = logits_at(temp_path("rounded"), &plain, &tokens);
+            b.setup.quantization = types[i];
+            struct logits got = logits_at(golden(b.model, ""), &b.setup, &tokens);
+            if (want.v && got.v) {
+                const double d = row_difference(&got, &want);
+                test_note("%-13s %-7s max|difference| / max|reference| = %.1e", b.model, types[i],
+                          d);
+                EXPECT(d <= 1e-4);
+                if (i == 6) vary(&b, &got, &tokens);
+            }
+            free(want.v);
+            free(got.v);
+            buf_deinit(&tokens);
+        }
+}
+
+/* Goal: transposed matrices and groups of rows are quantized like others. Method: the logits are as
+ * near to those of the file's weights as the number of bits allows. */
+TEST(placed_weights_quantized_while_loading)
+{
+    static const struct {
+        const char *type;
+        double least, most; /* of the difference to the logits of the file's weights */
+    } cases[] = {{"BF16", 1e-3, 0.02}, {"Q8_0", 1e-3, 0.05}, {"Q4_K_M", 0.05, 0.6}};
+    static const char *const folders[] = {"gpt2", "gpt_neox"};
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    for (size_t f = 0; f < 2; f++)
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            struct base b = {folders[f], "", plain};
+            struct buf tokens = slurp(golden(b.model, "tokens.i32")),
+                       want = slurp(golden(b.model, "logits.f32"));
+            b.setup.quantization = cases[i].type;
+            struct logits got = logits_at(golden(b.model, ""), &b.setup, &tokens);
+            if (got.v) {
+                const double d = difference(&got, (const float *)want.data, (got.n + 4) / 5);
+                test_note("%-13s %-7s max|difference| / max|reference| = %.1e", b.model,
+                          cases[i].type, d);
+                EXPECT(d >= cases[i].least && d <= cases[i].most);
+                if (i == 2) vary(&b, &got, &tokens);
+            }
+            free(got.v);
+            buf_deinit(&tokens);
+            buf_deinit(&want);
+        }
+}
+
+/* Goal: weights that are quantized already are not quantized again. */
+TEST(quantized_weights_are_not_quantized_again)
+{
+    static const char *const files[][2] = {{"llama3", "model-q8_0.gguf"}, {"forms/gptq", ""},
+                                           {"qwen3moe-fp8", ""}};
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    for (size_t i = 0; i < 3; i++) {
+        struct setup s = plain;
+        struct loaded l;
+        struct err e = {0};
+        s.quantization = "Q4_K";
+        EXPECT(load(&l, golden(files[i][0], files[i][1]), &s, &e) == ERR_UNSUPPORTED);
+        EXPECT(strstr(e.text, "--quantization requires F32, F16 or BF16"));
+        unload(&l);
     }
 }
 

@@ -131,7 +131,7 @@ TEST(form_matrices_are_counted_as_in_memory)
     struct counts c = {0};
     if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
     NEED_OK(open_model(&o, repo_path("tests/golden/forms/gptq"), &e), &e);
-    NEED_OK(model_matrices(o.c, o.b, count_matrix, &c, &e), &e);
+    NEED_OK(model_matrices(o.c, o.b, NULL, count_matrix, &c, &e), &e);
     EXPECT_INT(c.n, 15); /* 14 layers, and the embedding, which is the head */
     EXPECT_INT(c.n_converted, 13);
     EXPECT_INT(c.n_by_type[QT_bf16], 2);
