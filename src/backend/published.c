@@ -282,8 +282,7 @@ static const uint8_t *take_values(uint8_t *copy, const struct published *p, int6
     const int64_t size = qtype_info[p->source].n_byte;
     const uint8_t *first = p->rows + row / at->run * at->run_step + row % at->run * at->row_step;
     if (at->step == 0) return first + c * size;
-    for (int i = 0; i < n; i++)
-        memcpy(copy + i * size, first + (c + i) * at->step, (size_t)size);
+    for (int i = 0; i < n; i++) memcpy(copy + i * size, first + (c + i) * at->step, (size_t)size);
     return copy;
 }
 

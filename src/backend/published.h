@@ -54,8 +54,8 @@ struct published_scales {
 
 enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_CODES };
 
-/* Places of the values of FORM_PLACED and FORM_ENCODED, in bytes. Output r begins at r / run * run_step +
- * r % run * row_step from the first value. */
+/* Places of the values of FORM_PLACED and FORM_ENCODED, in bytes. Output r begins at r / run *
+ * run_step + r % run * row_step from the first value. */
 struct placed {
     int64_t run; /* outputs that have the distance row_step */
     int64_t run_step, row_step;

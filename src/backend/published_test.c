@@ -139,3 +139,36 @@ TEST(rows_in_other_places_are_copied)
     for (int i = 0; i < 10; i++) EXPECT(memcmp(rows + i * row, whole[5 + 4 + i], (size_t)row) == 0);
     EXPECT(published_hash(&grouped, 1) != published_hash(&columns, 1));
 }
+
+/* Goal: rows of other formats than the source's, from any places, are the encoded values. */
+TEST(rows_are_encoded_in_another_format)
+{
+    static float rows[N_OUT][K], turned[K][N_OUT];
+    static const enum qtype types[] = {QT_f16, QT_bf16, QT_q8_0, QT_iq4_nl};
+    uint64_t rng = 3;
+    for (int r = 0; r < N_OUT; r++)
+        for (int c = 0; c < K; c++)
+            rows[r][c] = turned[c][r] = (float)(int64_t)(rng_next(&rng) % 2001 - 1000) * 1e-3f;
+    const struct published straight = {
+        .form = FORM_ENCODED,
+        .source = QT_f32,
+        .rows = (const uint8_t *)rows,
+        .placed = {.run = N_OUT, .row_step = (int64_t)K * (int64_t)sizeof(float)}};
+    struct published columns = straight;
+    columns.rows = (const uint8_t *)turned;
+    columns.placed = (struct placed){
+        .run = N_OUT, .row_step = sizeof(float), .step = (int64_t)N_OUT * (int64_t)sizeof(float)};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const size_t n = qtype_bytes(types[i], K);
+        uint8_t *want = malloc(N_OUT * n), *got = malloc(2 * N_OUT * n);
+        for (int r = 0; r < N_OUT; r++)
+            qtype_info[types[i]].ops->encode(want + (size_t)r * n, rows[r], K, NULL);
+        published_rows(got, &straight, types[i], 0, N_OUT, K);
+        EXPECT(memcmp(got, want, N_OUT * n) == 0);
+        published_rows(got, &columns, types[i], 3, N_OUT - 3, K);
+        EXPECT(memcmp(got, want + 3 * n, (N_OUT - 3) * n) == 0);
+        free(want);
+        free(got);
+    }
+    EXPECT(published_hash(&straight, 1) != published_hash(&columns, 1));
+}

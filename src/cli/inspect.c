@@ -198,11 +198,11 @@ static struct memory memory_of(const struct checkpoint *c)
     struct memory m = {0};
     struct backend *b;
     struct err e;
-    const char *type, *method = meta_text(
-                          checkpoint_meta(c, "config.quantization_config.quant_method"), NULL);
+    const char *type,
+        *method = meta_text(checkpoint_meta(c, "config.quantization_config.quant_method"), NULL);
     if (session_quantization(&type, &session_flags, c, &e) != 0 || (!method && !type) ||
         backend_open(&b, session_device_name(&session_flags),
-                                &(struct backend_options){.n_thread = 1}, &e) != 0)
+                     &(struct backend_options){.n_thread = 1}, &e) != 0)
         return m;
     if (model_matrices(c, b, type, add_matrix, &m, &e) == 0)
         m.method = type ? type : method, m.quantized = type != NULL;
@@ -339,10 +339,13 @@ static void note_verdict(void *ctx, const char *tensor, enum weights_verdict v)
 static int compare_packed(struct verification *f, struct err *e)
 {
     struct backend *b;
-    int rc = backend_open(&b, session_device_name(&session_flags), &(struct backend_options){0}, e);
-    if (rc != 0) return rc;
     struct filecache cache;
-    struct model_options o = {.backend = b, .weights = session_weights(&session_flags, &cache)};
+    struct model_options o = {.weights = session_weights(&session_flags, &cache)};
+    int rc = session_quantization(&o.quantization, &session_flags, f->c, e);
+    if (rc == 0)
+        rc = backend_open(&b, session_device_name(&session_flags), &(struct backend_options){0}, e);
+    if (rc != 0) return rc;
+    o.backend = b;
     rc = model_verify(f->c, &o, note_verdict, f, e);
     backend_close(b);
     bool nothing = rc == ERR_MISSING || rc == ERR_UNSUPPORTED;

@@ -247,11 +247,9 @@ static void mark_fields(struct checkpoint *c, const char *parent, const struct j
     for (void *it = json_first(object); it; it = json_next(object, it)) {
         char key[256];
         const char *name = json_it_key(it, NULL);
-        const int n =
-            snprintf(key, sizeof key, "config.%s%s%s", parent, *parent ? "." : "", name);
-        const uint32_t *i = n > 0 && (size_t)n < sizeof key
-                                ? strmap_get(&c->meta_by_key, key, (size_t)n)
-                                : NULL;
+        const int n = snprintf(key, sizeof key, "config.%s%s%s", parent, *parent ? "." : "", name);
+        const uint32_t *i =
+            n > 0 && (size_t)n < sizeof key ? strmap_get(&c->meta_by_key, key, (size_t)n) : NULL;
         if (i) c->meta.v[*i].given = "--hf-overrides";
         if (!*parent && is_inner(name)) mark_fields(c, name, json_it_value(it));
     }

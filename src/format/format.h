@@ -68,7 +68,8 @@ struct meta;
  * truncated. ERR_UNSUPPORTED for a version or dtype that is not supported. ERR_ARG for another kind
  * of file. ERR_LIMIT, ERR_IO, ERR_MEMORY. */
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e);
-/* Values in place of those of a checkpoint's files. Texts are borrowed for the call. Zeros: none. */
+/* Values in place of those of a checkpoint's files. Zeros: none. Texts are borrowed for
+ * the call. */
 struct checkpoint_changes {
     /* JSON object of fields of config.json (--hf-overrides). Its text_config and the objects of
      * HF_OBJECT (hf_keys.def) are merged, other values are replaced, as in vLLM. */

@@ -96,7 +96,7 @@ struct checkpoint {
     VEC(struct tensor_info) tensor;
     struct meta_list meta;
     struct strmap tensor_by_name, meta_by_key; /* indexes of tensors and metadata by name */
-    struct dummy *dummy; /* random weights, owned; NULL if the weights come from files */
+    struct dummy *dummy;           /* random weights, owned; NULL if the weights come from files */
     const struct changes *changes; /* borrowed while loading; NULL: none */
     const char *giving;            /* flag whose values are being added, static; NULL: none */
     const char *rope_given;        /* flag that replaced the scaling of rope, static; NULL: none */
@@ -208,28 +208,5 @@ void dummy_keep(struct checkpoint *c, struct checkpoint *take_source);
 /* Add the keys tokenizer.ggml.*: one token per byte, one token that ends a text, then numbers as
  * words. Errors: those of checkpoint_add_meta. */
 int dummy_vocab(struct checkpoint *c, int n_vocab, struct err *e);
-
-/* ---- mixture.c: number formats of tensors ---- */
-
-struct mixture {
-    const char *name; /* static */
-    enum qtype type;  /* type of all tensors without a rule */
-    int file_type;    /* value of general.file_type; -1 if none */
-    bool pure;        /* true: every matrix, also the head, has `type` */
-};
-
-struct mixture_site { /* a tensor, with the properties that the rules use */
-    const char *name; /* borrowed for the call */
-    enum qtype type;  /* original type of the tensor; norms and similar tensors keep it */
-    int n_dim;
-    int64_t k; /* number of values per row */
-    int n_layer, n_group /* query heads per KV head */;
-    bool tied; /* true if the embedding is also the head */
-};
-
-/* Select a mixture or a number format by its name (mixture.def). Returns ERR_ARG for an unknown
- * name. The error lists the available names. */
-int mixture_init(struct mixture *m, const char *name, bool pure, struct err *e);
-enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s);
 
 #endif

@@ -112,8 +112,7 @@ static int add_bool(struct config_reader *h, const char *key, bool x)
                                h->e);
 }
 
-int hf_add_json(struct config_reader *h, const char *key, const char *name,
-                    const struct json *v)
+int hf_add_json(struct config_reader *h, const char *key, const char *name, const struct json *v)
 {
     size_t n;
     const char *text = json_text(v, &n);
@@ -156,8 +155,7 @@ static int add_any(struct config_reader *h, const char *key, const char *name, c
     return hf_add_json(h, key, name, v);
 }
 
-int hf_add_arch(struct config_reader *h, const char *key, const char *name,
-                    const struct json *v)
+int hf_add_arch(struct config_reader *h, const char *key, const char *name, const struct json *v)
 {
     char full[KEY_BYTES_MAX];
     snprintf(full, sizeof full, "%s.%s", h->arch, key);
@@ -165,7 +163,7 @@ int hf_add_arch(struct config_reader *h, const char *key, const char *name,
 }
 
 int hf_add_other(struct config_reader *h, const char *parent, const char *name,
-                     const struct json *v)
+                 const struct json *v)
 {
     char full[KEY_BYTES_MAX];
     int n = snprintf(full, sizeof full, "config.%s%s%s", parent, *parent ? "." : "", name);
@@ -217,8 +215,8 @@ static bool has_own_names(const struct config_reader *h, const char *key)
     return false;
 }
 
-int hf_add_named(struct config_reader *h, const struct name_pair *key, size_t n,
-                     const char *name, const struct json *v, bool *named)
+int hf_add_named(struct config_reader *h, const struct name_pair *key, size_t n, const char *name,
+                 const struct json *v, bool *named)
 {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -303,7 +301,8 @@ static int read_field(struct config_reader *h, const struct json *object, const 
     };
     bool named = placed_elsewhere(h, name);
     int rc = named ? 0 : add_own(h, object, name, v, &named);
-    if (!named && rc == 0) rc = hf_add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
+    if (!named && rc == 0)
+        rc = hf_add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
     if (!named && rc == 0) rc = add_unnamed(h, name, v);
     return rc;
 }
@@ -507,10 +506,10 @@ static int read_token_ids(struct config_reader *h, const struct json *root)
     int rc = add_eos(h, json_field(root, "eos_token_id"));
     if (rc == 0)
         rc = hf_add_json(h, "tokenizer.ggml.bos_token_id", "bos_token_id",
-                      json_field(root, "bos_token_id"));
+                         json_field(root, "bos_token_id"));
     if (rc == 0)
         rc = hf_add_json(h, "tokenizer.ggml.padding_token_id", "pad_token_id",
-                      json_field(root, "pad_token_id"));
+                         json_field(root, "pad_token_id"));
     return rc;
 }
 

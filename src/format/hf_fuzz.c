@@ -1,11 +1,12 @@
-/* hf_fuzz.c - open a Hugging Face directory with one mutated JSON file. The hash of the input
- * selects the file, so one corpus is sufficient for all five files. */
+/* hf_fuzz.c - open a Hugging Face directory with one mutated JSON file, or with mutated values of
+ * the caller. The hash of the input selects one, so one corpus is sufficient for all. */
 #include "checkpoint_walk_fuzz.h"
 #include "base/hash.h"
 #include "base/os.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,13 +41,36 @@ static void make_dir(void)
     put("model.safetensors", weights, sizeof weights - 1);
 }
 
+/* Open the directory with the input as values in place of those of config.json. */
+static void open_changed(const uint8_t *data, size_t n)
+{
+    struct checkpoint *c;
+    struct err e = {0};
+    char *text = malloc(n + 1);
+    if (!text) abort();
+    memcpy(text, data, n);
+    text[n] = 0;
+    const struct checkpoint_changes changes[] = {
+        {.config = text}, {.rope = text}, {.rope = text, .rope_adds = true, .rope_theta = 500}};
+    for (int i = 0; i < 3; i++) {
+        if (checkpoint_open_with(&c, dir, &changes[i], &e) != 0 && !e.text[0]) abort();
+        checkpoint_close(c);
+    }
+    free(text);
+}
+
 FUZZ(hf_config)
 {
-    static const char config[] = "{\"model_type\":\"llama\"}";
+    static const char config[] =
+        "{\"model_type\":\"llama\",\"text_config\":{\"rope_scaling\":{\"type\":\"linear\"}}}";
     if (!dir[0]) make_dir();
-    uint64_t which = hash_bytes(data, n, 0) % N_PART;
+    uint64_t which = hash_bytes(data, n, 0) % (N_PART + 1);
     char path[128];
     put(part[0], config, sizeof config - 1);
+    if (which == N_PART) {
+        open_changed(data, n);
+        return;
+    }
     put(part[which], data, n);
     checkpoint_walk(dir);
     if (path_join(path, sizeof path, dir, part[which])) unlink(path);

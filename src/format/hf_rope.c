@@ -2,7 +2,7 @@
  * (--rope-scaling, --rope-theta, --hf-overrides), which replace the parameters of any file.
  *
  *   older files      rope_theta and partial_rotary_factor at the top level, rope_scaling {type ...}
- *   transformers 5   rope_parameters {rope_theta, rope_type, factor ...}, or an object per layer type
+ *   transformers 5   rope_parameters {rope_theta, rope_type, factor ...}, or one per layer type
  *   the caller       an object of one of these forms
  *
  * A scaling is replaced completely, because its parameters have no meaning for another type. Of the
@@ -216,7 +216,8 @@ int hf_read_rope(struct config_reader *h)
 {
     const struct changes *ch = h->c->changes;
     const char *flag, *type;
-    const struct json *p = rope_object(h), *context = hf_field(h, "original_max_position_embeddings"),
+    const struct json *p = rope_object(h),
+                      *context = hf_field(h, "original_max_position_embeddings"),
                       *given = given_object(ch, &flag);
     int rc = ch && ch->rope_theta > 0 ? read_base(h, ch->rope_theta) : 0;
     type = json_text(type_field(main_object(p)), NULL);

@@ -222,8 +222,8 @@ static struct checkpoint *open_changed(const char *config, struct err *e)
     struct checkpoint *c;
     struct buf text = {0};
     add_quoted(&text, config);
-    int rc = checkpoint_open_with(
-        &c, temp_path(""), &(struct checkpoint_changes){.config = text.data}, e);
+    int rc = checkpoint_open_with(&c, temp_path(""),
+                                  &(struct checkpoint_changes){.config = text.data}, e);
     buf_deinit(&text);
     return rc == 0 ? c : NULL;
 }
@@ -240,7 +240,8 @@ static const char *given(const struct checkpoint *c, const char *key)
 }
 
 /* Goal: fields of the caller replace those of the file. The fields of inner configurations are
- * merged, other objects are replaced. A field at the top level also replaces that of text_config. */
+ * merged, other objects are replaced. A field at the top level also replaces the field of
+ * text_config. */
 TEST(hf_overrides_are_merged)
 {
     struct err e = {0};

@@ -80,11 +80,11 @@ static enum rope_scaling rope_kind(struct binder *b)
         const char *name; /* static */
         enum rope_scaling scaling;
         bool gguf, only_long; /* known in a GGUF, and in a class that has only LongRoPE */
-    } kinds[] = {{"none", ROPE_NONE, true, true},     {"default", ROPE_NONE, true, true},
-                 {"mrope", ROPE_NONE, false, false},  {"linear", ROPE_LINEAR, true, false},
-                 {"llama3", ROPE_LLAMA3, true, false}, {"yarn", ROPE_YARN, true, false},
+    } kinds[] = {{"none", ROPE_NONE, true, true},         {"default", ROPE_NONE, true, true},
+                 {"mrope", ROPE_NONE, false, false},      {"linear", ROPE_LINEAR, true, false},
+                 {"llama3", ROPE_LLAMA3, true, false},    {"yarn", ROPE_YARN, true, false},
                  {"dynamic", ROPE_DYNAMIC, false, false}, {"longrope", ROPE_LONG, false, true},
-                 {"su", ROPE_LONG, false, true},      {"yarn", ROPE_LONG, false, true}};
+                 {"su", ROPE_LONG, false, true},          {"yarn", ROPE_LONG, false, true}};
     const bool hf = rope_is_hf(b), only_long = hf && b->m->arch->only_long;
     const struct meta *type = config_meta(b, "rope.scaling.type");
     if (meta_kind(type) == META_NONE) return hf ? ROPE_NONE : ROPE_LINEAR;
@@ -238,8 +238,8 @@ static void config_long_factors(struct binder *b, struct rope_config *r)
  * context length, or is meant to be used with --max-model-len. */
 static void extend_context(struct binder *b, const struct rope_config *r)
 {
-    const bool extends = r->scaling == ROPE_LINEAR || r->scaling == ROPE_DYNAMIC ||
-                         r->scaling == ROPE_YARN;
+    const bool extends =
+        r->scaling == ROPE_LINEAR || r->scaling == ROPE_DYNAMIC || r->scaling == ROPE_YARN;
     int *context = &b->m->config.context_train;
     const double n = r->factor * (r->scaling == ROPE_YARN ? r->context_original : *context);
     if (extends && checkpoint_rope_given(b->checkpoint) && n > *context)

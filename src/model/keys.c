@@ -150,8 +150,7 @@ static void file_key(const struct binder *b, const char *key, char out[160])
             snprintf(out, 160, "%s: %s", from, own[i].raw);
     static const char object[] = "config.rope_parameters.";
     if (scaling && begins(key, object)) snprintf(out, 160, "%s: %s", from, key + strlen(object));
-    if (scaling && strcmp(key, "rope.scaling.type") == 0)
-        snprintf(out, 160, "%s: rope_type", from);
+    if (scaling && strcmp(key, "rope.scaling.type") == 0) snprintf(out, 160, "%s: rope_type", from);
 }
 
 /* Keep the first error. rc is ERR_FORMAT, ERR_MISSING or ERR_UNSUPPORTED. */

@@ -223,20 +223,16 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_all("'hidden_act':'gelu_new'", NULL);
     expect_all("'hidden_act':'relu'", NULL);
     expect_all("'hidden_act':'relu2'", NULL);
-    expect_scaled("'rope_scaling':{'type':'linear'}",
-                  "rope_parameters.factor: is missing");
-    expect_scaled("'rope_parameters':{'rope_type':'yarn'}",
-                  "rope_parameters.factor: is missing");
-    expect_scaled("'rope_scaling':{'type':'llama3','factor':8}",
-                  "low_freq_factor: is missing");
+    expect_scaled("'rope_scaling':{'type':'linear'}", "rope_parameters.factor: is missing");
+    expect_scaled("'rope_parameters':{'rope_type':'yarn'}", "rope_parameters.factor: is missing");
+    expect_scaled("'rope_scaling':{'type':'llama3','factor':8}", "low_freq_factor: is missing");
     expect_all("'rope_scaling':{'type':'ntk','factor':8}", "rope.scaling.type: must be");
     expect_scaled("'rope_scaling':{'type':'dynamic','factor':8}", NULL);
     expect_scaled("'rope_scaling':{'type':'dynamic'}", "rope_parameters.factor: is missing");
     expect_scaled("'rope_scaling':{'type':'mrope','mrope_section':[2,3,3]}", NULL);
     expect_scaled("'rope_scaling':{'type':'longrope','factor':2}", "short_factor: must be a list");
     expect(&arch_phi3, "'rope_scaling':{'type':'dynamic','factor':8}", "must be longrope");
-    expect_scaled("'rope_scaling':{'type':'yarn','factor':4,'spread':1}",
-                  "rope_parameters.spread");
+    expect_scaled("'rope_scaling':{'type':'yarn','factor':4,'spread':1}", "rope_parameters.spread");
     expect_all("'rope_scaling':{'rope_type':'default','spread':null}", "rope_parameters.spread");
     expect(&arch_phi3, "'rope_scaling':{'type':'linear'}", "rope.scaling.type: must be longrope");
     expect(&arch_phi3, "'rope_scaling':{'type':'su','short_factor':[1.0]}",
@@ -417,20 +413,19 @@ TEST(changes_that_contradict_each_other_are_refused)
     static const struct {
         struct checkpoint_changes ch;
         const char *word;
-    } cases[] = {
-        {{.config = "{'rope_scaling':{}}", .rope = "{'type':'yarn'}"},
-         "--rope-scaling: must not come with rope_scaling in --hf-overrides"},
-        {{.config = "{'text_config':{'rope_parameters':{}}}", .rope = "{'type':'yarn'}"},
-         "--rope-scaling: must not come with rope_parameters in --hf-overrides"},
-        {{.config = "{'rope_theta':5}", .rope_theta = 7},
-         "--rope-theta: must not come with rope_theta in --hf-overrides"},
-        {{.config = "{'rope_parameters':{'rope_theta':5}}", .rope_theta = 7},
-         "--rope-theta: must not come with rope_theta in --hf-overrides"},
-        {{.rope = "{'rope_theta':5}", .rope_theta = 7},
-         "--rope-theta: must not come with rope_theta in --rope-scaling"},
-        {{.config = "{'rope_scaling':{},'rope_parameters':{}}"}, "rope_parameters"},
-        {{.config = "[]"}, "--hf-overrides: expected an object"},
-        {{.rope = "7"}, "--rope-scaling: expected an object"}};
+    } cases[] = {{{.config = "{'rope_scaling':{}}", .rope = "{'type':'yarn'}"},
+                  "--rope-scaling: must not come with rope_scaling in --hf-overrides"},
+                 {{.config = "{'text_config':{'rope_parameters':{}}}", .rope = "{'type':'yarn'}"},
+                  "--rope-scaling: must not come with rope_parameters in --hf-overrides"},
+                 {{.config = "{'rope_theta':5}", .rope_theta = 7},
+                  "--rope-theta: must not come with rope_theta in --hf-overrides"},
+                 {{.config = "{'rope_parameters':{'rope_theta':5}}", .rope_theta = 7},
+                  "--rope-theta: must not come with rope_theta in --hf-overrides"},
+                 {{.rope = "{'rope_theta':5}", .rope_theta = 7},
+                  "--rope-theta: must not come with rope_theta in --rope-scaling"},
+                 {{.config = "{'rope_scaling':{},'rope_parameters':{}}"}, "rope_parameters"},
+                 {{.config = "[]"}, "--hf-overrides: expected an object"},
+                 {{.rope = "7"}, "--rope-scaling: expected an object"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_changed(&arch_llama, "", &cases[i].ch, cases[i].word);
 }
@@ -461,30 +456,95 @@ TEST(ropes_of_the_caller_replace_those_of_every_place)
         {&arch_llama, v5, {.rope_theta = 7}, ROPE_LLAMA3, 7, 8, 64, 256},
         {&arch_llama, v5, {.config = "{'rope_theta':7}"}, ROPE_LLAMA3, 7, 8, 64, 256},
         {&arch_llama, v5, {.config = "{'rope_scaling':null}"}, ROPE_NONE, 60, 1, 256, 256},
-        {&arch_llama, v5, {.config = "{'rope_scaling':{'type':'linear','factor':2,'rope_theta':5}}"},
-         ROPE_LINEAR, 5, 2, 256, 512},
-        {&arch_llama, v4, {.config = "{'rope_parameters':{'rope_type':'dynamic','factor':3}}"},
-         ROPE_DYNAMIC, 60, 3, 256, 768},
-        {&arch_llama, v4, {.rope = "{'rope_type':'yarn'}", .rope_adds = true}, ROPE_YARN, 60, 4, 64,
+        {&arch_llama,
+         v5,
+         {.config = "{'rope_scaling':{'type':'linear','factor':2,'rope_theta':5}}"},
+         ROPE_LINEAR,
+         5,
+         2,
+         256,
+         512},
+        {&arch_llama,
+         v4,
+         {.config = "{'rope_parameters':{'rope_type':'dynamic','factor':3}}"},
+         ROPE_DYNAMIC,
+         60,
+         3,
+         256,
+         768},
+        {&arch_llama,
+         v4,
+         {.rope = "{'rope_type':'yarn'}", .rope_adds = true},
+         ROPE_YARN,
+         60,
+         4,
+         64,
          256},
-        {&arch_llama, v4, {.rope = "{'rope_type':'yarn','factor':8}", .rope_adds = true}, ROPE_YARN,
-         60, 8, 64, 512},
-        {&arch_llama, v4, {.rope = "{'rope_type':'linear','factor':8}", .rope_adds = true},
-         ROPE_LINEAR, 60, 8, 256, 2048},
-        {&arch_llama, "", {.rope = "{'rope_type':'mrope','mrope_section':[1,2,3]}"}, ROPE_NONE,
-         10000, 1, 2048, 2048},
+        {&arch_llama,
+         v4,
+         {.rope = "{'rope_type':'yarn','factor':8}", .rope_adds = true},
+         ROPE_YARN,
+         60,
+         8,
+         64,
+         512},
+        {&arch_llama,
+         v4,
+         {.rope = "{'rope_type':'linear','factor':8}", .rope_adds = true},
+         ROPE_LINEAR,
+         60,
+         8,
+         256,
+         2048},
+        {&arch_llama,
+         "",
+         {.rope = "{'rope_type':'mrope','mrope_section':[1,2,3]}"},
+         ROPE_NONE,
+         10000,
+         1,
+         2048,
+         2048},
         {&arch_gptneox, "'rotary_emb_base':500", {.rope_theta = 7}, ROPE_NONE, 7, 1, 2048, 2048},
-        {&arch_modernbert, "'global_rope_theta':500", {.rope_theta = 7}, ROPE_NONE, 7, 1, 8192,
+        {&arch_modernbert,
+         "'global_rope_theta':500",
+         {.rope_theta = 7},
+         ROPE_NONE,
+         7,
+         1,
+         8192,
          8192},
-        {&arch_mistral3, "'max_position_embeddings':256", {.rope_theta = 7}, ROPE_YARN, 7, 16, 16384,
+        {&arch_mistral3,
+         "'max_position_embeddings':256",
+         {.rope_theta = 7},
+         ROPE_YARN,
+         7,
+         16,
+         16384,
          256},
-        {&arch_mistral3, "'max_position_embeddings':256", {.rope = "{'rope_type':'default'}"},
-         ROPE_NONE, 10000, 1, 256, 256},
-        {&arch_gemma3, each, {.rope = "{'rope_type':'yarn','factor':2}"}, ROPE_YARN, 60, 2, 131072,
+        {&arch_mistral3,
+         "'max_position_embeddings':256",
+         {.rope = "{'rope_type':'default'}"},
+         ROPE_NONE,
+         10000,
+         1,
+         256,
+         256},
+        {&arch_gemma3,
+         each,
+         {.rope = "{'rope_type':'yarn','factor':2}"},
+         ROPE_YARN,
+         60,
+         2,
+         131072,
          262144},
-        {&arch_gemma3, each,
+        {&arch_gemma3,
+         each,
          {.rope = "{'full_attention':{'rope_type':'yarn','factor':2},'sliding_attention':{}}"},
-         ROPE_YARN, 60, 2, 131072, 262144},
+         ROPE_YARN,
+         60,
+         2,
+         131072,
+         262144},
         {&arch_gemma3, each, {.rope_theta = 5}, ROPE_LINEAR, 5, 8, 131072, 131072}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct read r;
@@ -1103,7 +1163,8 @@ TEST(ropes_of_the_caller_in_a_gguf)
 {
     static const struct pair none[2] = {{NULL, 0}, {NULL, 0}},
                              linear[2] = {{"rope.scaling.factor", 4}, {"rope.freq_base", 60}},
-                             more[2] = {{"rope.scaling.factor", 4}, {"rope.scaling.attn_factor", 2}};
+                             more[2] = {{"rope.scaling.factor", 4},
+                                        {"rope.scaling.attn_factor", 2}};
     static const struct {
         const struct pair *keys;
         struct checkpoint_changes ch;
@@ -1111,10 +1172,20 @@ TEST(ropes_of_the_caller_in_a_gguf)
         double base, factor, magnitude;
         int context;
     } cases[] = {
-        {none, {.rope = "{'rope_type':'yarn','factor':4}"}, ROPE_YARN, 10000, 4,
-         1.1386294361119891, 1024},
-        {linear, {.rope = "{'rope_type':'yarn','factor':2,'attention_factor':1.5}"}, ROPE_YARN, 60,
-         2, 1.5, 512},
+        {none,
+         {.rope = "{'rope_type':'yarn','factor':4}"},
+         ROPE_YARN,
+         10000,
+         4,
+         1.1386294361119891,
+         1024},
+        {linear,
+         {.rope = "{'rope_type':'yarn','factor':2,'attention_factor':1.5}"},
+         ROPE_YARN,
+         60,
+         2,
+         1.5,
+         512},
         {linear, {.rope = "{'rope_type':'default'}"}, ROPE_NONE, 60, 1, 1, 256},
         {linear, {.rope = "{'rope_type':'dynamic','factor':3}"}, ROPE_DYNAMIC, 60, 3, 1, 768},
         {linear, {.rope_theta = 7}, ROPE_LINEAR, 7, 4, 1, 256},

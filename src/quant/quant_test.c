@@ -509,10 +509,10 @@ static void other_fp8(float *y, const float *x, int n)
 
 static void other_nf4(float *y, const float *x, int n)
 {
-    static const float level[16] = {
-        -1.0f,       -0.69619280f, -0.52507305f, -0.39491749f, -0.28444138f, -0.18477343f,
-        -0.09105004f, 0.0f,        0.07958030f,  0.16093020f,  0.24611230f,  0.33791524f,
-        0.44070983f, 0.56261700f,  0.72295684f,  1.0f};
+    static const float level[16] = {-1.0f,        -0.69619280f, -0.52507305f, -0.39491749f,
+                                    -0.28444138f, -0.18477343f, -0.09105004f, 0.0f,
+                                    0.07958030f,  0.16093020f,  0.24611230f,  0.33791524f,
+                                    0.44070983f,  0.56261700f,  0.72295684f,  1.0f};
     for (int at = 0; at < n; at += 64) {
         float max = 0;
         for (int i = at; i < at + 64; i++) max = fmaxf(max, fabsf(x[i]));
@@ -532,9 +532,8 @@ TEST(formats_in_place_of_other_methods_have_lower_errors)
         const char *name;
         void (*method)(float *y, const float *x, int n);
         enum qtype type;
-    } cases[] = {{"INT8", other_int8, QT_q8_0},
-                 {"FP8", other_fp8, QT_q8_0},
-                 {"NF4", other_nf4, QT_iq4_nl}};
+    } cases[] = {
+        {"INT8", other_int8, QT_q8_0}, {"FP8", other_fp8, QT_q8_0}, {"NF4", other_nf4, QT_iq4_nl}};
     float x[N], y[N], z[N];
     gauss_row(x, N, 9);
     for (int i = 0; i < N; i++) x[i] *= 0.02f;

@@ -67,7 +67,8 @@ enum arith session_arith_main(const struct session_options *o, const struct chec
     for (int i = 0; i < checkpoint_n_tensor(c); i++) {
         const struct tensor_info *t = checkpoint_tensor_at(c, i);
         const enum qtype type = session_type(quantization, c, t);
-        n_value[type] += (int64_t)t->n_byte / qtype_info[t->type].n_byte * qtype_info[t->type].block;
+        n_value[type] +=
+            (int64_t)t->n_byte / qtype_info[t->type].n_byte * qtype_info[t->type].block;
         if (n_value[type] > n_value[most]) most = type;
     }
     return session_arith(o, most);

@@ -100,8 +100,9 @@ int session_quantization(const char **type, const struct session_options *o,
     const char *form = form_of(c);
     return !form || strcmp(form, "gguf") == 0
                ? 0
-               : err_set(e, ERR_ARG, "--quantization %s: %s has quantized weights of the form %.40s",
-                         *type, checkpoint_path(c), form);
+               : err_set(e, ERR_ARG,
+                         "--quantization %s: %s has quantized weights of the form %.40s", *type,
+                         checkpoint_path(c), form);
 }
 
 /* ---- sizes ---- */
@@ -121,13 +122,13 @@ enum qtype session_type(const char *type, const struct checkpoint *c, const stru
     struct mixture mix;
     struct err e;
     const int n_head = key_int(c, "attention.head_count", 1);
-    const struct mixture_site site = {
-        .name = t->name,
-        .type = t->type,
-        .n_dim = t->n_dim,
-        .k = t->dim[0],
-        .n_layer = key_int(c, "block_count", 1),
-        .n_group = n_head / key_int(c, "attention.head_count_kv", n_head),
-        .tied = !checkpoint_tensor(c, "output.weight")};
+    const struct mixture_site site = {.name = t->name,
+                                      .type = t->type,
+                                      .n_dim = t->n_dim,
+                                      .k = t->dim[0],
+                                      .n_layer = key_int(c, "block_count", 1),
+                                      .n_group =
+                                          n_head / key_int(c, "attention.head_count_kv", n_head),
+                                      .tied = !checkpoint_tensor(c, "output.weight")};
     return type && mixture_init(&mix, type, false, &e) == 0 ? mixture_type(&mix, &site) : t->type;
 }

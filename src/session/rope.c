@@ -54,8 +54,9 @@ static int check(const char *type, const struct parameter *p, struct err *e)
     const bool scales = strcmp(type, "none") != 0 && strcmp(type, "mrope") != 0;
     if (p->yarn && strcmp(type, "yarn") != 0)
         return err_set(e, ERR_ARG, "--%s needs --rope-scaling yarn", p->flag);
-    return scales ? 0
-                  : err_set(e, ERR_ARG, "--rope-scaling %s: must not come with --%s", type, p->flag);
+    return scales
+               ? 0
+               : err_set(e, ERR_ARG, "--rope-scaling %s: must not come with --%s", type, p->flag);
 }
 
 /* Write the object of a type and its parameters. */
@@ -87,8 +88,7 @@ int session_rope(struct checkpoint_changes *changes, char out[SESSION_ROPE_BYTES
     const struct parameter *first = parameters(p, o);
     const char *type = o->rope_scaling;
     changes->rope_theta = o->rope_theta;
-    if (first && !type)
-        return err_set(e, ERR_ARG, "--%s needs --rope-scaling", first->flag);
+    if (first && !type) return err_set(e, ERR_ARG, "--%s needs --rope-scaling", first->flag);
     if (!type) return 0;
     if (first && *type == '{')
         return err_set(e, ERR_ARG, "--rope-scaling: a JSON object must not come with --%s",

@@ -108,7 +108,7 @@ struct session {
     struct additions additions;     /* adapters of the model */
     /* format of --quantization for the model's float weights, borrowed; NULL: the files' formats */
     const char *quantization;
-    int64_t open_us;                /* duration of opening, in microseconds */
+    int64_t open_us; /* duration of opening, in microseconds */
 };
 
 /* Sizes that the caller needs, per step and in memory, unless an option overrides them. */
@@ -163,7 +163,8 @@ const char *session_packed(void);
 int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
                        bool no_data, struct err *e);
 /* Set *type to the format of --quantization for the checkpoint's float weights, borrowed from o or
- * static; NULL if they stay. ERR_ARG if the weights have another quantized form than the option's. */
+ * static; NULL if they stay. ERR_ARG if the weights have another quantized form than the
+ * option's. */
 int session_quantization(const char **type, const struct session_options *o,
                          const struct checkpoint *c, struct err *e);
 /* Return the format of a tensor, in its own order of values, with weights quantized to `type`;

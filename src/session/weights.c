@@ -27,8 +27,9 @@ static int check(const struct session_options *o, const char *path, bool *dummy,
     if (*dummy && strcmp(o->hf_overrides, "{}") != 0)
         return err_set(e, ERR_ARG, "--hf-overrides: must not come with random weights");
     if (*dummy && o->quantization)
-        return err_set(e, ERR_ARG,
-                       "--quantization: must not come with random weights, whose format is --quant");
+        return err_set(
+            e, ERR_ARG,
+            "--quantization: must not come with random weights, whose format is --quant");
     if (*dummy && (o->rope_scaling || o->rope_theta > 0))
         return err_set(e, ERR_ARG, "--%s: must not come with random weights",
                        o->rope_scaling ? "rope-scaling" : "rope-theta");

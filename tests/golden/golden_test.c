@@ -45,8 +45,8 @@ struct setup {
     const struct checkpoint_changes *changes; /* NULL: none */
     const char *quantization;                 /* NULL: none */
 };
-static const struct setup plain = {"ref", 1, 128, 16, 0, ACT_CHOICE_F32,
-                                   KV_F32, WRAP_NONE, NULL, NULL};
+static const struct setup plain = {"ref",          1,      128,       16,   0,
+                                   ACT_CHOICE_F32, KV_F32, WRAP_NONE, NULL, NULL};
 
 struct loaded {
     struct checkpoint *c;
@@ -512,7 +512,8 @@ static bool write_rounded(const char *folder, const char *type, int n_layer, int
                config = slurp(golden(folder, "config.json"));
     uint64_t n_head = 0;
     const uint8_t *first = NULL;
-    if (checkpoint_open(&c, golden(folder, ""), &e) != 0 || mixture_init(&mix, type, false, &e) != 0)
+    if (checkpoint_open(&c, golden(folder, ""), &e) != 0 ||
+        mixture_init(&mix, type, false, &e) != 0)
         return false;
     memcpy(&n_head, file.data, 8);
     for (int i = 0; i < checkpoint_n_tensor(c); i++) {
@@ -569,8 +570,8 @@ static double row_difference(const struct logits *got, const struct logits *want
  * and every way of computing a text gives the same bits. */
 TEST(weights_quantized_while_loading)
 {
-    static const char *const types[] = {"F16",    "BF16",   "Q8_0",   "Q4_0", "IQ4_NL",
-                                        "Q2_K",   "Q4_K_M", "Q6_K"};
+    static const char *const types[] = {"F16",    "BF16", "Q8_0",   "Q4_0",
+                                        "IQ4_NL", "Q2_K", "Q4_K_M", "Q6_K"};
     static const struct {
         const char *name;
         int n_layer, n_group;
@@ -630,8 +631,8 @@ TEST(placed_weights_quantized_while_loading)
 /* Goal: weights that are quantized already are not quantized again. */
 TEST(quantized_weights_are_not_quantized_again)
 {
-    static const char *const files[][2] = {{"llama3", "model-q8_0.gguf"}, {"forms/gptq", ""},
-                                           {"qwen3moe-fp8", ""}};
+    static const char *const files[][2] = {
+        {"llama3", "model-q8_0.gguf"}, {"forms/gptq", ""}, {"qwen3moe-fp8", ""}};
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (size_t i = 0; i < 3; i++) {
         struct setup s = plain;
