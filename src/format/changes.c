@@ -5,10 +5,10 @@
  *   parameters of rope      hf_rope.c, because their place depends on the file
  *
  * Fields of an inner configuration (text_config, HF_OBJECT) are merged, and all other values are
- * replaced: an object such as quantization_config describes one thing. A field at the top level also
- * replaces the field of that name in text_config. In a config of several parts, such a field belongs
- * to text_config, unless only the top level of the file has it. Values that contradict each other
- * are errors. */
+ * replaced: an object such as quantization_config describes one thing. A field at the top level
+ * also replaces the field of that name in text_config. In a config of several parts, such a field
+ * belongs to text_config, unless only the top level of the file has it. Values that contradict each
+ * other are errors. */
 #include "hf_impl.h"
 
 #include <stdio.h>
@@ -141,11 +141,16 @@ struct place {
     bool parts;                     /* true: text_config describes one of several parts */
 };
 
-/* Return true if a member at the top level of the overrides belongs to the top level of the file. */
+/* Return true if a member at the top level of the overrides belongs to the top level of the file.
+ * hf_rope.c reads the parameters of rope for the text model. */
 static bool is_at_root(const struct place *at, const char *name)
 {
-    return !at->parts || hf_is_outer(name) || strcmp(name, "model_type") == 0 ||
-           (json_field(at->root, name) && !json_field(at->text, name));
+    static const char *const of_rope[] = {"rope_theta", "partial_rotary_factor",
+                                          "original_max_position_embeddings"};
+    if (!at->parts || hf_is_outer(name) || strcmp(name, "model_type") == 0) return true;
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(of_rope[i], name) == 0) return false;
+    return json_field(at->root, name) && !json_field(at->text, name);
 }
 
 /* Return true if such a member belongs to text_config. */

@@ -178,8 +178,8 @@ void changes_close(struct changes *ch); /* safe on a zeroed struct */
 /* Return true if there is any value. */
 bool changes_any(const struct changes *ch);
 /* Set *out to the object of config.json with the fields of `over`, except those of rope, which
- * hf_rope.c reads. parts: text_config describes one of several parts. The caller owns *out, which is
- * NULL after an error. ERR_ARG for a field without an effect. ERR_MEMORY, ERR_LIMIT. */
+ * hf_rope.c reads. parts: text_config describes one of several parts. The caller owns *out, which
+ * is NULL after an error. ERR_ARG for a field without an effect. ERR_MEMORY, ERR_LIMIT. */
 int changes_merge(struct json **out, const struct json *root, const struct json *over, bool parts,
                   struct err *e);
 /* Mark the metadata "config.FIELD" of the object's fields as given by --hf-overrides. */

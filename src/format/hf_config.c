@@ -301,8 +301,7 @@ static int read_field(struct config_reader *h, const struct json *object, const 
     };
     bool named = placed_elsewhere(h, name);
     int rc = named ? 0 : add_own(h, object, name, v, &named);
-    if (!named && rc == 0)
-        rc = hf_add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
+    if (!named && rc == 0) rc = hf_add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
     if (!named && rc == 0) rc = add_unnamed(h, name, v);
     return rc;
 }

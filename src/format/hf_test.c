@@ -592,3 +592,34 @@ TEST(hf_config_of_several_parts)
     EXPECT(checkpoint_meta(c, "config.per_layer_config.other") != NULL);
     checkpoint_close(c);
 }
+
+/* Goal: in a config of several parts, fields of the caller at the top level belong to the text
+ * model, unless only the top level of the file has them. */
+TEST(hf_overrides_of_several_parts)
+{
+    struct err e = {0};
+    begin("{'model_type':'gemma4','hidden_size':1,'tie_word_embeddings':false,'image_token_id':3,"
+          "'rope_theta':7,'text_config':{'hidden_size':64,'image_size':8,'rope_parameters':{"
+          "'full_attention':{'rope_theta':5},'sliding_attention':{'rope_theta':6}}}}");
+    struct checkpoint *c =
+        open_changed("{'hidden_size':32,'num_hidden_layers':7,'tie_word_embeddings':true,"
+                     "'image_token_id':4,'new':1,'rope_theta':9,'text_config':{'vocab_size':10}}",
+                     &e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT_INT(int_of(c, "gemma4.embedding_length"), 32);
+    EXPECT_INT(int_of(c, "gemma4.block_count"), 7);
+    EXPECT_INT(int_of(c, "gemma4.vocab_size"), 10);
+    EXPECT(meta_bool(checkpoint_meta(c, "config.tie_word_embeddings"), false));
+    EXPECT_INT(int_of(c, "config.outer.image_token_id"), 4);
+    EXPECT_TEXT(given(c, "config.outer.image_token_id"), "--hf-overrides");
+    EXPECT_TEXT(given(c, "config.new"), "--hf-overrides");
+    EXPECT(!given(c, "config.image_size"));
+    EXPECT(!checkpoint_meta(c, "config.outer.new") &&
+           !checkpoint_meta(c, "config.outer.rope_theta"));
+    EXPECT(real_of(c, "gemma4.rope.freq_base") == 9);
+    EXPECT(real_of(c, "config.rope_parameters.sliding_attention.rope_theta") == 6);
+    checkpoint_close(c);
+    c = open_changed("{'text_config':{'tie_word_embeddings':true}}", &e);
+    EXPECT(!c && strstr(e.text, "text_config.tie_word_embeddings has no effect"));
+    checkpoint_close(c);
+}

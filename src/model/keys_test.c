@@ -262,7 +262,7 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':1,'alpha':1e300}",
            "alpha: must give a finite base");
     for (int i = 0; i < N_ARCH; i++)
-        if (!arches[i]->rope_alpha && !arches[i]->only_long && !arches[i]->no_rope)
+        if (!arches[i]->rope_alpha && !arches[i]->only_long && !lacks_flat_rope(arches[i]))
             expect(arches[i], "'rope_scaling':{'type':'dynamic','factor':1,'alpha':50}",
                    "rope_parameters.alpha");
     expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':2,'alpha':0}", NULL);
@@ -384,18 +384,23 @@ TEST(scalings_of_the_caller_are_used_or_refused)
                                  "'original_max_position_embeddings':64}";
     for (int i = 0; i < N_ARCH; i++) {
         const struct arch *a = arches[i];
-        const char *none = a->no_rope ? "--rope-scaling: the model has no rope" : NULL;
-        expect_rope(a, "", "{'rope_type':'default'}", none);
+        const char *none = a->no_rope ? "--rope-scaling: the model has no rope" : NULL,
+                   *flat = none                 ? none
+                           : lacks_flat_rope(a) ? "--rope-scaling: full_attention: is missing"
+                                                : NULL;
+        expect_rope(a, "", "{'rope_type':'default'}", flat);
         if (a->only_long) continue;
-        expect_rope(a, "", "{'rope_type':'linear','factor':2}", none);
+        expect_rope(a, "", "{'rope_type':'linear','factor':2}", flat);
         expect_rope(a, "", "{'rope_type':'yarn'}",
                     none ? none : "--rope-scaling: factor: is missing");
         expect_rope(a, "", "{'rope_type':'ntk'}",
                     none ? none : "--rope-scaling: rope_type: must be");
         expect_rope(a, "", "{'rope_type':'yarn','factor':4,'spread':1}",
-                    none ? none : "--rope-scaling: spread");
+                    flat ? flat : "--rope-scaling: spread");
         expect_changed(a, "", &(struct checkpoint_changes){.rope_theta = 5000},
-                       a->no_rope ? "--rope-theta: the model has no rope" : NULL);
+                       a->no_rope           ? "--rope-theta: the model has no rope"
+                       : lacks_flat_rope(a) ? "rope_theta: must not come with another base"
+                                            : NULL);
     }
     expect_rope(&arch_llama, llama3, "{'rope_type':'llama3','factor':2}",
                 "--rope-scaling: low_freq_factor: is missing");
@@ -442,7 +447,10 @@ TEST(ropes_of_the_caller_replace_those_of_every_place)
                              "'max_position_embeddings':256",
                       each[] = "'rope_parameters':{'full_attention':{'rope_type':'linear','factor':"
                                "8,'rope_theta':60},'sliding_attention':{'rope_theta':9,'rope_type':"
-                               "'default'}}";
+                               "'default'}}",
+                      part[] = "'rope_parameters':{'full_attention':{'rope_type':'proportional',"
+                               "'partial_rotary_factor':0.25,'rope_theta':60},'sliding_attention':{"
+                               "'rope_theta':9,'rope_type':'default'}}";
     static const struct {
         const struct arch *arch;
         const char *fields;
@@ -545,7 +553,17 @@ TEST(ropes_of_the_caller_replace_those_of_every_place)
          2,
          131072,
          262144},
-        {&arch_gemma3, each, {.rope_theta = 5}, ROPE_LINEAR, 5, 8, 131072, 131072}};
+        {&arch_gemma3, each, {.rope_theta = 5}, ROPE_LINEAR, 5, 8, 131072, 131072},
+        {&arch_gemma4, part, {.rope_theta = 5}, ROPE_PROPORTIONAL, 5, 1, 131072, 131072},
+        {&arch_gemma4,
+         part,
+         {.rope = "{'full_attention':{'rope_type':'dynamic','factor':2,'partial_rotary_factor':1},"
+                  "'sliding_attention':{}}"},
+         ROPE_DYNAMIC,
+         60,
+         2,
+         131072,
+         262144}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct read r;
         changes = &cases[i].ch;
@@ -849,6 +867,14 @@ TEST(config_values_of_gemma4_that_are_not_computed_are_refused)
         {"'rope_parameters':{'full_attention':{'rope_type':'proportional','rope_theta':9.0,"
          "'partial_rotary_factor':1.5}}",
          "partial_rotary_factor: must be in [0, 1], got 1.5"},
+        {"'global_head_dim':8,'rope_parameters':{'full_attention':{'rope_type':'longrope',"
+         "'rope_theta':9.0,'factor':2,'short_factor':[1,1,1,1],'long_factor':[2,2]},"
+         "'sliding_attention':{'rope_theta':9.0}}",
+         "long_factor: must be a list of 4 numbers"},
+        {"'global_head_dim':8,'rope_parameters':{'full_attention':{'rope_type':'longrope',"
+         "'rope_theta':9.0,'factor':2,'short_factor':[1,1,1,1],'long_factor':[2,2,2,2]},"
+         "'sliding_attention':{'rope_theta':9.0}}",
+         NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect(&arch_gemma4, cases[i].fields, cases[i].word);
