@@ -107,19 +107,29 @@ static int read_object(struct config_reader *h, const struct json *p)
     return rc ? rc : read_rope_fields(h, p);
 }
 
-/* Add the parameters that remain if the scaling is replaced. local: true to add all those of
- * windowed layers. */
-static int read_kept(struct config_reader *h, const struct json *p, bool local)
+/* Return true if the object has the scaling that rotates a part of the lanes. */
+static bool is_proportional(const struct json *p)
+{
+    const char *type = json_text(type_field(main_object(p)), NULL);
+    return type && strcmp(type, "proportional") == 0;
+}
+
+/* Add the parameters that remain if `given` replaces the scaling of p. The part of the lanes that
+ * rotate belongs to the scaling "proportional" if p has it, else to the model. */
+static int read_kept(struct config_reader *h, const struct json *p, const struct json *given)
 {
     static const char *const kept_fields[] = {"rope_theta", "partial_rotary_factor",
                                               "llama_4_scaling_beta"};
     const struct json *own = main_object(p), *sliding = json_field(p, "sliding_attention"),
                       *base = json_field(sliding, "rope_theta");
+    const bool local = !json_field(given, "sliding_attention"),
+               part = !is_proportional(p) || is_proportional(given);
     int rc = 0;
     for (size_t i = 0; i < sizeof kept_fields / sizeof kept_fields[0] && rc == 0; i++) {
         const struct json *v = json_field(own, kept_fields[i]);
         if (!v) v = json_field(p, kept_fields[i]);
-        if (v) rc = add_rope(h, kept_fields[i], v);
+        if (v && (part || strcmp(kept_fields[i], "partial_rotary_factor") != 0))
+            rc = add_rope(h, kept_fields[i], v);
     }
     if (rc == 0 && local) return read_local(h, sliding);
     return rc == 0 && base
@@ -229,7 +239,7 @@ int hf_read_rope(struct config_reader *h)
     if (rc == 0 && context)
         rc = hf_add_arch(h, context_key, "original_max_position_embeddings", context);
     if (rc == 0 && given && !same)
-        rc = read_kept(h, p, !json_field(given, "sliding_attention"));
+        rc = read_kept(h, p, given);
     else if (rc == 0)
         rc = read_object(h, p);
     if (rc == 0) rc = read_top(h, h->text);

@@ -557,8 +557,7 @@ TEST(ropes_of_the_caller_replace_those_of_every_place)
         {&arch_gemma4, part, {.rope_theta = 5}, ROPE_PROPORTIONAL, 5, 1, 131072, 131072},
         {&arch_gemma4,
          part,
-         {.rope = "{'full_attention':{'rope_type':'dynamic','factor':2,'partial_rotary_factor':1},"
-                  "'sliding_attention':{}}"},
+         {.rope = "{'full_attention':{'rope_type':'dynamic','factor':2},'sliding_attention':{}}"},
          ROPE_DYNAMIC,
          60,
          2,
