@@ -142,6 +142,28 @@ static bool scales_are_f16(const struct published_scales *s, int64_t n)
     return true;
 }
 
+/* Return the SCALED type of blocks that contain levels with scales, or QT_f32 if none. A block of
+ * the type must have one scale. With `flat`, scales continue across the ends of rows, which must be
+ * ends of blocks. */
+static enum qtype scaled_type(const struct published *p, int64_t k)
+{
+    static const struct {
+        enum qtype type;
+        const float *level;
+    } nibbles[] = {{QT_nf4_64, level_nf4}, {QT_fp4_64, level_fp4}};
+    enum qtype type = QT_f32;
+    for (size_t i = 0; i < sizeof nibbles / sizeof nibbles[0] && p->code.bits == 4; i++)
+        if (memcmp(p->level, nibbles[i].level, 16 * sizeof(float)) == 0) type = nibbles[i].type;
+    if (p->code.bits == 8) type = QT_e4m3_128;
+    for (int i = 0; i < 256 && type == QT_e4m3_128; i++) {
+        const float want = f32_of_e4m3((uint8_t)i);
+        if (memcmp(&p->level[i], &want, sizeof want) != 0) type = QT_f32;
+    }
+    const int run = qtype_info[type].block;
+    const bool whole = p->block_k % run == 0 || (p->block_k >= k && !p->flat);
+    return k % run == 0 && whole && !p->group && p->by == 1 ? type : QT_f32;
+}
+
 /* lo and hi are the range of code - zero. Variable zeros widen the range to [-top, top], which
  * needs one more bit. */
 enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
@@ -150,11 +172,11 @@ enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
     const int top = (1 << p->code.bits) - 1, middle = (top + 1) / 2;
     const bool blocks = !p->flat && !p->group && p->by == 1 && k % CHUNK == 0 &&
                         (p->block_k >= k || p->block_k % CHUNK == 0);
+    if (p->level && blocks && p->code.bits == 4 && p->scale.type == QT_u8 && !p->scale.level &&
+        p->block_k == CHUNK)
+        return QT_mxfp4;
+    if (p->level) return scaled_type(p, k);
     if (!blocks) return QT_f32;
-    if (p->level)
-        return p->code.bits == 4 && p->scale.type == QT_u8 && !p->scale.level && p->block_k == CHUNK
-                   ? QT_mxfp4
-                   : QT_f32;
     const int64_t n_row = (n_out + p->block_out - 1) / p->block_out;
     if (!scales_are_f16(&p->scale, n_row * n_group)) return QT_f32;
     int lo = -p->zero_point, hi = top - p->zero_point;
@@ -240,6 +262,26 @@ static void put_blocks(uint8_t *to, const struct published *p, enum qtype type, 
     }
 }
 
+/* Write one row of a SCALED type. A block has one run (scaled_type). */
+static void put_scaled(uint8_t *to, const struct published *p, enum qtype type, int64_t row,
+                       int64_t k)
+{
+    const int block = qtype_info[type].block;
+    struct scale_run r = {0};
+    for (int64_t at = 0; at < k; at += block, to += qtype_info[type].n_byte) {
+        if (at >= r.end) r = run_of(p, row, at, k);
+        memset(to, 0, (size_t)qtype_info[type].n_byte);
+        memcpy(to, &r.scale, sizeof r.scale);
+        for (int i = 0; i < block; i++) {
+            const int code = code_at(&p->code, row, at + i);
+            if (type == QT_e4m3_128)
+                to[4 + i] = (uint8_t)code;
+            else
+                to[4 + i / 2] |= (uint8_t)(code << i % 2 * 4);
+        }
+    }
+}
+
 /* Write one row of f32. The two products are rounded separately, as in the library that made the
  * file. */
 static void put_floats(uint8_t *to, const struct published *p, int64_t row, int64_t k)
@@ -314,6 +356,8 @@ void published_rows(uint8_t *to, const struct published *p, enum qtype type, int
     for (int i = 0; i < n; i++, to += qtype_bytes(type, k))
         if (type == QT_f32)
             put_floats(to, p, row + i, k);
+        else if (type == QT_e4m3_128 || type == QT_nf4_64 || type == QT_fp4_64)
+            put_scaled(to, p, type, row + i, k);
         else
             put_blocks(to, p, type, row + i, k);
 }

@@ -114,6 +114,66 @@ TEST(mxfp4_rows_may_share_their_scales)
     free(data);
 }
 
+enum { WIDE = 256 };
+
+/* Goal: 8-bit floats with scales of any layout, and 4-bit levels with scales per block, keep their
+ * codes. Other sizes become f32. */
+TEST(levels_with_scales_keep_their_codes)
+{
+    static float e4m3[256], scale[N_OUT * WIDE], want[WIDE], got[WIDE];
+    static uint8_t rows[N_OUT * WIDE * 4], plain[N_OUT * WIDE * 4];
+    static const struct {
+        int bits, k, block_out, block_k;
+        bool flat;
+        const float *level;
+        enum qtype type;
+    } cases[] = {
+        {8, 256, 1, 256, false, e4m3, QT_e4m3_128},   {8, 256, 24, 256, false, e4m3, QT_e4m3_128},
+        {8, 256, 8, 128, false, e4m3, QT_e4m3_128},   {8, 128, 128, 128, false, e4m3, QT_e4m3_128},
+        {8, 192, 1, 192, false, e4m3, QT_f32},        {8, 256, 1, 64, false, e4m3, QT_f32},
+        {4, 256, 1, 64, true, level_nf4, QT_nf4_64},  {4, 192, 1, 64, true, level_fp4, QT_fp4_64},
+        {4, 256, 1, 128, true, level_nf4, QT_nf4_64}, {4, 256, 1, 4096, true, level_nf4, QT_nf4_64},
+        {4, 96, 1, 64, true, level_nf4, QT_f32},      {4, 256, 1, 32, true, level_nf4, QT_f32},
+        {4, 256, 1, 64, true, e4m3, QT_f32},
+    };
+    uint64_t rng = 3;
+    uint8_t *data = random_bytes(&rng);
+    for (int i = 0; i < 256; i++) e4m3[i] = f32_of_e4m3((uint8_t)i);
+    for (int i = 0; i < N_BYTE; i++) data[i] &= 0xFE; /* no NaN */
+    for (int i = 0; i < N_OUT * WIDE; i++) scale[i] = rng_float(&rng) + 0.1f;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int k = cases[i].k, n_group = (k + cases[i].block_k - 1) / cases[i].block_k;
+        const struct published p = {
+            .form = FORM_CODES,
+            .code = {.data = data,
+                     .bits = cases[i].bits,
+                     .word = 1,
+                     .step = 1,
+                     .order = cases[i].bits == 4 ? ORDER_HIGH_FIRST : ORDER_PLAIN,
+                     .other = k * cases[i].bits / 8},
+            .level = cases[i].level,
+            .scale = {.data = (const uint8_t *)scale,
+                      .type = QT_f32,
+                      .row_step = cases[i].flat ? 0 : n_group,
+                      .group_step = 1,
+                      .divisor = 1},
+            .by = 1,
+            .block_out = cases[i].block_out,
+            .block_k = cases[i].block_k,
+            .flat = cases[i].flat};
+        const enum qtype type = published_type(&p, N_OUT, k);
+        EXPECT_INT(type, cases[i].type);
+        published_rows(plain, &p, QT_f32, 0, N_OUT, k);
+        published_rows(rows, &p, type, 0, N_OUT, k);
+        for (int r = 0; r < N_OUT; r++) {
+            memcpy(want, plain + (size_t)(r * k) * sizeof(float), (size_t)k * sizeof(float));
+            qtype_info[type].ops->decode(got, rows + (size_t)r * qtype_bytes(type, k), k);
+            EXPECT_BITS(got, want, (size_t)k * sizeof(float));
+        }
+    }
+    free(data);
+}
+
 /* Goal: rows in groups and transposed matrices give their values, also in parts of a matrix. */
 TEST(rows_in_other_places_are_copied)
 {

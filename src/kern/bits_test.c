@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "kern_impl.h"
+#include "panel_impl.h"
 
 #include <stdlib.h>
 
@@ -81,7 +82,14 @@ static void try_type(struct trial *t, enum act_type act, enum qtype type)
 static void try_linear(struct trial *t, enum act_type act)
 {
     for (int type = 0; type < QT_COUNT; type++)
-        if (t->ref.linear[act][type]) try_type(t, act, (enum qtype)type);
+        if (t->ref.linear[act][type] && !scaled_run((enum qtype)type))
+            try_type(t, act, (enum qtype)type);
+}
+
+static void try_scaled(struct trial *t)
+{
+    for (int type = 0; type < QT_COUNT; type++)
+        if (scaled_run((enum qtype)type)) try_type(t, ACT_F32, (enum qtype)type);
 }
 
 static void try_linear_f32(struct trial *t)
@@ -236,6 +244,7 @@ TEST(reference_gives_the_recorded_bits)
         {"curves", try_curves, 0xff254f51f0e90e4fu},
         {"ops", try_ops, 0xb0a17eb1662f5b0fu},
         {"layer norm, relu", try_layer_norm, 0xe8e86f340ab8f0fcu},
+        {"linear, scaled", try_scaled, 0x8282212b841b406cu},
         {"rows", try_rows, 0xaaaa77950e42ce80u},
     };
     struct err e;

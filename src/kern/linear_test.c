@@ -47,6 +47,8 @@ static void random_block(uint8_t *block, enum qtype t, uint64_t *rng)
             uint64_t r = rng_next(rng);
             block[i] = r & 256 ? (uint8_t)r : r & 512 ? 255 : 0;
         }
+        for (int i = 4; i < qtype_info[t].n_byte && t == QT_e4m3_128; i++)
+            if ((block[i] & 127) == 127) block[i] ^= 1; /* the code of NaN */
         qtype_info[t].ops->decode(y, block, qtype_info[t].block);
         for (int i = 0; i < qtype_info[t].block; i++) size += fabsf(y[i]);
     } while (!(size < 1e4f));

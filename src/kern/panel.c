@@ -214,6 +214,18 @@ static inline void interleave(uint8_t *to, const uint8_t *rows, int64_t row_byte
                    (size_t)n_byte);
 }
 
+/* Pack blocks of a SCALED type. */
+static void pack_scaled(uint8_t *to, enum qtype t, const uint8_t *rows, int64_t row_bytes,
+                        int n_lane, int k)
+{
+    const int n_byte = qtype_info[t].n_byte;
+    if (n_lane < PANEL) memset(to, 0, (size_t)panel_bytes(t, k));
+    for (int i = 0; i < k; i += scaled_run(t), rows += n_byte, to += scaled_bytes(t)) {
+        interleave(to, rows, row_bytes, n_lane, 1, 4);
+        interleave(to + 4 * PANEL, rows + 4, row_bytes, n_lane, n_byte - 4, 1);
+    }
+}
+
 /* Pack a float type. BF16 is packed by pairs of k, other types by single k. */
 static void pack_float(uint8_t *to, enum qtype t, const uint8_t *rows, int64_t row_bytes,
                        int n_lane, int k)
@@ -243,7 +255,10 @@ void panel_pack(uint8_t *to, const struct panels *w, const uint8_t *rows, int64_
         uint8_t *panel = to + p * w->stride;
         const uint8_t *from = rows + (int64_t)p * PANEL * row_bytes;
         int n_lane = w->n_out - p * PANEL < PANEL ? w->n_out - p * PANEL : PANEL;
-        if (!f) pack_float(panel, w->type, from, row_bytes, n_lane, w->k);
+        if (scaled_run(w->type))
+            pack_scaled(panel, w->type, from, row_bytes, n_lane, w->k);
+        else if (!f)
+            pack_float(panel, w->type, from, row_bytes, n_lane, w->k);
         for (int g = 0; f && g < w->k; g += ACT_GROUP) {
             int n_unit = group_units(g, w->k);
             pack_group(panel, w->type, f, from + qtype_bytes(w->type, g), row_bytes, n_lane, n_unit,
@@ -361,6 +376,19 @@ static const uint8_t *float_at(enum qtype t, const uint8_t *panel, int k, int la
     return panel + ((int64_t)(k / run * PANEL + lane) * run + k % run) * qtype_info[t].n_byte;
 }
 
+/* Decode n values of a SCALED type from k value g, by whole blocks. */
+static void scaled_group(float *y, enum qtype t, const uint8_t *panel, int g, int n, int lane)
+{
+    const int run = scaled_run(t), n_code = qtype_info[t].n_byte - 4;
+    uint8_t block[4 + 2 * BLOCK_MAX];
+    for (int i = 0; i < n; i += run, y += run) {
+        const uint8_t *from = panel + (int64_t)((g + i) / run) * scaled_bytes(t);
+        memcpy(block, from + 4 * lane, 4);
+        for (int j = 0; j < n_code; j++) block[4 + j] = from[(4 + j) * PANEL + lane];
+        qtype_info[t].ops->decode(y, block, run);
+    }
+}
+
 int panel_row_group(float *y, const struct panels *w, int r, int g)
 {
     const struct panel_format *f = panel_format_of(w->type);
@@ -372,7 +400,9 @@ int panel_row_group(float *y, const struct panels *w, int r, int g)
                          panel + (int64_t)(g / ACT_GROUP) * panel_group_bytes(f, GROUP_UNITS),
                          n / UNIT, r % PANEL);
         lane_decode(y, f, &l);
-    } else
+    } else if (scaled_run(w->type))
+        scaled_group(y, w->type, panel, g, n, r % PANEL);
+    else
         for (int i = 0; i < n; i++)
             qtype_info[w->type].ops->decode(y + i, float_at(w->type, panel, g + i, r % PANEL), 1);
     return n;

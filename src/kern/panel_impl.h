@@ -115,10 +115,45 @@ static inline int group_units(int g, int k)
     return (k - g < ACT_GROUP ? k - g : ACT_GROUP) / UNIT;
 }
 
+/* Return the values per scale of a SCALED type; 0 for other types. */
+static inline int scaled_run(enum qtype t)
+{
+    switch (t) {
+#define SCALED(id, run, bits)                                                                      \
+    case QT_##id:                                                                                  \
+        return run;
+#include "quant/types.def"
+    default:
+        return 0;
+    }
+}
+
+/* Return true if the codes of a SCALED type have 4 bits. */
+static inline bool scaled_nibbles(enum qtype t)
+{
+    switch (t) {
+#define SCALED(id, run, bits)                                                                      \
+    case QT_##id:                                                                                  \
+        return bits == 4;
+#include "quant/types.def"
+    default:
+        return false;
+    }
+}
+
+/* Return the bytes of a block of 16 outputs of a SCALED type: f32 scales [16], then codes u8
+ * [run][16], or pairs of 4-bit codes u8 [run / 2][16] with the first k in the low nibble. */
+static inline int scaled_bytes(enum qtype t)
+{
+    return PANEL * (4 + (scaled_nibbles(t) ? scaled_run(t) / 2 : scaled_run(t)));
+}
+
 /* Return the number of bytes of k values of 16 outputs of a float type: f32 [k][16], f16 [k][16],
- * bf16 [k / 2][16][2], fp8 [k][16]. An odd k of bf16 is padded with a zero. */
+ * bf16 [k / 2][16][2], fp8 [k][16], blocks of SCALED types. An odd k of bf16 is padded with a
+ * zero. */
 static inline int64_t panel_float_bytes(enum qtype t, int k)
 {
+    if (scaled_run(t)) return (int64_t)(k / scaled_run(t)) * scaled_bytes(t);
     return (int64_t)(t == QT_bf16 ? (k + 1) / 2 * 2 : k) * PANEL * qtype_info[t].n_byte;
 }
 

@@ -200,3 +200,34 @@ TEST(float_formats_store_their_scalars)
         EXPECT(y[2] == (type[k] == QT_bf16 ? 65536.0f : 65504.0f));
     }
 }
+
+/* Goal: a block is its scale and its codes. Encoding gives every level its own code. */
+TEST(floats_with_a_scale_per_block)
+{
+    static const struct {
+        enum qtype type;
+        const float *level;
+    } nibbles[] = {{QT_nf4_64, level_nf4}, {QT_fp4_64, level_fp4}};
+    uint8_t block[132];
+    float x[128], y[128], scale;
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < 64; i++) x[i] = nibbles[k].level[i / 2 % 16] * 3;
+        qtype_info[nibbles[k].type].ops->encode(block, x, 64, NULL);
+        qtype_info[nibbles[k].type].ops->decode(y, block, 64);
+        memcpy(&scale, block, sizeof scale);
+        EXPECT(scale == 3);
+        EXPECT_BITS(x, y, 64 * sizeof *x);
+        EXPECT_INT(block[4 + 3], 0x33);
+    }
+    for (int i = 0; i < 128; i++) x[i] = f32_of_e4m3((uint8_t)(i < 127 ? i : 0)) * 0.75f;
+    qtype_info[QT_e4m3_128].ops->encode(block, x, 128, NULL);
+    qtype_info[QT_e4m3_128].ops->decode(y, block, 128);
+    EXPECT_BITS(x, y, sizeof x);
+    EXPECT_INT(block[4 + 126], 126);
+    memset(x, 0, sizeof x);
+    for (int t = QT_e4m3_128; t <= QT_fp4_64; t++) {
+        qtype_info[t].ops->encode(block, x, 128, NULL);
+        qtype_info[t].ops->decode(y, block, 64);
+        EXPECT_BITS(x, y, 64 * sizeof *x);
+    }
+}

@@ -1,6 +1,6 @@
 /* quant.h - number formats: the meaning of their bytes. Pure functions, any thread, no allocation.
  *
- * A tensor row of n values in a block format is n / block consecutive blocks. n is always a
+ * A tensor row of n values in a format of blocks is n / block consecutive blocks. n is always a
  * multiple of the block. Blocks are little-endian as published, and unaligned, so they are read by
  * memcpy. This folder is the specification, in plain scalar code with one file per format. src/kern
  * has fast forms with results that are equal bit for bit. */
@@ -84,6 +84,9 @@ static inline bool qtype_is_block(enum qtype t)
 {
     return qtype_info[t].ops && qtype_info[t].ops->dot_group;
 }
+
+/* Values of the codes of NF4 and of bitsandbytes' FP4. */
+extern const float level_nf4[16], level_fp4[16];
 
 /* Convert a scalar, exactly or rounded to nearest even. A NaN stays a NaN. Infinities stay, except
  * in E4M3, which has no infinity. There, values that overflow become NaN (0x7F). f8.c has the

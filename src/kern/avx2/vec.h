@@ -163,6 +163,11 @@ static inline int sum16_i8(const int8_t *p)
     __m128i s = _mm_sad_epu8(u, _mm_setzero_si128());
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_unpackhi_epi64(s, s))) - 16 * 128;
 }
+static inline vf vf_lut16(const float *t, vi i)
+{
+    vf low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(t), i), high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(t + 8), i);
+    return _mm256_blendv_ps(low, high, vf_cast(vi_sll(i, 28)));
+}
 static inline void vi_store_u8(void *p, vi a)
 {
     /* 4 bytes of each half, twice */

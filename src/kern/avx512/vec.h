@@ -13,6 +13,7 @@
  *                   In other lanes a and n are any numbers, also infinite
  *   vf_not_less(a, b)       !(a < b): true of a NaN
  *   vf_tree16(s)    sum of the 16 lanes of 16 / VL vectors, by the tree +8 +4 +2 +1
+ *   vf_lut16(t, i)  t[i & 15] per lane, of t f32 [16]; bits of i above 4 are any (i of vi_load_u8)
  *   vf_pairs(a)     a0 a0 a1 a1 ... of its lower half; vf_swap_pairs(a) a1 a0 a3 a2 ...
  *   vf_compress     write the lanes of x under m to `to`, their numbers (+ at) to `index`, in
  *                   order; may write VL of both. Return their count
@@ -145,6 +146,7 @@ static inline int sum16_i8(const int8_t *p)
     __m128i s = _mm_sad_epu8(u, _mm_setzero_si128());
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_unpackhi_epi64(s, s))) - 16 * 128;
 }
+static inline vf vf_lut16(const float *t, vi i) { return _mm512_permutexvar_ps(i, _mm512_loadu_ps(t)); }
 static inline void vi_store_u8(void *p, vi x) { _mm_storeu_si128(p, _mm512_cvtepi32_epi8(x)); }
 
 static inline vf vf_load_e5m2(const void *p) { return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(p)), 8)); }

@@ -161,6 +161,12 @@ static inline void vi_store_i8(int8_t *p, const vi a[4])
     vst1q_s8(p, vuzp1q_s8(vreinterpretq_s8_s16(lo), vreinterpretq_s8_s16(hi)));
 }
 static inline int sum16_i8(const int8_t *p) { return vaddlvq_s8(vld1q_s8(p)); }
+static inline vf vf_lut16(const float *t, vi i)
+{
+    const uint8x16x4_t table = vld1q_u8_x4((const uint8_t *)t);
+    const uint32x4_t first = vmulq_n_u32(vandq_u32(vreinterpretq_u32_s32(i), vdupq_n_u32(15)), 0x04040404u);
+    return vreinterpretq_f32_u8(vqtbl4q_u8(table, vreinterpretq_u8_u32(vaddq_u32(first, vdupq_n_u32(0x03020100u)))));
+}
 static inline void vi_store_u8(void *p, vi a)
 {
     int16x8_t low = vcombine_s16(vmovn_s32(a), vdup_n_s16(0));

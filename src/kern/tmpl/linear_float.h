@@ -42,15 +42,17 @@ enum {
 
 /* ---- float weights -> f32 ---- */
 
-/* Return the number of bytes of one k of a panel. */
+/* Return the number of bytes of one k of a panel, without scales. */
 ALWAYS int k_bytes(enum qtype t)
 {
+    if (scaled_run(t)) return scaled_nibbles(t) ? PANEL / 2 : PANEL;
     return PANEL * (t == QT_f32 ? 4 : t == QT_f16 || t == QT_bf16 ? 2 : 1);
 }
 
-/* Return the number of bytes before output `lane` in a k (BF16: in a pair of k). */
+/* Return the number of bytes before output `lane` in a k (BF16 and 4-bit codes: in a pair of k). */
 ALWAYS int lane_bytes(enum qtype t, int lane)
 {
+    if (scaled_run(t)) return lane;
     return t == QT_bf16 ? lane * 4 : lane * k_bytes(t) / PANEL;
 }
 
@@ -71,11 +73,18 @@ ALWAYS vf value(enum qtype t, const uint8_t *p)
     }
 }
 
-/* Return a strip's values of an even k and of the next k, at p. */
+/* Return a strip's values of an even k and of the next k, at p. Values of SCALED types are those of
+ * the codes. */
 ALWAYS void value2(enum qtype t, vf w[2], const uint8_t *p)
 {
-    if (t == QT_f8_e4m3) {
+    if (t == QT_f8_e4m3 || t == QT_e4m3_128) {
         vf_load2_e4m3(w, p);
+        return;
+    }
+    if (scaled_nibbles(t)) {
+        const float *level = t == QT_nf4_64 ? level_nf4 : level_fp4;
+        const vi code = vi_load_u8(p);
+        w[0] = vf_lut16(level, code), w[1] = vf_lut16(level, vi_srl(code, 4));
         return;
     }
     w[0] = value(t, p);
@@ -143,6 +152,23 @@ ALWAYS void decode_float(enum qtype t, float *w, const uint8_t *panel, int lane,
         vf_store(w + TILE_COLS, v[1]);
     }
     if (i < n) vf_store(w, value(t, p));
+}
+
+/* Decode [k, k + n) of a panel's lanes, for a SCALED type. Both are multiples of its run. */
+ALWAYS void decode_scaled(enum qtype t, float *w, const uint8_t *panel, int lane, int k, int n)
+{
+    const int run = scaled_run(t), two = 2 * k_bytes(t);
+    panel += (int64_t)(k / run) * scaled_bytes(t);
+    for (int i = 0; i < n; i += run, panel += scaled_bytes(t)) {
+        const vf scale = vf_load((const float *)(const void *)panel + lane);
+        const uint8_t *p = panel + 4 * PANEL + lane;
+        for (int j = 0; j < run; j += 2, p += two, w += 2 * TILE_COLS) {
+            vf v[2];
+            value2(t, v, p);
+            vf_store(w, vf_mul(v[0], scale));
+            vf_store(w + TILE_COLS, vf_mul(v[1], scale));
+        }
+    }
 }
 
 /* Decode n k of a panel's lanes for a quantized format, inside group g. */
@@ -373,6 +399,64 @@ ALWAYS void direct(enum qtype t, const int n_row, const struct strip *at, const 
     }
 }
 
+/* Add n k of a SCALED type to the sums s [n_strip][n_row]. The strips' blocks begin at p. a is the
+ * first row's activations. A step is a cache line of codes, and the same line of a later group is
+ * prefetched. */
+ALWAYS void scaled_block(enum qtype t, const int n_row, vf *s, const uint8_t *const p[STRIPS_MAX],
+                         const uint8_t *const ahead[STRIPS_MAX], const int *lane, const float *a)
+{
+    const int n_strip = direct_strips(n_row), per_line = 64 / k_bytes(t);
+    for (int k = 0; k < scaled_run(t); k += per_line, a += per_line) {
+#pragma GCC unroll 4
+        for (int j = 0; j < n_strip; j++) {
+            const int at = 4 * PANEL + k * k_bytes(t);
+            const vf scale = vf_load((const float *)(const void *)p[j] + lane[j]);
+            fetch_ahead(ahead[j] + at, p[j] + at, n_row);
+#pragma GCC unroll 4
+            for (int i = 0; i < per_line; i += 2) {
+                vf w[2];
+                value2(t, w, p[j] + at + i * k_bytes(t) + lane[j]);
+                w[0] = vf_mul(w[0], scale), w[1] = vf_mul(w[1], scale);
+#pragma GCC unroll 16
+                for (int r = 0; r < n_row; r++) {
+                    vf *sum = &s[j * n_row + r];
+                    *sum = vf_fma(w[0], vf_set1(a[r * ACT_GROUP + i]), *sum);
+                    *sum = vf_fma(w[1], vf_set1(a[r * ACT_GROUP + i + 1]), *sum);
+                }
+            }
+        }
+    }
+}
+
+/* The same as direct, for a SCALED type. */
+ALWAYS void direct_scaled(enum qtype t, const int n_row, const struct strip *at,
+                          const struct act *x, int row, float *c)
+{
+    const int n_strip = direct_strips(n_row), run = scaled_run(t), step = scaled_bytes(t);
+    const uint8_t *p[STRIPS_MAX], *ahead[STRIPS_MAX];
+    int lane[STRIPS_MAX];
+    vf s[32];
+    for (int j = 0; j < n_strip; j++) p[j] = at[j].panel, lane[j] = at[j].lane;
+    for (int g = 0; g < x->k; g += ACT_GROUP) {
+        const int n = x->k - g < ACT_GROUP ? x->k - g : ACT_GROUP;
+        for (int j = 0; j < n_strip; j++)
+            ahead[j] = g + ACT_GROUP < x->k ? p[j] + ACT_GROUP / run * step : at[j].next;
+#pragma GCC unroll 32
+        for (int i = 0; i < n_strip * n_row; i++) s[i] = vf_zero();
+        for (int k = 0; k < n; k += run) {
+            scaled_block(t, n_row, s, p, ahead, lane, act_rows(x, row, g) + k);
+            for (int j = 0; j < n_strip; j++) p[j] += step, ahead[j] += step;
+        }
+#pragma GCC unroll 4
+        for (int j = 0; j < n_strip; j++)
+#pragma GCC unroll 16
+            for (int i = 0; i < n_row; i++) {
+                float *to = c + j * C_FLOATS + i * VL;
+                vf_store(to, g ? vf_add(vf_load(to), s[j * n_row + i]) : s[j * n_row + i]);
+            }
+    }
+}
+
 /* ---- every weight type ---- */
 
 struct float_kernels {
@@ -399,22 +483,40 @@ struct float_kernels {
 FLOATS(FLOAT)
 #undef FLOAT
 
+#define SCALED(id, run, bits)                                                                      \
+    static void decode_##id(float *w, const uint8_t *panel, int lane, int g, int from, int n,      \
+                            int n_unit)                                                            \
+    {                                                                                              \
+        (void)n_unit;                                                                              \
+        decode_scaled(QT_##id, w, panel, lane, g + from, n);                                       \
+    }
+#include "quant/types.def"
+
 #define DIRECT(id, n_row)                                                                          \
     static void direct_##id##_##n_row(const struct strip *at, const struct act *x, int row,        \
                                       float *c)                                                    \
     {                                                                                              \
-        direct(QT_##id, n_row, at, x, row, c);                                                     \
+        if (scaled_run(QT_##id))                                                                   \
+            direct_scaled(QT_##id, n_row, at, x, row, c);                                          \
+        else                                                                                       \
+            direct(QT_##id, n_row, at, x, row, c);                                                 \
     }
 #define F32(n_row)  DIRECT(f32, n_row)
 #define F16(n_row)  DIRECT(f16, n_row)
 #define BF16(n_row) DIRECT(bf16, n_row)
 #define E4M3(n_row) DIRECT(f8_e4m3, n_row)
 #define E5M2(n_row) DIRECT(f8_e5m2, n_row)
+#define FP8S(n_row) DIRECT(e4m3_128, n_row)
+#define NF4(n_row)  DIRECT(nf4_64, n_row)
+#define FP4(n_row)  DIRECT(fp4_64, n_row)
 DIRECTS(F32)
 DIRECTS(F16)
 DIRECTS(BF16)
 DIRECTS(E4M3)
 DIRECTS(E5M2)
+DIRECTS(FP8S)
+DIRECTS(NF4)
+DIRECTS(FP4)
 #undef DIRECT
 
 static const struct float_kernels float_kernels[QT_COUNT] = {
@@ -427,6 +529,9 @@ static const struct float_kernels float_kernels[QT_COUNT] = {
     [QT_bf16] = {decode_bf16, {DIRECTS(BF16)}},
     [QT_f8_e4m3] = {decode_f8_e4m3, {DIRECTS(E4M3)}},
     [QT_f8_e5m2] = {decode_f8_e5m2, {DIRECTS(E5M2)}},
+    [QT_e4m3_128] = {decode_e4m3_128, {DIRECTS(FP8S)}},
+    [QT_nf4_64] = {decode_nf4_64, {DIRECTS(NF4)}},
+    [QT_fp4_64] = {decode_fp4_64, {DIRECTS(FP4)}},
 };
 
 /* ---- layers ---- */
