@@ -393,11 +393,45 @@ static uint32_t lang_set(struct schema *s, uint32_t set, unsigned type)
     return e;
 }
 
-/* Return the numbers of e in their usual spelling; e if no number has one. This bound stops a model
- * that repeats itself from writing zeros without end. The result has the numbers of e with few
- * digits (`small`) if e has a number with a fraction (`broken`). Otherwise the result has the
+enum { INTEGER_DEPTH_MAX = 4 };
+
+/* Return true if a subschema allows no number but integers, as far as its types state that. */
+static bool sub_is_integer(struct schema *s, uint32_t sub, int depth)
+{
+    static const char *const lists[] = {"allOf", "anyOf", "oneOf"};
+    bool integer;
+    if (sub == 0 || s->sub.v[sub].is_const || json_kind(s->sub.v[sub].j) != JK_OBJECT) return false;
+    if (depth > INTEGER_DEPTH_MAX || !schema_ok(s) || !expr_spend(&s->m.x, 4)) return false;
+    if (!(sub_types(s, sub, &integer) & JT_NUMBER) || integer) return true;
+    const uint32_t target = sub_target(s, sub);
+    if (target != NONE && sub_is_integer(s, target, depth + 1)) return true;
+    for (int k = 0; k < 3; k++) {
+        const struct json *list = sub_field(s, sub, lists[k]);
+        const size_t n = json_count(list);
+        size_t n_integer = 0;
+        for (size_t i = 0; i < n && (k == 0 ? n_integer == 0 : n_integer == i); i++)
+            n_integer += sub_is_integer(s, sub_of(s, json_item(list, i), sub, lists[k]), depth + 1);
+        if (n_integer > 0 && (k == 0 || n_integer == n)) return true;
+    }
+    return false;
+}
+
+/* Return true if a schema of the set allows no number but integers. Then no number has a fraction,
+ * and to show that by a search takes milliseconds. */
+static bool has_integers_only(struct schema *s, uint32_t set)
+{
+    for (uint32_t i = 0; i < s->set.v[set].n; i++) {
+        const uint32_t lit = s->lit.v[s->set.v[set].first + i];
+        if (!(lit & 1) && sub_is_integer(s, lit / 2, 0)) return true;
+    }
+    return false;
+}
+
+/* Return the numbers of a set, e, in their usual spelling; e if no number has one. This bound stops
+ * a model that repeats itself from writing zeros without end. The result has the numbers of e with
+ * few digits (`small`) if e has a number with a fraction (`broken`). Otherwise the result has the
  * integers without a point (`whole`). */
-static uint32_t plain_number(struct schema *s, uint32_t e)
+static uint32_t plain_number(struct schema *s, uint32_t set, uint32_t e)
 {
     static const char whole[] = "-?(?:0|[1-9][0-9]{0,18})",
                       small[] =
@@ -409,7 +443,8 @@ static uint32_t plain_number(struct schema *s, uint32_t e)
         regex_parse(x, small, sizeof small - 1, REGEX_ECMA, &m, NULL) ||
         regex_parse(x, broken, sizeof broken - 1, REGEX_ECMA, &b, NULL))
         return e; /* x->failed is set */
-    uint32_t plain = expr_and(x, e, expr_alive(x, expr_and(x, e, b.whole)) ? m.whole : w.whole);
+    bool fraction = !has_integers_only(s, set) && expr_alive(x, expr_and(x, e, b.whole));
+    uint32_t plain = expr_and(x, e, fraction ? m.whole : w.whole);
     return expr_alive(x, plain) ? plain : e;
 }
 
@@ -419,7 +454,7 @@ uint32_t set_scalar(struct schema *s, uint32_t set)
     uint32_t number = lang_set(s, set, JT_NUMBER), text = lang_set(s, set, JT_TEXT);
     /* an exponent has any spelling if every number is valid */
     if (number == lang_universe(s, JT_NUMBER)) number = expr_or(x, number, number_exponent(x));
-    if (s->opt.plain && number != EXPR_EMPTY) number = plain_number(s, number);
+    if (s->opt.plain && number != EXPR_EMPTY) number = plain_number(s, set, number);
     uint32_t all[] = {notation_constant(s, lang_set(s, set, JT_NULL)),
                       notation_constant(s, lang_set(s, set, JT_BOOL)), notation_number(s, number),
                       notation_string(s, text)};
