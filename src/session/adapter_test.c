@@ -142,12 +142,13 @@ static void make_adapter(const char *to, const char *merged, const char *golden,
     made_begin(&model);
     for (int i = 0; i < checkpoint_n_tensor(c); i++) {
         const struct tensor_info *t = checkpoint_tensor_at(c, i);
-        const int part = part_of(t->name_raw), n = (int)(t->n_byte / sizeof(float));
+        const int part = part_of(t->name_raw);
         /* the matrices of gpt2's layers are transposed */
         const bool turned = part >= 0 && strcmp(golden, "gpt2") == 0;
         const int64_t k = t->dim[turned], n_out = t->dim[!turned];
-        float *w = malloc(t->n_byte);
-        memcpy(w, t->data, (size_t)n * sizeof *w);
+        const int64_t n = t->dim[0] * (t->n_dim > 1 ? t->dim[1] : 1);
+        float *w = malloc((size_t)n * sizeof *w);
+        qtype_info[t->type].ops->decode(w, t->data, n);
         if (part >= 0 && (kind->parts >> part & 1)) {
             const int rank = kind->rank[part];
             float *a = random_values(&seed, rank * k), *b = random_values(&seed, n_out * rank);
@@ -200,6 +201,7 @@ static int open_with(struct session *s, const char *path, const char *lora, stru
     const struct session_size size = {.n_seq = 1, .n_out = 64};
     o.lora = lora;
     o.kv_cache_dtype = "float32";
+    o.activation_dtype = "f32"; /* merged weights are f32, the model's may have another type */
     o.max_model_len = 64;
     o.max_num_batched_tokens = 24;
     o.pack_cache = false;
@@ -310,13 +312,14 @@ TEST(adapter_equals_merged_weights)
             NEED(logits_of(&merged, temp_path("merged"), NULL));
             NEED(logits_of(&with, repo_path(path), temp_path("lora")));
             const double apart = distance(&with, &merged), from_base = distance(&with, &base);
-            /* twice the difference of gemma4, whose norms amplify rounding */
-            if (!(apart <= 2e-5 && from_base > 1e-2))
+            /* norms of gemma4 amplify rounding: 1e-6 to 2e-4 for 12 random adapters */
+            const double limit = strcmp(models[i].golden, "gemma4") == 0 ? 5e-4 : 1e-5;
+            if (!(apart <= limit && from_base > 1e-2))
                 test_fail(__FILE__, __LINE__, "%s, adapter %zu: %g from merged, %g from base",
                           models[i].golden, k, apart, from_base);
             if (models[i].gguf) {
                 NEED(logits_of(&gguf, repo_path(models[i].gguf), temp_path("lora")));
-                if (!(distance(&gguf, &merged) <= 2e-5))
+                if (!(distance(&gguf, &merged) <= limit))
                     test_fail(__FILE__, __LINE__, "%s, adapter %zu: %g from merged", models[i].gguf,
                               k, distance(&gguf, &merged));
                 free(gguf.v);

@@ -27,7 +27,7 @@ import transformers  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 N_TOKEN = 24
-SPEC = dict(cls=transformers.LlamaForCausalLM, seed=17,
+SPEC = dict(cls=transformers.LlamaForCausalLM, seed=17, dtype="float32",
             config=dict(hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
                         num_hidden_layers=2, tie_word_embeddings=True,
                         rope_parameters=dict(rope_type="default", rope_theta=10000.0)))

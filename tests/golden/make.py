@@ -55,7 +55,7 @@ N_TOKEN, N_PROMPT, N_GREEDY = 80, 16, 24
 HIDDEN = ("llama3", "llama-untied", "mistral", "qwen2", "qwen3", "smollm3")  # folders with hidden.f32
 EVERY = 5  # logits.f32 has every fifth position, up to the last
 
-COMMON = dict(vocab_size=N_VOCAB, num_hidden_layers=3, max_position_embeddings=256, bos_token_id=BOS,
+COMMON = dict(vocab_size=N_VOCAB, num_hidden_layers=2, max_position_embeddings=256, bos_token_id=BOS,
               eos_token_id=EOS, pad_token_id=None, rms_norm_eps=1e-5)
 
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
@@ -70,6 +70,7 @@ GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head
 # arch: the architecture of the GGUF file; None: llama.cpp has none, and no GGUF file is written.
 # old_config: config.json in the spelling of transformers 4, which most published checkpoints still
 # have.
+# dtype: type of the safetensors, and of the matrices of the GGUF file (default bfloat16).
 # types: further GGUF files, with matrices of these types.
 # swap: q and k rows are reordered in the GGUF file, see permute().
 # keys: further keys of the GGUF file.
@@ -83,8 +84,8 @@ MODELS = {
     # wavelengths 6, 20, 63, 199 ...: the first is unchanged, two are smoothed, the others are
     # divided by 8
     "llama3": dict(
-        cls=transformers.LlamaForCausalLM, arch="llama", swap=True, seed=29, old_config=True,
-        types=("Q8_0", "Q4_1", "BF16", "F16"),
+        cls=transformers.LlamaForCausalLM, arch="llama", swap=True, seed=29, dtype="float32", old_config=True,
+        types=("Q8_0", "Q4_1"),
         variants={"yarn-untruncated": dict(YARN, truncate=False), "yarn-mscale": dict(YARN, mscale=0.707, mscale_all_dim=0.4),
                   "yarn-attention-factor": dict(YARN, attention_factor=1.5),
                   "linear": dict(rope_type="linear", rope_theta=10000.0, factor=3.0),
@@ -94,71 +95,71 @@ MODELS = {
                   "mrope": dict(rope_type="default", rope_theta=10000.0),  # as for text
                   "theta": dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                                 original_max_position_embeddings=64)},
-        config=dict(hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2,
+        config=dict(num_hidden_layers=3, hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2,
                     head_dim=16, tie_word_embeddings=True,
                     rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0,
                                          low_freq_factor=1.0, high_freq_factor=4.0,
                                          original_max_position_embeddings=64))),
     "llama-untied": dict(
-        cls=transformers.LlamaForCausalLM, arch="llama", swap=True, seed=53,
-        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=2,
+        cls=transformers.LlamaForCausalLM, arch="llama", swap=True, seed=53, dtype="float32",
+        config=dict(num_hidden_layers=3, hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=2,
                     tie_word_embeddings=False, rms_norm_eps=1e-2,
                     rope_parameters=dict(rope_type="default", rope_theta=5000.0))),
     # a window of 16 hides most of the 80 tokens; head_dim is not hidden_size / num_attention_heads
     "mistral": dict(
-        cls=transformers.MistralForCausalLM, arch="llama", swap=True, seed=6, old_config=True,
+        cls=transformers.MistralForCausalLM, arch="llama", swap=True, seed=6, dtype="float32", old_config=True,
         shard="64KB",
-        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
+        config=dict(num_hidden_layers=3, hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
                     head_dim=16, sliding_window=16, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     "qwen2": dict(
-        cls=transformers.Qwen2ForCausalLM, arch="qwen2", swap=False, seed=57,
-        config=dict(hidden_size=32, intermediate_size=96, num_attention_heads=2, num_key_value_heads=1,
+        cls=transformers.Qwen2ForCausalLM, arch="qwen2", swap=False, seed=57, dtype="float32",
+        config=dict(num_hidden_layers=3, hidden_size=32, intermediate_size=96, num_attention_heads=2, num_key_value_heads=1,
                     tie_word_embeddings=True, rms_norm_eps=1e-6, use_sliding_window=False,
                     rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
     "qwen3": dict(
-        cls=transformers.Qwen3ForCausalLM, arch="qwen3", swap=False, seed=31,
-        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
+        cls=transformers.Qwen3ForCausalLM, arch="qwen3", swap=False, seed=31, dtype="float32",
+        config=dict(num_hidden_layers=3, hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
                     head_dim=16, tie_word_embeddings=True, rms_norm_eps=1e-6, use_sliding_window=False,
                     rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
     # every fourth layer without rope, a rule that GGUF files of this architecture leave to the
     # reader: 4 layers
     "smollm3": dict(
-        cls=transformers.SmolLM3ForCausalLM, arch="smollm3", swap=True, seed=14,
+        cls=transformers.SmolLM3ForCausalLM, arch="smollm3", swap=True, seed=14, dtype="float32",
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1,
                     num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4,
                     tie_word_embeddings=True, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # norms after each block instead of before it; q and k normalized over all heads
     "olmo2": dict(
-        cls=transformers.Olmo2ForCausalLM, arch="olmo2", swap=False, seed=3, embed=0.05,
+        cls=transformers.Olmo2ForCausalLM, arch="olmo2", swap=False, seed=1, embed=0.05,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
                     tie_word_embeddings=False, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # two experts of five for each row
     "qwen3moe": dict(
-        cls=transformers.Qwen3MoeForCausalLM, arch="qwen3moe", swap=False, seed=3,
-        config=dict(hidden_size=32, intermediate_size=64, moe_intermediate_size=24, num_experts=5, num_experts_per_tok=2,
+        cls=transformers.Qwen3MoeForCausalLM, arch="qwen3moe", swap=False, seed=3, dtype="float32",
+        config=dict(num_hidden_layers=3, hidden_size=32, intermediate_size=64, moe_intermediate_size=24, num_experts=5, num_experts_per_tok=2,
                     norm_topk_prob=True, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
                     tie_word_embeddings=False, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
     # GeGLU, scaled embeddings, norms stored minus 1
     "gemma": dict(
-        cls=transformers.GemmaForCausalLM, arch="gemma", swap=False, seed=1, norm_add=1, embed=0.05,
+        cls=transformers.GemmaForCausalLM, arch="gemma", swap=False, seed=4, norm_add=1, embed=0.05,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=24,
                     tie_word_embeddings=True, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # every other layer has a window; caps of scores and logits
     "gemma2": dict(
-        cls=transformers.Gemma2ForCausalLM, arch="gemma2", swap=False, seed=2, norm_add=1, embed=0.05,
+        cls=transformers.Gemma2ForCausalLM, arch="gemma2", swap=False, seed=3, norm_add=1, embed=0.05,
         keys={"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0},
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
                     sliding_window=16, query_pre_attn_scalar=16, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
                     tie_word_embeddings=True, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # factors of embeddings, scores, residual branches and logits
     "granite": dict(
-        cls=transformers.GraniteForCausalLM, arch="granite", swap=True, seed=67,
+        cls=transformers.GraniteForCausalLM, arch="granite", swap=True, seed=67, dtype="float16",
         keys={"embedding_scale": 3.0, "attention.scale": 0.4, "residual_scale": 0.7, "logit_scale": 2.0},
-        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1,
+        config=dict(num_hidden_layers=3, hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1,
                     embedding_multiplier=3.0, attention_multiplier=0.4, residual_multiplier=0.7, logits_scaling=2.0,
                     tie_word_embeddings=True, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # biases of q, k and v
@@ -168,19 +169,19 @@ MODELS = {
                     tie_word_embeddings=False, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # adjacent lanes rotate
     "ernie4_5": dict(
-        cls=transformers.Ernie4_5ForCausalLM, arch="ernie4_5", swap=False, seed=2,
+        cls=transformers.Ernie4_5ForCausalLM, arch="ernie4_5", swap=False, seed=3,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=24,
                     tie_word_embeddings=True, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # norms after each block and of heads
     "exaone4": dict(
-        cls=transformers.Exaone4ForCausalLM, arch="exaone4", swap=False, seed=1, embed=0.05,
+        cls=transformers.Exaone4ForCausalLM, arch="exaone4", swap=False, seed=2, embed=0.05,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
-                    sliding_window=None, layer_types=["full_attention"] * 3, tie_word_embeddings=True, rms_norm_eps=1e-6,
+                    sliding_window=None, layer_types=["full_attention"] * 2, tie_word_embeddings=True, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # q, k and v in one matrix, gate and up in one; half of a head's lanes rotate, with LongRoPE's
     # divisors for texts of up to 24 tokens, and for longer texts
     "phi3": dict(
-        cls=transformers.Phi3ForCausalLM, arch="phi3", swap=False, seed=1, short=24,
+        cls=transformers.Phi3ForCausalLM, arch="phi3", swap=False, seed=12, short=24,
         keys={"rope.scaling.original_context_length": 24,
               "rope.scaling.attn_factor": float(np.sqrt(1 + np.log(256 / 24) / np.log(24))), "rope.dimension_count": 8},
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, sliding_window=48,
@@ -189,20 +190,20 @@ MODELS = {
                                          short_factor=[1.0, 1.5, 2.0, 2.5], long_factor=[1.0, 2.0, 4.0, 8.0]))),
     # adjacent lanes rotate, half of each head; biases of q, k and v
     "glm": dict(
-        cls=transformers.GlmForCausalLM, arch="chatglm", swap=False, seed=7, keys={"rope.dimension_count": 8},
+        cls=transformers.GlmForCausalLM, arch="chatglm", swap=False, seed=4, keys={"rope.dimension_count": 8},
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
                     tie_word_embeddings=False, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     # glm with norms after the blocks too
     "glm4": dict(
-        cls=transformers.Glm4ForCausalLM, arch="glm4", swap=False, seed=2, keys={"rope.dimension_count": 8},
+        cls=transformers.Glm4ForCausalLM, arch="glm4", swap=False, seed=5, keys={"rope.dimension_count": 8},
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
                     tie_word_embeddings=False, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     # LayerNorm without bias, parallel blocks, norms of heads with weights per head, a factor of
     # the logits, adjacent lanes rotate
     "cohere": dict(
-        cls=transformers.CohereForCausalLM, arch="command-r", swap=False, seed=3, eps="layer_norm_eps",
+        cls=transformers.CohereForCausalLM, arch="command-r", swap=False, seed=7, eps="layer_norm_eps",
         keys={"logit_scale": 0.5, "rope.scaling.type": "none"},
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, use_qk_norm=True,
                     logit_scale=0.5, tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
@@ -215,30 +216,30 @@ MODELS = {
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # LayerNorm with bias, biases everywhere, a window, no gate
     "starcoder2": dict(
-        cls=transformers.Starcoder2ForCausalLM, arch="starcoder2", swap=False, seed=29, eps="norm_epsilon",
+        cls=transformers.Starcoder2ForCausalLM, arch="starcoder2", swap=False, seed=166, eps="norm_epsilon",
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, sliding_window=24,
                     tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # parallel blocks without a gate, biases everywhere, half of each head rotates
     "phi": dict(
-        cls=transformers.PhiForCausalLM, arch="phi2", swap=False, seed=3, eps="layer_norm_eps", keys={"rope.dimension_count": 8},
+        cls=transformers.PhiForCausalLM, arch="phi2", swap=False, seed=5, eps="layer_norm_eps", keys={"rope.dimension_count": 8},
         config=dict(hidden_size=32, intermediate_size=128, num_attention_heads=2, num_key_value_heads=2, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     # LayerNorm with bias, biases of q, k and v, a quarter of each head rotates
     "stablelm": dict(
-        cls=transformers.StableLmForCausalLM, arch="stablelm", swap=False, seed=9, eps="layer_norm_eps",
+        cls=transformers.StableLmForCausalLM, arch="stablelm", swap=False, seed=1, eps="layer_norm_eps",
         keys={"rope.dimension_count": 4, "use_parallel_residual": False},
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, use_qkv_bias=True,
                     tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25))),
     # LayerNorm stored minus 1, squared ReLU without a gate, half of each head rotates
     "nemotron": dict(
-        cls=transformers.NemotronForCausalLM, arch="nemotron", swap=False, seed=5, eps="norm_eps", norm_add=1,
+        cls=transformers.NemotronForCausalLM, arch="nemotron", swap=False, seed=18, eps="norm_eps", norm_add=1,
         keys={"rope.dimension_count": 8, "rope.scaling.type": "none", "attention.layer_norm_rms_epsilon": 1e-5},
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     # LayerNorm without weights; q, k and v clamped
     "olmo": dict(
-        cls=transformers.OlmoForCausalLM, arch="olmo", swap=True, seed=9, eps="layer_norm_eps", keys={"attention.clamp_kqv": 1.0},
+        cls=transformers.OlmoForCausalLM, arch="olmo", swap=True, seed=4, eps="layer_norm_eps", keys={"attention.clamp_kqv": 1.0},
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, clip_qkv=1.0,
                     tie_word_embeddings=False, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # a llama with squared ReLU and without a gate
@@ -256,7 +257,7 @@ MODELS = {
                     rope_parameters=dict(full_attention=YARN, sliding_attention=dict(rope_type="default", rope_theta=10000.0)))),
     # queries scaled by position: the factor changes after every 16 tokens
     "ministral3": dict(
-        cls=transformers.Ministral3ForCausalLM, arch="mistral3", swap=True, seed=2,
+        cls=transformers.Ministral3ForCausalLM, arch="mistral3", swap=True, seed=7,
         keys={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16,
               "rope.scaling.yarn_beta_fast": 32.0, "rope.scaling.yarn_beta_slow": 1.0, "rope.scaling.yarn_log_multiplier": 0.5,
               "attention.temperature_scale": 0.5},
@@ -272,57 +273,57 @@ MODELS = {
                     tie_word_embeddings=True, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0, alpha=50.0))),
     # biases in all linear layers of the blocks
     "internlm3": dict(
-        cls=transformers.LlamaForCausalLM, config_class=transformers.InternLM3Config, arch="llama", swap=True, seed=1,
+        cls=transformers.LlamaForCausalLM, config_class=transformers.InternLM3Config, arch="llama", swap=True, seed=2,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=24,
                     attention_bias=True, mlp_bias=True, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # xIELU without a gate; norms of heads
     "apertus": dict(
-        cls=transformers.ApertusForCausalLM, arch="apertus", swap=False, seed=5,
+        cls=transformers.ApertusForCausalLM, arch="apertus", swap=False, seed=3,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # adjacent lanes rotate
     "helium": dict(
-        cls=transformers.HeliumForCausalLM, arch=None, swap=False, seed=1,
+        cls=transformers.HeliumForCausalLM, arch=None, swap=False, seed=3,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
                     tie_word_embeddings=False, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # learned positions; transposed matrices; q, k and v in one matrix
     "gpt2": dict(
-        cls=transformers.GPT2LMHeadModel, arch="gpt2", swap=False, seed=42, eps="layer_norm_epsilon",
+        cls=transformers.GPT2LMHeadModel, arch="gpt2", swap=False, seed=58, eps="layer_norm_epsilon",
         config=dict(n_embd=32, n_head=2, tie_word_embeddings=True)),
     # parallel blocks with a norm each; q, k and v of a head together; half of each head rotates
     "gpt_neox": dict(
-        cls=transformers.GPTNeoXForCausalLM, arch="gptneox", swap=False, seed=26, eps="layer_norm_eps", groups=True,
+        cls=transformers.GPTNeoXForCausalLM, arch="gptneox", swap=False, seed=12, eps="layer_norm_eps", groups=True,
         keys={"use_parallel_residual": True, "rope.dimension_count": 8}, gguf_base=None,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     # parallel blocks with one norm; half of each head rotates, adjacent lanes; a head with a bias
     "gptj": dict(
-        cls=transformers.GPTJForCausalLM, arch=None, swap=False, seed=35, eps="layer_norm_epsilon",
+        cls=transformers.GPTJForCausalLM, arch=None, swap=False, seed=8, eps="layer_norm_epsilon",
         config=dict(n_embd=32, n_head=2, n_inner=64, rotary_dim=8, tie_word_embeddings=False)),
     # learned positions from row 2 on; ReLU without a gate
     "opt": dict(
-        cls=transformers.OPTForCausalLM, arch=None, swap=False, seed=7, eps=None, embed=0.1,
+        cls=transformers.OPTForCausalLM, arch=None, swap=False, seed=24, eps=None, embed=0.1,
         config=dict(hidden_size=32, ffn_dim=64, num_attention_heads=2, tie_word_embeddings=True)),
     # norms after the sums; matrices between a narrower embedding and the layers
     "opt-post": dict(
         cls=transformers.OPTForCausalLM, arch=None, swap=False, seed=106, eps=None,
-        config=dict(hidden_size=32, ffn_dim=64, num_attention_heads=2, num_hidden_layers=2, do_layer_norm_before=False, word_embed_proj_dim=24,
+        config=dict(hidden_size=32, ffn_dim=64, num_attention_heads=2, do_layer_norm_before=False, word_embed_proj_dim=24,
                     tie_word_embeddings=False)),
     # parallel blocks with a norm each; q, k and v of a KV head together
     "falcon": dict(
-        cls=transformers.FalconForCausalLM, arch="falcon", swap=False, seed=2, eps="layer_norm_epsilon", groups=True, gguf_base=None,
+        cls=transformers.FalconForCausalLM, arch="falcon", swap=False, seed=6, eps="layer_norm_epsilon", groups=True, gguf_base=None,
         keys={"attention.head_count_kv": 2, "tensor_data_layout": "jploski"},
         config=dict(hidden_size=32, num_attention_heads=4, new_decoder_architecture=True, num_kv_heads=2, tie_word_embeddings=True,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # serial blocks, biases, ALiBi with slopes that bfloat16 represents
     "falcon-rw": dict(
-        cls=transformers.FalconForCausalLM, arch=None, swap=False, seed=13, eps="layer_norm_epsilon", attn="sdpa",
+        cls=transformers.FalconForCausalLM, arch=None, swap=False, seed=187, embed=0.1, eps="layer_norm_epsilon", attn="sdpa",
         config=dict(hidden_size=64, num_attention_heads=8, ffn_hidden_size=64, multi_query=False, parallel_attn=False, alibi=True, bias=True,
-                    tie_word_embeddings=False)),
+                    tie_word_embeddings=True)),
     # ALiBi with slopes of a number of heads that is no power of 2; a norm of the embedded rows
     "bloom": dict(
-        cls=transformers.BloomForCausalLM, arch="bloom", swap=False, seed=30, eps="layer_norm_epsilon", groups=True,
+        cls=transformers.BloomForCausalLM, arch="bloom", swap=False, seed=13, eps="layer_norm_epsilon", groups=True,
         without=("max_position_embeddings",), keys={"attention.head_count_kv": 6},
         config=dict(hidden_size=48, n_head=6, tie_word_embeddings=False)),
     # ALiBi; LayerNorm without bias; q, k and v clamped
@@ -348,7 +349,7 @@ MODELS = {
               "attention.shared_kv_layers": 0, "attention.sliding_window_pattern": [True, True, False], "embedding_length_per_layer_input": 0,
               "attention.head_count_kv": [2, 2, 1], "rope.dimension_count": 16, "rope.dimension_count_swa": 8,
               "final_logit_softcapping": 5.0},
-        config=dict(GEMMA4, num_key_value_heads=2, layer_types=["sliding_attention"] * 2 + ["full_attention"], intermediate_size=24,
+        config=dict(GEMMA4, num_hidden_layers=3, num_key_value_heads=2, layer_types=["sliding_attention"] * 2 + ["full_attention"], intermediate_size=24,
                     hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1, enable_moe_block=True, num_experts=5,
                     final_logit_softcapping=5.0, top_k_experts=2, moe_intermediate_size=8)),
     # norms before and after each block, stored minus 1 in files; five layers of six have windows
@@ -374,6 +375,10 @@ def is_turned(name):
     return name.startswith("transformer.h.") and ".c_" in name and name.endswith(".weight")
 
 
+def dtype_of(spec):
+    return getattr(torch, spec.get("dtype", "bfloat16"))
+
+
 def random_weight(rng, name, shape, norm_add=0, embed=0.4):
     """Return weights that are large enough for uneven attention and spread logits, unlike an
     untrained model's."""
@@ -390,6 +395,7 @@ def random_weight(rng, name, shape, norm_add=0, embed=0.4):
 
 
 def make_model(spec, **overrides):
+    """Return the model in float32. Its weights are values of the file's type."""
     common = {spec.get("eps", k) if k == "rms_norm_eps" else k: v for k, v in COMMON.items()}
     common = {k: v for k, v in common.items() if k is not None and k not in spec.get("without", ())}
     config = spec.get("config_class", spec["cls"].config_class)(**{**common, **spec["config"], **overrides})
@@ -400,12 +406,13 @@ def make_model(spec, **overrides):
     rng = np.random.RandomState(spec["seed"])
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):  # a tied head is listed once
-            p.copy_(random_weight(rng, name, tuple(p.shape), spec.get("norm_add", 0), spec.get("embed", 0.4)))
+            w = random_weight(rng, name, tuple(p.shape), spec.get("norm_add", 0), spec.get("embed", 0.4))
             if "q_norm" in name:
-                p.mul_(spec.get("q_norm", 1))
+                w.mul_(spec.get("q_norm", 1))
+            p.copy_(w.to(dtype_of(spec)))
         for name, p in sorted(model.named_buffers()):
             if name.endswith(FACTORS):
-                p.copy_(random_weight(rng, name, tuple(p.shape)))
+                p.copy_(random_weight(rng, name, tuple(p.shape)).to(dtype_of(spec)))
     model.generation_config = transformers.GenerationConfig(
         bos_token_id=BOS, eos_token_id=[EOS, BOS], do_sample=True, temperature=0.7, top_k=40, top_p=0.9)
     return model
@@ -493,10 +500,10 @@ def published(model):
             yield raw, p
 
 
-def to_fp8(model, block):
+def to_fp8(model, block, dtype=torch.float32):
     """Convert linear layers of the blocks to 8-bit floats with a scale for each block[0] x block[1]
-    values, as in published checkpoints. Return the tensors of the file. The model then computes
-    with their values."""
+    values, as in published checkpoints. Return the tensors of the file; others have the type dtype.
+    The model then computes with their values."""
     out = {}
 
     def convert(raw, w):
@@ -514,18 +521,18 @@ def to_fp8(model, block):
             if raw.endswith("_proj.weight"):
                 p.copy_(convert(raw.removesuffix(".weight"), p.clone()))
             else:
-                out[raw] = p.detach().clone().contiguous()
+                out[raw] = p.detach().clone().to(dtype).contiguous()
     return out
 
 
-def write_fp8(out, model, block):
+def write_fp8(out, model, block, dtype=torch.float32):
     """Write the folder's config.json, and model.safetensors with 8-bit floats. The model then
     computes with their values."""
     from safetensors.torch import save_file
     for file in out.glob("*.safetensors*"):
         file.unlink()
     tied = model.config.tie_word_embeddings
-    save_file({k: v for k, v in to_fp8(model, block).items() if not (tied and k == "lm_head.weight")}, out / "model.safetensors")
+    save_file({k: v for k, v in to_fp8(model, block, dtype).items() if not (tied and k == "lm_head.weight")}, out / "model.safetensors")
     config = json.loads((out / "config.json").read_text())
     config["quantization_config"] = dict(quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=list(block),
                                          modules_to_not_convert=["lm_head"])
@@ -537,9 +544,10 @@ def make_fp8(name, root, block=(24, 40)):
     out = root / f"{name}-fp8"
     out.mkdir(exist_ok=True)
     model = make_model(MODELS[name])
+    model.config.dtype = dtype_of(MODELS[name])
     model.config.save_pretrained(out)
     write_tokenizer(out)
-    write_fp8(out, model, block)
+    write_fp8(out, model, block, dtype_of(MODELS[name]))
     tokens = np.random.RandomState(77).randint(0, N_VOCAB, N_TOKEN).astype("<i4")
     tokens.tofile(out / "tokens.i32")
     save_logits(out / "logits.f32", logits_of(model.double(), tokens))
@@ -580,9 +588,11 @@ def gguf_tensors(spec, model):
 
 
 def write_gguf(path, spec, model, kind=None):
-    """Write a GGUF file in F32, or with the matrices in another type (a GGMLQuantizationType)."""
+    """Write a GGUF file with the matrices in a type (a GGMLQuantizationType), by default that of the
+    safetensors."""
     c, arch = model.config, spec["arch"]
     c.allow_global_per_layer_attribute_access = True  # the lists of single layers are among the keys
+    kind = kind or gguf.GGMLQuantizationType[{"float32": "F32", "float16": "F16", "bfloat16": "BF16"}[spec.get("dtype", "bfloat16")]]
     d_head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
     w = gguf.GGUFWriter(path, arch)
     w.add_type(gguf.GGUFType.MODEL)
@@ -611,7 +621,7 @@ def write_gguf(path, spec, model, kind=None):
     if "head_dim" in spec["config"] or arch == "llama":
         w.add_key_length(d_head)
         w.add_value_length(d_head)
-    w.add_file_type(gguf.LlamaFileType.ALL_F32)
+    w.add_file_type(gguf.LlamaFileType[f"{'ALL' if kind == gguf.GGMLQuantizationType.F32 else 'MOSTLY'}_{kind.name}"])
     w.add_quantization_version(gguf.GGML_QUANT_VERSION)
     if spec["swap"]:  # the converter's LlamaModel and its children
         w.add_vocab_size(c.vocab_size)
@@ -663,10 +673,12 @@ def write_gguf(path, spec, model, kind=None):
                 "router.per_expert_scale.weight", "ffn_down_exps.scale")
         if gguf_name is None:  # bloom's names
             gguf_name = names.get_name(raw.removeprefix("transformer."), try_suffixes=(".weight", ".bias"))
-        if kind is not None and data.ndim == 2:
-            w.add_tensor(gguf_name, gguf.quants.quantize(np.ascontiguousarray(data), kind), raw_dtype=kind)
+        stays = data.ndim < 2 or gguf_name.endswith(("_norm.weight", "ffn_gate_inp.weight")) or gguf_name == "position_embd.weight"
+        data = np.ascontiguousarray(data)
+        if kind == gguf.GGMLQuantizationType.F32 or stays:
+            w.add_tensor(gguf_name, data)
         else:
-            w.add_tensor(gguf_name, np.ascontiguousarray(data))
+            w.add_tensor(gguf_name, gguf.quants.quantize(data, kind), raw_dtype=kind)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -728,7 +740,7 @@ def greedy_of(model, tokens):
 def verify(name, spec, out, model, tokens, logits, greedy):
     """Check that the files have the computed results, and that the test detects a change of the
     mechanism under test."""
-    back = spec["cls"].from_pretrained(out, attn_implementation=spec.get("attn", "eager")).double()
+    back = spec["cls"].from_pretrained(out, attn_implementation=spec.get("attn", "eager"), dtype=torch.float32).double()
     back.config._experts_implementation = "eager"
     assert distance(logits_of(back, tokens), logits) < 1e-7, f"{name}: safetensors give other logits"
     assert distance(logits_of(make_model(spec).float(), tokens), logits) < 2e-5, f"{name}: f32 is far from f64"
@@ -787,8 +799,8 @@ def make(name, root):
     out.mkdir(exist_ok=True)
     for old in out.iterdir():
         old.unlink()
+    make_model(spec).to(dtype_of(spec)).save_pretrained(out, max_shard_size=spec.get("shard", "5GB"))
     model = make_model(spec)
-    model.save_pretrained(out, max_shard_size=spec.get("shard", "5GB"))
     for file in out.iterdir():
         file.chmod(0o644)
     if spec.get("old_config"):
