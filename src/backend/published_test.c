@@ -116,6 +116,42 @@ TEST(mxfp4_rows_may_share_their_scales)
 
 enum { WIDE = 256 };
 
+/* Goal: integers of up to 4 bits in groups of a multiple of 128 keep their codes and zeros. */
+TEST(groups_of_128_keep_their_codes_and_zeros)
+{
+    static const struct {
+        int bits, block_k, zero_bits;
+        enum qtype type;
+    } cases[] = {{4, 128, 0, QT_u4_128}, {4, 256, 4, QT_u4_128}, {3, 128, 0, QT_u4_128},
+                 {2, 256, 2, QT_u4_128}, {4, 64, 0, QT_q4_0},    {4, 64, 4, QT_q5_0},
+                 {5, 128, 0, QT_q5_0}};
+    static float want[WIDE], got[WIDE];
+    static uint8_t rows[N_OUT * WIDE * 4], plain[N_OUT * WIDE * 4];
+    uint64_t rng = 4;
+    uint8_t *data = random_bytes(&rng), *zero = random_bytes(&rng);
+    uint16_t scale[N_OUT * WIDE];
+    for (int i = 0; i < N_OUT * WIDE; i++) scale[i] = (uint16_t)(0x2000 + rng_next(&rng) % 0x1000);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int k = WIDE, n_group = k / cases[i].block_k;
+        struct published p = integers(data, scale, cases[i].bits, 1, cases[i].block_k);
+        p.code.other = 4 * ((k * cases[i].bits + 31) / 32);
+        p.scale.row_step = n_group;
+        if (cases[i].zero_bits)
+            p.zero = (struct codes){
+                .data = zero, .bits = cases[i].zero_bits, .word = 4, .step = 4, .other = 4};
+        const enum qtype type = published_type(&p, N_OUT, k);
+        EXPECT_INT(type, cases[i].type);
+        published_rows(plain, &p, QT_f32, 0, N_OUT, k);
+        published_rows(rows, &p, type, 0, N_OUT, k);
+        for (int r = 0; r < N_OUT; r++) {
+            memcpy(want, plain + (size_t)(r * k) * sizeof(float), (size_t)k * sizeof(float));
+            qtype_info[type].ops->decode(got, rows + (size_t)r * qtype_bytes(type, k), k);
+            EXPECT_BITS(got, want, (size_t)k * sizeof(float));
+        }
+    }
+    free(data), free(zero);
+}
+
 /* Goal: 8-bit floats with scales of any layout, and 4-bit levels with scales per block, keep their
  * codes. Other sizes become f32. */
 TEST(levels_with_scales_keep_their_codes)

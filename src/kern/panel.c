@@ -78,7 +78,7 @@ static void put_u16(uint8_t *at, int i, uint16_t h)
 /* Store the scales of block b for one lane. `at` is the position of the block's first value in the
  * group. */
 static void pack_scales(uint8_t *s, const struct panel_format *f, const struct block *b, int at,
-                        int lane)
+                        int n_unit, int lane)
 {
     int exponent;
     switch (f->scales) {
@@ -117,6 +117,8 @@ static void pack_scales(uint8_t *s, const struct panel_format *f, const struct b
         break;
     case PANEL_ONE:
         put_u16(s, at / f->block * 16 + lane, half_of(b->d, f->unit));
+        if (f->zero == ZERO_OWN)
+            s[panel_zeros(f, s, n_unit, at / f->block) - s + lane] = (uint8_t)b->min[0];
         break;
     }
 }
@@ -196,8 +198,9 @@ static void pack_group(uint8_t *to, enum qtype t, const struct panel_format *f, 
     for (int lane = 0; lane < n_lane; lane++)
         for (int at = 0; at < n_unit * UNIT; at += block) {
             qtype_info[t].ops->unpack(&b, rows + lane * row_bytes + qtype_bytes(t, at));
-            pack_scales(to, f, &b, at, lane);
-            codes_of_block(code + at / 4, lane, &b, block, f->zero, code_of);
+            pack_scales(to, f, &b, at, n_unit, lane);
+            codes_of_block(code + at / 4, lane, &b, block, f->zero == ZERO_OWN ? b.min[0] : f->zero,
+                           code_of);
         }
     to += panel_scale_bytes(f, n_unit);
     for (int u = 0; u < n_unit; u++, to += f->bits * 64)
@@ -338,7 +341,9 @@ void panel_lane_group(struct lane_group *l, const struct panel_format *f, const 
         int code = plane_code(u, low, quad, at);
         if (f->bits > low) code |= plane_code(u + low * 64, f->bits - low, quad, at) << low;
         int byte = f->levels == LEVELS_NONE ? code : panel_level[f->levels][code];
-        l->q[i] = (int8_t)(byte - f->zero);
+        int zero =
+            f->zero == ZERO_OWN ? panel_zeros(f, group, n_unit, i / f->block)[lane] : f->zero;
+        l->q[i] = (int8_t)(byte - zero);
     }
 }
 

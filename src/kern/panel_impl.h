@@ -27,7 +27,8 @@ enum panel_levels {
  *                  low nibbles s | m << 4 of sub-block j, then byte j: bits 4 and 5 of s j, m j,
  *                  s j+4, m j+4 from bit 0 up
  *   PANEL_I4_MIN   f16 d, f16 dmin, u8 [16]        4-bit s | m << 4 per 16 values
- *   PANEL_ONE      f16 d [256 / block]             only d */
+ *   PANEL_ONE      f16 d [256 / block]             only d
+ *                  and u8 zero [256 / block] after all d, if zero is ZERO_OWN */
 enum panel_scales {
     PANEL_F16,
     PANEL_F16_MIN,
@@ -38,6 +39,8 @@ enum panel_scales {
     PANEL_I4_MIN,
     PANEL_ONE
 };
+
+enum { ZERO_OWN = -1 }; /* panel_format.zero: every block has its own zero */
 
 struct panel_format {
     int bits;
@@ -97,10 +100,18 @@ static inline int panel_scale_bytes(const struct panel_format *f, int n_unit)
         n = 4 + 16;
         break;
     case PANEL_ONE:
-        n = 2 * ((n_unit * UNIT + f->block - 1) / f->block);
+        n = (f->zero == ZERO_OWN ? 3 : 2) * ((n_unit * UNIT + f->block - 1) / f->block);
         break;
     }
     return (n * PANEL + 63) / 64 * 64;
+}
+
+/* Return the zeros u8 [16] of block i of a group, for ZERO_OWN. s is the group's scales. */
+static inline const uint8_t *panel_zeros(const struct panel_format *f, const uint8_t *s, int n_unit,
+                                         int i)
+{
+    const int n_block = (n_unit * UNIT + f->block - 1) / f->block;
+    return s + (2 * n_block + i) * PANEL;
 }
 
 /* Return the bytes of a group of n_unit units. */

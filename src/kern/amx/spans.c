@@ -96,9 +96,17 @@ struct k_group {
     int n_span;
 };
 
-ALWAYS void put_quad(const struct panel_format *f, int8_t *b, vi bytes)
+ALWAYS void put_quad(const struct panel_format *f, int8_t *b, vi bytes, vi zero)
 {
-    vi_store(b, f->zero ? _mm512_sub_epi8(bytes, vi_set1_i8(f->zero)) : bytes);
+    vi_store(b, f->zero ? _mm512_sub_epi8(bytes, zero) : bytes);
+}
+
+/* Return the zeros of unit u, in all bytes of the outputs. */
+ALWAYS vi zeros_of(const struct panel_format *f, const struct tile_opening *o, int u)
+{
+    if (f->zero != ZERO_OWN) return vi_set1_i8(f->zero);
+    const uint8_t *zero = panel_zeros(f, o->from, o->n_unit, u * UNIT / f->block);
+    return vi_mul(vi_load_u8(zero), vi_set1(0x01010101));
 }
 
 ALWAYS void unit_open(const struct panel_format *f, const struct tile_opening *o, int u)
@@ -107,10 +115,11 @@ ALWAYS void unit_open(const struct panel_format *f, const struct tile_opening *o
     int8_t *b = o->g->b + u * UNIT * PANEL;
     fetch_unit(o, u, codes, f->bits * 64);
     const struct unit w = unit_bytes(f, codes);
-    put_quad(f, b, w.w0), put_quad(f, b + 64, w.w1);
-    put_quad(f, b + 128, w.w2), put_quad(f, b + 192, w.w3);
-    put_quad(f, b + 256, w.w4), put_quad(f, b + 320, w.w5);
-    put_quad(f, b + 384, w.w6), put_quad(f, b + 448, w.w7);
+    const vi zero = zeros_of(f, o, u);
+    put_quad(f, b, w.w0, zero), put_quad(f, b + 64, w.w1, zero);
+    put_quad(f, b + 128, w.w2, zero), put_quad(f, b + 192, w.w3, zero);
+    put_quad(f, b + 256, w.w4, zero), put_quad(f, b + 320, w.w5, zero);
+    put_quad(f, b + 384, w.w6, zero), put_quad(f, b + 448, w.w7, zero);
 }
 
 ALWAYS void scales_open(const struct panel_format *f, const struct tile_opening *o)

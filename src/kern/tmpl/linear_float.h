@@ -96,7 +96,8 @@ ALWAYS void value2(enum qtype t, vf w[2], const uint8_t *p)
 
 ALWAYS bool has_min(const struct panel_format *f)
 {
-    return f->scales == PANEL_F16_MIN || f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN;
+    return f->scales == PANEL_F16_MIN || f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN ||
+           f->zero == ZERO_OWN;
 }
 
 /* Line of half a unit: value = step * q - low. */
@@ -104,15 +105,19 @@ struct line {
     vf step, low;
 };
 
-/* Return step and low of half a unit. */
-ALWAYS struct line half_line(const struct panel_format *f, const uint8_t *s, int u, int half,
-                             int lane)
+/* Return step and low of half a unit. The products of ZERO_OWN and their differences are exact. */
+ALWAYS struct line half_line(const struct panel_format *f, const uint8_t *s, int n_unit, int u,
+                             int half, int lane)
 {
     struct line l = {vf_zero(), vf_zero()};
     if (f->scales == PANEL_ONE)
         l.step = scale_f16(f, s, u * UNIT / f->block, lane);
     else if (is_f32_scaled(f))
         l.step = scale_f32(f, s, u, half, lane);
+    if (f->zero == ZERO_OWN) {
+        const uint8_t *zero = panel_zeros(f, s, n_unit, u * UNIT / f->block);
+        l.low = vf_mul(l.step, vf_of_vi(vi_load_u8(zero + lane)));
+    }
     if (f->scales == PANEL_F16_MIN)
         l.low = vf_sub(vf_zero(), vf_load_f16(s + ((2 * u + 1) * PANEL + lane) * 2));
     if (is_f32_scaled(f) || f->scales == PANEL_ONE) return l;
@@ -179,8 +184,8 @@ ALWAYS void decode_block(const struct panel_format *f, float *w, const uint8_t *
     const uint8_t *codes = s + panel_scale_bytes(f, n_unit) + lane * 4;
     for (int u = from / UNIT; u < (from + n) / UNIT; u++, w += UNIT * TILE_COLS) {
         const struct unit b = unit_bytes(f, codes + u * f->bits * 64);
-        const struct line lo = half_line(f, s, u, 0, lane);
-        const struct line hi = f->sub == 16 ? half_line(f, s, u, 1, lane) : lo;
+        const struct line lo = half_line(f, s, n_unit, u, 0, lane);
+        const struct line hi = f->sub == 16 ? half_line(f, s, n_unit, u, 1, lane) : lo;
         const int quad = 4 * TILE_COLS;
         quad_decode(f, w, b.w0, &lo), quad_decode(f, w + quad, b.w1, &lo);
         quad_decode(f, w + 2 * quad, b.w2, &lo), quad_decode(f, w + 3 * quad, b.w3, &lo);

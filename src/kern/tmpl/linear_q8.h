@@ -440,16 +440,44 @@ ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[S
 
 /* ---- ends of blocks and groups ---- */
 
-/* End a block of a format with one scale per block: T = fma(I, d, T), I = 0. The upper half of the
- * strip's memory contains T. */
-ALWAYS void block_end(const struct panel_format *f, const uint8_t *s, int u, int lane, float *t,
-                      int n)
+/* Write minus the sum of each row's activations in the units [first, u] of the group to sum
+ * [LINEAR_ROWS], as pairs of 16 bits with an upper 0. A sum is at most 256 * 127. */
+ALWAYS void block_sums(int *sum, const struct rows *r, int first, int u)
 {
-    vf d = scale_f16(f, s, u * UNIT / f->block, lane);
+    for (int n = 0; n < r->n; n += VL) {
+        vi s = vi_zero();
+        for (int i = first; i <= u; i++)
+            s = vi_dot16(s, vi_load(r->sum + i * r->sum_step + 2 * n), vi_set1(pair16(-1, -1)));
+        vi_store(sum + n, vi_and(s, vi_set1(0xFFFF)));
+    }
+}
+
+/* End a block of a format with one scale per block: T = fma(I, d, T), I = 0. With ZERO_OWN, zero *
+ * sum of the row's activations is subtracted from I before. The upper half of the strip's memory
+ * contains T. */
+ALWAYS void block_end(const struct panel_format *f, const uint8_t *s, int n_unit, int block,
+                      int lane, const int *sum, float *t, int n)
+{
+    vf d = scale_f16(f, s, block, lane);
+    vi zero = f->zero == ZERO_OWN ? vi_load_u8(panel_zeros(f, s, n_unit, block) + lane) : vi_zero();
     for (int i = 0; i < n; i++, t += VL) {
-        vf_store(t + T_FLOATS, vf_fma(vf_of_vi(vi_load(t)), d, vf_load(t + T_FLOATS)));
+        vi x = vi_load(t);
+        if (f->zero == ZERO_OWN) x = vi_dot16(x, zero, vi_set1(sum[i]));
+        vf_store(t + T_FLOATS, vf_fma(vf_of_vi(x), d, vf_load(t + T_FLOATS)));
         vi_store(t, vi_zero());
     }
+}
+
+/* End the block that ends with unit u of a group, in all strips. */
+ALWAYS void block_ends(const struct panel_format *f, const uint8_t *const group[STRIPS],
+                       const int lane[STRIPS], int n_unit, int u, const struct rows *r,
+                       const struct row_sums *t)
+{
+    _Alignas(64) int sum[LINEAR_ROWS];
+    const int block = u * UNIT / f->block;
+    if (f->zero == ZERO_OWN) block_sums(sum, r, block * f->block / UNIT, u);
+    for (int i = 0; i < STRIPS; i++)
+        block_end(f, group[i], n_unit, block, lane[i], sum, t->t[i], r->n);
 }
 
 /* Return the sum over units of min * sum of the row's activations. */
@@ -514,9 +542,8 @@ ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[S
         for (int i = 0; i < STRIPS; i++) fetch(&ahead, i, group[i], scale_bytes);
         for (int u = 0; u < n_unit; u++) {
             unit_rows(f, group, lane, u, scale_bytes, &ahead, &r, &t);
-            bool ends = f->block && ((u + 1) * UNIT % f->block == 0 || u + 1 == n_unit);
-            for (int i = 0; i < STRIPS && ends; i++)
-                block_end(f, group[i], u, lane[i], t.t[i], n_row);
+            if (f->block && ((u + 1) * UNIT % f->block == 0 || u + 1 == n_unit))
+                block_ends(f, group, lane, n_unit, u, &r, &t);
         }
         for (int i = 0; i < STRIPS; i++) {
             group_end(f, group[i], lane[i], &r, n_unit, t.t[i], t.c[i]);

@@ -72,9 +72,11 @@ ALWAYS bool is_signed(const struct panel_format *f)
     return WIDE_SIGNED && panel_bytes_max(f) > 127;
 }
 
-/* Return zero in value = byte - zero, for the bytes of dot_step (is_signed: byte - 128). */
+/* Return zero in value = byte - zero, for the bytes of dot_step (is_signed: byte - 128). 0 for
+ * ZERO_OWN, which is subtracted at the end of a block. */
 ALWAYS int zero_of(const struct panel_format *f)
 {
+    if (f->zero == ZERO_OWN) return 0;
     return is_signed(f) ? f->zero - 128 : f->zero;
 }
 
