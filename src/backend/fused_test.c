@@ -12,11 +12,13 @@
 
 enum { ROWS_MAX = 130, N_HEAD = 6, N_KV = 2, D_HEAD = 32, PAGE_ROWS = 4 };
 
-/* Types of q, k, v, o, gate, up and down, and the sizes. */
+/* Types of q, k, v, o, gate, up and down, and the sizes. order: number of the order of each matrix's
+ * inputs, 1 or 2; 0: no order. */
 struct shape {
     enum qtype type[7];
     int d, d_ff;
     enum act_choice act;
+    int order[7];
 };
 
 struct layer {
@@ -26,6 +28,7 @@ struct layer {
     float *norm, *head_norm, *cos, *sin;
     uint8_t *rows[7];
     float *bias[7];
+    int32_t *order[7]; /* owned; NULL: none, or that of another matrix */
     struct kv_layer kv;
     int32_t pos[ROWS_MAX], slot[ROWS_MAX];
     const struct shape *shape;
@@ -37,6 +40,21 @@ static float *random_f32(int64_t n, uint64_t *rng)
     float *x = malloc((size_t)n * sizeof *x);
     for (int64_t i = 0; i < n; i++) x[i] = rng_float(rng) * 2 - 1;
     return x;
+}
+
+/* Return the order of matrix i's inputs: that of an earlier matrix, or a random one. */
+static const int32_t *order_of(struct layer *l, int i, int k, uint64_t *rng)
+{
+    const int number = l->shape->order[i];
+    if (number == 0) return NULL;
+    for (int j = 0; j < i; j++)
+        if (l->shape->order[j] == number && l->linear[j].w.k == k) return l->linear[j].order;
+    int32_t *order = l->order[i] = malloc((size_t)k * sizeof *order);
+    for (int j = 0; j < k; j++) {
+        const int at = (int)rng_below(rng, (uint64_t)j + 1);
+        order[j] = order[at], order[at] = j;
+    }
+    return order;
 }
 
 /* Make matrix i of a layer from random values. Every second matrix has a bias, because fused and
@@ -54,7 +72,8 @@ static void linear_make(struct layer *l, int i, int n_out, int k, uint64_t *rng)
     l->bias[i] = i % 2 ? random_f32(n_out, rng) : NULL;
     l->linear[i] =
         (struct linear){.w = {.type = t, .n_out = n_out, .k = k, .data = l->rows[i], .name = "w"},
-                        .bias = l->bias[i]};
+                        .bias = l->bias[i],
+                        .order = order_of(l, i, k, rng)};
 }
 
 /* Open a backend; level NULL: the best level. */
@@ -93,7 +112,7 @@ static void layer_close(struct layer *l)
 {
     l->b->op->weights_close(l->b, l->weights);
     backend_close(l->b);
-    for (int i = 0; i < 7; i++) free(l->rows[i]), free(l->bias[i]);
+    for (int i = 0; i < 7; i++) free(l->rows[i]), free(l->bias[i]), free(l->order[i]);
     free(l->norm), free(l->head_norm), free(l->cos), free(l->sin), free(l->kv.k), free(l->kv.v);
 }
 
@@ -179,24 +198,47 @@ TEST(fused_ops_give_the_bits_of_plain_ones)
         const char *name;
         struct shape shape;
     } all[] = {
-        {"q4_0", {{QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0}, 256, 512, 0}},
+        {"q4_0",
+         {{QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0}, 256, 512, 0, {0}}},
         {"k mixture",
-         {{QT_q4_k, QT_q4_k, QT_q6_k, QT_q4_0, QT_q4_k, QT_q4_k, QT_q6_k}, 512, 768, 0}},
+         {{QT_q4_k, QT_q4_k, QT_q6_k, QT_q4_0, QT_q4_k, QT_q4_k, QT_q6_k}, 512, 768, 0, {0}}},
         {"odd sizes",
-         {{QT_q8_0, QT_q8_0, QT_q5_1, QT_q8_0, QT_q8_0, QT_q8_0, QT_q8_0}, 96, 352, 0}},
-        {"bf16", {{QT_bf16, QT_bf16, QT_bf16, QT_bf16, QT_bf16, QT_bf16, QT_bf16}, 72, 136, 0}},
-        {"f16", {{QT_f16, QT_f16, QT_f16, QT_f16, QT_f16, QT_f16, QT_f16}, 72, 300, 0}},
-        {"all kinds", {{QT_f16, QT_q8_0, QT_bf16, QT_q4_0, QT_q4_0, QT_f16, QT_bf16}, 256, 544, 0}},
+         {{QT_q8_0, QT_q8_0, QT_q5_1, QT_q8_0, QT_q8_0, QT_q8_0, QT_q8_0}, 96, 352, 0, {0}}},
+        {"bf16",
+         {{QT_bf16, QT_bf16, QT_bf16, QT_bf16, QT_bf16, QT_bf16, QT_bf16}, 72, 136, 0, {0}}},
+        {"f16", {{QT_f16, QT_f16, QT_f16, QT_f16, QT_f16, QT_f16, QT_f16}, 72, 300, 0, {0}}},
+        {"all kinds",
+         {{QT_f16, QT_q8_0, QT_bf16, QT_q4_0, QT_q4_0, QT_f16, QT_bf16}, 256, 544, 0, {0}}},
         {"f32 activations",
          {{QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0},
           256,
           544,
-          ACT_CHOICE_F32}},
+          ACT_CHOICE_F32,
+          {0}}},
         {"bf16 activations",
          {{QT_q4_0, QT_f16, QT_bf16, QT_q8_0, QT_q4_0, QT_q8_0, QT_q6_k},
           256,
           768,
-          ACT_CHOICE_BF16}},
+          ACT_CHOICE_BF16,
+          {0}}},
+        {"orders",
+         {{QT_q4_0, QT_q4_0, QT_q4_0, QT_q8_0, QT_q4_0, QT_q4_0, QT_q4_0},
+          256,
+          512,
+          0,
+          {1, 1, 2, 1, 2, 2, 1}}},
+        {"some orders",
+         {{QT_q4_0, QT_q4_0, QT_q4_0, QT_f16, QT_q8_0, QT_q8_0, QT_f16},
+          256,
+          512,
+          ACT_CHOICE_BF16,
+          {0, 1, 1, 2, 1, 2, 2}}},
+        {"down without order",
+         {{QT_f16, QT_bf16, QT_q8_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0},
+          256,
+          512,
+          0,
+          {1, 1, 0, 1, 1, 1, 0}}},
     };
     static const int n_row[] = {1, 3, 17, 64, 65, ROWS_MAX};
     uint64_t rng = 1;
@@ -241,7 +283,7 @@ TEST(bf16_activations_are_rounded_f32_ones)
     for (int i = 0; i < N_ROW * K; i++) rounded[i] = f32_of_bf16(bf16_of_f32(x[i]));
     for (size_t t = 0; t < sizeof type / sizeof type[0]; t++) {
         const struct shape s = {
-            {type[t], type[t], type[t], QT_q8_0, type[t], type[t], QT_q8_0}, K, 256, 0};
+            {type[t], type[t], type[t], QT_q8_0, type[t], type[t], QT_q8_0}, K, 256, 0, {0}};
         float *want = gate_of(&s, ACT_CHOICE_F32, "ref", rounded, N_ROW),
               *other = gate_of(&s, ACT_CHOICE_F32, "ref", x, N_ROW);
         const size_t n = N_ROW * 256 * sizeof *want;
@@ -256,4 +298,28 @@ TEST(bf16_activations_are_rounded_f32_ones)
         free(want), free(other);
     }
     free(x), free(rounded);
+}
+
+/* Goal: column i of an ordered matrix multiplies input order[i]. */
+TEST(ordered_inputs_are_taken_in_their_order)
+{
+    enum { K = 256, N_ROW = 3, N_OUT = 512 };
+    static const struct shape s = {{QT_q4_0, QT_q4_0, QT_q4_0, QT_q8_0, QT_q4_0, QT_q4_0, QT_q4_0},
+                                   K,
+                                   N_OUT,
+                                   0,
+                                   {1, 1, 1, 1, 2, 2, 1}};
+    static float turned[N_ROW * K], want[N_ROW * N_OUT], got[N_ROW * N_OUT];
+    uint64_t rng = 7;
+    struct layer l;
+    EXPECT(layer_open(&l, &s, NULL, &rng));
+    struct linear plain = l.linear[4];
+    float *x = random_f32(N_ROW * K, &rng);
+    for (int i = 0; i < N_ROW * K; i++) turned[i] = x[i / K * K + plain.order[i % K]];
+    plain.order = NULL;
+    l.b->op->linear(l.b, want, &plain, turned, N_ROW);
+    l.b->op->linear(l.b, got, &l.linear[4], x, N_ROW);
+    EXPECT_BITS(got, want, sizeof got);
+    free(x);
+    layer_close(&l);
 }

@@ -61,6 +61,9 @@ enum weights_verdict { WEIGHTS_SAME, WEIGHTS_DIFFERENT, WEIGHTS_DAMAGED };
 struct linear { /* y = x W^T + b */
     struct tensor w;
     const float *bias; /* f32 [n_out], borrowed from the model; NULL: no bias */
+    /* i32 [k], borrowed from the model: input of each column of w. NULL: input i has column i. A
+     * mixture's matrices have no order. */
+    const int32_t *order;
 };
 
 /* KV memory of one layer: n_page pages, each

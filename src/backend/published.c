@@ -77,7 +77,13 @@ static float scale_item(const struct published_scales *s, int64_t i)
     return x / s->divisor;
 }
 
-/* A run of inputs of one row with the same scale and zero. */
+/* Return the code of column `at` of a row. */
+static int code_of(const struct published *p, int64_t row, int64_t at)
+{
+    return code_at(&p->code, row, p->order ? p->order[at] : at);
+}
+
+/* A run of columns of one row with the same scale and zero. */
 struct scale_run {
     int64_t end; /* first input after the run */
     float scale; /* factor of the codes */
@@ -234,8 +240,7 @@ static void put_u4(uint8_t *to, const struct published *p, int64_t row, int64_t 
         put_half(to, r.scale);
         to[2] = (uint8_t)r.zero;
         for (int i = 0; i < N / 2; i++)
-            to[3 + i] = (uint8_t)(code_at(&p->code, row, at + i) |
-                                  code_at(&p->code, row, at + i + N / 2) << 4);
+            to[3 + i] = (uint8_t)(code_of(p, row, at + i) | code_of(p, row, at + i + N / 2) << 4);
     }
 }
 
@@ -274,7 +279,7 @@ static void put_blocks(uint8_t *to, const struct published *p, enum qtype type, 
     for (int64_t at = 0; at < k; at += CHUNK, to += qtype_info[type].n_byte) {
         int code[CHUNK], exponent = 0;
         if (at >= r.end) r = run_of(p, row, at, k);
-        for (int i = 0; i < CHUNK; i++) code[i] = code_at(&p->code, row, at + i);
+        for (int i = 0; i < CHUNK; i++) code[i] = code_of(p, row, at + i);
         if (type == QT_mxfp4)
             exponent = p->scale.data[row / p->block_out * p->scale.row_step +
                                      at / CHUNK * p->scale.group_step];
@@ -293,7 +298,7 @@ static void put_scaled(uint8_t *to, const struct published *p, enum qtype type, 
         memset(to, 0, (size_t)qtype_info[type].n_byte);
         memcpy(to, &r.scale, sizeof r.scale);
         for (int i = 0; i < block; i++) {
-            const int code = code_at(&p->code, row, at + i);
+            const int code = code_of(p, row, at + i);
             if (type == QT_e4m3_128)
                 to[4 + i] = (uint8_t)code;
             else
@@ -309,7 +314,7 @@ static void put_floats(uint8_t *to, const struct published *p, int64_t row, int6
     struct scale_run r = {0};
     for (int64_t at = 0; at < k; at++, to += sizeof(float)) {
         if (at >= r.end) r = run_of(p, row, at, k);
-        const int code = code_at(&p->code, row, at);
+        const int code = code_of(p, row, at);
         float x = p->level ? p->level[code] : (float)(code - r.zero);
         x = x * r.scale;
         x = x * p->by;
@@ -384,6 +389,26 @@ void published_rows(uint8_t *to, const struct published *p, enum qtype type, int
             put_blocks(to, p, type, row + i, k);
 }
 
+/* A counting sort. While a group is not full, its last place has -1 - the number of its inputs. */
+bool published_sort(struct published *p, int32_t *order, int64_t k)
+{
+    const int64_t n_group = (k + p->block_k - 1) / p->block_k;
+    for (int64_t i = 0; i < k; i++) order[i] = -1;
+    for (int64_t i = 0; i < k; i++) {
+        const int64_t g = p->group[i];
+        if (g < 0 || g >= n_group) return false;
+        const int64_t first = g * p->block_k;
+        int32_t *last = order + (first + p->block_k < k ? first + p->block_k : k) - 1;
+        if (*last >= 0) return false;
+        int32_t *to = order + first - 1 - *last;
+        if (to < last) --*last;
+        *to = (int32_t)i;
+    }
+    p->order = order;
+    p->group = NULL;
+    return true;
+}
+
 /* ---- identity ---- */
 
 static uint64_t codes_hash(const struct codes *c, uint64_t seed)
@@ -398,9 +423,10 @@ static uint64_t codes_hash(const struct codes *c, uint64_t seed)
 uint64_t published_hash(const struct published *p, uint64_t seed)
 {
     const struct published_scales *s = &p->scale;
-    const int64_t n[] = {p->form,       p->level != NULL, p->zero_point,    p->block_out,
-                         p->block_k,    p->group != NULL, p->flat,          s->row_step,
-                         s->group_step, s->n_over,        s->level != NULL, s->inverse};
+    const int64_t n[] = {p->form,     p->level != NULL, p->zero_point,    p->block_out,
+                         p->block_k,  p->group != NULL, p->order != NULL, p->flat,
+                         s->row_step, s->group_step,    s->n_over,        s->level != NULL,
+                         s->inverse};
     const struct placed *at = &p->placed;
     const int64_t place[] = {at->run, at->run_step, at->row_step, at->step};
     if (p->form == FORM_PLACED) return hash_bytes(place, sizeof place, seed);

@@ -75,6 +75,7 @@ struct published {
     float by;
     int64_t block_out, block_k; /* outputs and inputs that share a scale */
     const int32_t *group;       /* i32 [k] group of each input; NULL: input / block_k */
+    const int32_t *order;       /* i32 [k] input of each column of the rows; NULL: in order */
     bool flat;                  /* true: groups of block_k values cross the ends of rows */
 };
 
@@ -95,6 +96,11 @@ enum qtype published_wider(enum qtype a, enum qtype b);
  * FORM_PLACED matrix in a format of blocks has placed.step 0. */
 void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
                     int64_t k);
+
+/* Sort the inputs by their groups, if every group but the last has block_k inputs. Write the inputs
+ * to order i32 [k], which p borrows; p then has consecutive groups. Otherwise return false and leave
+ * p unchanged. */
+bool published_sort(struct published *p, int32_t *order, int64_t k);
 
 /* Return a hash of the description of p, without addresses and values. */
 uint64_t published_hash(const struct published *p, uint64_t seed);

@@ -268,3 +268,35 @@ TEST(rows_are_encoded_in_another_format)
     }
     EXPECT(published_hash(&straight, 1) != published_hash(&columns, 1));
 }
+
+/* Goal: inputs of groups in any order are sorted by group, and keep their values. Groups of unequal
+ * size are not sorted. */
+TEST(inputs_are_sorted_by_their_groups)
+{
+    static float plain[N_OUT][K], sorted[N_OUT][K];
+    int32_t group[K], order[K];
+    uint64_t rng = 5;
+    uint8_t *data = random_bytes(&rng);
+    uint16_t scale[N_OUT * K];
+    for (int i = 0; i < N_OUT * K; i++) scale[i] = (uint16_t)(0x2000 + rng_next(&rng) % 0x1000);
+    for (int block = 32; block <= 40; block += 8) { /* the last group of 40 has 16 inputs */
+        struct published p = integers(data, scale, 4, 1, block);
+        p.scale.row_step = (K + block - 1) / block;
+        for (int i = 0; i < K; i++) group[i] = i / block;
+        for (int i = K - 1; i > 0; i--) {
+            const int j = (int)rng_below(&rng, (uint64_t)i + 1), g = group[i];
+            group[i] = group[j], group[j] = g;
+        }
+        p.group = group;
+        published_rows((uint8_t *)plain, &p, QT_f32, 0, N_OUT, K);
+        EXPECT(published_sort(&p, order, K) && p.order == order && !p.group);
+        published_rows((uint8_t *)sorted, &p, QT_f32, 0, N_OUT, K);
+        EXPECT_INT(published_type(&p, N_OUT, K), block == 32 ? QT_q4_0 : QT_f32);
+        for (int r = 0; r < N_OUT; r++)
+            for (int i = 0; i < K; i++) EXPECT(sorted[r][i] == plain[r][order[i]]);
+        group[0] = group[0] ? 0 : 1;
+        p.group = group, p.order = NULL;
+        EXPECT(!published_sort(&p, order, K) && p.group && !p.order);
+    }
+    free(data);
+}

@@ -182,7 +182,7 @@ static const float *vector(struct binder *b, const char *name, int64_t n, float 
 
 void bind_vector(struct binder *b, const float **at, int64_t n)
 {
-    if (b->rc == 0 && !vec_push(&b->m->vector, ((struct vector){at, n})))
+    if (b->rc == 0 && !vec_push(&b->m->vector, ((struct vector){.at = at, .n = n})))
         b->rc = err_memory(b->e, "the list of vectors", sizeof(struct vector));
 }
 
@@ -284,6 +284,27 @@ void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, e
     if (row) bind_part(b, l, stem, il, bias, &(struct part){.n = size_of(b, row->n_out, il)});
 }
 
+/* Sort the inputs of a matrix by their groups (GPTQ's desc_act), so that its rows have blocks. Layers
+ * of one input have the same groups as a rule, and then share one order. A matrix whose groups
+ * differ in size keeps its inputs. */
+static void bind_order(struct binder *b, struct linear *l, struct published *p)
+{
+    const int64_t k = l->w.k;
+    if (b->rc != 0 || p->form != FORM_CODES || !p->group) return;
+    int32_t *order = arena_push(&b->m->arena, (size_t)k * sizeof *order, 64);
+    if (!order) b->rc = err_memory(b->e, l->w.name, (size_t)k * sizeof *order);
+    if (!order || !published_sort(p, order, k)) return;
+    if (b->order && b->n_order == k && memcmp(b->order, order, (size_t)k * sizeof *order) == 0)
+        p->order = b->order;
+    b->order = l->order = p->order, b->n_order = k;
+    l->w.type = published_type(p, l->w.n_out, k);
+    if (b->rc == 0 &&
+        !vec_push(
+            &b->m->vector,
+            ((struct vector){.at = (const float **)(void *)&l->order, .n = k, .index = true})))
+        b->rc = err_memory(b->e, "the list of vectors", sizeof(struct vector));
+}
+
 /* A stored form that is not plain rows is kept in the arena, because packing reads it later. The
  * bias belongs to the whole matrix. */
 static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, int il,
@@ -294,6 +315,7 @@ static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, i
     if (b->rc != 0) return;
     matrix(b, &l->w, &p, stem, il, "", n_out, k);
     if (b->rc == 0) take_part(b, &l->w, &p, part);
+    bind_order(b, l, &p);
     if (b->rc != 0) return;
     if (p.form != FORM_ROWS) {
         struct published *from = arena_push0(&b->m->arena, 1, sizeof *from);

@@ -52,7 +52,8 @@ static void converted_params(struct model *m)
 {
     struct model_info *info = &m->info;
     info->n_param = info->layer_bytes = info->layer_macs = 0;
-    for (size_t i = 0; i < m->vector.n; i++) info->n_param += m->vector.v[i].n;
+    for (size_t i = 0; i < m->vector.n; i++)
+        if (!m->vector.v[i].index) info->n_param += m->vector.v[i].n;
     for (size_t i = 0; i < m->tensor.n; i++) {
         const struct tensor *t = m->tensor.v[i];
         const int64_t n = value_count(t), n_byte = (int64_t)qtype_bytes(t->type, n);

@@ -255,6 +255,7 @@ struct head_layers {
 struct vector {
     const float **at; /* f32 [n]; borrowed: the field of a norm or a linear layer that ops read */
     int64_t n;
+    bool index; /* true: i32 [n], which are no parameters; n_byte is that of f32 */
 };
 
 /* ---- scratch: activations on the device; all layers share the buffer of a name ---- */
@@ -426,9 +427,11 @@ struct binder {
     const char *prefix;                  /* prefix of metadata keys, borrowed: "llama" */
     const struct tensor_row *row; /* static: rows of the architecture in tensors.def [n_row] */
     int n_row;
-    uint8_t *bound;    /* owned by the loader: 1 for each bound tensor [n_tensor] */
-    uint8_t *read;     /* owned by the loader: 1 for each key already read [n_meta] */
-    struct err *e;     /* borrowed: receives the first failure */
+    uint8_t *bound;       /* owned by the loader: 1 for each bound tensor [n_tensor] */
+    uint8_t *read;        /* owned by the loader: 1 for each key already read [n_meta] */
+    struct err *e;        /* borrowed: receives the first failure */
+    const int32_t *order; /* last order of inputs, i32 [n_order] in the arena; NULL: none yet */
+    int64_t n_order;
     const float *e4m3; /* values of E4M3 codes, f32 [256] in the arena; NULL: not made yet */
     int rc;
     const struct model_options *options; /* borrowed; NULL: the model is not computed */

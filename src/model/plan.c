@@ -80,7 +80,8 @@ static int64_t round16(int64_t n)
     return (n + 15) / 16 * 16;
 }
 
-/* Copy the vectors of bind.c into one block of device memory, each aligned to 64 bytes. */
+/* Copy the vectors of bind.c into one block of device memory, each aligned to 64 bytes. Consecutive
+ * layers with one order of inputs share its copy, because the backend compares addresses. */
 static int plan_vectors(struct model *m, struct err *e)
 {
     struct backend *b = m->backend;
@@ -89,8 +90,14 @@ static int plan_vectors(struct model *m, struct err *e)
     if (n_byte == 0) return 0;
     float *to = m->vectors = b->op->alloc(b, n_byte);
     if (!to) return err_memory(e, "norms and biases", n_byte);
+    const float *order = NULL, *copy = NULL; /* the last order of inputs, and its copy */
     for (size_t i = 0; i < m->vector.n; i++) {
         const struct vector *v = &m->vector.v[i];
+        if (v->index && *v->at == order) {
+            *v->at = copy;
+            continue;
+        }
+        if (v->index) order = *v->at, copy = to;
         b->op->write(b, to, *v->at, (size_t)v->n * sizeof(float));
         *v->at = to;
         to += round16(v->n);

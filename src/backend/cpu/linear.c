@@ -24,7 +24,7 @@ enum { CHUNK_BYTES = 98304, TILE_STRIDE = ACT_GROUP + 16, GROUP_PANELS = ACT_GRO
 /* Private scratch of a worker. */
 struct linear_work {
     float gate[LINEAR_ROWS_MAX * TILE_STRIDE], up[LINEAR_ROWS_MAX * TILE_STRIDE]; /* tiles */
-    float row[];                                                                  /* [k_max] */
+    float row[]; /* [2, k_max]: a normed row, a reordered row */
 };
 
 static size_t round64(size_t n)
@@ -34,7 +34,7 @@ static size_t round64(size_t n)
 
 static size_t work_bytes(const struct cpu_backend *c)
 {
-    return round64(sizeof(struct linear_work) + (size_t)c->k_max * sizeof(float));
+    return round64(sizeof(struct linear_work) + 2 * (size_t)c->k_max * sizeof(float));
 }
 
 static struct linear_work *work_of(const struct cpu_backend *c, int worker)
@@ -88,6 +88,13 @@ static enum act_type act_type_of(const struct cpu_backend *c, const struct linea
     return qtype_is_block(l->w.type) && c->act != ACT_CHOICE_BF16 ? ACT_Q8 : ACT_F32;
 }
 
+/* Return true if one conversion serves both layers. */
+static bool same_activations(const struct cpu_backend *c, const struct linear *a,
+                             const struct linear *b)
+{
+    return act_type_of(c, a) == act_type_of(c, b) && a->order == b->order;
+}
+
 static struct act act_for(const struct cpu_backend *c, const struct cpu_acts *a,
                           const struct linear *l, int n_row)
 {
@@ -106,7 +113,8 @@ struct convert_job {
     const struct cpu_backend *c;
     const struct act *to;
     const struct input *in;
-    const int32_t *row; /* i32 [to->n_row] rows of the input; NULL: row i of the input is row i */
+    const int32_t *row;   /* i32 [to->n_row] rows of the input; NULL: row i of the input is row i */
+    const int32_t *order; /* i32 [to->k] as in struct linear; NULL: no order */
 };
 
 /* Return true for bf16 activations with weights that are not BF16. Such activations are rounded to
@@ -137,6 +145,11 @@ static void convert_row(void *ctx, int i, int worker)
         kern->rms_norm(row, x, j->in->g, 1, j->to->k, j->in->eps);
         x = row;
     }
+    if (j->order) {
+        float *to = row + j->c->k_max;
+        for (int k = 0; k < j->to->k; k++) to[k] = x[j->order[k]];
+        x = to;
+    }
     if (rounds(j->c, j->to)) {
         round_bf16(kern, row, x, j->to->k);
         x = row;
@@ -145,18 +158,20 @@ static void convert_row(void *ctx, int i, int worker)
 }
 
 static void convert_rows(const struct cpu_backend *c, const struct act *to, const struct input *in,
-                         const int32_t *row)
+                         const int32_t *row, const int32_t *order)
 {
-    struct convert_job j = {c, to, in, row};
+    struct convert_job j = {c, to, in, row, order};
     if ((int64_t)to->n_row * to->k >= 1 << 16)
         pool_run(c->pool, convert_row, &j, to->n_row);
     else
         for (int i = 0; i < to->n_row; i++) convert_row(&j, i, 0);
 }
 
-static void convert(const struct cpu_backend *c, const struct act *to, const struct input *in)
+/* Convert the activations of l. */
+static void convert(const struct cpu_backend *c, const struct act *to, const struct input *in,
+                    const struct linear *l)
 {
-    convert_rows(c, to, in, NULL);
+    convert_rows(c, to, in, NULL, l->order);
 }
 
 /* ---- several layers of the same activations ---- */
@@ -232,18 +247,19 @@ static void list_run(struct list_job *j)
     pool_run(j->c->pool, list_chunk, j, j->n_chunk);
 }
 
-/* Layers with the same type of activations share one conversion and one phase of the pool. A list
- * with two types is divided where the type changes. */
+/* Layers with the same type and order of activations share one conversion and one phase of the
+ * pool. A list is divided where the type or the order changes. */
 void cpu_linears(struct backend *b, const struct output *out, int n, const struct input *in,
                  int n_row)
 {
     struct cpu_backend *c = cpu_of(b);
     if (n_row == 0) return;
     for (int i = 0; i < n;) {
-        struct list_job j = {.c = c, .act = act_for(c, &c->linear.in, out[i].l, n_row)};
+        const struct linear *first = out[i].l;
+        struct list_job j = {.c = c, .act = act_for(c, &c->linear.in, first, n_row)};
         j.tiles = row_tiles(c, &j.act);
-        convert(c, &j.act, in);
-        for (; i < n && act_type_of(c, out[i].l) == j.act.type; i++)
+        convert(c, &j.act, in, first);
+        for (; i < n && same_activations(c, out[i].l, first); i++)
             list_add(&j, out[i].l, out[i].y, false);
         list_run(&j);
     }
@@ -268,7 +284,7 @@ void cpu_linear_add(struct backend *b, float *y, const struct linear *l, const f
     struct cpu_backend *c = cpu_of(b);
     if (n_row == 0) return;
     struct act act = act_for(c, &c->linear.in, l, n_row);
-    convert(c, &act, &(struct input){.x = x});
+    convert(c, &act, &(struct input){.x = x}, l);
     run_layer(c, y, l, &act, true);
 }
 
@@ -318,7 +334,8 @@ void cpu_experts(struct backend *b, float *y, const struct linear *l, const floa
     if (j.panels_per_chunk < 2) j.panels_per_chunk = 2;
     j.chunks_per_expert = (j.n_panel + j.panels_per_chunk - 1) / j.panels_per_chunk;
     j.row_max = c->kern.linear_rows[j.act.type];
-    convert_rows(c, &j.act, &(struct input){.x = x}, by_entry ? NULL : r->row);
+    CHECK(!l->order, "a mixture with an order of inputs: %s", l->w.name);
+    convert_rows(c, &j.act, &(struct input){.x = x}, by_entry ? NULL : r->row, NULL);
     pool_run(c->pool, experts_chunk, &j, r->n_expert * j.chunks_per_expert);
 }
 
@@ -376,16 +393,17 @@ static void glu_chunk(void *ctx, int chunk, int worker)
 /*   quant      glu_chunk converts its outputs to activations of `down`
  *   not quant  glu_chunk writes f32 to g->a, which is converted afterwards
  *
- * Gate and up with different types of activations use the plain ops. */
+ * Down's activations are also converted afterwards if down has an order. Gate and up with different
+ * activations use the plain ops. */
 void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct input *in, int n_row)
 {
     struct cpu_backend *c = cpu_of(b);
     if (n_row == 0) return;
-    if (act_type_of(c, g->gate) != act_type_of(c, g->up)) {
+    if (!same_activations(c, g->gate, g->up)) {
         backend_glu_plain(b, y, g, in, n_row);
         return;
     }
-    const bool quant = backend_fuses(b, FUSE_quant);
+    const bool quant = backend_fuses(b, FUSE_quant) && !g->down->order;
     struct act between = act_for(c, &c->linear.between, g->down, n_row);
     struct glu_job j = {.c = c,
                         .gate = g->gate,
@@ -395,10 +413,10 @@ void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct inpu
                         .to = quant ? &between : NULL,
                         .y = g->a};
     j.tiles = row_tiles(c, &j.in);
-    convert(c, &j.in, in);
+    convert(c, &j.in, in, g->gate);
     const int n_group = ((int)g->gate->w.n_out + ACT_GROUP - 1) / ACT_GROUP;
     pool_run(c->pool, glu_chunk, &j, n_group * j.tiles.n_tile);
-    if (!quant) convert(c, &between, &(struct input){.x = g->a});
+    if (!quant) convert(c, &between, &(struct input){.x = g->a}, g->down);
     const bool fused = g->add && backend_fuses(b, FUSE_add), apart = g->add && !fused;
     run_layer(c, apart ? g->y : y, g->down, &between, fused);
     if (apart) b->op->add(b, y, g->y, (int64_t)n_row * g->down->w.n_out);
