@@ -97,9 +97,9 @@ enum qtype published_wider(enum qtype a, enum qtype b);
 void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
                     int64_t k);
 
-/* Sort the inputs by their groups, if every group but the last has block_k inputs. Write the inputs
- * to order i32 [k], which p borrows; p then has consecutive groups. Otherwise return false and leave
- * p unchanged. */
+/* Sort the inputs by their groups, if every group but the last has block_k inputs. Write the
+ * inputs to order i32 [k], which p borrows; p then has consecutive groups. Otherwise return false
+ * and leave p unchanged. */
 bool published_sort(struct published *p, int32_t *order, int64_t k);
 
 /* Return a hash of the description of p, without addresses and values. */

@@ -284,9 +284,9 @@ void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, e
     if (row) bind_part(b, l, stem, il, bias, &(struct part){.n = size_of(b, row->n_out, il)});
 }
 
-/* Sort the inputs of a matrix by their groups (GPTQ's desc_act), so that its rows have blocks. Layers
- * of one input have the same groups as a rule, and then share one order. A matrix whose groups
- * differ in size keeps its inputs. */
+/* Sort the inputs of a matrix by their groups (GPTQ's desc_act), so that its rows have blocks.
+ * Layers of one input have the same groups as a rule, and then share one order. A matrix whose
+ * groups differ in size keeps its inputs. */
 static void bind_order(struct binder *b, struct linear *l, struct published *p)
 {
     const int64_t k = l->w.k;
