@@ -30,6 +30,7 @@ struct tensor {
     const uint8_t *data;
     const char *name; /* name of the tensor, borrowed; NULL: no name */
     int number;       /* number of the matrix in its model; only the model uses it */
+    bool is_table;    /* true: rows are looked up, not multiplied; only the model uses it */
 };
 
 struct weights; /* memory of a model's tensors on a device; opaque */

@@ -4,10 +4,12 @@
  *    print_text      metadata, tensors, sums by type, KV bytes per token; long values are shortened
  *    print_json      the same with all values
  *    run_verify      a hash of each tensor, and the comparison with the packed weights in the cache
+ *    explain.c       the use of each key and tensor
  *
  * A quantized folder also gets the table of its matrices in memory (struct memory), because quoth
  * converts them while loading. */
 #include "cli.h"
+#include "explain.h"
 
 #include "base/filecache.h"
 #include "base/hash.h"
@@ -18,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool as_json, all, verify;
+static bool as_json, all, verify, explain;
 
 static const struct option options[] = {
     FLAG_OPTION("all", &all, "print long lists and texts in full", .letter = 'a'),
@@ -26,6 +28,8 @@ static const struct option options[] = {
     FLAG_OPTION(
         "verify", &verify,
         "check the cached packed weights by a hash of each tensor, and remove damaged ones"),
+    FLAG_OPTION("explain", &explain,
+                "print the use of each key and tensor, its form in memory, and what is left out"),
     OPTIONS_OF(load_options),
     OPTIONS_END,
 };
@@ -58,9 +62,7 @@ static void put_list(struct buf *b, const struct meta *m, size_t max)
     buf_add_char(b, ']');
 }
 
-/* Append a value as JSON, or shortened to n_item items and n_text bytes. The shortened form is for
- * people and is not JSON. */
-static void put_meta(struct buf *b, const struct meta *m, size_t n_item, size_t n_text)
+void put_meta(struct buf *b, const struct meta *m, size_t n_item, size_t n_text)
 {
     size_t n = 0;
     const char *text = meta_text(m, &n);
@@ -418,6 +420,8 @@ static int run(int n_arg, char **arg)
     if (rc != 0) return fail("inspect", &e);
     if (verify)
         rc = run_verify(c, &e);
+    else if (explain)
+        rc = explain_print(c, &(struct explain_options){.as_json = as_json, .all = all}, &e);
     else if (as_json)
         rc = print_json(c, &e);
     else

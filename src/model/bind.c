@@ -544,6 +544,7 @@ void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t fi
     *t = tensor_of(info);
     t->data += (size_t)first * qtype_bytes(t->type, t->k);
     t->n_out -= first;
+    t->is_table = true;
     add_tensor(b, t);
 }
 
@@ -551,6 +552,7 @@ void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t fi
 void bind_tied(struct binder *b, struct linear *l, const struct tensor *t)
 {
     *l = (struct linear){.w = *t};
+    l->w.is_table = false;
     add_tensor(b, &l->w);
     if (t->k > b->m->k_max) b->m->k_max = t->k;
 }
@@ -614,28 +616,47 @@ static bool arch_left_out(const struct arch *arch, const char *raw)
     return false;
 }
 
-/* Return true for k and v of a layer that uses those of an earlier layer. Published files have them
- * nevertheless. */
-static bool is_reused(const struct binder *b, const char *name)
+/* Return the layer of k or v if the layer uses those of an earlier layer; -1 for other tensors.
+ * Published files have them nevertheless. */
+static int reusing_layer(const struct binder *b, const char *name)
 {
     static const char *const part[] = {"attn_k.", "attn_v.", "attn_k_norm."};
     const struct config *c = &b->m->config;
     char *end;
-    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') return false;
+    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') return -1;
     const long il = strtol(name + 4, &end, 10);
-    if (*end != '.' || il >= c->n_layer || !c->layer[il].reuses_kv) return false;
+    if (*end != '.' || il >= c->n_layer || !c->layer[il].reuses_kv) return -1;
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
-        if (strncmp(end + 1, part[i], strlen(part[i])) == 0) return true;
-    return false;
+        if (strncmp(end + 1, part[i], strlen(part[i])) == 0) return (int)il;
+    return -1;
+}
+
+bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why[WHY_BYTES])
+{
+    const char *own = b->m->arch->left_out_why;
+    const int il = reusing_layer(b, t->name);
+    if (left_out(t->name))
+        snprintf(why, WHY_BYTES, "a table of RoPE, which quoth computes");
+    else if (arch_left_out(b->m->arch, t->name_raw))
+        snprintf(why, WHY_BYTES, "%s", own ? own : "a part that the model does not use");
+    else if (form_left_out(b, t->name))
+        snprintf(why, WHY_BYTES, "a scale of the KV cache, which changes no weight");
+    else if (il >= 0)
+        snprintf(why, WHY_BYTES, "layer %d uses the keys and values of layer %d", il,
+                 b->m->config.layer[il].kv_layer);
+    else
+        return false;
+    return true;
 }
 
 /* Reject each tensor that is neither bound nor known to be unused. */
 static void check_tensors(struct binder *b)
 {
+    char why[WHY_BYTES];
+    b->all_bound = b->rc == 0;
     for (int i = 0; i < checkpoint_n_tensor(b->checkpoint) && b->rc == 0; i++) {
         const struct tensor_info *t = checkpoint_tensor_at(b->checkpoint, i);
-        if (!b->bound[i] && !left_out(t->name) && !arch_left_out(b->m->arch, t->name_raw) &&
-            !form_left_out(b, t->name) && !is_reused(b, t->name))
+        if (!b->bound[i] && !bind_left_out(b, t, why))
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
                             "%s: tensor %s: not supported yet in architecture %s%s",
                             checkpoint_path(b->checkpoint), t->name_raw, b->m->arch->name,

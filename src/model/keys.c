@@ -164,6 +164,11 @@ void config_refuse(struct binder *b, const char *key, int rc, const char *fmt, .
     va_end(args);
     file_key(b, key, name);
     b->rc = err_set(b->e, rc, "%s: %s: %s", checkpoint_path(b->checkpoint), name, text);
+    if (b->refusal) {
+        full_key(b, key, b->refusal->key);
+        snprintf(b->refusal->name, sizeof b->refusal->name, "%s", name);
+        snprintf(b->refusal->why, sizeof b->refusal->why, "%s", text);
+    }
 }
 
 const char *config_value_text(const struct meta *m, char out[80])
@@ -288,50 +293,128 @@ static bool has_only_value(const struct config_key *row, const struct meta *m)
     return meta_real(m, NAN) == row->value;
 }
 
-/* Check an unread key, ARCH.key or "config.FIELD". Return true if the warning must list the key. */
-static bool check_left(struct binder *b, const char *key, const struct meta *m)
+/* Return what happens to an unread key, ARCH.key or "config.FIELD". why: the reason. */
+static enum fate judge_left(const struct binder *b, const char *key, const struct meta *m,
+                            char why[WHY_BYTES])
 {
     char text[80];
+    const char *name = b->m->arch->name, *value = config_value_text(m, text);
     const struct config_key *row = row_of(b, key);
     bool top = begins(key, "config.") && !strchr(key + 7, '.');
-    if (row && row->use == KEY_IDLE) return false;
+    if (row && row->use == KEY_IDLE) {
+        snprintf(why, WHY_BYTES, "%s", row->why);
+        return FATE_IDLE;
+    }
     if (row && (row->use == KEY_ONLY || row->use == KEY_MUST)) {
-        if (!has_only_value(row, m))
-            config_refuse(b, key, ERR_UNSUPPORTED, "must be %g, got %s: %s", row->value,
-                          config_value_text(m, text), row->why);
-        return false;
+        const bool good = has_only_value(row, m);
+        if (good)
+            snprintf(why, WHY_BYTES, "must be %g: %s", row->value, row->why);
+        else
+            snprintf(why, WHY_BYTES, "must be %g, got %s: %s", row->value, value, row->why);
+        return good ? FATE_CHECKED : FATE_REFUSED;
     }
     if (strcmp(key, "config.text_config") == 0)
-        config_refuse(b, key, ERR_UNSUPPORTED,
-                      "a model of several parts with a %s: not supported yet", b->m->arch->name);
+        snprintf(why, WHY_BYTES, "a model of several parts with a %s: not supported yet", name);
     else if (strcmp(key, "config.per_layer_config") == 0 && meta_kind(m) != META_NONE)
-        config_refuse(b, key, ERR_UNSUPPORTED, "layers of different shapes are not supported yet");
+        snprintf(why, WHY_BYTES, "layers of different shapes are not supported yet");
     else if (begins(key, "config.per_layer_config."))
-        config_refuse(b, key, ERR_UNSUPPORTED, "not supported yet for single layers");
+        snprintf(why, WHY_BYTES, "not supported yet for single layers");
     else if (!top && checkpoint_kind(b->checkpoint) != CKPT_HF)
-        config_refuse(b, key, ERR_UNSUPPORTED, "not supported yet in architecture %s, got %s",
-                      b->m->arch->name, config_value_text(m, text));
+        snprintf(why, WHY_BYTES, "not supported yet in architecture %s, got %s", name, value);
     else if (begins(key, "config.rope_parameters.") && !b->m->arch->no_rope)
-        config_refuse(b, key, ERR_UNSUPPORTED, "rope parameter not supported yet, got %s",
-                      config_value_text(m, text));
+        snprintf(why, WHY_BYTES, "rope parameter not supported yet, got %s", value);
     else if (flag_of(b, key))
-        config_refuse(b, key, ERR_UNSUPPORTED, "architecture %s has no such field, got %s",
-                      b->m->arch->name, config_value_text(m, text));
-    else
-        return meta_kind(m) != META_NONE;
-    return false;
+        snprintf(why, WHY_BYTES, "architecture %s has no such field, got %s", name, value);
+    else {
+        snprintf(why, WHY_BYTES, "architecture %s has no such field", name);
+        return meta_kind(m) == META_NONE ? FATE_IDLE : FATE_UNKNOWN;
+    }
+    return FATE_REFUSED;
 }
 
-/* Return true for keys that other readers handle, such as tokenizer.* and general.*. */
-static bool known_group(const char *key)
+/* Return what happens to a key that belongs to no architecture, such as tokenizer.*. */
+static enum fate judge_other(const char *key, char why[WHY_BYTES])
 {
-    static const char *const group[] = {
-#define GGUF_GROUP(prefix, reader) prefix,
+    static const struct {
+        const char *prefix, *reader; /* static */
+        enum fate fate;
+    } group[] = {
+#define GGUF_GROUP(prefix, reader)      {prefix, reader, FATE_USED},
+#define GGUF_IDLE_GROUP(prefix, reason) {prefix, reason, FATE_IDLE},
 #include "keys.def"
     };
     for (size_t i = 0; i < sizeof group / sizeof group[0]; i++)
-        if (begins(key, group[i])) return true;
-    return false;
+        if (begins(key, group[i].prefix)) {
+            snprintf(why, WHY_BYTES, "%s", group[i].reader);
+            return group[i].fate;
+        }
+    snprintf(why, WHY_BYTES, "no reader has such a key");
+    return FATE_UNKNOWN;
+}
+
+/* Write the part of the model that uses a key. */
+static void put_use(const struct binder *b, const char *key, char why[WHY_BYTES])
+{
+    static const struct {
+        const char *begin, *part; /* static */
+    } use[] = {
+#define USE(begin, part) {begin, part},
+#include "uses.def"
+    };
+    if (begins(key, "config.")) key += 7;
+    for (size_t i = 0; i < sizeof use / sizeof use[0]; i++)
+        if (begins(key, use[i].begin)) {
+            snprintf(why, WHY_BYTES, "%s", use[i].part);
+            return;
+        }
+    snprintf(why, WHY_BYTES, "configuration of architecture %s", b->m->arch->name);
+}
+
+/* Return the part of a key after "ARCH."; the whole key if it is not of the architecture. */
+static const char *own_part(const struct binder *b, const char *full)
+{
+    const size_t n = strlen(b->prefix);
+    return begins(full, b->prefix) && full[n] == '.' ? full + n + 1 : full;
+}
+
+/* After a failure of the config, keys that the architecture reads count as used: they may be
+ * unread. */
+enum fate config_judge(const struct binder *b, int i, char why[WHY_BYTES])
+{
+    const char *full;
+    const struct meta *m = checkpoint_meta_at(b->checkpoint, i, &full);
+    const char *key = own_part(b, full);
+    if (key == full && !begins(full, "config.")) return judge_other(full, why);
+    if (!b->read[i] && !begins(full, "config.quantization_config") &&
+        !(b->rc != 0 && config_has(b, key)))
+        return judge_left(b, key, m, why);
+    put_use(b, key, why);
+    return FATE_USED;
+}
+
+void config_key_name(const struct binder *b, const char *full, char name[160])
+{
+    static const struct name_pair other[] = {
+        {"model_type", "general.architecture"},
+        {"eos_token_id", "tokenizer.ggml.eos_token_ids"},
+        {"bos_token_id", "tokenizer.ggml.bos_token_id"},
+        {"pad_token_id", "tokenizer.ggml.padding_token_id"},
+#define HF_SAMPLING(field, key) {"generation_config.json: " field, key},
+#include "format/hf_keys.def"
+    };
+    const char *key = own_part(b, full);
+    snprintf(name, 160, "%s", full);
+    if (config_is_hf(b) && strcmp(key, "rope.scaling.type") == 0)
+        snprintf(name, 160, "rope_parameters.rope_type");
+    else if (key != full || begins(full, "config.")) {
+        file_key(b, key, name);
+        static const char *const from[] = {"config.json: ", "metadata "};
+        for (size_t i = 0; i < 2; i++)
+            if (begins(name, from[i]))
+                memmove(name, name + strlen(from[i]), strlen(name + strlen(from[i])) + 1);
+    } else
+        for (size_t i = 0; i < sizeof other / sizeof other[0] && config_is_hf(b); i++)
+            if (strcmp(other[i].name, full) == 0) snprintf(name, 160, "%s", other[i].raw);
 }
 
 /* Log the unknown keys. One line for all keys, so that a log stays readable. */
@@ -359,27 +442,19 @@ static void check_absent(struct binder *b)
  * unknown groups of keys cause one warning with all names. */
 void config_check_keys(struct binder *b)
 {
-    char list[600] = "", name[160];
+    char list[600] = "", name[160], why[WHY_BYTES];
     int n = 0;
-    size_t n_prefix = strlen(b->prefix);
     form_read(b);
     check_absent(b);
     for (int i = 0; i < checkpoint_n_meta(b->checkpoint) && b->rc == 0; i++) {
         const char *full;
-        const struct meta *m = checkpoint_meta_at(b->checkpoint, i, &full);
-        bool own = begins(full, b->prefix) && full[n_prefix] == '.', warn;
-        if (b->read[i] || begins(full, "config.quantization_config")) continue;
-        if (own || begins(full, "config."))
-            warn = check_left(b, own ? full + n_prefix + 1 : full, m);
-        else
-            warn = !known_group(full);
-        if (!warn) continue;
+        checkpoint_meta_at(b->checkpoint, i, &full);
+        const enum fate fate = config_judge(b, i, why);
+        if (fate == FATE_REFUSED) config_refuse(b, own_part(b, full), ERR_UNSUPPORTED, "%s", why);
+        if (fate != FATE_UNKNOWN) continue;
         size_t at = strlen(list);
-        file_key(b, own ? full + n_prefix + 1 : full, name);
-        const char *shown = !own && !begins(full, "config.") ? full
-                            : begins(name, "config.json: ")  ? name + 13
-                                                             : name;
-        snprintf(list + at, sizeof list - at, "%s%s", n++ ? ", " : "", shown);
+        config_key_name(b, full, name);
+        snprintf(list + at, sizeof list - at, "%s%s", n++ ? ", " : "", name);
     }
     if (b->rc == 0) warn_of(b, list, n);
 }

@@ -591,7 +591,7 @@ TEST(config_quantized_weights_are_refused_by_their_method)
         char fields[160], word[80];
         snprintf(fields, sizeof fields, "'quantization_config':{'quant_method':'%s','bits':4}",
                  method[i]);
-        snprintf(word, sizeof word, "quant_method \"%s\": ", method[i]);
+        snprintf(word, sizeof word, "quant_method: must be a known method, got \"%s\"", method[i]);
         expect_all(fields, word);
     }
 #define FP8 "'quantization_config':{'quant_method':'fp8','weight_block_size':[128,64]"
@@ -628,7 +628,7 @@ TEST(config_quantized_weights_are_refused_by_their_method)
     expect_all("'compression_config':{'quant_method':'compressed-tensors',"
                "'sparsity_config':{'format':'sparse-24-bitmask'}}",
                "sparsity_config.format: must");
-    expect_all("'quantization_config':{}", "quant_method unnamed");
+    expect_all("'quantization_config':{}", "quant_method: must be a known method, got none");
     expect_all("'quantization_config':null", NULL);
 }
 

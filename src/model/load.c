@@ -159,11 +159,15 @@ int model_check_arch(const struct checkpoint *c, struct err *e)
     return choose_arch(&arch, c, e);
 }
 
-/* Run all steps of opening a model before the packing of weights. */
-static int bind_model(struct model *m, const struct model_options *o, struct err *e)
+/* Run all steps of opening a model before the packing of weights. x: NULL, or the receiver of an
+ * explanation. */
+static int bind_model(struct model *m, const struct model_options *o, const struct explain *x,
+                      struct err *e)
 {
     const struct checkpoint *c = m->checkpoint;
-    struct binder b = {.m = m, .checkpoint = c, .options = o, .e = e};
+    struct refusal refusal = {0};
+    struct binder b = {
+        .m = m, .checkpoint = c, .options = o, .e = e, .refusal = x ? &refusal : NULL};
     b.rc = choose_arch(&m->arch, c, e);
     b.prefix = arch_name(c);
     b.bound = b.rc == 0 ? calloc((size_t)checkpoint_n_tensor(c) + 1, 1) : NULL;
@@ -173,6 +177,7 @@ static int bind_model(struct model *m, const struct model_options *o, struct err
     if (b.rc == 0) config_read(&b);
     if (b.rc == 0) bind_all(&b);
     if (b.rc == 0 && o && o->quantization) model_quantize(&b, o->quantization);
+    if (x && b.bound && b.read) explain_all(&b, x);
     free(b.bound);
     free(b.read);
     return b.rc;
@@ -199,15 +204,15 @@ static int pack_weights(struct model *m, const struct model_options *o, struct e
     return rc;
 }
 
-/* o: NULL if the model is not computed. */
+/* o: NULL if the model is not computed. x: as for bind_model. */
 static int new_model(struct model **out, const struct checkpoint *c, struct backend *b,
-                     const struct model_options *o, struct err *e)
+                     const struct model_options *o, const struct explain *x, struct err *e)
 {
     struct model *m = *out = calloc(1, sizeof *m);
     if (!m) return err_memory(e, "the model", sizeof *m);
     m->checkpoint = c;
     m->backend = b;
-    return bind_model(m, o, e);
+    return bind_model(m, o, x, e);
 }
 
 /* After a failure model_close frees each existing part. Facts are last, because they need the
@@ -215,7 +220,7 @@ static int new_model(struct model **out, const struct checkpoint *c, struct back
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e)
 {
-    int rc = new_model(out, c, o->backend, o, e);
+    int rc = new_model(out, c, o->backend, o, NULL, e);
     if (rc == 0) rc = pack_weights(*out, o, e);
     if (rc == 0) rc = plan_memory(*out, o, e);
     if (rc == 0) {
@@ -235,11 +240,21 @@ int model_matrices(const struct checkpoint *c, struct backend *b, const char *qu
 {
     struct model *m;
     const struct model_options o = {.quantization = quantization};
-    const int rc = new_model(&m, c, b, &o, e);
+    const int rc = new_model(&m, c, b, &o, NULL, e);
     for (size_t i = 0; rc == 0 && i < m->tensor.n; i++) {
         const struct tensor *t = m->tensor.v[i];
         if (!is_repeated(m, i)) report(ctx, t->name, t->type, value_count(t), is_converted(t));
     }
+    model_close(m);
+    return rc;
+}
+
+int model_explain(const struct checkpoint *c, struct backend *b, const char *quantization,
+                  const struct explain *x, struct err *e)
+{
+    struct model *m;
+    const struct model_options o = {.quantization = quantization};
+    const int rc = new_model(&m, c, b, &o, x, e);
     model_close(m);
     return rc;
 }
@@ -249,7 +264,7 @@ int model_verify(const struct checkpoint *c, const struct model_options *o,
                  model_verdict_fn *report, void *ctx, struct err *e)
 {
     struct model *m;
-    int rc = new_model(&m, c, o->backend, o, e), n = rc == 0 ? (int)m->tensor.n : 0;
+    int rc = new_model(&m, c, o->backend, o, NULL, e), n = rc == 0 ? (int)m->tensor.n : 0;
     enum weights_verdict *verdict = calloc((size_t)n + 1, sizeof *verdict);
     if (rc == 0 && !verdict) rc = err_memory(e, "verdicts", (size_t)n * sizeof *verdict);
     if (rc == 0) {

@@ -142,6 +142,50 @@ typedef void model_matrix_fn(void *ctx, const char *tensor, enum qtype type, int
 int model_matrices(const struct checkpoint *c, struct backend *b, const char *quantization,
                    model_matrix_fn *report, void *ctx, struct err *e);
 
+/* What loading does with a key or a tensor of a file. CHECKED: a key with its only accepted value.
+ * UNKNOWN: ignored with a warning; a tensor after a failure. */
+enum fate { FATE_USED, FATE_CHECKED, FATE_IDLE, FATE_UNKNOWN, FATE_REFUSED };
+/* Form of a tensor in memory. EXPERT: one matrix of a mixture. PART: belongs to a matrix, whose
+ * bytes another tensor has, such as the scales of a quantized form. COPY: equals another tensor,
+ * which is used. */
+enum tensor_form {
+    TENSOR_MATRIX,
+    TENSOR_EXPERT,
+    TENSOR_TABLE,
+    TENSOR_VECTOR,
+    TENSOR_PART,
+    TENSOR_COPY
+};
+/* Texts are borrowed for the call. */
+struct explained_key {
+    int i;            /* position in the checkpoint's metadata; -1: the file lacks the key */
+    const char *name; /* field of config.json, or key of a GGUF, or the flag that gave it */
+    enum fate fate;
+    const char *why; /* part of the model that uses it, or the reason */
+};
+struct explained_tensor {
+    int i; /* position in the checkpoint */
+    enum fate fate;
+    const char *why; /* reason, if it is not used; otherwise the name of its matrix, "" if none */
+    /* below: if it is used */
+    enum tensor_form form;
+    int n_matrix;    /* number of matrices made of it; 2 with a table: the table and a head */
+    enum qtype type; /* number format in memory */
+    bool is_encoded; /* true: encoded in another format than the file's values (quantization) */
+    bool is_codes;   /* true: made of codes and scales of a quantized form */
+    int64_t n_byte;  /* bytes in memory */
+};
+struct explain {
+    void (*key)(void *ctx, const struct explained_key *k);
+    void (*tensor)(void *ctx, const struct explained_tensor *t);
+    void *ctx;
+};
+/* Report each key and tensor of a checkpoint, without packing it. quantization: as in
+ * model_options. Returns an error of model_open. After such an error the keys are reported, unless
+ * the architecture is unknown, and no tensors if a key is refused. */
+int model_explain(const struct checkpoint *c, struct backend *b, const char *quantization,
+                  const struct explain *x, struct err *e);
+
 typedef void model_verdict_fn(void *ctx, const char *tensor, enum weights_verdict v);
 /* Compare the stored packed weights with a fresh packing of the checkpoint. Calls `report` once per
  * packed tensor. Removes the stored weights unless all tensors are equal. Returns ERR_MISSING if

@@ -401,6 +401,7 @@ struct arch {
     /* Begins, or ends with a dot before them, of the raw names of tensors without effect on
      * results; ends with NULL. NULL: none. */
     const char *const *left_out;
+    const char *left_out_why; /* what these tensors are, static; NULL if left_out is */
     /* Adjust the config that config.c read from the common keys. NULL if no adjustment is needed. b
      * keeps the first failure. */
     void (*config)(struct config *c, struct binder *b);
@@ -434,7 +435,17 @@ struct binder {
     int64_t n_order;
     const float *e4m3; /* values of E4M3 codes, f32 [256] in the arena; NULL: not made yet */
     int rc;
+    bool all_bound; /* true: all parts of the model are bound, so other tensors have no use */
     const struct model_options *options; /* borrowed; NULL: the model is not computed */
+    struct refusal *refusal;             /* borrowed: receives the first refused key; NULL: none */
+};
+
+enum { WHY_BYTES = 400 };
+
+/* A refused key. */
+struct refusal {
+    char key[160], name[160]; /* whole key; name in the file, or the flag that gave it */
+    char why[WHY_BYTES];
 };
 
 /* Return the value of a key that the architecture declares (KEY_READ), and mark the key as read.
@@ -468,6 +479,13 @@ void config_only_text(struct binder *b, const char *key, const char *value);
 /* Check that every key was read, is idle, or has its only accepted value. All other keys are
  * rejected or logged as warnings (keys.def). */
 void config_check_keys(struct binder *b);
+/* Return what loading does with the key at position i of the checkpoint. Write the part of the
+ * model that uses it, or the reason, to why. Valid after config_read, also if it failed. */
+enum fate config_judge(const struct binder *b, int i, char why[WHY_BYTES]);
+/* Report the fates of all keys and tensors (explain.c), also after a failure. */
+void explain_all(const struct binder *b, const struct explain *x);
+/* Write the name that the file has for a key: the field of config.json, or the key of a GGUF. */
+void config_key_name(const struct binder *b, const char *full, char name[160]);
 /* Read the keys common to all decoders, then the architecture's keys, then check all keys. */
 void config_read(struct binder *b);
 /* Return true if the metadata are a config.json. */
@@ -504,6 +522,8 @@ const struct tensor_info *form_bind(struct binder *b, struct published *p, enum 
 /* Return true if no matrix uses a tensor of that name, such as the scales of a quantized cache. */
 bool form_left_out(const struct binder *b, const char *name);
 
+/* Return true for a tensor that is known to be unused. Write the reason to why. */
+bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why[WHY_BYTES]);
 /* Return the architecture's row for a matrix or norm in tensors.def; NULL if none. */
 const struct tensor_row *bind_row(const struct binder *b, const char *stem);
 /* Return the tensor `name`, and mark it as bound; NULL if none. */

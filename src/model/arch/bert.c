@@ -61,6 +61,7 @@ const struct arch arch_bert = {
     .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
+    .left_out_why = "heads of pretraining, and position numbers",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bert_bind_ends,

@@ -50,6 +50,7 @@ const struct arch arch_distilbert = {
     .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
+    .left_out_why = "the head of pretraining",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bind_ends,

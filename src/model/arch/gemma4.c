@@ -145,6 +145,7 @@ const struct arch arch_gemma4 = {
     .ends_bytes = sizeof(struct gemma4_ends),
     .layer_bytes = sizeof(struct gemma4_layer),
     .left_out = left_out,
+    .left_out_why = "parts for images and audio",
     .config = gemma4_config,
     .bind_ends = bind_ends,
     .bind = bind,

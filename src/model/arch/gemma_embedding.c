@@ -78,6 +78,7 @@ const struct arch arch_gemma_embedding = {
     .encoder = true,
     .curve = CURVE_gelu_tanh,
     .left_out = left_out,
+    .left_out_why = "a head for text, which embeddings do not use",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bind_ends,

@@ -61,5 +61,6 @@ const struct arch arch_gpt2 = {
     .curve = CURVE_gelu_tanh,
     .ffn_times = 4,
     .left_out = left_out,
+    .left_out_why = "a mask, which quoth computes",
     .config = config,
 };

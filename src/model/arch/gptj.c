@@ -64,5 +64,6 @@ const struct arch arch_gptj = {
     .curve = CURVE_gelu_tanh,
     .ffn_times = 4,
     .left_out = left_out,
+    .left_out_why = "a mask, which quoth computes",
     .config = config,
 };

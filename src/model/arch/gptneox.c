@@ -55,5 +55,6 @@ const struct arch arch_gptneox = {
     .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
+    .left_out_why = "a mask, which quoth computes",
     .config = config,
 };

@@ -112,6 +112,7 @@ const struct arch arch_modernbert = {
     .layer_norm_eps = "config.norm_eps",
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
+    .left_out_why = "the head of pretraining",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bind_ends,

@@ -47,6 +47,7 @@ const struct arch arch_nomic_bert = {
     .norm_bias = true,
     .curve = CURVE_silu,
     .left_out = left_out,
+    .left_out_why = "the head and the pooler of pretraining",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = encoder_bind,

@@ -60,6 +60,7 @@ const struct arch arch_roberta = {
     .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
+    .left_out_why = "the head and the pooler of pretraining",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bert_bind_ends,

@@ -123,11 +123,10 @@ void form_read(struct binder *b)
     for (size_t i = 0; method && i < sizeof forms / sizeof forms[0]; i++)
         if (strcmp(forms[i]->method, method) == 0) b->m->config.quant.form = forms[i];
     if (!b->m->config.quant.form) {
-        b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s: config.json: quantization_config.quant_method %s%.40s%s: not "
-                        "supported yet; the unquantized checkpoint, or a GGUF of it, loads",
-                        checkpoint_path(b->checkpoint), method ? "\"" : "",
-                        method ? method : "unnamed", method ? "\"" : "");
+        config_refuse(b, "config.quantization_config.quant_method", ERR_UNSUPPORTED,
+                      "must be a known method, got %s%.40s%s; the unquantized checkpoint, or a "
+                      "GGUF of it, loads",
+                      method ? "\"" : "", method ? method : "none", method ? "\"" : "");
         return;
     }
     check_fields(b, method);

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Goal: `quoth inspect --explain` gives the use of every key and every tensor of a file. Method:
+compare its JSON with the file's own lists, read without quoth. Changed copies of golden folders have
+an unknown field, a refused one, tensors without a use and tensors that an architecture leaves out."""
+import json
+import os
+import shutil
+import struct
+import subprocess
+
+from server import QUOTH, ROOT, TMP, check, run
+
+GOLDEN = os.path.join(ROOT, "tests", "golden")
+
+
+def explain(folder, *more, status=0):
+    ran = subprocess.run([QUOTH, "inspect", "--explain", folder, *more], capture_output=True, text=True, timeout=120)
+    check(ran.returncode == status, f"status {ran.returncode}: {ran.stderr}")
+    return ran
+
+
+def explained(folder, *more, status=0):
+    """Return the answer, its keys by name and its tensors by name."""
+    answer = json.loads(explain(folder, "--json", *more, status=status).stdout)
+    return answer, {k["name"]: k for k in answer["keys"]}, {t["name"]: t for t in answer.get("tensors", [])}
+
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        (n,) = struct.unpack("<Q", f.read(8))
+        return json.loads(f.read(n)), f.read()
+
+
+def copy(name, fields=None, tensors=None):
+    """Return a copy of a golden folder with other fields of config.json, and with further tensors: zeros
+    of a shape in F32."""
+    folder = os.path.join(TMP, f"{name}-{len(os.listdir(TMP))}")
+    shutil.copytree(os.path.join(GOLDEN, name), folder, ignore=shutil.ignore_patterns("*.gguf", "*.f32", "*.i32"))
+    path = os.path.join(folder, "config.json")
+    with open(path) as f:
+        config = json.load(f)
+    with open(path, "w") as f:
+        json.dump({**config, **(fields or {})}, f)
+    path = os.path.join(folder, "model.safetensors")
+    head, data = read_safetensors(path)
+    for tensor, shape in (tensors or {}).items():
+        size = 4
+        for n in shape:
+            size *= n
+        head[tensor] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + size]}
+        data += bytes(size)
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+    return folder
+
+
+def fields():
+    """each field of config.json is used or ignored with a reason, and a warned one is unknown"""
+    folder = copy("llama3", {"new_field": 7})
+    answer, keys, _ = explained(folder)
+    with open(os.path.join(folder, "config.json")) as f:
+        config = json.load(f)
+    for name, value in config.items():
+        if value is None:
+            continue
+        if name == "rope_scaling":
+            check(all(f"rope_parameters.{k}" in keys for k in value), "rope_scaling")
+        else:
+            check((f"rope_parameters.{name}" if name == "rope_theta" else name) in keys, f"{name} is missing")
+    check(all(k["by"] for k in answer["keys"]), "a key has no part and no reason")
+    check(keys["hidden_size"] == {"name": "hidden_size", "use": "used", "by": "width of the layers"})
+    check(keys["initializer_range"]["use"] == "ignored" and keys["initializer_range"]["by"] == "training")
+    check(keys["new_field"]["use"] == "unknown")
+    check(answer["loads"] and len(keys) == len(answer["keys"]), "a key is listed twice")
+
+
+def gguf_keys():
+    """each key of a GGUF is listed once, and a key with one accepted value is checked"""
+    path = os.path.join(GOLDEN, "qwen2", "model.gguf")
+    _, keys, tensors = explained(path)
+    own = json.loads(subprocess.run([QUOTH, "inspect", "--json", path], capture_output=True, timeout=120).stdout)
+    check(set(keys) == set(own["metadata"]), str(set(keys) ^ set(own["metadata"])))
+    check(set(tensors) == {t["name"] for t in own["tensors"]})
+    check(keys["general.file_type"]["use"] == "ignored" and keys["tokenizer.ggml.tokens"]["by"] == "the tokenizer")
+    check(keys["qwen2.attention.head_count"]["by"] == "heads of attention")
+    _, keys, _ = explained(copy("llama3", {"is_causal": True}))
+    check(keys["is_causal"]["use"] == "checked" and "must be 1" in keys["is_causal"]["by"])
+
+
+def refused_keys():
+    """a refused key has the reason, also if the file lacks the key, and the exit status is 1"""
+    answer, keys, tensors = explained(copy("qwen3", {"hidden_act": "mish"}), status=1)
+    check(not answer["loads"] and "hidden_act" in answer["error"])
+    check(keys["hidden_act"]["use"] == "refused" and '"mish"' in keys["hidden_act"]["by"])
+    check(keys["hidden_size"]["use"] == "used" and not tensors)
+    check(sum(k["use"] == "refused" for k in answer["keys"]) == 1)
+    _, keys, _ = explained(os.path.join(GOLDEN, "qwen3"), "--rope-scaling", '{"rope_type":"yarn"}', status=1)
+    check(keys["--rope-scaling: factor"]["use"] == "refused", str(keys))
+    ran = explain(copy("qwen3", {"quantization_config": {"quant_method": "new"}}), status=1)
+    check("quantization_config.quant_method" in ran.stdout and "does not load" in ran.stdout, ran.stdout)
+
+
+def tensors_of_a_folder():
+    """each tensor is listed once with its form, and the bytes are those of the values"""
+    folder = os.path.join(GOLDEN, "llama3")
+    answer, _, tensors = explained(folder)
+    head, _ = read_safetensors(os.path.join(folder, "model.safetensors"))
+    head.pop("__metadata__", None)
+    check(set(tensors) == set(head) and len(answer["tensors"]) == len(head))
+    check(answer["bytes"] == sum(b - a for a, b in (t["data_offsets"] for t in head.values())))
+    want = {"use": "used", "form": "matrix blk.1.attn_q", "type": "F32", "arithmetic": "f32", "bytes": 64 * 64 * 4}
+    name = "model.layers.1.self_attn.q_proj.weight"
+    check(tensors[name] == {"name": name, **want}, str(tensors[name]))
+    check(tensors["model.embed_tokens.weight"]["form"] == "table token_embd, and the head")
+    check(tensors["model.norm.weight"]["form"] == "vector")
+
+
+def tensors_quantized_at_load():
+    """--quantization changes type, bytes and arithmetic of the matrices, but not of norms"""
+    folder = os.path.join(GOLDEN, "llama3")
+    _, _, plain = explained(folder)
+    answer, _, tensors = explained(folder, "--quantization", "Q8_0")
+    for name, t in tensors.items():
+        matrix = "norm" not in name
+        check((t["type"] == "Q8_0") == matrix and t["bytes"] * (128 if matrix else 34) == plain[name]["bytes"] * 34, name)
+        check(not matrix or t["arithmetic"].endswith("int8"), name)
+    memory = json.loads(subprocess.run([QUOTH, "inspect", "--json", folder, "--quantization", "Q8_0"], capture_output=True, timeout=120).stdout)
+    norms = sum(t["bytes"] for name, t in tensors.items() if "norm" in name)
+    check(answer["bytes"] - norms == sum(m["bytes"] for m in memory["memory"]))
+
+
+def tensors_of_quantized_folders():
+    """codes become a matrix, their scales belong to it, and experts are counted each"""
+    _, _, tensors = explained(os.path.join(GOLDEN, "forms", "gptq"))
+    check(tensors["model.layers.0.mlp.up_proj.qweight"]["form"] == "matrix blk.0.ffn_up, from codes and scales")
+    for suffix in ("scales", "qzeros", "g_idx"):
+        t = tensors[f"model.layers.0.mlp.up_proj.{suffix}"]
+        check(t["form"] == "part of blk.0.ffn_up" and t["bytes"] == 0, str(t))
+    _, _, tensors = explained(os.path.join(GOLDEN, "qwen3moe"))
+    experts = [t for name, t in tensors.items() if ".experts." in name and name.startswith("model.layers.0.")]
+    check(len(experts) == 15 and all(t["form"].startswith("expert of blk.0.ffn_") and t["bytes"] == 3072 for t in experts), str(experts[:2]))
+
+
+def tensors_left_out():
+    """a tensor that is left out has the reason, and one without a use is refused"""
+    table = "model.layers.0.self_attn.rotary_emb.inv_freq"
+    _, _, tensors = explained(copy("llama3", tensors={table: [8]}))
+    check(tensors[table]["use"] == "ignored" and "RoPE" in tensors[table]["by"], str(tensors[table]))
+    shared, image = "model.layers.5.self_attn.k_proj.weight", "model.vision_tower.x.weight"
+    _, _, tensors = explained(copy("gemma4", tensors={shared: [16, 24], image: [4, 4]}))
+    check(tensors[shared]["by"] == "layer 5 uses the keys and values of layer 3", str(tensors[shared]))
+    check(tensors[image]["by"] == "parts for images and audio" and tensors[image]["bytes"] == 0)
+    wrong = "model.layers.0.self_attn.gate.weight"
+    answer, _, tensors = explained(copy("llama3", tensors={wrong: [4, 4]}), status=1)
+    check(wrong in answer["error"] and [n for n, t in tensors.items() if t["use"] == "refused"] == [wrong])
+    _, _, tensors = explained(copy("llama3", {"intermediate_size": 97}), status=1)
+    check(tensors["model.embed_tokens.weight"]["use"] == "used")
+    check(tensors["model.layers.2.mlp.up_proj.weight"] == {"name": "model.layers.2.mlp.up_proj.weight", "use": "unknown",
+                                                           "by": "loading ended before it", "type": "F32", "bytes": 0})
+
+
+def text():
+    """the table has one row for all layers, and one per tensor with --all"""
+    folder = os.path.join(GOLDEN, "llama3")
+    lines = explain(folder).stdout.splitlines()
+    row = next(line.split() for line in lines if line.startswith("model.layers.*.self_attn.q_proj.weight"))
+    check(row[1:] == ["3", "F32", str(3 * 64 * 64 * 4), "f32", "matrix", "blk.*.attn_q"], str(row))
+    check(any(line.startswith("tensors: 29 used") for line in lines))
+    check(sum("self_attn.q_proj.weight" in line for line in explain(folder, "--all").stdout.splitlines()) == 3)
+
+
+run([fields, gguf_keys, refused_keys, tensors_of_a_folder, tensors_quantized_at_load, tensors_of_quantized_folders, tensors_left_out, text])
