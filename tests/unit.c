@@ -6,6 +6,8 @@
  * remaining tests. Tests marked TEST_ALONE follow in one worker. */
 #include "unit.h"
 
+#include "base/rng.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -13,6 +15,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -134,6 +137,17 @@ bool test_long(void)
     return on && *on && strcmp(on, "0") != 0;
 }
 
+uint64_t test_stride(uint64_t *rng, uint64_t mean)
+{
+    return test_long() ? 1 : 1 + rng_below(rng, 2 * mean - 1);
+}
+
+void test_sampled(int64_t n, int64_t of, const char *what)
+{
+    if (n < of) test_note("sampled: %lld of %lld %s", (long long)n, (long long)of, what);
+    if (n < 1) test_fail(__FILE__, __LINE__, "no %s were tested", what);
+}
+
 static bool chosen(const struct test *t, int n, char **filter)
 {
     for (int i = 0; i < n; i++)
@@ -159,16 +173,30 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Return the processor time of this process and of its children that have ended. */
+static double processor_seconds(void)
+{
+    double s = 0;
+    for (int children = 0; children < 2; children++) {
+        struct rusage u;
+        getrusage(children ? RUSAGE_CHILDREN : RUSAGE_SELF, &u);
+        s += (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec);
+        s += (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+    }
+    return s;
+}
+
 /* Run a test and print its line. */
 static enum verdict run(const struct test *t)
 {
     failed_now = skipped_now = false;
-    double start = seconds();
+    double start = seconds(), used = processor_seconds();
     t->run();
     double took = seconds() - start;
+    used = processor_seconds() - used;
     const char *word = failed_now ? "FAIL" : skipped_now ? "skip" : "ok";
-    if (took >= 0.1)
-        printf("%-4s %s (%.1f s)\n", word, t->name, took);
+    if (took >= 0.1 || used >= 0.1)
+        printf("%-4s %s (%.1f s, processor %.1f s)\n", word, t->name, took, used);
     else
         printf("%-4s %s\n", word, t->name);
     return failed_now ? FAILED : skipped_now ? SKIPPED : PASSED;

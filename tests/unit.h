@@ -44,6 +44,11 @@ const char *temp_path(const char *name);
 bool temp_put(const char *name, const char *text);
 /* Return true under `make long` (environment QUOTH_LONG): run the full counts. */
 bool test_long(void);
+/* Return the distance to the next case of a sampled sweep, at random in [1, 2 * mean - 1]. Under
+ * `make long` return 1, for all cases. rng is a state of rng_next (base/rng.h). */
+uint64_t test_stride(uint64_t *rng, uint64_t mean);
+/* Print "sampled: N of M WHAT" if not all cases ran. Fail the test if none ran. */
+void test_sampled(int64_t n, int64_t of, const char *what);
 
 /* Return the number of allocations since the start (malloc, calloc, realloc, aligned_alloc of the
  * whole process). */

@@ -1,13 +1,14 @@
 /* Goal: a grammar compiled with a failing allocation allows the usual tokens, or its compilation
  * fails. The same is true of its masks and states. Method: use a constraint of each kind and the
- * tokens of the bundled model. Each tenth allocation of the vocabulary, of compiling and of a walk
- * through one text fails once, alone and with all later allocations. QUOTH_LONG=1: each
- * allocation. */
+ * tokens of the bundled model. A random sample of the allocations of the vocabulary, of compiling
+ * and of a walk through one text fails, alone and with all later allocations. QUOTH_LONG=1: each
+ * allocation fails once. */
 #include "../alloc.h"
 #include "../unit.h"
 
 #include "../../src/base/hash.h"
 #include "../../src/base/json.h"
+#include "../../src/base/rng.h"
 #include "../../src/session/session.h"
 
 #include <stdlib.h>
@@ -87,7 +88,7 @@ static int compile_and_walk(const struct sample *s, const struct ids *ids, uint6
     return rc;
 }
 
-static void sweep(const struct sample *s, uint64_t count, const char *how)
+static void sweep(const struct sample *s, uint64_t count, const char *how, uint64_t *rng)
 {
     size_t n_mask = (size_t)tokenizer_n_vocab(tok) / 64 + 1;
     uint64_t *mask = calloc(n_mask, sizeof *mask);
@@ -100,10 +101,12 @@ static void sweep(const struct sample *s, uint64_t count, const char *how)
     if (!want.ends) test_fail(__FILE__, __LINE__, "%s: the text does not end it", s->name);
     int n_same = 0, n_error = 0;
     bool hit = true;
-    for (uint64_t n = 0, step = test_long() ? 1 : 10; hit; n += step) {
+    uint64_t n_alloc = 0;
+    for (uint64_t n = test_stride(rng, 30) - 1; hit; n += test_stride(rng, 30)) {
         alloc_fail(n, count);
         int rc = compile_and_walk(s, &ids, mask, &got, &e);
-        hit = alloc_fail_end() > n;
+        n_alloc = alloc_fail_end();
+        hit = n_alloc > n;
         n_error += rc != 0;
         n_same += rc == 0;
         if (rc == 0 ? got.hash != want.hash || got.ends != want.ends : rc != ERR_MEMORY)
@@ -111,6 +114,7 @@ static void sweep(const struct sample *s, uint64_t count, const char *how)
                       (unsigned long long)n, rc, rc ? e.text : "another mask");
     }
     test_note("%s, %s: %d the same, %d errors", s->name, how, n_same, n_error);
+    test_sampled(n_same + n_error, (int64_t)n_alloc, "allocations");
     vec_deinit(&ids);
     free(mask);
 }
@@ -121,9 +125,10 @@ TEST(memory_of_grammars)
     NEED_OK(
         tokenizer_open_file(&tok, repo_path("models/quoth-tiny/quoth-tiny-q8_0.gguf"), NULL, &e),
         &e);
+    uint64_t rng = 1;
     for (int i = 0; i < N_SAMPLE; i++) {
-        sweep(&samples[i], 1, "one");
-        sweep(&samples[i], ALLOC_ALL, "all from");
+        sweep(&samples[i], 1, "one", &rng);
+        sweep(&samples[i], ALLOC_ALL, "all from", &rng);
     }
     tokenizer_close(tok);
 }

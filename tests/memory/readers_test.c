@@ -4,11 +4,13 @@
  * - A chat template has the usual features.
  * - A checkpoint has all metadata and tensors.
  * Method: open every valid seed of the fuzzers and every golden checkpoint. Each allocation fails
- * once. */
+ * once. Of the golden checkpoints, a random sample of the allocations fails; with QUOTH_LONG=1,
+ * each one. */
 #include "../alloc.h"
 #include "../unit.h"
 
 #include "../../src/base/os.h"
+#include "../../src/base/rng.h"
 #include "../../src/chat/chat.h"
 #include "../../src/format/format.h"
 #include "../../src/token/token.h"
@@ -150,7 +152,11 @@ static void describe_checkpoint(const struct checkpoint *c, struct buf *out)
     }
 }
 
-static int sweep_checkpoint(const char *path)
+static uint64_t stride_rng;        /* state of the strides of sweep_checkpoint */
+static int64_t n_checkpoint_alloc; /* number of allocations of all checkpoints */
+
+/* Fail about every stride-th allocation. */
+static int sweep_some(const char *path, uint64_t stride)
 {
     struct checkpoint *c;
     struct err e = {0};
@@ -160,11 +166,13 @@ static int sweep_checkpoint(const char *path)
     checkpoint_close(c);
     bool hit = true;
     int n_run = 0;
-    for (uint64_t n = 0; hit; n++, n_run++) {
+    uint64_t n = test_stride(&stride_rng, stride) - 1, n_alloc = 0;
+    for (; hit; n += test_stride(&stride_rng, stride), n_run++) {
         struct buf got = {0};
         alloc_fail(n, 1);
         int rc = checkpoint_open(&c, path, &e);
-        hit = alloc_fail_end() > n;
+        n_alloc = alloc_fail_end();
+        hit = n_alloc > n;
         if (rc == 0) describe_checkpoint(c, &got);
         if (rc == 0 ? !equal(&got, &want) : rc != ERR_MEMORY && rc != ERR_IO)
             test_fail(__FILE__, __LINE__, "%s, %llu: code %d: %s", path, (unsigned long long)n, rc,
@@ -172,20 +180,31 @@ static int sweep_checkpoint(const char *path)
         buf_deinit(&got);
         if (rc == 0) checkpoint_close(c);
     }
+    n_checkpoint_alloc += (int64_t)n_alloc;
     buf_deinit(&want);
     return n_run;
 }
 
-static void sweep_folder(const char *relative, int (*sweep)(const char *path))
+static int sweep_checkpoint(const char *path)
+{
+    return sweep_some(path, 1);
+}
+
+static int sweep_golden(const char *path)
+{
+    return sweep_some(path, 12);
+}
+
+static int sweep_folder(const char *relative, int (*sweep)(const char *path))
 {
     char dir[1024], path[2048];
     struct buf names = {0};
     struct err e;
     int n_file = 0, n_run = 0;
     snprintf(dir, sizeof dir, "%s", repo_path(relative) ? repo_path(relative) : "");
-    NEED_OK(dir_list(&names, dir, &e), &e);
+    if (dir_list(&names, dir, &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
     for (char *rest = names.data, *name; (name = strsep(&rest, "\n")) && *name;) {
-        NEED(path_join(path, sizeof path, dir, name));
+        EXPECT(path_join(path, sizeof path, dir, name));
         int n = sweep(path);
         n_file += n > 0;
         n_run += n;
@@ -193,6 +212,7 @@ static void sweep_folder(const char *relative, int (*sweep)(const char *path))
     test_note("%s: %d files, %d runs", relative, n_file, n_run);
     EXPECT(n_file > 0);
     buf_deinit(&names);
+    return n_run;
 }
 
 TEST(memory_of_tokenizers)
@@ -213,6 +233,9 @@ TEST(memory_of_templates)
 
 TEST(memory_of_checkpoints)
 {
-    sweep_folder("tests/golden", sweep_checkpoint);
+    stride_rng = 1;
+    n_checkpoint_alloc = 0;
+    int n = sweep_folder("tests/golden", sweep_golden);
+    test_sampled(n, n_checkpoint_alloc, "allocations");
     sweep_folder("tests/fuzz/corpus/llama2c", sweep_checkpoint);
 }

@@ -1,13 +1,14 @@
 /* Goal: a failed allocation causes an error, never a crash or another answer. Later requests have
  * the usual answers. Method: run the server on the bundled model in this process. Each allocation
  * of a load and of one request of each kind fails once, alone and with all later allocations. Then
- * the request is repeated without failures. In a load and in requests with a constraint only every
- * tenth allocation fails; with QUOTH_LONG=1, each one. */
+ * the request is repeated without failures. A random sample of the allocations fails; with
+ * QUOTH_LONG=1, each one. */
 #include "../alloc.h"
 #include "../unit.h"
 #include "host.h"
 
 #include "../../src/base/log.h"
+#include "../../src/base/rng.h"
 
 static const struct request_case questions[] = {
     {"completion", "POST", "/v1/completions",
@@ -146,29 +147,34 @@ static uint64_t post_failing(const struct host *h, const struct request_case *q,
 }
 
 static void sweep(const struct host *h, const struct request_case *q, uint64_t count,
-                  const char *how, uint64_t step)
+                  const char *how, uint64_t stride, uint64_t *rng)
 {
     struct response want = {0};
     struct tally t = {0};
     /* Later requests do not repeat allocations that happen only once. */
     for (int i = 0; i < 2; i++) post_fresh(h, q, false, &want);
     if (want.status != 200) blame(q, how, 0, "at rest: ", &want);
-    for (uint64_t n = 0; n < ALLOCATIONS_MAX; n += step)
-        if (post_failing(h, q, how, n, count, &want, &t) <= n) break;
+    uint64_t n = test_stride(rng, stride) - 1, n_allocation = ALLOCATIONS_MAX;
+    for (bool hit = true; n < ALLOCATIONS_MAX && hit; n += test_stride(rng, stride)) {
+        n_allocation = post_failing(h, q, how, n, count, &want, &t);
+        hit = n_allocation > n;
+    }
     EXPECT(host_idle(h));
     note(q->name, how, &t);
+    test_sampled(t.n, (int64_t)n_allocation, "allocations");
     buf_deinit(&want.text);
 }
 
-static void sweep_all(const struct request_case *q, int n, uint64_t step)
+static void sweep_all(const struct request_case *q, int n, uint64_t stride)
 {
+    uint64_t rng = 1;
     struct host h;
     struct err e = {0};
     alloc_spare(true);
     NEED_OK(host_open(&h, TINY, &e), &e);
     for (int i = 0; i < n; i++) {
-        sweep(&h, &q[i], 1, "one", step);
-        sweep(&h, &q[i], ALLOC_ALL, "all from", step);
+        sweep(&h, &q[i], 1, "one", stride, &rng);
+        sweep(&h, &q[i], ALLOC_ALL, "all from", stride, &rng);
     }
     host_close(&h);
     alloc_spare(false);
@@ -176,12 +182,12 @@ static void sweep_all(const struct request_case *q, int n, uint64_t step)
 
 TEST(memory_of_requests)
 {
-    sweep_all(questions, N_QUESTION, 1);
+    sweep_all(questions, N_QUESTION, 5);
 }
 
 TEST(memory_of_constrained_requests)
 {
-    sweep_all(held, N_HELD, test_long() ? 1 : 10);
+    sweep_all(held, N_HELD, 40);
 }
 
 /* ---- loading ---- */
@@ -237,7 +243,8 @@ static uint64_t load_failing(struct load *l, uint64_t n)
     return n_allocation;
 }
 
-static void sweep_load(const char *model, uint64_t count, const char *how, uint64_t step)
+static void sweep_load(const char *model, uint64_t count, const char *how, uint64_t stride,
+                       uint64_t *rng)
 {
     struct load l = {.model = model, .how = how, .count = count};
     struct host h;
@@ -245,9 +252,13 @@ static void sweep_load(const char *model, uint64_t count, const char *how, uint6
     NEED_OK(host_open(&h, model, &e), &e);
     post_some(&h, &l.want);
     host_close(&h);
-    for (uint64_t n = 0; n < ALLOCATIONS_MAX; n += step)
-        if (load_failing(&l, n) <= n) break;
+    uint64_t n = test_stride(rng, stride) - 1, n_allocation = ALLOCATIONS_MAX;
+    for (bool hit = true; n < ALLOCATIONS_MAX && hit; n += test_stride(rng, stride)) {
+        n_allocation = load_failing(&l, n);
+        hit = n_allocation > n;
+    }
     note(model, how, &l.t);
+    test_sampled(l.t.n, (int64_t)n_allocation, "allocations");
     buf_deinit(&l.want.text);
 }
 
@@ -255,11 +266,11 @@ TEST(memory_of_a_load)
 {
     static const char *const golden[] = {"tests/golden/llama3", "tests/golden/mistral",
                                          "tests/golden/qwen3/model.gguf"};
-    uint64_t step = test_long() ? 1 : 10;
+    uint64_t rng = 2;
     log_silent = true;
-    sweep_load(TINY, 1, "one", step);
-    sweep_load(TINY, ALLOC_ALL, "all from", step);
+    sweep_load(TINY, 1, "one", 30, &rng);
+    sweep_load(TINY, ALLOC_ALL, "all from", 30, &rng);
     for (size_t i = 0; i < sizeof golden / sizeof *golden; i++)
-        sweep_load(golden[i], 1, "one", step * step);
+        sweep_load(golden[i], 1, "one", 200, &rng);
     log_silent = false;
 }
