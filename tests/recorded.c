@@ -41,6 +41,8 @@ void recorded_open(struct recorded *r, const char *file)
     const char *root = repo_path("tests/recorded");
     *r = (struct recorded){0};
     snprintf(r->path, sizeof r->path, "%s/%s", root ? root : "tests/recorded", file);
+    if (recording() && !test_long())
+        test_fail(__FILE__, __LINE__, "QUOTH_RECORD needs QUOTH_LONG: a sample is no record");
     if (recording()) return;
     FILE *f = fopen(r->path, "r");
     if (!f) {
@@ -87,9 +89,12 @@ static void write_lines(const struct recorded *r)
 void recorded_close(struct recorded *r, int some_only)
 {
     if (recording()) {
-        write_lines(r);
+        if (test_long()) write_lines(r);
         return;
     }
+    int n_given = 0;
+    for (int i = 0; i < r->n; i++) n_given += r->line[i].n_given > 0;
+    test_sampled(n_given, r->n, "recorded results");
     for (int i = 0; i < r->n && !some_only; i++)
         if (!r->line[i].n_given)
             test_fail(__FILE__, __LINE__, "%s: no result \"%s\"", r->path, r->line[i].key);

@@ -298,7 +298,7 @@ TEST(answers_are_the_same_in_every_way_of_serving)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
     static const char *const models[] = {"qwen3", "mistral"};
-    int n = test_long() ? REQUESTS_MAX : 60;
+    int n = test_long() ? REQUESTS_MAX : 36;
     int64_t preempted = 0, swapped = 0, displaced = 0;
     for (int i = 0; i < 2; i++) {
         n_way = n_preempted = n_swapped = n_displaced = 0;
@@ -317,7 +317,7 @@ TEST(answers_are_the_same_in_every_way_of_serving)
 TEST(answers_are_the_same_on_any_clock)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
-    const int n = 60;
+    const int n = test_long() ? 60 : 36;
     uint64_t fresh = fresh_clock();
     serve("qwen3", &alone, n, &want);
     n_displaced = 0;
@@ -391,7 +391,7 @@ TEST(answers_that_outgrow_the_short_rope_are_the_same)
 TEST(answers_through_a_counting_backend_are_the_same)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
-    int n = test_long() ? REQUESTS_MAX : 48;
+    int n = test_long() ? REQUESTS_MAX : 12;
     serve("qwen3", &alone, n, &want);
     for (int i = 0; i < 2; i++) {
         struct way w = {"fcfs",
@@ -433,11 +433,13 @@ static uint64_t hash_answers(const struct answers *a, int n)
     return h;
 }
 
-static void compare_recorded(struct recorded *r, const char *model, int n)
+/* only: index of a level; -1: every level */
+static void compare_recorded(struct recorded *r, const char *model, int n, int only)
 {
     char key[96];
     snprintf(key, sizeof key, "%s, %d requests", model, n);
     for (const char *const *level = kern_levels(); *level; level++) {
+        if (only >= 0 && level != kern_levels() + only) continue;
         struct way w = {"fcfs", 16, 8000, 512, 64, AGAIN, false, CLOCK, false, *level, WRAP_NONE};
         serve(model, &w, n, &got);
         for (int i = 0; i < n; i++) EXPECT_INT(got.n_done[i], 1);
@@ -449,9 +451,12 @@ TEST(recorded_answers)
 {
     static struct recorded r;
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
+    int n_level = 0;
+    while (kern_levels()[n_level]) n_level++;
     recorded_open(&r, "answers.txt");
-    for (int i = 0; i < N_GOLDEN; i++) compare_recorded(&r, golden_models[i], 24);
+    for (int i = 0; i < N_GOLDEN; i++) /* the sample has one level per model, in turns */
+        compare_recorded(&r, golden_models[i], 24, test_long() ? -1 : i % n_level);
     for (int i = 0; i < N_GOLDEN && test_long(); i++)
-        compare_recorded(&r, golden_models[i], REQUESTS_MAX);
+        compare_recorded(&r, golden_models[i], REQUESTS_MAX, -1);
     recorded_close(&r, !test_long());
 }

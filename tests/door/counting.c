@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { REGION_MAX = 64 };
 
@@ -41,12 +42,31 @@ static void protect(const struct region *r, int access)
     CHECK(rc == 0, "mprotect of %zu bytes", r->n_byte);
 }
 
+/* Make all regions accessible or inaccessible. Successive regions with one protection need one
+ * system call together, which takes most of an op's time. */
+static void protect_all(const struct counting *c)
+{
+    for (int i = 0, n; i < c->n_region; i += n) {
+        struct region all = c->region[i];
+        for (n = 1; i + n < c->n_region; n++) {
+            const struct region *r = &c->region[i + n];
+            if (r->at != (char *)all.at + all.n_byte || (c->inside && r->access != all.access))
+                break;
+            all.n_byte += r->n_byte;
+        }
+        protect(&all, c->inside ? all.access : PROT_NONE);
+    }
+}
+
+/* Add a region of whole memory pages. Regions are in the order of their addresses. */
 static void region_add(struct counting *c, void *at, size_t n_byte, int access)
 {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     CHECK(c->n_region < REGION_MAX, "%d regions", c->n_region);
-    struct region *r = &c->region[c->n_region++];
-    *r = (struct region){at, n_byte, access};
-    protect(r, c->inside ? access : PROT_NONE);
+    int i = c->n_region++;
+    for (; i > 0 && (char *)c->region[i - 1].at > (char *)at; i--) c->region[i] = c->region[i - 1];
+    c->region[i] = (struct region){at, (n_byte + page - 1) / page * page, access};
+    protect(&c->region[i], c->inside ? access : PROT_NONE);
 }
 
 static void region_remove(struct counting *c, const void *at)
@@ -55,7 +75,8 @@ static void region_remove(struct counting *c, const void *at)
     while (i < c->n_region && c->region[i].at != at) i++;
     CHECK(i < c->n_region, "%d regions", c->n_region);
     protect(&c->region[i], c->region[i].access);
-    c->region[i] = c->region[--c->n_region];
+    c->n_region--;
+    for (; i < c->n_region; i++) c->region[i] = c->region[i + 1];
 }
 
 static struct counting *enter(const struct backend *b, enum counted what, size_t n_byte)
@@ -66,14 +87,14 @@ static struct counting *enter(const struct backend *b, enum counted what, size_t
     c->bytes[what] += (int64_t)n_byte;
     c->cpu->plain = b->plain;
     c->inside = true;
-    for (int i = 0; i < c->n_region; i++) protect(&c->region[i], c->region[i].access);
+    protect_all(c);
     return c;
 }
 
 static void leave(struct counting *c)
 {
     c->inside = false;
-    for (int i = 0; i < c->n_region; i++) protect(&c->region[i], PROT_NONE);
+    protect_all(c);
 }
 
 /* ---- memory ---- */

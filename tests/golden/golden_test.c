@@ -366,18 +366,20 @@ static void variant(const char *what, const struct base *b, const struct logits 
     unload(&l);
 }
 
-static void vary(const struct base *b, const struct logits *want, const struct buf *tokens)
+static const int chunks[] = {1, 3, 7, 16, 31, 64}, threads[] = {2, 3, 4, 5, 16};
+enum { N_CHUNK = sizeof chunks / sizeof chunks[0], N_THREAD = sizeof threads / sizeof threads[0] };
+
+/* Compare every chunk size, page size, number of threads and level, one at a time. */
+static void vary_each(const struct base *b, const struct logits *want, const struct buf *tokens)
 {
-    static const int chunks[] = {1, 3, 7, 16, 31, 64};
-    for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++)
+    for (int i = 0; i < N_CHUNK; i++)
         variant("another chunk size", b, want, b->setup, chunks[i], tokens);
     for (int page_rows = 1; page_rows <= 64; page_rows *= 2) {
         struct setup s = b->setup;
         s.page_rows = page_rows;
         variant("another page size", b, want, s, 5, tokens);
     }
-    static const int threads[] = {2, 3, 4, 5, 16};
-    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+    for (int i = 0; i < N_THREAD; i++) {
         struct setup s = b->setup;
         s.n_thread = threads[i];
         variant("more threads", b, want, s, 9 + threads[i] * 5, tokens);
@@ -389,7 +391,42 @@ static void vary(const struct base *b, const struct logits *want, const struct b
     }
 }
 
-static void every_way(const struct base *b)
+/* Compare a level with a random chunk size, page size and number of threads together. */
+static void vary_together(const struct base *b, const struct logits *want, const struct buf *tokens,
+                          const char *level, uint64_t *rng)
+{
+    struct setup s = b->setup;
+    char what[80];
+    const int chunk = chunks[rng_below(rng, N_CHUNK)];
+    s.level = level;
+    s.page_rows = 1 << rng_below(rng, 7);
+    s.n_thread = threads[rng_below(rng, N_THREAD)];
+    snprintf(what, sizeof what, "%s, chunks of %d, pages of %d, %d threads", level, chunk,
+             s.page_rows, s.n_thread);
+    variant(what, b, want, s, chunk, tokens);
+}
+
+/* Number of ways of computing a text: two at random levels, one at each level, or each way. TWO and
+ * LEVELS vary chunks, pages and threads together. */
+enum ways { TWO, LEVELS, EACH };
+
+/* Compare some ways of computing a text with its bits. Under `make long` compare each way. */
+static void vary(const struct base *b, const struct logits *want, const struct buf *tokens,
+                 enum ways ways, uint64_t *rng)
+{
+    int n_level = 0;
+    while (kern_levels()[n_level]) n_level++;
+    if (ways == EACH || test_long()) {
+        vary_each(b, want, tokens);
+        return;
+    }
+    for (int i = 0; i < (ways == TWO ? 2 : n_level); i++) {
+        const int level = ways == TWO ? (int)rng_below(rng, (uint64_t)n_level) : i;
+        vary_together(b, want, tokens, kern_levels()[level], rng);
+    }
+}
+
+static void every_way(const struct base *b, enum ways ways, uint64_t *rng)
 {
     struct buf tokens = slurp(golden(b->model, "tokens.i32"));
     struct loaded l;
@@ -398,7 +435,7 @@ static void every_way(const struct base *b)
     if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
     struct logits want = rc == 0 ? logits_of(&l, &tokens, 0) : (struct logits){0};
     unload(&l);
-    if (rc == 0) vary(b, &want, &tokens);
+    if (rc == 0) vary(b, &want, &tokens, ways, rng);
     free(want.v);
     buf_deinit(&tokens);
 }
@@ -406,12 +443,13 @@ static void every_way(const struct base *b)
 TEST(same_bits_however_a_text_is_computed)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    uint64_t rng = 1;
     for (int i = 0; i < N_MODEL; i++) {
         struct base b = {models[i], gguf_of(i), plain};
-        every_way(&b);
+        every_way(&b, i == 2 ? EACH : TWO, &rng);
         for (int kv = 0; kv < KV_TYPE_COUNT; kv++) {
             b.setup.kv = (enum kv_type)kv;
-            if (test_long() || i == 2) every_way(&b);
+            if (test_long() || i == 2) every_way(&b, LEVELS, &rng);
         }
     }
 }
@@ -427,12 +465,13 @@ TEST(weights_of_each_type_equal_the_reference_and_give_the_same_bits)
                                            {"granite", "model.gguf", "logits.f32"}, /* F16 */
                                            {"granite", "", "logits.f32"}};
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    uint64_t rng = 2;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         compare_files(files[i][0], files[i][1], files[i][2]);
         struct base b = {files[i][0], files[i][1], plain};
-        every_way(&b);
+        every_way(&b, LEVELS, &rng);
         b.setup.act = ACT_CHOICE_AUTO;
-        every_way(&b);
+        every_way(&b, LEVELS, &rng);
     }
 }
 
@@ -442,10 +481,11 @@ TEST(published_forms_give_the_same_bits)
 {
     static const char *const forms[] = {"forms/gptq", "forms/compressed"};
     if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    uint64_t rng = 3;
     for (int i = 0; i < 2; i++) {
         struct base b = {forms[i], "", plain};
         b.setup.act = ACT_CHOICE_AUTO;
-        every_way(&b);
+        every_way(&b, LEVELS, &rng);
     }
 }
 
@@ -577,6 +617,7 @@ TEST(weights_quantized_while_loading)
         const char *name;
         int n_layer, n_group;
     } folders[] = {{"llama-untied", 3, 2}, {"qwen3moe", 3, 2}};
+    uint64_t rng = 4;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (size_t f = 0; f < 2; f++)
         for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -591,7 +632,7 @@ TEST(weights_quantized_while_loading)
                 test_note("%-13s %-7s max|difference| / max|reference| = %.1e", b.model, types[i],
                           d);
                 EXPECT(d <= 1e-4);
-                if (i == 6) vary(&b, &got, &tokens);
+                if (i == 6) vary(&b, &got, &tokens, LEVELS, &rng);
             }
             free(want.v);
             free(got.v);
@@ -608,6 +649,7 @@ TEST(placed_weights_quantized_while_loading)
         double least, most; /* of the difference to the logits of the file's weights */
     } cases[] = {{"F16", 0, 1e-4}, {"Q8_0", 1e-3, 0.05}, {"Q4_K_M", 0.05, 0.6}};
     static const char *const folders[] = {"gpt2", "gpt_neox"};
+    uint64_t rng = 5;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (size_t f = 0; f < 2; f++)
         for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -621,7 +663,7 @@ TEST(placed_weights_quantized_while_loading)
                 test_note("%-13s %-7s max|difference| / max|reference| = %.1e", b.model,
                           cases[i].type, d);
                 EXPECT(d >= cases[i].least && d <= cases[i].most);
-                if (i == 2) vary(&b, &got, &tokens);
+                if (i == 2) vary(&b, &got, &tokens, LEVELS, &rng);
             }
             free(got.v);
             buf_deinit(&tokens);
@@ -703,15 +745,18 @@ static void run_many(struct loaded *l, const int32_t *ids, int page_rows, int fr
     batch_close(&b);
 }
 
-static void many_against_alone(const char *model, enum wrap wrap)
+/* level: level of kernels; NULL: the best */
+static void many_against_alone(const char *model, enum wrap wrap, const char *level)
 {
     struct loaded many, alone;
     struct err e;
-    struct setup two = plain;
+    struct setup one = plain, two;
+    one.level = level;
+    two = one;
     two.n_thread = 2;
     two.wrap = wrap;
     if (load(&many, golden(model, ""), &two, &e) != 0 ||
-        load(&alone, golden(model, ""), &plain, &e) != 0) {
+        load(&alone, golden(model, ""), &one, &e) != 0) {
         test_fail(__FILE__, __LINE__, "%s", e.text);
         return;
     }
@@ -797,7 +842,10 @@ TEST(a_row_gives_logits_a_hidden_state_or_both)
 TEST(eight_sequences_in_a_batch_equal_each_alone)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
-    for (int i = 0; i < N_MODEL; i++) many_against_alone(models[i], WRAP_NONE);
+    for (int i = 0; i < N_MODEL; i++) {
+        if (test_long() || i % 4 == 0) many_against_alone(models[i], WRAP_NONE, "ref");
+        if (test_long() || i % 4 != 0) many_against_alone(models[i], WRAP_NONE, NULL);
+    }
 }
 
 /* ---- through a counting backend (counting.h) ---- */
@@ -808,7 +856,8 @@ TEST(golden_logits_through_a_counting_backend)
     for (int i = 0; i < N_MODEL; i++) {
         compare_through(WRAP_COUNTING, models[i], "", "logits.f32");
         compare_through(WRAP_PLAIN, models[i], gguf_of(i), "logits.f32");
-        many_against_alone(models[i], i % 2 ? WRAP_COUNTING : WRAP_PLAIN);
+        if (!test_long() && i % 5 != 0) continue;
+        many_against_alone(models[i], i % 2 ? WRAP_COUNTING : WRAP_PLAIN, NULL);
     }
     compare_through(WRAP_COUNTING, "qwen3moe-fp8", "", "logits.f32");
 }
@@ -823,6 +872,8 @@ TEST(same_bits_through_a_counting_backend)
                                            {"qwen2", "model.gguf"},
                                            {"gemma3", "model.gguf"},
                                            {"qwen3moe", "model.gguf"}};
+    int n_level = 0;
+    while (kern_levels()[n_level]) n_level++;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         struct base b = {files[i][0], files[i][1], plain};
         struct buf tokens = slurp(golden(b.model, "tokens.i32"));
@@ -833,10 +884,11 @@ TEST(same_bits_through_a_counting_backend)
         if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
         struct logits want = rc == 0 ? logits_of(&l, &tokens, 0) : (struct logits){0};
         unload(&l);
-        for (const char *const *level = kern_levels(); *level && rc == 0; level++)
+        for (int level = 0; level < n_level && rc == 0; level++)
             for (int wrap = WRAP_COUNTING; wrap <= WRAP_PLAIN; wrap++) {
                 struct setup s = b.setup;
-                s.level = *level, s.wrap = (enum wrap)wrap, s.n_thread = 3;
+                if (!test_long() && level != ((int)i * 2 + wrap) % n_level) continue;
+                s.level = kern_levels()[level], s.wrap = (enum wrap)wrap, s.n_thread = 3;
                 variant("a counting backend", &b, &want, s, 31, &tokens);
             }
         free(want.v);
@@ -928,10 +980,10 @@ TEST(memory_behind_the_door_cannot_be_touched)
     }
 }
 
-/* Compare one file with one setup with the recorded bits, at every level of this CPU. The recorded
- * bits are equal at all levels. */
+/* Compare one file with one setup with the recorded bits, at every level of this CPU, or at one
+ * level. The recorded bits are equal at all levels. only: index of a level; -1: every level */
 static void compare_recorded(struct recorded *r, const struct base *b, const struct buf *tokens,
-                             const char *act)
+                             const char *act, int only)
 {
     char key[96];
     snprintf(key, sizeof key, "%s/%s act=%s kv=%s", b->model, *b->file ? b->file : "safetensors",
@@ -940,6 +992,7 @@ static void compare_recorded(struct recorded *r, const struct base *b, const str
         struct setup s = b->setup;
         struct loaded l;
         struct err e;
+        if (only >= 0 && level != kern_levels() + only) continue;
         s.level = *level;
         int rc = load(&l, golden(b->model, b->file), &s, &e);
         if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
@@ -954,24 +1007,37 @@ static void compare_recorded(struct recorded *r, const struct base *b, const str
     }
 }
 
-static void record_file(struct recorded *r, const char *model, const char *file, int n_kv)
+/* Return the index of a random level. Under `make long` return -1, for every level. */
+static int some_level(uint64_t *rng)
+{
+    uint64_t n = 0;
+    while (kern_levels()[n]) n++;
+    return test_long() ? -1 : (int)rng_below(rng, n);
+}
+
+/* Compare a file with each KV type, and with the default activations. The sample of a file has one
+ * of the KV types, and one level each. */
+static void record_file(struct recorded *r, const char *model, const char *file, int n_kv,
+                        uint64_t *rng)
 {
     struct buf tokens = slurp(golden(model, "tokens.i32"));
     struct base b = {model, file, plain};
+    const int only = (int)rng_below(rng, (uint64_t)n_kv);
     for (int kv = 0; kv < n_kv; kv++) {
+        if (!test_long() && kv != only) continue;
         b.setup.kv = (enum kv_type)kv;
         b.setup.act = ACT_CHOICE_F32;
-        compare_recorded(r, &b, &tokens, "f32");
+        compare_recorded(r, &b, &tokens, "f32", some_level(rng));
     }
     b.setup.kv = KV_F16;
     b.setup.act = ACT_CHOICE_AUTO;
-    compare_recorded(r, &b, &tokens, "auto");
+    compare_recorded(r, &b, &tokens, "auto", some_level(rng));
     buf_deinit(&tokens);
 }
 
 /* Record logits after 512 positions, where attention merges two spans. The text is computed in
  * chunks, because the batch has at most 128 rows. */
-static void record_long(struct recorded *r)
+static void record_long(struct recorded *r, uint64_t *rng)
 {
     struct buf tokens = slurp(golden("llama3", "tokens.i32")), many = {0};
     struct base b = {"../../models/quoth-tiny", "quoth-tiny-q8_0.gguf", plain};
@@ -979,7 +1045,7 @@ static void record_long(struct recorded *r)
     b.setup.context = 800;
     b.setup.kv = KV_Q8;
     b.setup.act = ACT_CHOICE_AUTO;
-    compare_recorded(r, &b, &many, "auto, 720 tokens");
+    compare_recorded(r, &b, &many, "auto, 720 tokens", some_level(rng));
     buf_deinit(&tokens);
     buf_deinit(&many);
 }
@@ -988,11 +1054,12 @@ TEST(recorded_logits)
 {
     static struct recorded r;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    uint64_t rng = 1;
     recorded_open(&r, "logits.txt");
-    for (int i = 0; i < N_MODEL; i++) record_file(&r, models[i], "", 1);
-    for (int i = 0; i < N_GGUF; i++) record_file(&r, models[i], "model.gguf", KV_TYPE_COUNT);
-    record_file(&r, "llama3", "model-q8_0.gguf", 1);
-    record_file(&r, "llama3", "model-q4_1.gguf", 1);
-    record_long(&r);
-    recorded_close(&r, false);
+    for (int i = 0; i < N_MODEL; i++) record_file(&r, models[i], "", 1, &rng);
+    for (int i = 0; i < N_GGUF; i++) record_file(&r, models[i], "model.gguf", KV_TYPE_COUNT, &rng);
+    record_file(&r, "llama3", "model-q8_0.gguf", 1, &rng);
+    record_file(&r, "llama3", "model-q4_1.gguf", 1, &rng);
+    record_long(&r, &rng);
+    recorded_close(&r, !test_long());
 }
