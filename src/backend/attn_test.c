@@ -422,7 +422,8 @@ static double check_scene(struct scene *s, const struct fleet *f, int page_rows,
 
 TEST(attention_over_pages_is_exact_and_the_same_everywhere)
 {
-    int n_scene = test_long() ? 336 : 42;
+    /* The sample has 8 scenes, with each KV type, page size and width of heads. */
+    int n_scene = test_long() ? 336 : 42, n_run = 0;
     struct fleet f = {0};
     uint64_t rng = 12;
     double worst = 0;
@@ -430,6 +431,8 @@ TEST(attention_over_pages_is_exact_and_the_same_everywhere)
     EXPECT(ok && f.n > 1);
     for (int i = 0; i < n_scene && ok && f.n > 1; i++) {
         struct scene s;
+        if (!test_long() && i % 7 != 0 && i != 18 && i != 41) continue;
+        n_run++;
         ok = scene_open(&s, i, &rng) &&
              pages_open(&s, (enum kv_type)(i % KV_TYPE_COUNT), 1 << i / 6 % 7);
         EXPECT(ok);
@@ -438,5 +441,6 @@ TEST(attention_over_pages_is_exact_and_the_same_everywhere)
         scene_close(&s);
     }
     test_note("worst error %.2g", worst);
+    test_sampled(n_run, 336, "scenes");
     fleet_close(&f);
 }

@@ -95,16 +95,17 @@ TEST(queue_waits)
     queue_close(q);
 }
 
-enum { PER_PRODUCER = 20000, N_PRODUCER = 3 };
+enum { N_PRODUCER = 3 };
 struct shared {
     struct queue *q;
+    uint64_t n_each;          /* number of items of each producer */
     uint64_t sum[N_PRODUCER]; /* sum of each consumer */
 };
 
 static void *produce(void *arg)
 {
     struct shared *s = arg;
-    for (uint64_t i = 1; i <= PER_PRODUCER;)
+    for (uint64_t i = 1; i <= s->n_each;)
         if (queue_push(s->q, &i)) i++;
     return NULL;
 }
@@ -121,7 +122,7 @@ TEST(queue_between_threads)
 {
     /* Goal: no item is lost or duplicated with several producers and consumers.
      * Method: compare the sums. */
-    struct shared s = {.q = queue_open(64, sizeof(uint64_t))};
+    struct shared s = {.q = queue_open(64, sizeof(uint64_t)), .n_each = test_long() ? 20000 : 4000};
     pthread_t producer[N_PRODUCER], consumer[N_PRODUCER];
     void *arg[N_PRODUCER][2];
     for (int i = 0; i < N_PRODUCER; i++) {
@@ -136,7 +137,7 @@ TEST(queue_between_threads)
         pthread_join(consumer[i], NULL);
         sum += s.sum[i];
     }
-    EXPECT_INT(sum, (uint64_t)N_PRODUCER * PER_PRODUCER * (PER_PRODUCER + 1) / 2);
+    EXPECT_INT(sum, N_PRODUCER * s.n_each * (s.n_each + 1) / 2);
     queue_close(s.q);
 }
 

@@ -57,31 +57,38 @@ TEST(dummy_shapes_have_their_published_sizes)
     }
 }
 
-/* Expect that each matrix decodes to finite numbers with a mean square of about 1/k, and each norm
- * to ones. */
-static void expect_sane(const struct checkpoint *c)
+/* Expect that the first rows of each matrix decode to finite numbers with a mean square of about
+ * 1/k, and each norm to ones. n_max: maximum number of rows of a tensor */
+static void expect_sane(const struct checkpoint *c, int64_t n_max)
 {
     for (int i = 0; i < checkpoint_n_tensor(c); i++) {
         const struct tensor_info *t = checkpoint_tensor_at(c, i);
-        int64_t n = t->dim[0] * t->dim[1];
+        int64_t n = t->dim[0] * (t->dim[1] < n_max ? t->dim[1] : n_max);
+        size_t n_byte = qtype_bytes(t->type, n);
         bool is_norm = strstr(t->name, "_norm.weight") != NULL;
         float *x = malloc((size_t)n * sizeof *x);
+        uint8_t *made = malloc(n_byte);
         double sum = 0, want = is_norm ? 1 : 1.0 / (double)t->dim[0];
-        qtype_info[t->type].ops->decode(x, t->data, n);
+        qtype_info[t->type].ops->decode(x, checkpoint_bytes(c, i, 0, n_byte, made), n);
         for (int64_t k = 0; k < n; k++) sum += (double)x[k] * x[k];
         if (!(sum / (double)n > 0.4 * want && sum / (double)n < 1.7 * want))
             test_fail(__FILE__, __LINE__, "%s of %s: mean square %g, expected about %g", t->name,
                       qtype_info[t->type].name, sum / (double)n, want);
         for (int64_t k = 0; k < n && is_norm; k++) EXPECT(x[k] == 1);
         free(x);
+        free(made);
     }
 }
 
 TEST(dummy_in_every_number_format_is_sane)
 {
-    for (int q = 0; q < QT_COUNT; q++) {
+    for (int q = 0, n_grid = 0; q < QT_COUNT; q++) {
         struct err e;
-        struct dummy_options o = {.shape = "tiny", .quant = qtype_info[q].name, .pure = true};
+        /* Formats of grids take most of the time. The sample has one in three. */
+        if (!test_long() && strncmp(qtype_info[q].name, "IQ", 2) == 0 && n_grid++ % 3 != 0)
+            continue;
+        struct dummy_options o = {
+            .shape = "tiny", .quant = qtype_info[q].name, .pure = true, .no_data = !test_long()};
         struct checkpoint *c = open_dummy(&o, &e);
         if (!qtype_info[q].ops) {
             EXPECT(!c && strstr(e.text, "number format"));
@@ -90,7 +97,7 @@ TEST(dummy_in_every_number_format_is_sane)
         } else {
             EXPECT(checkpoint_tensor(c, "token_embd.weight")->type == (enum qtype)q);
             EXPECT(checkpoint_tensor(c, "blk.1.ffn_down.weight")->type == (enum qtype)q);
-            expect_sane(c);
+            expect_sane(c, test_long() ? INT64_MAX : 32);
         }
         checkpoint_close(c);
     }

@@ -86,7 +86,7 @@ TEST(policies_meet_their_bars_on_real_arrivals)
     struct err e;
     int64_t all_us;
     if (!data_path(azure)) SKIP("%s is not here", azure);
-    NEED_OK(traffic_read(&t, data_path(azure), test_long() ? 2000 : 300, &e), &e);
+    NEED_OK(traffic_read(&t, data_path(azure), test_long() ? 2000 : 150, &e), &e);
     NEED_OK(sim_capacity(&all_us, &t, &o, &e), &e);
     traffic_faster(&t, 1.2 * (double)t.v[t.n - 1].arrival_us / (double)all_us);
     o.starvation_us = all_us / 4;
@@ -114,7 +114,7 @@ TEST(a_key_that_floods_costs_others_little_more_than_their_share)
     struct sim_fairness f;
     struct err e;
     if (!data_path(azure)) SKIP("%s is not here", azure);
-    NEED_OK(traffic_read(&t, data_path(azure), test_long() ? 2000 : 600, &e), &e);
+    NEED_OK(traffic_read(&t, data_path(azure), test_long() ? 2000 : 300, &e), &e);
     o.scheduler = "fair";
     NEED_OK(sim_flood(&f, &t, &o, &e), &e);
     test_note("first token %.2f, completion %.2f times the fair share's",

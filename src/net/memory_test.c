@@ -118,6 +118,6 @@ TEST(net_without_memory_over_tls)
     snprintf(key, sizeof key, "%s", temp_path("key.pem"));
     NEED(make_certificate(cert, key));
     sweep_all(&(struct net_options){.tls_cert = cert, .tls_key = key, .n_handler = 1},
-              test_long() ? 1 : 29);
+              test_long() ? 1 : 61);
     alloc_spare(false);
 }

@@ -395,7 +395,7 @@ TEST(constraint_limits_do_not_depend_on_cached_states)
     int n_ended = 0, n_whole = 0, n_refused = 0;
     if (!rig_open(0)) return;
     for (int i = 0; i < N_COSTLY; i++)
-        for (int64_t work = 3000; work < 4000000; work += test_long() ? work / 8 : work) {
+        for (int64_t work = 3000; work < 4000000; work += test_long() ? work / 8 : 2 * work) {
             const struct grammar_limits limits = {.work_max = work};
             int want = -2, got = -2;
             masks_until_refused(&want, i, limits, COLD);
@@ -411,7 +411,7 @@ TEST(constraint_limits_do_not_depend_on_cached_states)
         }
     test_note("%d answers ended, %d did not, %d constraints were refused", n_ended, n_whole,
               n_refused);
-    EXPECT(n_ended > 10 && n_whole > 10);
+    EXPECT(n_ended > 5 && n_whole > 5);
     rig_close();
 }
 

@@ -394,16 +394,39 @@ static void expect_written(struct rig *r)
 
 /* ---- random walks ---- */
 
+/* Return true, and set *s to the following state, if the grammar allows a byte. */
+static bool take(struct rig *r, uint32_t *s, char byte)
+{
+    uint32_t next = grammar_accept(r->all, *s, &byte, 1, NULL);
+    if (next != GRAMMAR_DEAD) *s = next;
+    return next != GRAMMAR_DEAD;
+}
+
+/* Append a random byte that the grammar allows, and set *s to the following state. Ends of values
+ * are more frequent than other bytes. Bytes are tried in a random order up to the first one that is
+ * allowed, because a state of each allowed byte takes long. Return false if there is none. */
+static bool walk_byte(struct rig *r, struct buf *b, uint32_t *s, uint64_t *seed)
+{
+    static const char ends[] = "\"}]<";
+    char byte = 0;
+    bool ok = false;
+    for (const char *end = ends; *end && !ok; end++)
+        ok = rng_below(seed, 4) == 0 && take(r, s, byte = *end);
+    const unsigned first = (unsigned)rng_below(seed, 256),
+                   step = 1 + 2 * (unsigned)rng_below(seed, 128);
+    for (unsigned k = 0; k < 256 && !ok; k++)
+        ok = take(r, s, byte = (char)(uint8_t)(first + k * step));
+    if (ok) buf_add(b, &byte, 1);
+    return ok;
+}
+
 /* Append a random text that the grammar allows. Return false if the walk found no end. */
 static bool walk(struct rig *r, struct buf *b, uint64_t *seed)
 {
-    static const char ends[] = "\"}]<";
     const char *mark = r->text->begin ? r->text->begin : r->text->open;
     bool marked = *mark;
     uint32_t s = grammar_begin(r->all);
     while (b->n < WALK_MAX) {
-        char byte[256];
-        int n = 0;
         if (grammar_ends(r->all, s) && rng_below(seed, 3) == 0) return true;
         uint32_t behind = grammar_accept(r->all, s, mark, strlen(mark), NULL);
         if (marked && !r->answer.no_text && behind != GRAMMAR_DEAD && rng_below(seed, 8) == 0) {
@@ -411,16 +434,7 @@ static bool walk(struct rig *r, struct buf *b, uint64_t *seed)
             s = behind;
             continue;
         }
-        for (int c = 0; c < 256; c++) {
-            char one = (char)c;
-            if (grammar_accept(r->all, s, &one, 1, NULL) == GRAMMAR_DEAD) continue;
-            byte[n++] = one;
-            if (c && strchr(ends, c) && rng_below(seed, 4) == 0) byte[0] = one, n = 1, c = 256;
-        }
-        if (n == 0) return grammar_ends(r->all, s);
-        char next = byte[rng_below(seed, (uint64_t)n)];
-        s = grammar_accept(r->all, s, &next, 1, NULL);
-        buf_add(b, &next, 1);
+        if (!walk_byte(r, b, &s, seed)) return grammar_ends(r->all, s);
     }
     return false;
 }
