@@ -24,12 +24,14 @@ int pooled_read_activation(const struct json *body, bool *use, struct err *e);
  * activation of the model's classifier. ERR_IO if the numbers are not finite, ERR_MEMORY. */
 int pooled_logits(const struct api_call *c, const struct part *p, bool activate, float **out,
                   struct err *e);
-/* Append the ids of Qwen3-Reranker's prompt for a pair to `out`, which is empty. At most n_max ids;
- * n_max < 0: no limit. ERR_ARG if n_max has no room for the prompt; the errors of
- * tokenizer_encode. */
-int reranker_prompt(const struct tokenizer *t, const struct text_span *query,
-                    const struct text_span *document, int64_t n_max, struct ids *out,
-                    struct err *e);
+/* Append the ids of a model's prompt for a pair to `out`, which is empty. At most n_max ids; n_max
+ * < 0: no limit. ERR_ARG if n_max has no room for the prompt; the errors of tokenizer_encode. */
+typedef int pair_prompt_fn(const struct tokenizer *t, const struct text_span *query,
+                           const struct text_span *document, int64_t n_max, struct ids *out,
+                           struct err *e);
+/* Return the prompt of a reranker that is a language model; NULL if the tokenizer makes pairs. Any
+ * thread. */
+pair_prompt_fn *pair_prompt_of(const struct session *s);
 /* Return the cosine of two vectors f32 [n]; 0 if one is zero. */
 double pooled_cosine(const float *a, const float *b, int n);
 

@@ -1,4 +1,5 @@
-/* reranker.c - the prompt of Qwen3-Reranker, as its authors publish it:
+/* reranker.c - the prompts of rerankers that are language models. A field of config.json, or of
+ * --hf-overrides, selects the prompt. The prompt of Qwen3-Reranker, as its authors publish it:
  *
  *   head  <|im_start|>system ... <|im_start|>user
  *   pair  <Instruct>: INSTRUCTION
@@ -70,8 +71,9 @@ static int whole(const struct tokenizer *t, const struct buf *text, int64_t n_ma
     return rc;
 }
 
-int reranker_prompt(const struct tokenizer *t, const struct text_span *query,
-                    const struct text_span *document, int64_t n_max, struct ids *out, struct err *e)
+static int qwen3_prompt(const struct tokenizer *t, const struct text_span *query,
+                        const struct text_span *document, int64_t n_max, struct ids *out,
+                        struct err *e)
 {
     struct buf b = {0};
     const bool written = begins(query, "<|im_start|>");
@@ -84,4 +86,15 @@ int reranker_prompt(const struct tokenizer *t, const struct text_span *query,
     if (rc == 0) rc = (written ? whole : framed)(t, &b, n_max, out, e);
     buf_deinit(&b);
     return rc;
+}
+
+pair_prompt_fn *pair_prompt_of(const struct session *s)
+{
+    static const struct {
+        const char *field; /* static: a field of config.json that is true */
+        pair_prompt_fn *prompt;
+    } prompts[] = {{"is_original_qwen3_reranker", qwen3_prompt}};
+    for (size_t i = 0; i < sizeof prompts / sizeof prompts[0]; i++)
+        if (session_config_true(s, prompts[i].field)) return prompts[i].prompt;
+    return NULL;
 }

@@ -78,8 +78,8 @@ static int read_part(struct api_call *c, struct part *p, int64_t n_max, struct e
         return rc;
     }
     const struct text_span *a = &s->text[0][s->n[0] == 1 ? 0 : i], *b = &s->text[1][i];
-    if (session_is_qwen3_reranker(c->api->session))
-        return reranker_prompt(t, a, b, n_max, &r->prompt, e);
+    pair_prompt_fn *prompt = pair_prompt_of(c->api->session);
+    if (prompt) return prompt(t, a, b, n_max, &r->prompt, e);
     const char *const text[2] = {a->text, b->text};
     const size_t n[2] = {a->n, b->n};
     int rc = tokenizer_encode_pair(t, text, n, n_max, &r->prompt, &r->segment1, e);

@@ -292,6 +292,8 @@ const struct arch_field *arch_field_at(size_t i);
 const char *arch_gguf_name(const char *arch);
 /* Return true if the window in a GGUF of this architecture takes effect. */
 bool arch_gguf_window(const char *gguf);
+/* Return true if the matrices of layers are transposed in Hugging Face directories. */
+bool arch_hf_columns(const char *arch);
 
 /* A Hugging Face name and its GGUF name, both static. */
 struct name_pair {

@@ -67,6 +67,11 @@ static const struct {
 #define ARCH_PARTS(arch, model_type, prefix) {#arch, model_type, prefix},
 #include "tensors.def"
 };
+static const char *const columns[] = {
+    "",
+#define ARCH_COLUMNS(arch) #arch,
+#include "tensors.def"
+};
 static const char *const windows[] = {
     "",
 #define ARCH_WINDOW(gguf) #gguf,
@@ -114,11 +119,21 @@ static const char *part_prefix(const char *arch)
     return NULL;
 }
 
+static bool is_listed(const char *const *list, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i], name) == 0) return true;
+    return false;
+}
+
 bool arch_gguf_window(const char *gguf)
 {
-    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
-        if (strcmp(windows[i], gguf) == 0) return true;
-    return false;
+    return is_listed(windows, sizeof windows / sizeof windows[0], gguf);
+}
+
+bool arch_hf_columns(const char *arch)
+{
+    return is_listed(columns, sizeof columns / sizeof columns[0], arch);
 }
 
 /* ---- names ---- */

@@ -194,7 +194,7 @@ const float *bind_extra(struct binder *b, const char *name, int64_t n)
 /* Return true if the file has the matrices of layers transposed. */
 static bool is_turned(const struct binder *b, int il)
 {
-    return b->m->arch->hf_columns && config_is_hf(b) && il >= 0;
+    return il >= 0 && config_is_hf(b) && arch_hf_columns(b->m->arch->name);
 }
 
 /* Describe a transposed matrix. Blocks of values cannot be transposed. */

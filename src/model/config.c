@@ -52,57 +52,53 @@ static double required(struct binder *b, const char *key, double v, bool needed)
 
 static const char part_key[] = "config.rope_parameters.partial_rotary_factor";
 
-/* Return true if the architecture's class has ropes of whole heads whose last lanes have the
- * angle 0. */
-static bool is_proportional(const struct binder *b)
+static const struct rope_type rope_types[] = {ROPE_TYPES, ROPE_TYPES_END};
+/* Types in GGUF files. */
+static const struct rope_type gguf_types[] = {
+    {"none", ROPE_NONE, NULL}, {"linear", ROPE_LINEAR, NULL}, {"llama3", ROPE_LLAMA3, NULL},
+    {"yarn", ROPE_YARN, NULL}, {"default", ROPE_NONE, NULL},  ROPE_TYPES_END};
+
+const struct rope_type *config_rope_types(const struct arch *a)
 {
-    return config_has(b, part_key) && !b->m->arch->partial_rope;
+    return a->rope_type ? a->rope_type : rope_types;
 }
 
-/* Return the part of the lanes that rotate, in a class with such ropes. */
-static double rotating_part(struct binder *b, const struct rope_config *r)
+/* Return true if t is the first of its list with its scaling. */
+static bool is_first_name(const struct rope_type *list, const struct rope_type *t)
 {
-    const double v = is_proportional(b) ? config_real(b, part_key, 1) : 1;
-    if (!(v >= 0 && v <= 1))
-        config_refuse(b, part_key, ERR_FORMAT, "must be in [0, 1], got %g", v);
-    else if (v != 1 && r->scaling != ROPE_PROPORTIONAL)
-        config_refuse(b, part_key, ERR_UNSUPPORTED,
-                      "must be 1, unless rope_type is proportional, got %g", v);
-    return v;
+    while (list->scaling != t->scaling) list++;
+    return list == t;
+}
+
+/* Reject a rope type. The message has a name of each scaling. */
+static void refuse_type(struct binder *b, const struct rope_type *list, const char *name)
+{
+    struct buf text = {0};
+    int n = 0, i = 0;
+    for (const struct rope_type *t = list; t->name; t++)
+        n += t->scaling != ROPE_NONE && is_first_name(list, t);
+    for (const struct rope_type *t = list; t->name; t++)
+        if (t->scaling != ROPE_NONE && is_first_name(list, t)) {
+            buf_addf(&text, "%s%s", i == 0 ? "" : i + 1 == n ? " or " : ", ", t->name);
+            i++;
+        }
+    config_refuse(b, "rope.scaling.type", ERR_UNSUPPORTED, "must be %s, got \"%.40s\"",
+                  text.failed ? "another type" : text.data, name ? name : "?");
+    buf_deinit(&text);
 }
 
 /* Return the scaling of the rope. A GGUF without the key has linear scaling with the factor 1, as
- * in llama.cpp. "su" is an older name of longrope in configs of Phi-3. "mrope" has a position per
- * axis of an image; the positions of text are equal. */
+ * in llama.cpp. */
 static enum rope_scaling rope_kind(struct binder *b)
 {
-    static const struct {
-        const char *name; /* static */
-        enum rope_scaling scaling;
-        bool gguf, only_long; /* known in a GGUF, and in a class that has only LongRoPE */
-    } kinds[] = {{"none", ROPE_NONE, true, true},         {"default", ROPE_NONE, true, true},
-                 {"mrope", ROPE_NONE, false, false},      {"linear", ROPE_LINEAR, true, false},
-                 {"llama3", ROPE_LLAMA3, true, false},    {"yarn", ROPE_YARN, true, false},
-                 {"dynamic", ROPE_DYNAMIC, false, false}, {"longrope", ROPE_LONG, false, true},
-                 {"su", ROPE_LONG, false, true},          {"yarn", ROPE_LONG, false, true}};
-    const bool hf = rope_is_hf(b), only_long = hf && b->m->arch->only_long;
+    const bool hf = rope_is_hf(b);
+    const struct rope_type *all = hf ? config_rope_types(b->m->arch) : gguf_types;
     const struct meta *type = config_meta(b, "rope.scaling.type");
     if (meta_kind(type) == META_NONE) return hf ? ROPE_NONE : ROPE_LINEAR;
-    if (b->m->arch->rope_alpha && text_is(type, "dynamic") &&
-        config_real(b, "config.rope_parameters.alpha", 0) > 0)
-        return ROPE_NONE; /* the architecture changes the base */
-    if (is_proportional(b) && text_is(type, "proportional")) return ROPE_PROPORTIONAL;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if ((only_long ? kinds[i].only_long : hf || kinds[i].gguf) && text_is(type, kinds[i].name))
-            return kinds[i].scaling;
-    const char *name = meta_text(type, NULL);
-    config_refuse(b, "rope.scaling.type", ERR_UNSUPPORTED, "must be %s, got \"%.40s\"",
-                  only_long ? "longrope"
-                  : is_proportional(b)
-                      ? "linear, dynamic, llama3, yarn, longrope, mrope or proportional"
-                  : hf ? "linear, dynamic, llama3, yarn, longrope or mrope"
-                       : "linear, llama3 or yarn",
-                  name ? name : "?");
+    for (const struct rope_type *t = all; t->name; t++)
+        if (text_is(type, t->name) && (!t->with || config_real(b, t->with, 0) > 0))
+            return t->scaling;
+    refuse_type(b, all, meta_text(type, NULL));
     return ROPE_NONE;
 }
 
@@ -208,7 +204,7 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
 {
     config_meta(b, "config.rope_parameters");
     r->scaling = rope_kind(b);
-    r->part = rotating_part(b, r);
+    r->part = 1;
     r->context_original = config_int(b, "rope.scaling.original_context_length", 1, INT_MAX,
                                      b->m->config.context_train);
     r->factor = rope_factor(b, r);
@@ -565,9 +561,10 @@ static void config_activation(struct binder *b, struct config *c)
     const char *key = activation_key(b);
     const struct meta *m = config_meta(b, key);
     c->curve = b->m->arch->curve;
-    c->xielu = b->m->arch->xielu && (meta_kind(m) == META_NONE || text_is(m, "xielu"));
-    if (meta_kind(m) == META_NONE || c->xielu) return;
-    const bool any = config_is_hf(b), curved = any || !b->m->arch->xielu;
+    const char *own_curve = b->m->arch->own_curve;
+    c->own_curve = own_curve && (meta_kind(m) == META_NONE || text_is(m, own_curve));
+    if (meta_kind(m) == META_NONE || c->own_curve) return;
+    const bool any = config_is_hf(b), curved = any || !own_curve;
     for (size_t i = 0; i < sizeof known / sizeof known[0] && curved; i++)
         if (text_is(m, known[i].name) && (any || known[i].curve == c->curve)) {
             c->curve = known[i].curve;
@@ -583,7 +580,7 @@ static void config_activation(struct binder *b, struct config *c)
     else
         config_refuse(b, key, ERR_UNSUPPORTED,
                       "must be %s, got \"%.40s\": llama.cpp ignores other values",
-                      curved ? known[own].name : "xielu", name ? name : "?");
+                      curved ? known[own].name : own_curve, name ? name : "?");
 }
 
 /* Set biases and tied heads. GGUF has no keys for them. Biases and tied heads depend on the tensors

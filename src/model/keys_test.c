@@ -130,11 +130,19 @@ static void expect_others(const char *key, const char *fields, const char *word)
             expect(arches[i], fields, word);
 }
 
+/* Return true if a config.json of the architecture may have the scaling. */
+static bool has_type(const struct arch *a, enum rope_scaling scaling)
+{
+    const struct rope_type *t = config_rope_types(a);
+    while (t->name && t->scaling != scaling) t++;
+    return t->name;
+}
+
 /* As expect_all, for architectures with a rope that may have any scaling. */
 static void expect_scaled(const char *fields, const char *word)
 {
     for (int i = 0; i < N_ARCH; i++)
-        if (!arches[i]->only_long && !is_of_rope(arches[i], fields))
+        if (has_type(arches[i], ROPE_LINEAR) && !is_of_rope(arches[i], fields))
             expect(arches[i], fields, word);
 }
 
@@ -212,7 +220,7 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
             const char *field = activation_of(arches[a]);
             if (!field) continue;
             snprintf(fields, sizeof fields, "'%s':'%s'", field, act[i]);
-            const bool known = arches[a]->xielu && strcmp(act[i], "xielu") == 0;
+            const bool known = arches[a]->own_curve && strcmp(act[i], arches[a]->own_curve) == 0;
             expect(arches[a], fields, known ? NULL : field);
         }
     }
@@ -262,7 +270,8 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':1,'alpha':1e300}",
            "alpha: must give a finite base");
     for (int i = 0; i < N_ARCH; i++)
-        if (!arches[i]->rope_alpha && !arches[i]->only_long && !lacks_flat_rope(arches[i]))
+        if (arches[i] != &arch_hunyuan_dense && has_type(arches[i], ROPE_LINEAR) &&
+            !lacks_flat_rope(arches[i]))
             expect(arches[i], "'rope_scaling':{'type':'dynamic','factor':1,'alpha':50}",
                    "rope_parameters.alpha");
     expect(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':2,'alpha':0}", NULL);
@@ -389,7 +398,7 @@ TEST(scalings_of_the_caller_are_used_or_refused)
                            : lacks_flat_rope(a) ? "--rope-scaling: full_attention: is missing"
                                                 : NULL;
         expect_rope(a, "", "{'rope_type':'default'}", flat);
-        if (a->only_long) continue;
+        if (!has_type(a, ROPE_LINEAR)) continue;
         expect_rope(a, "", "{'rope_type':'linear','factor':2}", flat);
         expect_rope(a, "", "{'rope_type':'yarn'}",
                     none ? none : "--rope-scaling: factor: is missing");
@@ -742,8 +751,8 @@ TEST(config_sizes_have_the_names_of_their_class)
            r.m.config.d_ff == 384);
     done(&r);
     read_config(&r, &arch_opt, "'do_layer_norm_before':false,'word_embed_proj_dim':512");
-    EXPECT(r.rc == 0 && r.m.config.order == BLOCKS_POST && r.m.config.no_end_norm &&
-           r.m.config.d_embd == 512 && r.m.config.position0 == 2 && r.m.config.n_position == 2050 &&
+    EXPECT(r.rc == 0 && r.m.config.order == BLOCKS_POST && r.m.config.d_embd == 512 &&
+           r.m.config.position0 == 2 && r.m.config.n_position == 2050 &&
            r.m.config.context_train == 2048);
     done(&r);
 }
@@ -764,7 +773,7 @@ TEST(config_magnitudes_of_yarn)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int a = 0; a < N_ARCH; a++) {
             struct read r;
-            if (arches[a]->only_long || lacks_flat_rope(arches[a])) continue;
+            if (!has_type(arches[a], ROPE_LINEAR) || lacks_flat_rope(arches[a])) continue;
             read_config(&r, arches[a], cases[i].fields);
             NEED_OK(r.rc, &r.e);
             EXPECT(fabs(r.m.config.rope[ROPE_MAIN].magnitude - cases[i].want) < 1e-6);
@@ -1140,7 +1149,7 @@ TEST(gguf_factors_without_a_scaling)
 TEST(gguf_activations_are_the_architecture_s_own)
 {
     for (int i = 0; i < N_ARCH; i++) {
-        const bool silu = arches[i]->curve == CURVE_silu && !arches[i]->xielu;
+        const bool silu = arches[i]->curve == CURVE_silu && !arches[i]->own_curve;
         if (!has_gguf(arches[i])) continue;
         expect_gguf_text(arches[i], "hidden_activation", "silu", silu);
         expect_gguf_text(arches[i], "hidden_activation", "gelu_pytorch_tanh",
@@ -1148,7 +1157,7 @@ TEST(gguf_activations_are_the_architecture_s_own)
         expect_gguf_text(arches[i], "hidden_activation", "gelu",
                          arches[i]->curve == CURVE_gelu_erf);
         expect_gguf_text(arches[i], "hidden_activation", "relu", arches[i]->curve == CURVE_relu);
-        expect_gguf_text(arches[i], "hidden_activation", "xielu", arches[i]->xielu);
+        expect_gguf_text(arches[i], "hidden_activation", "xielu", arches[i]->own_curve != NULL);
     }
 }
 

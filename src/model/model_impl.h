@@ -35,6 +35,26 @@ enum rope_scaling {
     ROPE_PROPORTIONAL
 };
 
+/* A type of rope_parameters in config.json. All data are static. */
+struct rope_type {
+    const char *name; /* NULL: end of the list */
+    enum rope_scaling scaling;
+    const char *with; /* key that must be above 0 for this meaning of the name; NULL: none */
+};
+/* Types of all classes but some. "mrope" has a position per axis of an image; the positions of text
+ * are equal. */
+#define ROPE_TYPES                                                                                 \
+    {"none", ROPE_NONE, NULL}, {"default", ROPE_NONE, NULL}, {"linear", ROPE_LINEAR, NULL},        \
+        {"dynamic", ROPE_DYNAMIC, NULL}, {"llama3", ROPE_LLAMA3, NULL}, {"yarn", ROPE_YARN, NULL}, \
+        {"longrope", ROPE_LONG, NULL}, {"su", ROPE_LONG, NULL},                                    \
+    {                                                                                              \
+        "mrope", ROPE_NONE, NULL                                                                   \
+    }
+#define ROPE_TYPES_END                                                                             \
+    {                                                                                              \
+        NULL, ROPE_NONE, NULL                                                                      \
+    }
+
 struct rope_config {
     double base;
     int d_rot;
@@ -57,9 +77,8 @@ struct rope_config {
     const float *short_factor, *long_factor;
 };
 
-/* Rope of a layer: index into the config's ropes. ROPE_OFF: no rope (NoPE). ROPE_QUERY: rope of
- * queries that are scaled by position. */
-enum { ROPE_OFF = -1, ROPE_MAIN = 0, ROPE_LOCAL = 1, ROPE_QUERY = 1, ROPES_MAX };
+/* Rope of a layer: index into the config's ropes. ROPE_OFF: no rope (NoPE). */
+enum { ROPE_OFF = -1, ROPE_MAIN = 0, ROPE_LOCAL = 1, ROPES_MAX };
 
 /* Sizes and mechanism of one layer. config.c sets the values common to all layers. The
  * architecture's config function changes the values of layers that differ. */
@@ -116,15 +135,13 @@ struct config {
     enum class_act class_act;  /* function of a classifier's logits */
     float rms_eps;             /* epsilon of the norms */
     bool plain_norms;          /* true: each LayerNorm lacks weights */
-    bool no_end_norm;          /* true: a decoder without a norm after its layers */
     float norm_add;  /* 0 or 1, added to the weights of norms, because files contain g - norm_add */
     bool head_norms; /* true: q and k heads are normalized; read only by some architectures */
     bool v_norms;    /* true: heads of values are normalized, by RMSNorm without weights */
     enum block_order order;
     bool norm_experts; /* true: the weights of a row's experts are normalized to sum 1 */
     enum curve curve;  /* activation of feed-forward blocks */
-    bool xielu;        /* true: the activation is xIELU, with parameters per layer */
-    bool query_rope;   /* true: queries have the rope ROPE_QUERY */
+    bool own_curve;    /* true: the activation is arch.own_curve */
     enum bias qkv_bias, o_bias, ffn_bias, head_bias;
     bool tied; /* true: the head may share the embedding's tensor */
     struct quantization quant;
@@ -151,6 +168,8 @@ struct norm {
     int n, n_part;
 };
 
+struct fwd;
+
 /* Grouped-query attention. Row scratch: q, attn [n_head * d_head]; k, v [n_head_kv * d_head]. */
 struct attn_block {
     /* matrices q [n_head * d_head, d], k and v [n_head_kv * d_head, d], o [d, n_head * d_head] */
@@ -161,8 +180,10 @@ struct attn_block {
     struct norm v_norm;         /* norm of values over d_head, with weights of 1; g: NULL if none */
     /* norms of rows, or of heads with weights per head, before rope; g: NULL if none */
     struct norm q_row, k_row;
-    bool norm_last; /* true: q_norm and k_norm are after rope */
-    bool query_rope;
+    /* Rotate and normalize the heads of q and k, f32 [n_row, n_head * d_head] and [n_row,
+     * n_head_kv * d_head], in place, and store k and the values (fwd_put). NULL: norms, then one
+     * rope. */
+    void (*put)(struct fwd *f, float *q, float *k, const struct attn_block *a);
     float limit;           /* q, k and v are clamped to [-limit, limit]; 0: none */
     struct attn_spec spec; /* slope: a vector of the model */
     int il, rope; /* il: layer index in the KV store. rope: index of the rope, or ROPE_OFF. */
@@ -171,9 +192,10 @@ struct attn_block {
 
 /* A feed-forward block. Row scratch: gate, up [d_ff]. */
 struct ffn_block {
-    bool gated;     /* false: no gate */
-    bool has_xielu; /* true: xielu instead of curve; only without a gate */
-    struct xielu xielu;
+    bool gated; /* false: no gate */
+    /* Apply the activation to y f32 [n], for a block without a gate. NULL: curve */
+    void (*act)(struct fwd *f, float *y, int64_t n, const void *param);
+    const void *act_param;        /* borrowed from the model's arena; NULL if none */
     struct linear gate, up, down; /* matrices gate and up [d_ff, d], and down [d, d_ff] */
     enum curve curve;
     int at_gate, at_up;
@@ -377,7 +399,6 @@ struct arch {
     /* true: attn_qkv in Hugging Face checkpoints has the rows of a KV head together: its q heads,
      * k, v */
     bool hf_groups;
-    bool hf_columns; /* true: the matrices of layers are transposed in Hugging Face checkpoints */
     /* true: the widths of feed-forward blocks and the numbers of KV heads may be lists with a value
      * per layer */
     bool gguf_lists, hf_lists;
@@ -386,16 +407,17 @@ struct arch {
      * returns hidden states, but no logits. */
     bool encoder;
     bool partial_rope; /* true: rope may rotate only the first lanes of a head */
-    bool rope_alpha;   /* true: rope type "dynamic" with a factor alpha is a larger base */
-    bool only_long;    /* true: the class has LongRoPE and no other scaling */
+    /* types of rope_parameters of the class; NULL: ROPE_TYPES */
+    const struct rope_type *rope_type;
     /* field of config.json with the epsilon of LayerNorm; NULL: the architecture has RMSNorm */
     const char *layer_norm_eps;
     bool norm_bias;   /* true: each LayerNorm has a bias; false: none has one */
     bool plain_norms; /* true: no LayerNorm is in the table, because none has weights */
-    bool norm_last;   /* true: the norms of q and k heads are after rope */
-    bool xielu;       /* true: the default activation is xIELU */
     enum curve curve; /* default activation of feed-forward blocks, if the metadata have none */
-    int ffn_times;    /* default width of feed-forward blocks, in widths d; 0: none */
+    /* name of the default activation if the architecture computes it (ffn_block.act), static; NULL:
+     * `curve` */
+    const char *own_curve;
+    int ffn_times; /* default width of feed-forward blocks, in widths d; 0: none */
     /* sizes of the structs of the functions below; 0: sizes of decoder_ends and decoder_layer */
     size_t ends_bytes, layer_bytes;
     /* Begins, or ends with a dot before them, of the raw names of tensors without effect on
@@ -486,6 +508,8 @@ enum fate config_judge(const struct binder *b, int i, char why[WHY_BYTES]);
 void explain_all(const struct binder *b, const struct explain *x);
 /* Write the name that the file has for a key: the field of config.json, or the key of a GGUF. */
 void config_key_name(const struct binder *b, const char *full, char name[160]);
+/* Return the types of rope_parameters of the architecture's class. */
+const struct rope_type *config_rope_types(const struct arch *a);
 /* Read the keys common to all decoders, then the architecture's keys, then check all keys. */
 void config_read(struct binder *b);
 /* Return true if the metadata are a config.json. */
@@ -658,6 +682,8 @@ void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block 
 void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_block *a);
 /* Compute q, k, v of `in`. */
 void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a);
+/* Store k, f32 [n_row, n_head_kv * d_head], and the scratch v in the KV pages. */
+void fwd_put(struct fwd *f, const float *k, const struct attn_block *a);
 /* Apply head norms and rope, store k and v in the KV pages, and compute attention. */
 void fwd_attend(struct fwd *f, const struct attn_block *a);
 /* Set y f32 [n_row, d] to the output projection. The _add function adds it to x. */
@@ -695,6 +721,10 @@ void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m,
  * has the factors of embedding and logits, and the cap of the logits. */
 void bind_vocab(struct binder *b); /* set the vocabulary's size from the embedding's rows */
 void decoder_bind(struct binder *b, void *ends);
+/* Parts of decoder_bind: embeddings and their norm, and the head. output_norm is between them. The
+ * head is bound after the embedding, which converted_params relies on. */
+void decoder_bind_inputs(struct binder *b, struct decoder_ends *e);
+void decoder_bind_head(struct binder *b, struct decoder_ends *e);
 /* Set the residual stream, f32 [n_row, d], to the scaled embeddings of the batch's tokens. */
 void decoder_embed(struct fwd *f, const void *ends);
 /* Return logits and hidden states of the batch's result rows, on the device. */

@@ -9,11 +9,14 @@
  * difference of their logits. Qwen3-Reranker uses it. no_post_processing has a label per token. */
 #include "session.h"
 
+#include <stdio.h>
 #include <string.h>
 
-bool session_is_qwen3_reranker(const struct session *s)
+bool session_config_true(const struct session *s, const char *field)
 {
-    return meta_bool(checkpoint_meta(s->checkpoint, "config.is_original_qwen3_reranker"), false);
+    char key[128];
+    snprintf(key, sizeof key, "config.%s", field);
+    return meta_bool(checkpoint_meta(s->checkpoint, key), false);
 }
 
 /* Set *difference by the name of the method. */

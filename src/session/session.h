@@ -207,8 +207,8 @@ int session_pooling(enum pooling *out, const struct session *s, const char *name
 const char *session_prompt(const struct session *s, const char *name, size_t *n);
 /* Return true if the model has a default prompt. Any thread. */
 bool session_has_default_prompt(const struct session *s);
-/* Return true if the model is a Qwen3-Reranker, which reads pairs by its own prompt. Any thread. */
-bool session_is_qwen3_reranker(const struct session *s);
+/* Return true if config.json, or --hf-overrides, has the field with the value true. Any thread. */
+bool session_config_true(const struct session *s, const char *field);
 /* Set the tokens of a classifier that config.json or --hf-overrides gives (classifier_from_token).
  * ERR_ARG for an unknown token or method, ERR_LIMIT for too many tokens. */
 int session_class_tokens(struct model_options *mo, const struct checkpoint *c,

@@ -2,6 +2,8 @@
  * llama with norms of q and k heads. The feed-forward block has xIELU and no gate. */
 #include "model/model_impl.h"
 
+#include <stdio.h>
+
 /* defaults of ApertusConfig of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 131072),
@@ -40,10 +42,65 @@ static void config(struct config *c, struct binder *b)
     if (config_is_hf(b)) c->ffn_bias = BIAS_NONE;
 }
 
+/* Return ln(1 + e^x). */
+static double softplus(double x)
+{
+    return x > 30 ? x : log1p(exp(x));
+}
+
+/* Return a parameter of xIELU: a tensor of one value, or an item of a list in a GGUF's metadata. */
+static double xielu_part(struct binder *b, const char *part, int il)
+{
+    char name[160];
+    const float *x = NULL;
+    double v = NAN;
+    bind_name(name, "blk.%d.xielu", il, part);
+    if (config_is_hf(b))
+        x = bind_extra(b, name, 1);
+    else {
+        snprintf(name, sizeof name, "xielu.%s", part);
+        v = meta_item_real(checkpoint_meta(b->checkpoint, name), (size_t)il, NAN);
+    }
+    if (x) v = (double)*x;
+    if (b->rc == 0 && !isfinite(v))
+        b->rc = err_set(b->e, ERR_MISSING, "%s: %s of layer %d is missing",
+                        checkpoint_path(b->checkpoint), name, il);
+    return v;
+}
+
+static void bind_xielu(struct binder *b, struct xielu *p, int il)
+{
+    const double alpha_p = xielu_part(b, "alpha_p", il), alpha_n = xielu_part(b, "alpha_n", il),
+                 beta = xielu_part(b, "beta", il), eps = xielu_part(b, "eps", il);
+    *p = (struct xielu){.alpha_p = (float)softplus(alpha_p),
+                        .alpha_n = (float)(beta + softplus(alpha_n)),
+                        .beta = (float)beta,
+                        .eps = (float)eps};
+}
+
+static void apply_xielu(struct fwd *f, float *y, int64_t n, const void *param)
+{
+    struct backend *b = f->m->backend;
+    b->op->xielu(b, y, n, param);
+}
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct decoder_layer *l = layer;
+    decoder_bind_layer(b, l, il);
+    if (b->rc != 0 || !b->m->config.own_curve) return;
+    struct xielu *p = arena_push(&b->m->arena, sizeof *p, 64);
+    if (!p) b->rc = err_memory(b->e, "the parameters of xIELU", sizeof *p);
+    if (p) bind_xielu(b, p, il);
+    l->ffn.act = apply_xielu;
+    l->ffn.act_param = p;
+}
+
 const struct arch arch_apertus = {
     .name = "apertus",
     .hf_key = hf_key,
     .gguf_neox = true,
-    .xielu = true,
+    .own_curve = "xielu",
     .config = config,
+    .bind = bind,
 };

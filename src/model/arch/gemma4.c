@@ -135,12 +135,16 @@ static void layer(struct fwd *f, const void *layer)
 static const char *const left_out[] = {"model.vision_tower.", "model.audio_tower.",
                                        "model.embed_vision.", "model.embed_audio.", NULL};
 
+static const struct rope_type rope_type[] = {
+    ROPE_TYPES, {"proportional", ROPE_PROPORTIONAL, NULL}, ROPE_TYPES_END};
+
 const struct arch arch_gemma4 = {
     .name = "gemma4",
     .hf_key = gemma4_hf_key,
     .gguf_key = gemma4_gguf_key,
     .gguf_neox = true,
     .gguf_lists = true,
+    .rope_type = rope_type,
     .curve = CURVE_gelu_tanh,
     .ends_bytes = sizeof(struct gemma4_ends),
     .layer_bytes = sizeof(struct gemma4_layer),

@@ -205,6 +205,19 @@ static bool has_rope(struct binder *b, const char *key)
     return meta_kind(m) == META_OBJECT;
 }
 
+/* Return the part of the lanes of full attention that rotate. */
+static double rotating_part(struct binder *b, const struct rope_config *r)
+{
+    static const char key[] = "config.rope_parameters.partial_rotary_factor";
+    const double v = config_real(b, key, 1);
+    if (!(v >= 0 && v <= 1))
+        config_refuse(b, key, ERR_FORMAT, "must be in [0, 1], got %g", v);
+    else if (v != 1 && r->scaling != ROPE_PROPORTIONAL)
+        config_refuse(b, key, ERR_UNSUPPORTED,
+                      "must be 1, unless rope_type is proportional, got %g", v);
+    return v;
+}
+
 /* Return the base of the sliding layers' rope. rope_parameters must have an object per type. The
  * class's default ignores the base at the top level. */
 static double hf_ropes(struct config *c, struct binder *b)
@@ -214,6 +227,7 @@ static double hf_ropes(struct config *c, struct binder *b)
     struct rope_config *r = &c->rope[ROPE_MAIN];
     const double base = config_sliding_base(b, NAN);
     const bool has_full = has_rope(b, full), has_sliding = has_rope(b, sliding);
+    const double part = rotating_part(b, r);
     if (config_lacks_rope(b)) {
         *r = (struct rope_config){.base = 1000000,
                                   .d_rot = r->d_rot,
@@ -224,6 +238,7 @@ static double hf_ropes(struct config *c, struct binder *b)
                                   .magnitude = 1};
         return 10000;
     }
+    r->part = part;
     if (!has_full) config_refuse(b, full, ERR_MISSING, "is missing");
     if (!config_meta(b, "rope.freq_base"))
         config_refuse(b, "rope.freq_base", ERR_MISSING, "is missing");

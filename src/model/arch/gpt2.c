@@ -55,7 +55,6 @@ const struct arch arch_gpt2 = {
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .no_rope = true,
-    .hf_columns = true,
     .layer_norm_eps = "config.layer_norm_epsilon",
     .norm_bias = true,
     .curve = CURVE_gelu_tanh,

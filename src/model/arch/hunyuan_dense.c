@@ -27,23 +27,50 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
+static const char alpha_key[] = "config.rope_parameters.alpha";
+static const struct rope_type rope_type[] = {
+    {"dynamic", ROPE_NONE, alpha_key}, /* config changes the base */
+    ROPE_TYPES,
+    ROPE_TYPES_END,
+};
+
 static void config(struct config *c, struct binder *b)
 {
     struct rope_config *r = &c->rope[ROPE_MAIN];
-    const double alpha = config_real(b, "config.rope_parameters.alpha", 0);
+    const double alpha = config_real(b, alpha_key, 0);
     const char *type = meta_text(config_meta(b, "rope.scaling.type"), NULL);
     if (!type || strcmp(type, "dynamic") != 0 || !(alpha > 0)) return;
     if (c->d_head > 2) r->base *= pow(alpha, (double)c->d_head / (c->d_head - 2));
     if (c->d_head <= 2 || !isfinite(r->base))
-        config_refuse(b, "config.rope_parameters.alpha", ERR_FORMAT,
-                      "must give a finite base with %d lanes, got %g", c->d_head, alpha);
+        config_refuse(b, alpha_key, ERR_FORMAT, "must give a finite base with %d lanes, got %g",
+                      c->d_head, alpha);
+}
+
+/* Rotate the heads of q and k, then normalize them. */
+static void put(struct fwd *f, float *q, float *k, const struct attn_block *a)
+{
+    struct backend *b = f->m->backend;
+    const struct attn_spec *s = &a->spec;
+    const struct rope_spec *rope = &f->m->rope[ROPE_MAIN];
+    b->op->rope(b, q, s->n_head, s->d_k, f->angle, f->n_row, rope);
+    b->op->rope(b, k, s->n_head_kv, s->d_k, f->angle, f->n_row, rope);
+    b->op->rms_norm(b, q, q, a->q_norm.g, f->n_row * s->n_head, s->d_k, a->q_norm.eps);
+    b->op->rms_norm(b, k, k, a->k_norm.g, f->n_row * s->n_head_kv, s->d_k, a->k_norm.eps);
+    fwd_put(f, k, a);
+}
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct decoder_layer *l = layer;
+    decoder_bind_layer(b, l, il);
+    l->attn.put = put;
 }
 
 const struct arch arch_hunyuan_dense = {
     .name = "hunyuan-dense",
     .hf_key = hf_key,
     .gguf_neox = true,
-    .norm_last = true,
-    .rope_alpha = true,
+    .rope_type = rope_type,
     .config = config,
+    .bind = bind,
 };

@@ -2,6 +2,8 @@
  * floor(position / original context)), as in Llama 4. */
 #include "model/model_impl.h"
 
+enum { ROPE_QUERY = ROPE_LOCAL }; /* rope of queries */
+
 /* defaults of Ministral3Config of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 131072),
@@ -64,8 +66,25 @@ static void config(struct config *c, struct binder *b)
     if (!hf) gguf_magnitude(b, r);
     *q = *r;
     r->beta = 0;
-    c->query_rope = true;
     c->n_rope = 2;
+}
+
+/* Rotate q and k by their own ropes. */
+static void put(struct fwd *f, float *q, float *k, const struct attn_block *a)
+{
+    struct model *m = f->m;
+    struct backend *b = m->backend;
+    const struct attn_spec *s = &a->spec;
+    b->op->rope(b, q, s->n_head, s->d_k, f->angle, f->n_row, &m->rope[ROPE_QUERY]);
+    b->op->rope(b, k, s->n_head_kv, s->d_k, f->angle, f->n_row, &m->rope[ROPE_MAIN]);
+    fwd_put(f, k, a);
+}
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct decoder_layer *l = layer;
+    decoder_bind_layer(b, l, il);
+    l->attn.put = put;
 }
 
 const struct arch arch_mistral3 = {
@@ -74,4 +93,5 @@ const struct arch arch_mistral3 = {
     .gguf_key = gguf_key,
     .gguf_neox = false,
     .config = config,
+    .bind = bind,
 };

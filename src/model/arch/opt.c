@@ -14,6 +14,7 @@ struct opt_ends {
 };
 
 enum { FIRST_POSITION = 2 };
+static const char remove_norm[] = "config._remove_final_layer_norm";
 
 /* defaults of OPTConfig of transformers 5; the epsilon is a constant of the class */
 static const struct config_key hf_key[] = {
@@ -60,18 +61,18 @@ static void positions(struct config *c, struct binder *b)
 
 static void config(struct config *c, struct binder *b)
 {
-    const bool before = config_bool(b, "config.do_layer_norm_before", true),
-               bare = config_bool(b, "config._remove_final_layer_norm", false);
+    const bool before = config_bool(b, "config.do_layer_norm_before", true);
+    config_bool(b, remove_norm, false); /* bind_ends uses it */
     positions(c, b);
     c->d_embd = config_int(b, "config.word_embed_proj_dim", 1, 1 << 20, c->d);
     c->order = before ? BLOCKS_SERIAL : BLOCKS_POST;
-    c->no_end_norm = !before || bare;
     c->plain_norms = !config_bool(b, "config.layer_norm_elementwise_affine", true);
     c->qkv_bias = c->o_bias = c->ffn_bias =
         config_bool(b, "config.enable_bias", true) ? BIAS_NEEDED : BIAS_NONE;
 }
 
-/* The head is the last tensor, as converted_params requires. */
+/* Bind the ends. A model with norms after the sums has none after the layers. The head is the last
+ * tensor, as converted_params requires. */
 static void bind_ends(struct binder *b, void *ends)
 {
     struct opt_ends *e = ends;
@@ -83,7 +84,10 @@ static void bind_ends(struct binder *b, void *ends)
         bind_rows(b, "h", c->d_embd);
         bind_rows(b, "y", c->d_embd);
     }
-    decoder_bind(b, &e->decoder);
+    decoder_bind_inputs(b, &e->decoder);
+    if (c->order == BLOCKS_SERIAL && !config_bool(b, remove_norm, false))
+        bind_norm(b, &e->decoder.norm, "output_norm", -1);
+    decoder_bind_head(b, &e->decoder);
 }
 
 static void embed(struct fwd *f, const void *ends)

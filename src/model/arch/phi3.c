@@ -35,6 +35,11 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
+/* The class has LongRoPE and no other scaling. "su" and "yarn" are older names. */
+static const struct rope_type rope_type[] = {
+    {"none", ROPE_NONE, NULL}, {"default", ROPE_NONE, NULL}, {"longrope", ROPE_LONG, NULL},
+    {"su", ROPE_LONG, NULL},   {"yarn", ROPE_LONG, NULL},    ROPE_TYPES_END};
+
 static void config(struct config *c, struct binder *b)
 {
     int window = config_window(b);
@@ -47,6 +52,6 @@ const struct arch arch_phi3 = {
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .partial_rope = true,
-    .only_long = true,
+    .rope_type = rope_type,
     .config = config,
 };

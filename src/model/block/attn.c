@@ -103,8 +103,6 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
     CHECK(!l->v_is_k || c->v_norms, "layer %d: values equal to keys need a norm", il);
     CHECK(!l->reuses_kv || l->kv_layer < il, "layer %d uses layer %d", il, l->kv_layer);
     a->limit = c->qkv_limit;
-    a->norm_last = m->arch->norm_last;
-    a->query_rope = c->query_rope;
     a->spec = (struct attn_spec){.n_head = l->n_head,
                                  .n_head_kv = l->n_head_kv,
                                  .d_k = l->d_head,
@@ -140,22 +138,11 @@ static void clamp_qkv(struct fwd *f, const struct attn_block *a)
     fwd_clamp(f, fwd_at(f, a->at_v), a->v.w.n_out, a->limit);
 }
 
-/* Rotate q and k by separate ropes, then apply norms of heads. Store k and v. */
-static void rope_then_norm(struct fwd *f, float *q, float *k, const struct attn_block *a)
+void fwd_put(struct fwd *f, const float *k, const struct attn_block *a)
 {
     struct model *m = f->m;
-    struct backend *b = m->backend;
-    const struct attn_spec *s = &a->spec;
-    const int q_rope = a->query_rope ? ROPE_QUERY : a->rope;
-    if (a->rope != ROPE_OFF) {
-        b->op->rope(b, q, s->n_head, s->d_k, f->angle, f->n_row, &m->rope[q_rope]);
-        b->op->rope(b, k, s->n_head_kv, s->d_k, f->angle, f->n_row, &m->rope[a->rope]);
-    }
-    if (a->q_norm.g) {
-        b->op->rms_norm(b, q, q, a->q_norm.g, f->n_row * s->n_head, s->d_k, a->q_norm.eps);
-        b->op->rms_norm(b, k, k, a->k_norm.g, f->n_row * s->n_head_kv, s->d_k, a->k_norm.eps);
-    }
-    b->op->kv_put(b, &m->kv.layer[a->il], k, fwd_at(f, a->at_v), f->on_device->slot, f->n_row);
+    m->backend->op->kv_put(m->backend, &m->kv.layer[a->il], k, fwd_at(f, a->at_v),
+                           f->on_device->slot, f->n_row);
 }
 
 /* Normalize and rotate the heads of q. The pages have k and v already. */
@@ -182,8 +169,8 @@ static void put_rows(struct fwd *f, float *q, float *k, const struct attn_block 
     if (a->v_norm.g)
         b->op->rms_norm(b, v, a->v_is_k ? k : v, a->v_norm.g, f->n_row * s->n_head_kv, s->d_v,
                         a->v_norm.eps);
-    if (a->norm_last || a->query_rope)
-        rope_then_norm(f, q, k, a);
+    if (a->put)
+        a->put(f, q, k, a);
     else
         backend_rope_put(b,
                          &(struct rope_put){

@@ -81,17 +81,19 @@ static void bind_factors(struct binder *b, struct rope_config *r)
                         checkpoint_path(b->checkpoint), r->long_factor ? "short" : "long");
 }
 
-/* The head is bound after the embedding, which converted_params relies on. */
-void decoder_bind(struct binder *b, void *ends)
+void decoder_bind_inputs(struct binder *b, struct decoder_ends *e)
 {
-    struct decoder_ends *e = ends;
-    struct config *c = &b->m->config;
+    const struct config *c = &b->m->config;
     bind_vocab(b);
     if (b->rc != 0) return;
     bind_table(b, &e->embd, "token_embd", 0);
     if (c->n_position > 0) bind_table(b, &e->position, "position_embd", c->position0);
     if (bind_row(b, "token_embd_norm")) bind_norm(b, &e->embd_norm, "token_embd_norm", -1);
-    if (!c->no_end_norm) bind_norm(b, &e->norm, "output_norm", -1);
+}
+
+void decoder_bind_head(struct binder *b, struct decoder_ends *e)
+{
+    struct config *c = &b->m->config;
     if (b->rc == 0 && is_headless(b))
         b->m->headless = true;
     else if (b->rc == 0 && head_is_tied(b))
@@ -102,6 +104,14 @@ void decoder_bind(struct binder *b, void *ends)
     if (bind_has(b, "cls.output", -1)) bind_classifier(b, NULL, BIAS_HELD);
     bind_class_tokens(b);
     if (b->rc == 0) bind_factors(b, &c->rope[ROPE_MAIN]);
+}
+
+void decoder_bind(struct binder *b, void *ends)
+{
+    struct decoder_ends *e = ends;
+    decoder_bind_inputs(b, e);
+    bind_norm(b, &e->norm, "output_norm", -1);
+    decoder_bind_head(b, e);
 }
 
 /* ---- the forward pass ---- */

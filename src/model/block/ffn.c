@@ -3,44 +3,6 @@
  * operations before and after it. */
 #include "model/model_impl.h"
 
-#include <stdio.h>
-
-/* Return ln(1 + e^x). */
-static double softplus(double x)
-{
-    return x > 30 ? x : log1p(exp(x));
-}
-
-/* Return a parameter of xIELU: a tensor of one value, or an item of a list in a GGUF's metadata. */
-static double xielu_part(struct binder *b, const char *part, int il)
-{
-    char name[160];
-    const float *x = NULL;
-    double v = NAN;
-    bind_name(name, "blk.%d.xielu", il, part);
-    if (config_is_hf(b))
-        x = bind_extra(b, name, 1);
-    else {
-        snprintf(name, sizeof name, "xielu.%s", part);
-        v = meta_item_real(checkpoint_meta(b->checkpoint, name), (size_t)il, NAN);
-    }
-    if (x) v = (double)*x;
-    if (b->rc == 0 && !isfinite(v))
-        b->rc = err_set(b->e, ERR_MISSING, "%s: %s of layer %d is missing",
-                        checkpoint_path(b->checkpoint), name, il);
-    return v;
-}
-
-static void bind_xielu(struct binder *b, struct xielu *p, int il)
-{
-    const double alpha_p = xielu_part(b, "alpha_p", il), alpha_n = xielu_part(b, "alpha_n", il),
-                 beta = xielu_part(b, "beta", il), eps = xielu_part(b, "eps", il);
-    *p = (struct xielu){.alpha_p = (float)softplus(alpha_p),
-                        .alpha_n = (float)(beta + softplus(alpha_n)),
-                        .beta = (float)beta,
-                        .eps = (float)eps};
-}
-
 /* Phi-3 and GLM store gate and up as one matrix [2 * d_ff, d]. */
 void bind_ffn(struct binder *b, struct ffn_block *g, int il)
 {
@@ -59,8 +21,6 @@ void bind_ffn(struct binder *b, struct ffn_block *g, int il)
     }
     bind_linear(b, &g->down, "blk.%d.ffn_down", il, c->ffn_bias);
     g->curve = c->curve;
-    g->has_xielu = c->xielu;
-    if (c->xielu) bind_xielu(b, &g->xielu, il);
     g->at_gate = g->gated ? bind_rows(b, "gate", d_ff) : 0;
     g->at_up = bind_rows(b, "up", d_ff);
 }
@@ -85,8 +45,8 @@ static const float *inner(struct fwd *f, struct input in, const struct ffn_block
     struct backend *b = f->m->backend;
     float *up = fwd_at(f, g->at_up);
     fwd_linears(f, &(struct output){&g->up, up}, 1, &in);
-    if (g->has_xielu)
-        b->op->xielu(b, up, f->n_row * g->up.w.n_out, &g->xielu);
+    if (g->act)
+        g->act(f, up, f->n_row * g->up.w.n_out, g->act_param);
     else
         b->op->curve(b, up, f->n_row * g->up.w.n_out, g->curve);
     return up;
