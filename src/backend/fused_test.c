@@ -249,7 +249,9 @@ TEST(fused_ops_give_the_bits_of_plain_ones)
             return;
         }
         l.curve = i % 2 ? CURVE_gelu_tanh : CURVE_silu;
-        for (size_t n = 0; n < sizeof n_row / sizeof n_row[0]; n++)
+        /* the sample has every second number of rows, in turns */
+        for (size_t n = test_long() ? 0 : i % 2; n < sizeof n_row / sizeof n_row[0];
+             n += test_long() ? 1 : 2)
             compare(&l, all[i].name, n_row[n], &rng);
         layer_close(&l);
     }

@@ -15,7 +15,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <immintrin.h>
+#include <xmmintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -78,7 +78,7 @@ void cpu_float_restore(unsigned former)
 
 uint64_t cpu_ticks(void)
 {
-    return __rdtsc();
+    return __builtin_ia32_rdtsc();
 }
 
 void cpu_pause(void)

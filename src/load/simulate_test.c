@@ -114,7 +114,7 @@ TEST(a_key_that_floods_costs_others_little_more_than_their_share)
     struct sim_fairness f;
     struct err e;
     if (!data_path(azure)) SKIP("%s is not here", azure);
-    NEED_OK(traffic_read(&t, data_path(azure), test_long() ? 2000 : 300, &e), &e);
+    NEED_OK(traffic_read(&t, data_path(azure), test_long() ? 2000 : 200, &e), &e);
     o.scheduler = "fair";
     NEED_OK(sim_flood(&f, &t, &o, &e), &e);
     test_note("first token %.2f, completion %.2f times the fair share's",

@@ -395,7 +395,8 @@ TEST(constraint_limits_do_not_depend_on_cached_states)
     int n_ended = 0, n_whole = 0, n_refused = 0;
     if (!rig_open(0)) return;
     for (int i = 0; i < N_COSTLY; i++)
-        for (int64_t work = 3000; work < 4000000; work += test_long() ? work / 8 : 2 * work) {
+        for (int64_t work = 3000; work < (test_long() ? 4000000 : 1000000);
+             work += test_long() ? work / 8 : 2 * work) {
             const struct grammar_limits limits = {.work_max = work};
             int want = -2, got = -2;
             masks_until_refused(&want, i, limits, COLD);
@@ -411,7 +412,7 @@ TEST(constraint_limits_do_not_depend_on_cached_states)
         }
     test_note("%d answers ended, %d did not, %d constraints were refused", n_ended, n_whole,
               n_refused);
-    EXPECT(n_ended > 5 && n_whole > 5);
+    EXPECT(n_ended > 5 && n_whole > 3);
     rig_close();
 }
 
@@ -473,7 +474,7 @@ TEST(constraint_growth_ends_no_other_answer)
     static const struct sample grows = {"grows", GRAMMAR_REGEX,
                                         "([ab]*a[ab]{99}|[ab]*b[ab]{98})+c"};
     static const struct grammar_limits limits[] = {
-        {.bytes_max = 700000}, {.state_max = 500}, {.work_max = 300000}};
+        {.bytes_max = 500000}, {.state_max = 250}, {.work_max = 300000}};
     if (!rig_open(0)) return;
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         int n = 0, n_beside = 0;

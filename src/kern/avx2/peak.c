@@ -2,12 +2,10 @@
  * of pairs in 16 bits, sums of pairs in 32 bits, an addition. */
 #include "kern/peak_impl.h"
 
-#include <immintrin.h>
-
 PEAK_LOOP(int8,
           "vpmaddubsw %2, %1, %%ymm15\n\tvpmaddwd %%ymm15, %1, %%ymm15\n\tvpaddd %%ymm15, %0, %0",
-          __m256i, 64)
-PEAK_LOOP(f32, "vfmadd231ps %2, %1, %0", __m256, 16)
+          peak_256, 64)
+PEAK_LOOP(f32, "vfmadd231ps %2, %1, %0", peak_256, 16)
 
 static void read_bytes(const void *data, size_t n_byte)
 {

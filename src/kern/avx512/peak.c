@@ -1,10 +1,8 @@
 /* peak.c - measuring loops of AVX-512 with VNNI. */
 #include "kern/peak_impl.h"
 
-#include <immintrin.h>
-
-PEAK_LOOP(int8, "vpdpbusd %2, %1, %0", __m512i, 128)
-PEAK_LOOP(f32, "vfmadd231ps %2, %1, %0", __m512, 32)
+PEAK_LOOP(int8, "vpdpbusd %2, %1, %0", peak_512, 128)
+PEAK_LOOP(f32, "vfmadd231ps %2, %1, %0", peak_512, 32)
 
 static void read_bytes(const void *data, size_t n_byte)
 {

@@ -1,9 +1,7 @@
 /* peak.c - measuring loop of AVX-VNNI. */
 #include "kern/peak_impl.h"
 
-#include <immintrin.h>
-
-PEAK_LOOP(int8, "%{vex%} vpdpbusd %2, %1, %0", __m256i, 64)
+PEAK_LOOP(int8, "%{vex%} vpdpbusd %2, %1, %0", peak_256, 64)
 
 const struct peak peak_avxvnni = {
     .name = "avxvnni",
