@@ -63,12 +63,15 @@ struct expr {
     bool simple : 1;
     uint8_t alive : 2;    /* ALIVE_*: result of the search for a text that matches */
     uint8_t descends : 2; /* ALIVE_*: result of `descends` (expr_alive.c) */
-    uint16_t weight;      /* maximum steps of a derivative, UINT16_MAX if more (expr_next.c) */
+    uint16_t weight;      /* estimated steps of a derivative, UINT16_MAX if more (expr_next.c) */
     uint32_t a, b, c;
     uint32_t reach; /* start of the expression's list of tags in exprs.reach; 0: not computed yet */
     uint32_t least; /* estimate of the bytes of the shortest text (expr_alive.c) */
-    uint32_t *row;  /* arena [256]: expr_next by byte; NULL: not computed yet */
+    /* arena [256]: expr_next by byte, then the maximum steps of a derivative with a cold cache;
+     * NULL: not computed yet */
+    uint32_t *row;
 };
+enum { ROW_COST = 256 };
 enum { ALIVE_UNKNOWN, ALIVE_NO, ALIVE_YES };
 
 /* A divisor of decimal numbers: value x 10^scale must be a multiple of m. */
@@ -135,7 +138,8 @@ struct exprs {
         int64_t kept_before;    /* value of `kept` when this piece of work began */
         int64_t forgotten;      /* value of kept + saved at exprs_forget */
     } spent;
-    uint32_t served; /* expression whose row is computed before that of its user; 0 if none */
+    uint32_t served;      /* expression whose row is computed before that of its user; 0 if none */
+    int64_t served_steps; /* steps that rows of `served` have saved since exprs_open */
     /* deadline in the thread's processor time, microseconds; 0: not set yet */
     int64_t us_end;
     size_t n_byte_other; /* bytes of the machine's data on the expressions */

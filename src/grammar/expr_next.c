@@ -193,7 +193,7 @@ uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte)
 {
     if (!expr_spend(x, 1)) return EXPR_EMPTY;
     if (x->e[e].row) {
-        if (e != x->served) x->spent.saved += x->e[e].weight;
+        *(e == x->served ? &x->served_steps : &x->spent.saved) += x->e[e].row[ROW_COST];
         return x->e[e].row[byte];
     }
     if (x->memo_of[e] == x->memo_now) return x->memo[e];
@@ -303,11 +303,17 @@ static void classes_of(struct exprs *x, uint32_t e, struct classes *c)
     expr_spend(x, c->n_node * (size_t)c->n / 8);
 }
 
-/* Return the derivative of e by the bytes of class k. */
-static uint32_t derive_class(struct exprs *x, uint32_t e, const struct classes *c, int k)
+/* Return the derivative of e by the bytes of class k. Raise *cost to its steps with a cold cache, in
+ * which no row is computed before that of its user. */
+static uint32_t derive_class(struct exprs *x, uint32_t e, const struct classes *c, int k,
+                             uint32_t *cost)
 {
+    const int64_t before = exprs_work(x) + x->spent.saved + x->served_steps;
     x->memo_now++;
-    return expr_derive(x, e, byteset_first(&c->v[k]));
+    const uint32_t d = expr_derive(x, e, byteset_first(&c->v[k]));
+    const int64_t n = exprs_work(x) + x->spent.saved + x->served_steps - before;
+    if (n > *cost) *cost = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+    return d;
 }
 
 /* Count another state with a row. Return false if a limit is reached. */
@@ -318,18 +324,20 @@ static bool count_row(struct exprs *x)
     return expr_spend(x, 20);
 }
 
-/* Store the row of e: next[k] for each byte of class k. Return the row; NULL after a failure. Most
- * bytes belong to the largest class, so its successor is stored for all bytes first. */
+/* Store the row of e: next[k] for each byte of class k, and its cost. Return the row; NULL after a
+ * failure. Most bytes belong to the largest class, so its successor is stored for all bytes
+ * first. */
 static const uint32_t *keep_row(struct exprs *x, uint32_t e, const struct classes *c,
-                                const uint32_t *next)
+                                const uint32_t *next, uint32_t cost)
 {
-    uint32_t *row = x->failed ? NULL : arena_push(&x->arena, 256 * sizeof *row, 64);
+    uint32_t *row = x->failed ? NULL : arena_push(&x->arena, (ROW_COST + 1) * sizeof *row, 64);
     if (!row) return expr_fail(x, x->arena.limited ? EXPR_BYTES : EXPR_NO_MEMORY), NULL;
     int most = 0, n_most = 0;
     for (int k = 0; k < c->n; k++) {
         int n = byteset_count(&c->v[k]);
         if (n > n_most) most = k, n_most = n;
     }
+    row[ROW_COST] = cost;
     for (int b = 0; b < 256; b++) row[b] = next[most];
     for (int k = 0; k < c->n; k++)
         for (int w = 0; w < 4 && k != most; w++)
@@ -361,14 +369,14 @@ static uint32_t served_by(const struct exprs *x, uint32_t e)
 static const uint32_t *make_row(struct exprs *x, uint32_t e)
 {
     struct classes c;
-    uint32_t next[256], before = x->served, by = served_by(x, e);
+    uint32_t next[256], cost = 0, before = x->served, by = served_by(x, e);
     if (by != EXPR_EMPTY) expr_row(x, by);
     if (!count_row(x)) return NULL;
     x->served = by;
     classes_of(x, e, &c);
-    for (int k = 0; k < c.n; k++) next[k] = derive_class(x, e, &c, k);
+    for (int k = 0; k < c.n; k++) next[k] = derive_class(x, e, &c, k, &cost);
     x->served = before;
-    return keep_row(x, e, &c, next);
+    return keep_row(x, e, &c, next, cost);
 }
 
 const uint32_t *expr_row(struct exprs *x, uint32_t e)

@@ -271,14 +271,14 @@ static uint64_t follow(struct exprs *x, uint32_t e, uint64_t seed)
 }
 
 /* Goal: the steps of all cached results bound those of a piece of work with a cold cache, in every
- * order of the work (docs/design.md 5). Method: random expressions and texts, first with a cold
+ * order of the work (docs/design.md 5), to much less than 1 / WORK_SLACK. Method: random expressions and texts, first with a cold
  * cache, then after other texts and expressions. */
 TEST(expr_work_is_bounded_by_that_of_all_results)
 {
     uint64_t seed = 11;
     int64_t most = 0;
     int n_cheaper = 0;
-    for (int round = 0; round < (test_long() ? 40000 : 3000); round++) {
+    for (int round = 0; round < (test_long() ? 400000 : 3000); round++) {
         struct exprs cold, warm;
         uint64_t text = seed ^ (uint64_t)round;
         NEED(exprs_open(&cold, LIMIT) && exprs_open(&warm, LIMIT));
@@ -300,7 +300,7 @@ TEST(expr_work_is_bounded_by_that_of_all_results)
         int64_t n_warm = exprs_spent(&warm), n_all = exprs_spent_by_all(&warm);
         n_cheaper += n_warm < n_cold;
         if (n_cold > most) most = n_cold;
-        if (n_all < n_cold)
+        if (n_all + n_all / (4 * WORK_SLACK) + 1 < n_cold)
             test_fail(__FILE__, __LINE__, "round %d: %lld steps, only %lld with a cold cache",
                       round, (long long)n_all, (long long)n_cold);
         EXPECT(cold.failed == EXPR_OK && warm.failed == EXPR_OK);

@@ -9,8 +9,9 @@
  *
  * The closing mark may not follow in the middle of a character, and where the inner constraint
  * refuses it. A copy of the inner constraint tries the mark, so that no rollback is lost. Its work
- * is limited like that of a mask. Under a grammar only the middle of a character refuses the mark,
- * so reasoning is at most WAIT_MAX tokens longer. */
+ * is limited like that of a mask. Under a grammar only the middle of a character refuses the mark.
+ * Reasoning is then longer by the tokens that complete the character, and by further ones as long
+ * as each ends within a character. Without a grammar it is at most WAIT_MAX tokens longer. */
 #include "thinking.h"
 
 #include <stdlib.h>
