@@ -303,8 +303,8 @@ static void classes_of(struct exprs *x, uint32_t e, struct classes *c)
     expr_spend(x, c->n_node * (size_t)c->n / 8);
 }
 
-/* Return the derivative of e by the bytes of class k. Raise *cost to its steps with a cold cache, in
- * which no row is computed before that of its user. */
+/* Return the derivative of e by the bytes of class k. Raise *cost to its steps with a cold cache,
+ * in which no row is computed before that of its user. */
 static uint32_t derive_class(struct exprs *x, uint32_t e, const struct classes *c, int k,
                              uint32_t *cost)
 {

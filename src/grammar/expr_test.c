@@ -271,8 +271,8 @@ static uint64_t follow(struct exprs *x, uint32_t e, uint64_t seed)
 }
 
 /* Goal: the steps of all cached results bound those of a piece of work with a cold cache, in every
- * order of the work (docs/design.md 5), to much less than 1 / WORK_SLACK. Method: random expressions and texts, first with a cold
- * cache, then after other texts and expressions. */
+ * order of the work (docs/design.md 5), to much less than 1 / WORK_SLACK. Method: random
+ * expressions and texts, first with a cold cache, then after other texts and expressions. */
 TEST(expr_work_is_bounded_by_that_of_all_results)
 {
     uint64_t seed = 11;
