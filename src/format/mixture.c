@@ -8,7 +8,10 @@
  *                                           format
  *   a tensor with a rule                    the rule's type
  *   any other matrix                        the mixture's type
- *   rows that are not a multiple of a block the type of smaller blocks, as in llama.cpp */
+ *   rows that are not a multiple of a block the type of smaller blocks, as in llama.cpp
+ *
+ * Formats that no GGUF has (FP8 and NF4 with scales) are those of matrices in layers alone, as in
+ * the libraries that quantize to them. */
 #include "format_impl.h"
 
 #include "base/text.h"
@@ -163,8 +166,11 @@ static enum qtype smaller_blocks(enum qtype t, int64_t k)
 /* The order of decisions is that of the table in this file's head. */
 enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s)
 {
+    const char *part;
     if (!is_matrix(s)) return s->type;
     enum qtype t = m->type;
+    if (!m->pure && qtype_is_scaled(t))
+        return layer_of(s->name, &part) >= 0 ? smaller_blocks(t, s->k) : s->type;
     bool is_float = qtype_info[t].block == 1;
     if (!m->pure && !is_float && is_head(s))
         t = t == QT_q8_0 || s->k % 256 ? QT_q8_0 : QT_q6_k;

@@ -37,7 +37,7 @@ static enum qtype type_of(const struct model *m, const struct mixture *mix, bool
                                       .n_group = c->n_head / c->n_head_kv,
                                       .tied = tied};
     const enum qtype type = mixture_type(mix, &site);
-    return qtype_is_block(mix->type) && !qtype_is_block(type) ? t->type : type;
+    return qtype_info[mix->type].block > 1 && qtype_info[type].block == 1 ? t->type : type;
 }
 
 /* Make packing encode the rows of t. */

@@ -85,6 +85,12 @@ static inline bool qtype_is_block(enum qtype t)
     return qtype_info[t].ops && qtype_info[t].ops->dot_group;
 }
 
+/* Return true for floats with a scale per block (SCALED in types.def). No file has such a type. */
+static inline bool qtype_is_scaled(enum qtype t)
+{
+    return qtype_info[t].block > 1 && !qtype_is_block(t);
+}
+
 /* Values of the codes of NF4 and of bitsandbytes' FP4. */
 extern const float level_nf4[16], level_fp4[16];
 

@@ -526,15 +526,19 @@ static void other_nf4(float *y, const float *x, int n)
     }
 }
 
-/* Goal: formats in place of other programs' methods (session/quantization.c) have lower errors. */
-TEST(formats_in_place_of_other_methods_have_lower_errors)
+/* Goal: formats in place of other programs' methods (session/quantization.c) have their errors, or
+ * lower ones. */
+TEST(formats_in_place_of_other_methods_have_no_larger_errors)
 {
     static const struct {
         const char *name;
         void (*method)(float *y, const float *x, int n);
         enum qtype type;
-    } cases[] = {
-        {"INT8", other_int8, QT_q8_0}, {"FP8", other_fp8, QT_q8_0}, {"NF4", other_nf4, QT_iq4_nl}};
+    } cases[] = {{"INT8", other_int8, QT_q8_0},
+                 {"FP8", other_fp8, QT_q8_0},
+                 {"FP8", other_fp8, QT_e4m3_128},
+                 {"NF4", other_nf4, QT_nf4_64},
+                 {"NF4", other_nf4, QT_iq4_nl}};
     float x[N], y[N], z[N];
     gauss_row(x, N, 9);
     for (int i = 0; i < N; i++) x[i] *= 0.02f;
@@ -545,6 +549,6 @@ TEST(formats_in_place_of_other_methods_have_lower_errors)
                      own = sqrt(error(x, z, NULL, N) / error(x, (float[N]){0}, NULL, N));
         test_note("%s %.4f, %s %.4f of the values", cases[i].name, other,
                   qtype_info[cases[i].type].name, own);
-        EXPECT(own < other);
+        EXPECT(own <= other * (cases[i].type == QT_nf4_64 ? 1 + 1e-6 : 1));
     }
 }
