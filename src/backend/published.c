@@ -170,9 +170,9 @@ static enum qtype scaled_type(const struct published *p, int64_t k)
     return k % run == 0 && whole && !p->group && p->by == 1 ? type : QT_f32;
 }
 
-/* Codes of up to 4 bits in groups of a multiple of 128 become U4_128, which has their zeros.
- * Otherwise lo and hi are the range of code - zero. Variable zeros widen the range to [-top, top],
- * which needs one more bit. */
+/* Ternary codes in groups of a multiple of 128 become I2_128, which has f32 scales. Other codes of
+ * up to 4 bits in such groups become U4_128, which has their zeros. Otherwise lo and hi are the
+ * range of code - zero. Variable zeros widen it to [-top, top], which needs one more bit. */
 enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
 {
     const int64_t n_group = (k + p->block_k - 1) / p->block_k;
@@ -184,12 +184,12 @@ enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
         return QT_mxfp4;
     if (p->level) return scaled_type(p, k);
     if (!blocks) return QT_f32;
+    const int wide = qtype_info[QT_u4_128].block;
+    const bool whole = k % wide == 0 && (p->block_k >= k || p->block_k % wide == 0);
+    if (whole && p->code.bits == 2 && !p->zero.data && p->zero_point == 1) return QT_i2_128;
     const int64_t n_row = (n_out + p->block_out - 1) / p->block_out;
     if (!scales_are_f16(&p->scale, n_row * n_group)) return QT_f32;
-    const int wide = qtype_info[QT_u4_128].block;
-    if (top <= 15 && k % wide == 0 && (p->block_k >= k || p->block_k % wide == 0) &&
-        (p->zero.data || p->zero_point <= 15))
-        return QT_u4_128;
+    if (whole && top <= 15 && (p->zero.data || p->zero_point <= 15)) return QT_u4_128;
     int lo = -p->zero_point, hi = top - p->zero_point;
     if (p->zero.data && zeros_are(&p->zero, middle, n_out, n_group))
         lo = -middle, hi = top - middle;
@@ -241,6 +241,20 @@ static void put_u4(uint8_t *to, const struct published *p, int64_t row, int64_t 
         to[2] = (uint8_t)r.zero;
         for (int i = 0; i < N / 2; i++)
             to[3 + i] = (uint8_t)(code_of(p, row, at + i) | code_of(p, row, at + i + N / 2) << 4);
+    }
+}
+
+/* Write one row of I2_128: 128 codes with one scale (quant/i2_128.c). */
+static void put_i2(uint8_t *to, const struct published *p, int64_t row, int64_t k)
+{
+    enum { N = 128 };
+    struct scale_run r = {0};
+    for (int64_t at = 0; at < k; at += N, to += qtype_info[QT_i2_128].n_byte) {
+        if (at >= r.end) r = run_of(p, row, at, k);
+        memset(to, 0, (size_t)qtype_info[QT_i2_128].n_byte);
+        memcpy(to, &r.scale, sizeof r.scale);
+        for (int i = 0; i < N; i++)
+            to[4 + i / 4] |= (uint8_t)(code_of(p, row, at + i) << 2 * (i % 4));
     }
 }
 
@@ -385,6 +399,8 @@ void published_rows(uint8_t *to, const struct published *p, enum qtype type, int
             put_scaled(to, p, type, row + i, k);
         else if (type == QT_u4_128)
             put_u4(to, p, row + i, k);
+        else if (type == QT_i2_128)
+            put_i2(to, p, row + i, k);
         else
             put_blocks(to, p, type, row + i, k);
 }

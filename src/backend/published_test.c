@@ -124,7 +124,7 @@ TEST(groups_of_128_keep_their_codes_and_zeros)
         enum qtype type;
     } cases[] = {{4, 128, 0, QT_u4_128}, {4, 256, 4, QT_u4_128}, {3, 128, 0, QT_u4_128},
                  {2, 256, 2, QT_u4_128}, {4, 64, 0, QT_q4_0},    {4, 64, 4, QT_q5_0},
-                 {5, 128, 0, QT_q5_0}};
+                 {5, 128, 0, QT_q5_0},   {2, 128, 0, QT_i2_128}, {2, 64, 0, QT_q4_0}};
     static float want[WIDE], got[WIDE];
     static uint8_t rows[N_OUT * WIDE * 4], plain[N_OUT * WIDE * 4];
     uint64_t rng = 4;
@@ -136,6 +136,8 @@ TEST(groups_of_128_keep_their_codes_and_zeros)
         struct published p = integers(data, scale, cases[i].bits, 1, cases[i].block_k);
         p.code.other = 4 * ((k * cases[i].bits + 31) / 32);
         p.scale.row_step = n_group;
+        if (cases[i].bits == 2 && cases[i].zero_bits == 0) p.zero_point = 1, p.scale.divisor = 3;
+        if (cases[i].block_k < 128) p.scale.divisor = 1;
         if (cases[i].zero_bits)
             p.zero = (struct codes){
                 .data = zero, .bits = cases[i].zero_bits, .word = 4, .step = 4, .other = 4};

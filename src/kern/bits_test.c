@@ -82,7 +82,8 @@ static void try_type(struct trial *t, enum act_type act, enum qtype type)
 static void try_linear(struct trial *t, enum act_type act)
 {
     for (int type = 0; type < QT_COUNT; type++)
-        if (t->ref.linear[act][type] && !scaled_run((enum qtype)type) && type != QT_u4_128)
+        if (t->ref.linear[act][type] && !scaled_run((enum qtype)type) && type != QT_u4_128 &&
+            type != QT_i2_128)
             try_type(t, act, (enum qtype)type);
 }
 
@@ -90,6 +91,12 @@ static void try_scaled(struct trial *t)
 {
     for (int type = 0; type < QT_COUNT; type++)
         if (scaled_run((enum qtype)type)) try_type(t, ACT_F32, (enum qtype)type);
+}
+
+static void try_i2_128(struct trial *t)
+{
+    try_type(t, ACT_Q8, QT_i2_128);
+    try_type(t, ACT_F32, QT_i2_128);
 }
 
 static void try_u4_128(struct trial *t)
@@ -252,6 +259,7 @@ TEST(reference_gives_the_recorded_bits)
         {"layer norm, relu", try_layer_norm, 0xe8e86f340ab8f0fcu},
         {"linear, scaled", try_scaled, 0x8282212b841b406cu},
         {"linear, U4_128", try_u4_128, 0xe5ab4456248fee0au},
+        {"linear, I2_128", try_i2_128, 0xfa986413c121a8f6u},
         {"rows", try_rows, 0xaaaa77950e42ce80u},
     };
     struct err e;

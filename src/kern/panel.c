@@ -115,6 +115,9 @@ static void pack_scales(uint8_t *s, const struct panel_format *f, const struct b
         for (int j = 0; j < 16; j++)
             s[64 + j * 16 + lane] = (uint8_t)(b->scale[j] | b->min[j] << 4);
         break;
+    case PANEL_ONE32:
+        memcpy(s + (at / f->block * 16 + lane) * (int)sizeof b->d, &b->d, sizeof b->d);
+        break;
     case PANEL_ONE:
         put_u16(s, at / f->block * 16 + lane, half_of(b->d, f->unit));
         if (f->zero == ZERO_OWN)
@@ -297,6 +300,8 @@ static void lane_scales(struct lane_group *l, const struct panel_format *f, cons
     }
     for (int j = 0; j * f->block < n_unit * UNIT && f->scales == PANEL_ONE; j++)
         l->d[j] = half_at(s, j * 16 + lane) * f->unit;
+    for (int j = 0; j * f->block < n_unit * UNIT && f->scales == PANEL_ONE32; j++)
+        memcpy(&l->d[j], s + (j * 16 + lane) * (int)sizeof l->d[j], sizeof l->d[j]);
 }
 
 static void lane_int_scales(struct lane_group *l, const struct panel_format *f, const uint8_t *s,
@@ -366,6 +371,7 @@ static void lane_decode(float *y, const struct panel_format *f, const struct lan
             low = f->scales == PANEL_I8 ? 0 : l->m[0] * (float)l->min[i / f->sub];
             break;
         case PANEL_ONE:
+        case PANEL_ONE32:
             step = l->d[i / f->block];
             break;
         default:

@@ -28,7 +28,8 @@ enum panel_levels {
  *                  s j+4, m j+4 from bit 0 up
  *   PANEL_I4_MIN   f16 d, f16 dmin, u8 [16]        4-bit s | m << 4 per 16 values
  *   PANEL_ONE      f16 d [256 / block]             only d
- *                  and u8 zero [256 / block] after all d, if zero is ZERO_OWN */
+ *                  and u8 zero [256 / block] after all d, if zero is ZERO_OWN
+ *   PANEL_ONE32    f32 d [256 / block]             only d */
 enum panel_scales {
     PANEL_F16,
     PANEL_F16_MIN,
@@ -37,7 +38,8 @@ enum panel_scales {
     PANEL_I8,
     PANEL_I6_MIN,
     PANEL_I4_MIN,
-    PANEL_ONE
+    PANEL_ONE,
+    PANEL_ONE32
 };
 
 enum { ZERO_OWN = -1 }; /* panel_format.zero: every block has its own zero */
@@ -99,11 +101,20 @@ static inline int panel_scale_bytes(const struct panel_format *f, int n_unit)
     case PANEL_I4_MIN:
         n = 4 + 16;
         break;
+    case PANEL_ONE32:
+        n = 4 * ((n_unit * UNIT + f->block - 1) / f->block);
+        break;
     case PANEL_ONE:
         n = (f->zero == ZERO_OWN ? 3 : 2) * ((n_unit * UNIT + f->block - 1) / f->block);
         break;
     }
     return (n * PANEL + 63) / 64 * 64;
+}
+
+/* Return true for formats with one scale per block. */
+static inline bool panel_is_one(const struct panel_format *f)
+{
+    return f->scales == PANEL_ONE || f->scales == PANEL_ONE32;
 }
 
 /* Return the zeros u8 [16] of block i of a group, for ZERO_OWN. s is the group's scales. */

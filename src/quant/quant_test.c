@@ -96,7 +96,7 @@ TEST(encoding_normal_numbers_keeps_its_error)
         [QT_iq3_xxs] = 0.1820, [QT_iq1_s] = 0.4650,  [QT_iq4_nl] = 0.0770,  [QT_iq3_s] = 0.1330,
         [QT_iq2_s] = 0.2470,   [QT_iq4_xs] = 0.0773, [QT_iq1_m] = 0.4350,   [QT_tq1_0] = 0.4560,
         [QT_tq2_0] = 0.4560,   [QT_mxfp4] = 0.1180,  [QT_nvfp4] = 0.0850,   [QT_q1_0] = 0.6170,
-        [QT_q2_0] = 0.3620,    [QT_u4_128] = 0.0930,
+        [QT_q2_0] = 0.3620,    [QT_u4_128] = 0.0930, [QT_i2_128] = 0.3800,
     };
     static float x[N], y[N];
     gauss_row(x, N, 1);

@@ -22,7 +22,7 @@ enum { STEP = 64, GROUP_STEPS = ACT_GROUP / STEP, STEP_BYTES = STEP * PANEL };
 
 ALWAYS bool is_int_scaled(const struct panel_format *f)
 {
-    return !is_f32_scaled(f) && f->scales != PANEL_ONE;
+    return !is_f32_scaled(f) && !panel_is_one(f);
 }
 
 ALWAYS bool has_min(const struct panel_format *f)

@@ -20,18 +20,18 @@ enum { SLOTS = 4, SPANS_MAX = 16 };
 
 ALWAYS bool has_spans(const struct panel_format *f)
 {
-    return is_f32_scaled(f) || f->scales == PANEL_ONE;
+    return is_f32_scaled(f) || panel_is_one(f);
 }
 
 /* Return the number of k values per instruction (step_of) or per scale (span_of). */
 ALWAYS int step_of(const struct panel_format *f)
 {
-    return f->scales == PANEL_ONE ? 64 : f->sub;
+    return panel_is_one(f) ? 64 : f->sub;
 }
 
 ALWAYS int span_of(const struct panel_format *f)
 {
-    return f->scales == PANEL_ONE ? f->block : f->sub;
+    return panel_is_one(f) ? f->block : f->sub;
 }
 
 /* Sources of the tiles of a group. Pointers are borrowed. */
@@ -128,8 +128,8 @@ ALWAYS void scales_open(const struct panel_format *f, const struct tile_opening 
     const uint8_t *s = o->from;
     g->n_span = o->n_unit * UNIT / span_of(f);
     for (int i = 0; i < g->n_span; i++) {
-        if (f->scales == PANEL_ONE)
-            g->d[i] = scale_f16(f, s, i, 0);
+        if (panel_is_one(f))
+            g->d[i] = scale_one(f, s, i, 0);
         else
             g->d[i] = f->sub == 16 ? scale_f32(f, s, i / 2, i % 2, 0) : scale_f32(f, s, i, 0, 0);
         if (f->scales == PANEL_F16_MIN) g->m[i] = vf_load_f16(s + (2 * i + 1) * PANEL * 2);

@@ -64,7 +64,7 @@ static float dot_lane(const struct panel_format *f, const struct lane_group *l, 
     int step = f->sub;
     if (f->scales == PANEL_I8 || f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN)
         return dot_int_scales(l, f->sub, f->scales != PANEL_I8, a);
-    if (f->scales == PANEL_ONE) step = f->block;
+    if (panel_is_one(f)) step = f->block;
     float t = 0;
     for (int i = 0; i < l->n; i += step) {
         int n = l->n - i < step ? l->n - i : step;

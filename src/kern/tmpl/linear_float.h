@@ -110,8 +110,8 @@ ALWAYS struct line half_line(const struct panel_format *f, const uint8_t *s, int
                              int half, int lane)
 {
     struct line l = {vf_zero(), vf_zero()};
-    if (f->scales == PANEL_ONE)
-        l.step = scale_f16(f, s, u * UNIT / f->block, lane);
+    if (panel_is_one(f))
+        l.step = scale_one(f, s, u * UNIT / f->block, lane);
     else if (is_f32_scaled(f))
         l.step = scale_f32(f, s, u, half, lane);
     if (f->zero == ZERO_OWN) {
@@ -120,7 +120,7 @@ ALWAYS struct line half_line(const struct panel_format *f, const uint8_t *s, int
     }
     if (f->scales == PANEL_F16_MIN)
         l.low = vf_sub(vf_zero(), vf_load_f16(s + ((2 * u + 1) * PANEL + lane) * 2));
-    if (is_f32_scaled(f) || f->scales == PANEL_ONE) return l;
+    if (is_f32_scaled(f) || panel_is_one(f)) return l;
     const int j = f->sub == 16 ? 2 * u + half : u;
     l.step = vf_mul(scale_f16(f, s, 0, lane), vf_of_vi(scale_int(f, s, j, lane)));
     if (has_min(f)) l.low = vf_mul(scale_f16(f, s, 1, lane), vf_of_vi(min_int(f, s, j, lane)));

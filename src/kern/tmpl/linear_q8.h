@@ -458,7 +458,7 @@ ALWAYS void block_sums(int *sum, const struct rows *r, int first, int u)
 ALWAYS void block_end(const struct panel_format *f, const uint8_t *s, int n_unit, int block,
                       int lane, const int *sum, float *t, int n)
 {
-    vf d = scale_f16(f, s, block, lane);
+    vf d = scale_one(f, s, block, lane);
     vi zero = f->zero == ZERO_OWN ? vi_load_u8(panel_zeros(f, s, n_unit, block) + lane) : vi_zero();
     for (int i = 0; i < n; i++, t += VL) {
         vi x = vi_load(t);
@@ -499,7 +499,7 @@ ALWAYS void group_end(const struct panel_format *f, const uint8_t *s, int lane,
     if (f->sub && !is_f32_scaled(f)) d = scale_f16(f, s, 0, lane);
     if (has_min) dmin = scale_f16(f, s, 1, lane);
     for (int u = 0; u < n_unit && has_min; u++) min[u] = min_pair(f, s, u, lane);
-    if (f->scales == PANEL_ONE) t += T_FLOATS;
+    if (panel_is_one(f)) t += T_FLOATS;
     for (int n = 0; n < r->n; n++, t += VL, c += VL) {
         vf x = vf_load(t);
         if (!is_f32_scaled(f) && f->sub) x = vf_fma(vf_of_vi(vi_cast(x)), d, vf_zero());

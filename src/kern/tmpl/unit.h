@@ -122,6 +122,13 @@ ALWAYS vf scale_f16(const struct panel_format *f, const uint8_t *s, int i, int l
     return f->unit == 1.0f ? d : vf_mul(d, vf_set1(f->unit));
 }
 
+/* Return the scale of block i, for formats with one scale per block. */
+ALWAYS vf scale_one(const struct panel_format *f, const uint8_t *s, int i, int lane)
+{
+    if (f->scales == PANEL_ONE) return scale_f16(f, s, i, lane);
+    return vf_load((const float *)(const void *)s + i * PANEL + lane);
+}
+
 /* Return 2^(e - 128), a subnormal for e < 2. */
 ALWAYS vf scale_e8m0(const uint8_t *s, int i, int lane)
 {
