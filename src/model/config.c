@@ -539,16 +539,16 @@ float config_cap(struct binder *b, const char *key)
 /* Return the key of the activation that the architecture's class reads. */
 static const char *activation_key(const struct binder *b)
 {
-    static const char *const own[] = {"config.hidden_activation", "config.activation_function",
-                                      "config.activation"};
+    static const char *const own[] = {"config.hidden_act", "config.hidden_activation",
+                                      "config.activation_function", "config.activation"};
+    size_t i = 0;
     if (!config_is_hf(b)) return "hidden_activation";
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (config_has(b, own[i])) return own[i];
-    return "config.hidden_act";
+    while (!config_has(b, own[i]) && i + 1 < sizeof own / sizeof own[0]) i++;
+    return own[i];
 }
 
-/* Set the curve of the feed-forward blocks. llama.cpp ignores the key in a GGUF, so other values
- * there are errors: results would differ from llama.cpp's. */
+/* Set the curve of the feed-forward blocks. In most architectures llama.cpp ignores the key in a
+ * GGUF, so other values there are errors: results would differ from llama.cpp's. */
 static void config_activation(struct binder *b, struct config *c)
 {
     static const struct {
@@ -558,22 +558,23 @@ static void config_activation(struct binder *b, struct config *c)
                  {"gelu", CURVE_gelu_erf},      {"gelu_pytorch_tanh", CURVE_gelu_tanh},
                  {"gelu_new", CURVE_gelu_tanh}, {"gelu_fast", CURVE_gelu_tanh},
                  {"relu", CURVE_relu},          {"relu2", CURVE_relu2}};
+    const bool counts = config_is_hf(b) || b->m->arch->gguf_curve;
     const char *key = activation_key(b);
     const struct meta *m = config_meta(b, key);
     c->curve = b->m->arch->curve;
     const char *own_curve = b->m->arch->own_curve;
     c->own_curve = own_curve && (meta_kind(m) == META_NONE || text_is(m, own_curve));
     if (meta_kind(m) == META_NONE || c->own_curve) return;
-    const bool any = config_is_hf(b), curved = any || !own_curve;
+    const bool curved = counts || !own_curve;
     for (size_t i = 0; i < sizeof known / sizeof known[0] && curved; i++)
-        if (text_is(m, known[i].name) && (any || known[i].curve == c->curve)) {
+        if (text_is(m, known[i].name) && (counts || known[i].curve == c->curve)) {
             c->curve = known[i].curve;
             return;
         }
     const char *name = meta_text(m, NULL);
     size_t own = 0;
     while (known[own].curve != c->curve && own + 1 < sizeof known / sizeof known[0]) own++;
-    if (any)
+    if (counts)
         config_refuse(b, key, ERR_UNSUPPORTED,
                       "must be silu, gelu, gelu_pytorch_tanh, relu or relu2, got \"%.40s\"",
                       name ? name : "?");

@@ -115,8 +115,8 @@ static int label_count(struct binder *b)
         b->rc = err_set(b->e, ERR_LIMIT, "%s: a classifier must have 1 to %d labels, got %lld",
                         checkpoint_path(b->checkpoint), LABELS_MAX, t ? (long long)t->dim[1] : 0);
     else if (meta_count(list) > 0 && meta_count(list) != (size_t)n)
-        config_refuse(b, "classifier.output_labels", ERR_FORMAT, "must have %d labels, got %zu", n,
-                      meta_count(list));
+        config_refuse(b, config_is_hf(b) ? "config.id2label" : "classifier.output_labels",
+                      ERR_FORMAT, "must have %d labels, got %zu", n, meta_count(list));
     return n;
 }
 

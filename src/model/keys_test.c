@@ -309,6 +309,8 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect(&arch_gpt2, "'hidden_size':null,'n_embd':64", "must equal the field");
     expect(&arch_gpt2, "'n_embd':96,'hidden_size':96,'intermediate_size':7,'head_dim':5", NULL);
     expect(&arch_opt, "'layer_norm_eps':1e-6", "layer_norm_eps: must be 1e-05, got 1e-06");
+    expect(&arch_distilbert, "'layer_norm_eps':1e-6", "layer_norm_eps: must be 1e-12, got 1e-06");
+    expect(&arch_distilbert, "'layer_norm_eps':1e-12", NULL);
     expect(&arch_opt, "'max_position_embeddings':2147483647", "max_position_embeddings: must be");
     expect(&arch_falcon, "'new_decoder_architecture':true,'parallel_attn':false",
            "parallel_attn: ");
@@ -889,6 +891,78 @@ TEST(config_values_of_gemma4_that_are_not_computed_are_refused)
 #undef OWN
 }
 
+/* Goal: ModernBERT has windows on both sides. sliding_window is half of local_attention, and counts
+ * before it, as in transformers. */
+TEST(config_windows_of_modern_bert)
+{
+    static const struct {
+        const char *fields;
+        int half;
+    } cases[] = {{"", 64},
+                 {"'local_attention':24", 12},
+                 {"'local_attention':41", 20},
+                 {"'sliding_window':5", 5},
+                 {"'local_attention':24,'sliding_window':5", 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct read r;
+        read_config(&r, &arch_modernbert, cases[i].fields);
+        NEED_OK(r.rc, &r.e);
+        const struct layer_config *l = r.m.config.layer;
+        EXPECT_INT(l[0].window, 0);
+        EXPECT_INT(l[1].window, cases[i].half + 1);
+        EXPECT_INT(l[1].n_later, cases[i].half);
+        done(&r);
+    }
+    expect(&arch_modernbert, "'sliding_window':0", "sliding_window: must be");
+    expect(&arch_modernbert, "'local_attention':1", "local_attention: must be");
+}
+
+/* Goal: the published files of Nomic's model have the fields and defaults of another class than
+ * that of transformers. Each field has an effect, or is refused by name. */
+TEST(config_fields_of_nomics_class)
+{
+#define NOMIC                                                                                      \
+    "'n_embd':32,'n_head':4,'n_inner':48,'qkv_proj_bias':false,'mlp_fc1_bias':false,"              \
+    "'mlp_fc2_bias':false,'rotary_emb_fraction':1.0,"
+#define SWIGLU NOMIC "'activation_function':'swiglu'"
+#define GEGLU  NOMIC "'activation_function':'geglu'"
+    static const struct {
+        const char *fields;
+        double base, eps;
+        enum curve curve;
+    } good[] = {
+        {SWIGLU, 10000, 1e-5, CURVE_silu},
+        {GEGLU ",'rotary_emb_base':1000,'layer_norm_epsilon':1e-12", 1000, 1e-12, CURVE_gelu_erf}};
+    static const char *const bad[][2] = {
+        {NOMIC "'activation_function':'gelu'", "activation_function: must be swiglu or geglu"},
+        {NOMIC "'rotary_emb_base':1000", "must come with activation_function"},
+        {"'activation_function':'swiglu','n_inner':48", "must come with rotary_emb_fraction 1"},
+        {SWIGLU ",'n_inner':null", "n_inner"},
+        {SWIGLU ",'rotary_emb_base':-1", "rotary_emb_base: must be"},
+        {SWIGLU ",'layer_norm_epsilon':-1", "layer_norm_epsilon: must be"},
+        {SWIGLU ",'hidden_act':'silu'", "must not come with hidden_act"},
+        {SWIGLU ",'rope_theta':5", "must not come with rope_theta"},
+        {SWIGLU ",'prenorm':true", "prenorm: must be 0"},
+        {SWIGLU ",'rotary_scaling_factor':2", "rotary_scaling_factor: must be 0"},
+        {SWIGLU ",'moe_every_n_layers':2", "moe_every_n_layers: must be 0"},
+        {"'n_inner':48,'activation_function':'swiglu','rotary_emb_fraction':0.5",
+         "rotary_emb_fraction: must be 1, got 0.5"}};
+#undef NOMIC
+#undef SWIGLU
+#undef GEGLU
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        expect(&arch_nomic_bert, bad[i][0], bad[i][1]);
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        struct read r;
+        read_config(&r, &arch_nomic_bert, good[i].fields);
+        NEED_OK(r.rc, &r.e);
+        EXPECT(r.m.config.rope[ROPE_MAIN].base == good[i].base);
+        EXPECT(r.m.config.rms_eps == (float)good[i].eps && r.m.config.curve == good[i].curve);
+        EXPECT_INT(r.m.config.d_ff, 48);
+        done(&r);
+    }
+}
+
 /* ---- GGUF ---- */
 
 struct pair {
@@ -943,6 +1017,8 @@ static const struct {
               {&arch_bert, {"attention.causal", 0}},
               {&arch_nomic_bert, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_nomic_bert, {"attention.causal", 0}},
+              {&arch_modernbert, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_modernbert, {"attention.causal", 0}},
               {&arch_gemma3, {"attention.sliding_window", 16}},
               {&arch_gemma_embedding, {"attention.sliding_window", 16}},
               {&arch_gemma4, {"attention.sliding_window", 16}},
@@ -1144,21 +1220,43 @@ TEST(gguf_factors_without_a_scaling)
     }
 }
 
+/* Goal: scalings of modern-bert are refused by name. llama.cpp scales both bases. */
+TEST(gguf_scalings_of_modern_bert)
+{
+    const struct pair none = {0}, factor = {"rope.scaling.factor", 4};
+    expect_pairs(&arch_modernbert, factor, none, "rope.scaling.factor: a scaling");
+    expect_pairs(&arch_modernbert, (struct pair){"rope.scale_linear", 4}, none,
+                 "rope.scale_linear: a scaling");
+    expect_pairs(&arch_modernbert, (struct pair){"attention.causal", 1}, none, "causal: must be 0");
+    expect_pairs(&arch_modernbert, (struct pair){"rope.freq_base_swa", 500}, none, NULL);
+}
+
 /* Goal: an activation that llama.cpp would ignore is rejected. llama.cpp computes the
- * architecture's activation. */
+ * architecture's activation, except for architectures that have gguf_curve. */
 TEST(gguf_activations_are_the_architecture_s_own)
 {
+    static const struct {
+        const char *name;
+        enum curve curve;
+    } cases[] = {{"silu", CURVE_silu},
+                 {"gelu_pytorch_tanh", CURVE_gelu_tanh},
+                 {"gelu", CURVE_gelu_erf},
+                 {"relu", CURVE_relu}};
+    int n_read = 0;
     for (int i = 0; i < N_ARCH; i++) {
-        const bool silu = arches[i]->curve == CURVE_silu && !arches[i]->own_curve;
         if (!has_gguf(arches[i])) continue;
-        expect_gguf_text(arches[i], "hidden_activation", "silu", silu);
-        expect_gguf_text(arches[i], "hidden_activation", "gelu_pytorch_tanh",
-                         arches[i]->curve == CURVE_gelu_tanh);
-        expect_gguf_text(arches[i], "hidden_activation", "gelu",
-                         arches[i]->curve == CURVE_gelu_erf);
-        expect_gguf_text(arches[i], "hidden_activation", "relu", arches[i]->curve == CURVE_relu);
+        for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
+            expect_gguf_text(arches[i], "hidden_activation", cases[k].name,
+                             arches[i]->gguf_curve ||
+                                 (arches[i]->curve == cases[k].curve && !arches[i]->own_curve));
         expect_gguf_text(arches[i], "hidden_activation", "xielu", arches[i]->own_curve != NULL);
+        n_read += arches[i]->gguf_curve;
     }
+    EXPECT_INT(n_read, 1);
+    struct read r;
+    read_gguf_text(&r, &arch_modernbert, (struct pair[2]){{"hidden_activation", 0}}, "silu");
+    EXPECT(r.rc == 0 && r.m.config.curve == CURVE_silu);
+    done(&r);
 }
 
 /* Goal: factors have llama.cpp's meaning. attn_factor is a multiplier, and a factor without a type

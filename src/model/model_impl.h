@@ -395,6 +395,7 @@ struct arch {
     /* true: rotary lanes in GGUF files are paired as in neox, as in Hugging Face checkpoints
      * without hf_adjacent */
     bool gguf_neox;
+    bool gguf_curve;  /* true: the activation in the metadata of a GGUF file counts */
     bool hf_adjacent; /* true: pairs in Hugging Face checkpoints are adjacent lanes */
     /* true: attn_qkv in Hugging Face checkpoints has the rows of a KV head together: its q heads,
      * k, v */

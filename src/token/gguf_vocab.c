@@ -142,6 +142,26 @@ static int read_llama(struct vocab_file *f)
     return rc;
 }
 
+/* Return true if the family's files add a separator without a key for it. */
+static bool family_has_separator(const char *pre)
+{
+    static const char *const family[] = {"jina-v1-en", "jina-v2-code", "roberta-bpe"};
+    for (size_t i = 0; i < sizeof family / sizeof family[0]; i++)
+        if (strcmp(pre, family[i]) == 0) return true;
+    return false;
+}
+
+/* Set the ids between the texts of a pair: </s></s>, as RoBERTa's class writes them. ModernBERT's
+ * class writes one [SEP], which is also its EOS. */
+static void read_separators(struct vocab_file *f, const char *pre)
+{
+    struct tokenizer *t = f->t;
+    const int32_t sep = id_field(f, "seperator_token_id", t->eos);
+    if (!meta_bool(field(f, "add_sep_token"), family_has_separator(pre)) || t->eos < 0) return;
+    if (strcmp(pre, "modern-bert") != 0) t->between[t->n_between++] = t->eos;
+    t->between[t->n_between++] = sep;
+}
+
 /* Read the options of the model "gpt2". A family is possibly BPE over characters with "▁" (Gemma
  * 4), which is the kind spm. */
 static int read_gpt2(struct vocab_file *f)
@@ -150,6 +170,7 @@ static int read_gpt2(struct vocab_file *f)
     read_ids(f, -1, -1, -1);
     int rc = tokenizer_add_family(t, f->pre ? f->pre : "default", f->e);
     if (rc != 0) return rc;
+    read_separators(f, f->pre ? f->pre : "default");
     f->add_bos = t->opt.add_bos;
     if (t->opt.space_mark) {
         t->kind = &token_kind_spm;

@@ -2,6 +2,7 @@
  * fuzzers' seeds (tests/token_seeds.py), files written here, and real files if present. */
 #include "pieces_test.h"
 
+#include "../../tests/gguf_make.h"
 #include "base/base64.h"
 
 static struct tokenizer *open_seed(const char *name)
@@ -51,6 +52,67 @@ TEST(every_seed_opens_and_encodes)
     expect_seed("tiktoken/ranks.tiktoken", "bpe", "hell<|endoftext|>", ENCODE_PARSE_SPECIAL,
                 "hell|<|endoftext|>");
     expect_seed("tokenizer_bin/tiny.bin", "spm", "ab", ENCODE_ADD_SPECIAL, "<s>|" SPACE_MARK "ab");
+}
+
+/* Write a GGUF with byte-level BPE. add_sep: value of add_sep_token, -1: no such key. */
+static void write_gguf_bpe(const char *path, const char *pre, int add_sep)
+{
+    static const char *const piece[] = {"<s>", "</s>", "<sep>", "a", "b"};
+    static const struct {
+        const char *key;
+        int id;
+    } ids[] = {{"bos_token_id", 0}, {"eos_token_id", 1}, {"seperator_token_id", 2}};
+    struct made g = made_begin(3, 0, 9 + (add_sep >= 0));
+    struct err e;
+    char key[80];
+    made_key(&g, "tokenizer.ggml.model", 8), made_text(&g, "gpt2", 4);
+    made_key(&g, "tokenizer.ggml.pre", 8), made_text(&g, pre, strlen(pre));
+    made_list(&g, "tokenizer.ggml.tokens", 8, 5);
+    for (int i = 0; i < 5; i++) made_text(&g, piece[i], strlen(piece[i]));
+    made_list(&g, "tokenizer.ggml.token_type", 5, 5);
+    for (int i = 0; i < 5; i++) made_uint(&g, 4, i < 3 ? 3 : 1); /* control, normal */
+    made_list(&g, "tokenizer.ggml.merges", 8, 1), made_text(&g, "x y", 3);
+    for (int i = 0; i < 3; i++) {
+        snprintf(key, sizeof key, "tokenizer.ggml.%s", ids[i].key);
+        made_key(&g, key, 4), made_uint(&g, 4, (uint64_t)ids[i].id);
+    }
+    made_key(&g, "tokenizer.ggml.add_eos_token", 7), made_uint(&g, 1, 1);
+    if (add_sep >= 0)
+        made_key(&g, "tokenizer.ggml.add_sep_token", 7), made_uint(&g, 1, (uint64_t)add_sep);
+    EXPECT_INT(file_write(temp_path(path), g.head.data, g.head.n, &e), 0);
+    buf_deinit(&g.head);
+}
+
+/* Goal: a pair of texts has the separators of the file's key and family. */
+TEST(separators_of_gguf_files_are_those_of_their_family)
+{
+    static const struct {
+        const char *pre;
+        int add_sep;
+        int32_t want[5];
+        int n;
+    } cases[] = {{"gpt-2", -1, {3, 4, 1}, 3},
+                 {"gpt-2", 1, {3, 1, 2, 4, 1}, 5},
+                 {"roberta-bpe", -1, {3, 1, 2, 4, 1}, 5},
+                 {"roberta-bpe", 0, {3, 4, 1}, 3},
+                 {"modern-bert", -1, {3, 4, 1}, 3},
+                 {"modern-bert", 1, {3, 2, 4, 1}, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tokenizer *t = NULL;
+        struct ids got = {0};
+        struct err e = {0};
+        int segment1;
+        write_gguf_bpe("pair.gguf", cases[i].pre, cases[i].add_sep);
+        NEED_OK(tokenizer_open_file(&t, temp_path("pair.gguf"), NULL, &e), &e);
+        EXPECT_INT(tokenizer_encode_pair(t, (const char *const[2]){"a", "b"}, (size_t[2]){1, 1}, -1,
+                                         &got, &segment1, &e),
+                   0);
+        if (got.n != (size_t)cases[i].n || memcmp(got.v, cases[i].want, got.n * sizeof *got.v) != 0)
+            test_fail(__FILE__, __LINE__, "%s, add_sep_token %d: %zu ids", cases[i].pre,
+                      cases[i].add_sep, got.n);
+        vec_deinit(&got);
+        tokenizer_close(t);
+    }
 }
 
 static void write_temp(const char *name, const char *text)

@@ -53,7 +53,7 @@ def vectors(s, texts, **more):
 def embeddings():
     """vectors equal those of sentence-transformers"""
     for name in ("bert", "bert-dense", "roberta", "distilbert", "modernbert", "nomic-bert", "qwen3-embedding", "qwen3-untied", "gemma-embedding",
-                 "bert/model.gguf", "gemma-embedding/model.gguf"):
+                 "bert/model.gguf", "modernbert/model.gguf", "nomic-bert/model.gguf", "gemma-embedding/model.gguf"):
         want = golden(name.split("/")[0])
         with serving(name) as s:
             near(vectors(s, want["texts"]), want["vectors"], name)
@@ -136,8 +136,8 @@ def pooling(s, want):
 
 def rerankers():
     """scores equal those of CrossEncoder"""
-    for name in ("bert-rerank", "xlm-roberta-rerank", "modernbert-rerank", "qwen3-rerank", "qwen2-rerank"):
-        want = golden(name)
+    for name in ("bert-rerank", "xlm-roberta-rerank", "modernbert-rerank", "modernbert-rerank/model.gguf", "qwen3-rerank", "qwen2-rerank"):
+        want = golden(name.split("/")[0])
         with serving(name) as s:
             body = {"text_1": [p[0] for p in want["pairs"]], "text_2": [p[1] for p in want["pairs"]]}
             _, _, answer = s.ask("POST", "/v1/score", body)

@@ -24,9 +24,9 @@ static const struct {
                 {"xlm-roberta-rerank", false},
                 {"distilbert", false},
                 {"distilbert-class", false},
-                {"modernbert", false},
-                {"modernbert-rerank", false},
-                {"nomic-bert", false},
+                {"modernbert", true},
+                {"modernbert-rerank", true},
+                {"nomic-bert", true},
                 {"qwen3-untied", false},
                 {"qwen3-rerank", false},
                 {"qwen2-rerank", false},
@@ -129,12 +129,13 @@ static float *hidden_of(const struct loaded *l, const int32_t *ids, int n, int o
     return hidden;
 }
 
-static void compare(const char *encoder, const char *file)
+/* Compare the hidden states of the model at `path` with the encoder's. file: name for messages. */
+static void compare_path(const char *encoder, const char *file, const char *path)
 {
     struct loaded l;
     struct buf tokens = slurp(encoder, "tokens.i32"), want = slurp(encoder, "hidden.f32");
     const int n = (int)(tokens.n / 4);
-    if (load(&l, path_of(encoder, file), "ref", 1, 16)) {
+    if (load(&l, path, "ref", 1, 16)) {
         const size_t d = (size_t)model_info(l.m)->d_model;
         float *got = hidden_of(&l, (const int32_t *)tokens.data, n, 0);
         const float *ref = (const float *)want.data;
@@ -156,12 +157,33 @@ static void compare(const char *encoder, const char *file)
     buf_deinit(&want);
 }
 
+static void compare(const char *encoder, const char *file)
+{
+    compare_path(encoder, file, path_of(encoder, file));
+}
+
 TEST(golden_hidden_states_of_encoders)
 {
     for (int i = 0; i < N_ENCODER; i++) {
         compare(encoders[i].name, "");
         if (encoders[i].gguf) compare(encoders[i].name, "model.gguf");
     }
+}
+
+/* Goal: the config.json of Nomic's published files describes the same model as that of the class of
+ * transformers. */
+TEST(published_config_of_nomic_bert)
+{
+    static const char *const file[][2] = {{"published.json", "published/config.json"},
+                                          {"model.safetensors", "published/model.safetensors"}};
+    struct err e = {0};
+    for (int i = 0; i < 2; i++) {
+        struct buf b = slurp("nomic-bert", file[i][0]);
+        temp_put(file[i][1], "");
+        NEED_OK(file_write(temp_path(file[i][1]), b.data, b.n, &e), &e);
+        buf_deinit(&b);
+    }
+    compare_path("nomic-bert", "published.json", temp_path("published"));
 }
 
 /* Goal: the bits of an encoder's rows do not depend on other sequences, threads, pages or

@@ -8,6 +8,7 @@ Each folder has:
 
 - config.json, model.safetensors, tokenizer.json and the files of sentence-transformers;
 - model.gguf (some), with the keys and names of llama.cpp's converter;
+- published.json (nomic-bert): the same model's config.json in the spelling of the published files;
 - tokens.i32 [40], hidden.f32 [40, d]: random ids, and the final hidden states of transformers. The
   second segment begins at token 25 if the model has several segments;
 - expected.json: texts with the vectors of sentence-transformers, or pairs of texts with the scores
@@ -17,6 +18,7 @@ Weights come from numpy's frozen RandomState. References are computed in float64
 permits it. It needs torch, transformers 5, sentence-transformers, gguf and numpy, which make.py
 explains.
 """
+import copy
 import json
 import os
 import pathlib
@@ -61,13 +63,22 @@ def byte_level_vocab():
     return {t: i for i, t in enumerate(tokens)}, [("t", "h"), ("th", "e"), ("\u0120", "a"), ("\u0120", "the")]
 
 
-def byte_level_tokenizer(out, cls=None):
-    """Write a byte-level BPE tokenizer with RoBERTa's template."""
+def modern_tokenizer(out, cls=None):
+    """Write a byte-level BPE tokenizer with BERT's template."""
+    return byte_level_tokenizer(out, template="<s> $A </s> $B </s>")
+
+
+def byte_level_tokenizer(out, cls=None, template=None):
+    """Write a byte-level BPE tokenizer with RoBERTa's template, or with one for pairs."""
     vocab, merges = byte_level_vocab()
     t = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocab, merges=merges))
     t.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     t.decoder = tokenizers.decoders.ByteLevel()
-    t.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
+    if template is None:
+        t.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
+    else:
+        t.post_processor = tokenizers.processors.TemplateProcessing(
+            single="<s> $A </s>", pair=template, special_tokens=[("<s>", 0), ("</s>", 2)])
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<s>", eos_token="</s>", sep_token="</s>", cls_token="<s>",
                                                 unk_token="<unk>", pad_token="<pad>", mask_token="<mask>", model_max_length=60)
     fast.save_pretrained(out)
@@ -107,12 +118,13 @@ def reranker_tokenizer(out, cls=None):
 
 # cls: class of transformers; config: its configuration; pooling: of sentence-transformers;
 # dense: further layers (size, activation, bias); normalize: a last module; score: a classifier,
-# whose number of labels is num_labels in config; norm_add: the class adds it to weights of norms
+# whose number of labels is num_labels in config; norm_add: the class adds it to weights of norms;
+# dtype: type of the file (default bfloat16)
 BERT = dict(SMALL, max_position_embeddings=64, type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0)
 ROBERTA = dict(SMALL, max_position_embeddings=66, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2)
 DISTIL = dict(dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=64, pad_token_id=0)
 MODERN = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=2, max_position_embeddings=64, local_attention=12,
-              norm_eps=1e-5, pad_token_id=0, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, global_attn_every_n_layers=3)
+              norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2, cls_token_id=0, sep_token_id=2, global_attn_every_n_layers=3)
 DECODER = dict(SMALL, num_key_value_heads=2, head_dim=8, max_position_embeddings=64, rms_norm_eps=1e-6, bos_token_id=0, eos_token_id=2,
                pad_token_id=1)
 GEMMA = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=7, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
@@ -120,7 +132,7 @@ GEMMA = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=7, num_atte
              bos_token_id=0, eos_token_id=2, rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=100000.0),
                                                                   sliding_attention=dict(rope_type="default", rope_theta=1000.0)))
 MODELS = {
-    "bert": dict(cls=transformers.BertModel, seed=1, tokenizer=bert_tokenizer, arch="bert", pooling="mean", normalize=True,
+    "bert": dict(cls=transformers.BertModel, seed=1, dtype="float32", tokenizer=bert_tokenizer, arch="bert", pooling="mean", normalize=True,
                  prompts={"query": "what is ", "passage": ""}, config=BERT),
     "bert-dense": dict(cls=transformers.BertModel, seed=2, tokenizer=bert_tokenizer, pooling="cls",
                        dense=[(20, "activation.Tanh", True)],
@@ -133,10 +145,10 @@ MODELS = {
     "distilbert": dict(cls=transformers.DistilBertModel, seed=6, tokenizer=bert_tokenizer, pooling="mean", config=DISTIL),
     "distilbert-class": dict(cls=transformers.DistilBertForSequenceClassification, seed=7, tokenizer=bert_tokenizer, score=True,
                              config=dict(DISTIL, id2label={0: "no", 1: "maybe", 2: "yes"}, label2id={"no": 0, "maybe": 1, "yes": 2})),
-    "modernbert": dict(cls=transformers.ModernBertModel, seed=8, tokenizer=bert_tokenizer, pooling="cls", normalize=True, config=MODERN),
-    "modernbert-rerank": dict(cls=transformers.ModernBertForSequenceClassification, seed=9, tokenizer=bert_tokenizer, score=True,
-                              config=dict(MODERN, num_labels=1, classifier_pooling="mean")),
-    "nomic-bert": dict(cls=transformers.NomicBertModel, seed=10, tokenizer=bert_tokenizer, pooling="mean", normalize=True,
+    "modernbert": dict(cls=transformers.ModernBertModel, seed=8, tokenizer=modern_tokenizer, arch="modern-bert", pooling="cls", normalize=True, config=MODERN),
+    "modernbert-rerank": dict(cls=transformers.ModernBertForSequenceClassification, seed=9, tokenizer=modern_tokenizer, arch="modern-bert",
+                              score=True, config=dict(MODERN, num_labels=1, classifier_pooling="mean")),
+    "nomic-bert": dict(cls=transformers.NomicBertModel, seed=10, tokenizer=bert_tokenizer, arch="nomic-bert", pooling="mean", normalize=True,
                        config=dict(SMALL, max_position_embeddings=64, type_vocab_size=2, pad_token_id=0)),
     "qwen3-embedding": dict(cls=transformers.Qwen3Model, seed=11, tokenizer=byte_level_tokenizer, pooling="last", normalize=True, decoder=True,
                             config=dict(DECODER, tie_word_embeddings=True)),
@@ -158,8 +170,12 @@ MODELS = {
 }
 
 
+def dtype_of(spec):
+    return getattr(torch, spec.get("dtype", "bfloat16"))
+
+
 def fill(model, spec):
-    """Set all weights: N(0, 1/k) for matrices, about 1 for norms."""
+    """Set all weights to values of the file's type: N(0, 1/k) for matrices, about 1 for norms."""
     rng = np.random.RandomState(spec["seed"])
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):
@@ -170,7 +186,7 @@ def fill(model, spec):
                 x = x * 0.2
             else:
                 x = 1 + 0.3 * x - spec.get("norm_add", 0)
-            p.copy_(torch.from_numpy(x.astype(np.float32)))
+            p.copy_(torch.from_numpy(x.astype(np.float32)).to(dtype_of(spec)))
 
 
 def write_json(path, value):
@@ -226,7 +242,7 @@ def write_modules(out, spec, d):
 
 def expected_vectors(out, spec):
     from sentence_transformers import SentenceTransformer
-    model = SentenceTransformer(str(out), device="cpu").double()
+    model = SentenceTransformer(str(out), device="cpu", model_kwargs=dict(dtype=torch.float32)).double()
     result = {"texts": TEXTS, "vectors": [[float(np.float32(x)) for x in v] for v in model.encode(TEXTS)]}
     for name in spec.get("prompts", {}):
         result[f"prompt_{name}"] = [[float(np.float32(x)) for x in v] for v in model.encode(TEXTS[:2], prompt_name=name)]
@@ -235,7 +251,7 @@ def expected_vectors(out, spec):
 
 def expected_scores(out):
     from sentence_transformers import CrossEncoder
-    model = CrossEncoder(str(out), device="cpu")
+    model = CrossEncoder(str(out), device="cpu", model_kwargs=dict(dtype=torch.float32))
     model.model.double()
     if model.num_labels > 1:
         import torch.nn.functional as F
@@ -289,10 +305,10 @@ def gguf_vocab_bert(w):
     w.add_mask_token_id(4)
 
 
-def gguf_vocab_byte_level(w):
+def gguf_vocab_byte_level(w, pre="gpt-2"):
     vocab, merges = byte_level_vocab()
     w.add_tokenizer_model("gpt2")
-    w.add_tokenizer_pre("gpt-2")
+    w.add_tokenizer_pre(pre)
     w.add_token_list(list(vocab))
     w.add_token_types([gguf.TokenType.CONTROL if i < 5 else gguf.TokenType.NORMAL for i in range(len(vocab))])
     w.add_token_merges([" ".join(m) for m in merges])
@@ -309,6 +325,29 @@ def gguf_bert(w, spec, c):
     gguf_vocab_bert(w)
 
 
+def gguf_nomic(w, spec, c):
+    w.add_rope_freq_base(c.rope_parameters["rope_theta"])
+    gguf_bert(w, spec, c)
+
+
+def gguf_modern(w, spec, c):
+    """The converter copies norm_eps, and layer_norm_eps, which the published files have beside it."""
+    w.add_layer_norm_rms_eps(c.norm_eps)
+    w.add_layer_norm_eps(c.norm_eps)
+    w.add_causal_attention(False)
+    w.add_rope_freq_base(c.rope_parameters["full_attention"]["rope_theta"])
+    w.add_rope_freq_base_swa(c.rope_parameters["sliding_attention"]["rope_theta"])
+    w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+    w.add_sliding_window(c.local_attention)
+    w.add_sliding_window_pattern(spec["config"]["global_attn_every_n_layers"])
+    w.add_vocab_size(c.vocab_size)
+    w.add_string("modern-bert.hidden_activation", c.hidden_activation)
+    if spec.get("score"):
+        w.add_classifier_output_labels([c.id2label[i] for i in range(c.num_labels)])
+    gguf_vocab_byte_level(w, "modern-bert")
+    w.add_add_sep_token(True)
+
+
 def gguf_gemma(w, spec, c):
     w.add_layer_norm_rms_eps(c.rms_norm_eps)
     w.add_head_count_kv(c.num_key_value_heads)
@@ -323,8 +362,17 @@ def gguf_gemma(w, spec, c):
     gguf_vocab_byte_level(w)
 
 
+def stored(out):
+    """Return the (name, values) of the folder's file, with the converter's changes of names."""
+    from safetensors.torch import load_file
+    for raw, t in load_file(out / "model.safetensors").items():
+        raw = raw.removeprefix("model.").replace("classifier.", "classifier.out_proj.")
+        if not raw.startswith("pooler."):
+            yield raw, t.float().numpy()
+
+
 def write_gguf(path, spec, model):
-    """Write a GGUF file in F32, as llama.cpp's converter does."""
+    """Write a GGUF file as llama.cpp's converter does, with the matrices in the file's type."""
     c, arch = model.config, spec["arch"]
     w = gguf.GGUFWriter(path, arch)
     w.add_type(gguf.GGUFType.MODEL)
@@ -334,18 +382,40 @@ def write_gguf(path, spec, model):
     w.add_embedding_length(c.hidden_size)
     w.add_feed_forward_length(c.intermediate_size)
     w.add_head_count(c.num_attention_heads)
-    w.add_file_type(gguf.LlamaFileType.ALL_F32)
-    w.add_pooling_type({"mean": gguf.PoolingType.MEAN, "cls": gguf.PoolingType.CLS}[spec["pooling"]])
-    {"bert": gguf_bert, "gemma-embedding": gguf_gemma}[arch](w, spec, c)
+    f32 = dtype_of(spec) == torch.float32
+    w.add_file_type(gguf.LlamaFileType.ALL_F32 if f32 else gguf.LlamaFileType.MOSTLY_BF16)
+    if "pooling" in spec:
+        w.add_pooling_type({"mean": gguf.PoolingType.MEAN, "cls": gguf.PoolingType.CLS}[spec["pooling"]])
+    {"bert": gguf_bert, "nomic-bert": gguf_nomic, "modern-bert": gguf_modern, "gemma-embedding": gguf_gemma}[arch](w, spec, c)
     names = gguf.get_tensor_name_map(next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), c.num_hidden_layers)
-    for raw, p in model.named_parameters():
-        if not raw.startswith("pooler."):
-            data = p.detach().numpy() + np.float32(spec.get("norm_add", 0) * (p.ndim == 1))
-            w.add_tensor(names.get_name(raw, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(data))
+    for raw, data in stored(path.parent):
+        data = np.ascontiguousarray(data + np.float32(spec.get("norm_add", 0) * (data.ndim == 1)))
+        name = names.get_name(raw, try_suffixes=(".weight", ".bias"))
+        if f32 or data.ndim < 2 or name == "token_types.weight":
+            w.add_tensor(name, data)
+        else:
+            bf16 = gguf.GGMLQuantizationType.BF16
+            w.add_tensor(name, gguf.quants.quantize(data, bf16), raw_dtype=bf16)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
+
+
+def published(c):
+    """Return the fields of nomic-embed-text-v1.5's config.json, with the values of a config."""
+    return dict(
+        activation_function="swiglu", architectures=["NomicBertModel"], attn_pdrop=0.0, bos_token_id=None, causal=False,
+        dense_seq_output=True, embd_pdrop=0.0, eos_token_id=None, fused_bias_fc=True, fused_dropout_add_ln=True, initializer_range=0.02,
+        layer_norm_epsilon=c.layer_norm_eps, max_trained_positions=2048, mlp_fc1_bias=False, mlp_fc2_bias=False, model_type="nomic_bert",
+        n_embd=c.hidden_size, n_head=c.num_attention_heads, n_inner=c.intermediate_size, n_layer=c.num_hidden_layers,
+        n_positions=c.max_position_embeddings, pad_vocab_size_multiple=1, parallel_block=False, parallel_block_tied_norm=False,
+        prenorm=False, qkv_proj_bias=False, reorder_and_upcast_attn=False, resid_pdrop=0.0,
+        rotary_emb_base=c.rope_parameters["rope_theta"], rotary_emb_fraction=1.0, rotary_emb_interleaved=False, rotary_emb_scale_base=None,
+        rotary_scaling_factor=None, scale_attn_by_inverse_layer_idx=False, scale_attn_weights=True, summary_activation=None,
+        summary_first_dropout=0.0, summary_proj_to_labels=True, summary_type="cls_index", summary_use_proj=True, torch_dtype="float32",
+        transformers_version="4.37.2", type_vocab_size=c.type_vocab_size, use_cache=True, use_flash_attn=True, use_rms_norm=False,
+        use_xentropy=True, vocab_size=c.vocab_size)
 
 
 def make(name):
@@ -357,10 +427,12 @@ def make(name):
     config = spec["cls"].config_class(vocab_size=n_vocab, **spec["config"])
     model = spec["cls"](config).eval()
     fill(model, spec)
-    model.save_pretrained(out)
+    copy.deepcopy(model).to(dtype_of(spec)).save_pretrained(out)
     if getattr(config, "use_bidirectional_attention", False):  # some versions write the halved window
         saved = json.loads((out / "config.json").read_text())
         write_json(out / "config.json", dict(saved, sliding_window=spec["config"]["sliding_window"]))
+    if spec.get("arch") == "nomic-bert":
+        write_json(out / "published.json", published(config))
     ids = np.random.RandomState(spec["seed"] + 100).randint(5, n_vocab, N_TOKEN).astype("<i4")
     ids.tofile(out / "tokens.i32")
     hidden_of(model.double(), spec, ids).astype("<f4").tofile(out / "hidden.f32")

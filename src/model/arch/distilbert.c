@@ -10,7 +10,7 @@ static const struct config_key hf_key[] = {
     KEY("block_count", 6),
     KEY("attention.head_count", 12),
     KEY("context_length", 512),
-    KEY("config.layer_norm_eps", 1e-12),
+    ONLY("config.layer_norm_eps", 1e-12, "the class has this constant"),
     KEY_UNSET("config.activation"),
     ONLY("config.is_decoder", 0, "a decoder of class DistilBERT is not supported yet"),
     IDLE("config.tie_word_embeddings", "the head of masked tokens, which is left out"),

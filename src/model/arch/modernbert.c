@@ -17,11 +17,11 @@ static const struct config_key hf_key[] = {
     KEY("config.norm_eps", 1e-5),
     KEY_UNSET("config.hidden_activation"),
     KEY("rope.freq_base", 160000),
-    KEY_UNSET("config.global_rope_theta"),
     KEY_UNSET("config.local_rope_theta"),
     KEY_UNSET("config.rope_parameters.sliding_attention.rope_theta"),
     KEY_UNSET("config.rope_parameters.sliding_attention.rope_type"),
     KEY("config.local_attention", 128),
+    KEY_UNSET("attention.sliding_window"),
     KEY("config.global_attn_every_n_layers", 3),
     KEY_UNSET("config.layer_types"),
     KEY("config.attention_bias", 0),
@@ -49,13 +49,21 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("attention.layer_norm_epsilon"),
+    KEY_UNSET("attention.sliding_window"),
+    KEY("attention.sliding_window_pattern", 3),
+    KEY("rope.freq_base_swa", 10000),
+    MUST("attention.causal", 0, "a causal encoder is not supported yet"), /* llama.cpp's default */
+    KEYS_END,
+};
+
 static const char *const left_out[] = {"decoder.", NULL};
 
-/* Windowed layers see local_attention / 2 positions on each side. */
-static void windows(struct config *c, struct binder *b)
+/* Let layers see `half` positions on each side, except every n-th layer, from the first on. Where
+ * config.json has a list of layers, the list counts. */
+static void windows(struct config *c, struct binder *b, int half, int every)
 {
-    const int half = config_int(b, "config.local_attention", 2, INT_MAX - 2, 128) / 2,
-              every = config_int(b, "config.global_attn_every_n_layers", 1, INT_MAX, 3);
     if (b->rc != 0) return;
     if (!config_layer_types(b, c, half + 1))
         for (int i = 0; i < c->n_layer; i++) c->layer[i].window = i % every ? half + 1 : 0;
@@ -63,29 +71,53 @@ static void windows(struct config *c, struct binder *b)
         if (c->layer[i].window) c->layer[i].n_later = half;
 }
 
-/* Read the bases. rope_parameters has priority over the fields of older files. */
-static void ropes(struct config *c, struct binder *b)
+/* Return the number of positions that a windowed layer sees on each side. The class has the window
+ * as a sum of both sides, and sets it to twice the value of a field sliding_window. */
+static int half_window(struct binder *b)
 {
-    const double global = config_real(b, "config.global_rope_theta", 160000),
-                 older = config_real(b, "config.local_rope_theta", 10000);
-    if (meta_kind(config_meta(b, "rope.freq_base")) == META_NONE) c->rope[ROPE_MAIN].base = global;
-    if (!(c->rope[ROPE_MAIN].base > 0))
-        config_refuse(b, "config.global_rope_theta", ERR_FORMAT, "must be above 0, got %g",
-                      c->rope[ROPE_MAIN].base);
-    config_local_rope(c, b, "config.local_rope_theta", config_sliding_base(b, older));
+    const int whole = config_int(b, "config.local_attention", 2, INT_MAX - 2, 128);
+    return config_int(b, "attention.sliding_window", 1, INT_MAX / 2 - 1, whole / 2);
 }
 
-static void config(struct config *c, struct binder *b)
+/* Read the config as llama.cpp does: the window is the sum of both sides, and a classifier pools by
+ * the mean. */
+static void gguf_config(struct config *c, struct binder *b)
+{
+    static const char linear[] = "rope.scale_linear"; /* older files */
+    const int window = config_window(b),
+              every = config_int(b, "attention.sliding_window_pattern", 1, INT_MAX, 3);
+    if (window > 0) windows(c, b, window / 2, every);
+    config_local_rope(c, b, "rope.freq_base_swa", config_real(b, "rope.freq_base_swa", 10000));
+    c->rope[ROPE_LOCAL].magnitude = config_real(b, "rope.scaling.attn_factor", 1);
+    if (c->rope[ROPE_MAIN].scaling == ROPE_YARN || c->rope[ROPE_MAIN].factor != 1)
+        config_refuse(b, config_meta(b, linear) ? linear : "rope.scaling.factor", ERR_UNSUPPORTED,
+                      "a scaling beside a second base is not supported yet");
+    c->class_pooling = 1;
+    c->class_bias = BIAS_HELD;
+}
+
+static void hf_config(struct config *c, struct binder *b)
 {
     const char *pooling = meta_text(config_meta(b, "config.classifier_pooling"), NULL);
-    windows(c, b);
-    ropes(c, b);
+    const double older = config_real(b, "config.local_rope_theta", 10000);
+    const int half = half_window(b),
+              every = config_int(b, "config.global_attn_every_n_layers", 1, INT_MAX, 3);
+    windows(c, b, half, every);
+    config_local_rope(c, b, "config.local_rope_theta", config_sliding_base(b, older));
     if (pooling && strcmp(pooling, "mean") == 0)
         c->class_pooling = 1;
     else
         config_only_text(b, "config.classifier_pooling", "cls");
     config_only_text(b, "config.classifier_activation", "gelu");
     c->class_bias = config_bool(b, "config.classifier_bias", false) ? BIAS_NEEDED : BIAS_NONE;
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    if (config_is_hf(b))
+        hf_config(c, b);
+    else
+        gguf_config(c, b);
 }
 
 static void bind_ends(struct binder *b, void *ends)
@@ -106,8 +138,11 @@ static void bind(struct binder *b, void *layer, int il)
 }
 
 const struct arch arch_modernbert = {
-    .name = "modernbert",
+    .name = "modern-bert",
     .hf_key = hf_key,
+    .gguf_key = gguf_key,
+    .gguf_neox = true,
+    .gguf_curve = true,
     .encoder = true,
     .layer_norm_eps = "config.norm_eps",
     .curve = CURVE_gelu_erf,

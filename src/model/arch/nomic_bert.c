@@ -1,6 +1,12 @@
 /* nomic_bert.c - Nomic Embed ("Nomic Embed: Training a Reproducible Long Context Text Embedder",
- * arXiv 2402.01613): BERT with rope and a gated feed-forward block. */
+ * arXiv 2402.01613): BERT with rope and a gated feed-forward block.
+ *
+ * The published config.json is of a class in the checkpoint's own program, with GPT-2's names of
+ * sizes (hf_keys.def). That class has more kinds of layers and other defaults than the class of
+ * transformers 5. */
 #include "model/model_impl.h"
+
+#include <string.h>
 
 /* defaults of NomicBertConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -19,6 +25,43 @@ static const struct config_key hf_key[] = {
     IDLE("config.hidden_dropout_prob", "training"),
     IDLE("config.attention_probs_dropout_prob", "training"),
     IDLE("config.classifier_dropout", "training"),
+    /* ---- the class of the published files ---- */
+    KEY_UNSET("config.rotary_emb_fraction"),
+    KEY_UNSET("config.rotary_emb_base"),
+    KEY_UNSET("config.activation_function"),
+    KEY_UNSET("config.qkv_proj_bias"),
+    KEY_UNSET("config.mlp_fc1_bias"),
+    KEY_UNSET("config.mlp_fc2_bias"),
+    KEY_UNSET("config.layer_norm_epsilon"),
+    ONLY("config.rotary_emb_interleaved", 0, "adjacent rotary lanes are not supported yet"),
+    ONLY("config.rotary_emb_scale_base", 0, "a rope with a decay is not supported yet"),
+    ONLY("config.rotary_scaling_factor", 0, "a base that grows with the text is not supported yet"),
+    ONLY("config.rotary_head_dim", 0, "a rope over heads is not supported yet"),
+    ONLY("config.num_heads_kv", 0, "fewer heads of k and v are not supported yet"),
+    ONLY("config.prenorm", 0, "norms before the blocks are not supported yet"),
+    ONLY("config.parallel_block", 0, "parallel blocks are not supported yet"),
+    ONLY("config.parallel_block_tied_norm", 0, "parallel blocks are not supported yet"),
+    ONLY("config.use_rms_norm", 0, "RMSNorm is not supported yet"),
+    ONLY("config.causal", 0, "a causal encoder is not supported yet"),
+    ONLY("config.moe_every_n_layers", 0, "mixtures of experts are not supported yet"),
+    IDLE("config.max_trained_positions", "a parameter of rotary_scaling_factor"),
+    IDLE("config.pad_vocab_size_multiple", "the embedding's rows count"),
+    IDLE("config.fused_bias_fc", "how the reference's program computes the same"),
+    IDLE("config.fused_dropout_add_ln", "how the reference's program computes the same"),
+    IDLE("config.use_flash_attn", "how the reference's program computes the same"),
+    IDLE("config.use_xentropy", "training"),
+    IDLE("config.dense_seq_output", "the head of masked tokens, which is left out"),
+    IDLE("config.attn_pdrop", "training"),
+    IDLE("config.embd_pdrop", "training"),
+    IDLE("config.resid_pdrop", "training"),
+    IDLE("config.reorder_and_upcast_attn", "the class ignores this field of GPT-2"),
+    IDLE("config.scale_attn_weights", "the class ignores this field of GPT-2"),
+    IDLE("config.scale_attn_by_inverse_layer_idx", "the class ignores this field of GPT-2"),
+    IDLE("config.summary_activation", "the class ignores this field of GPT-2"),
+    IDLE("config.summary_first_dropout", "the class ignores this field of GPT-2"),
+    IDLE("config.summary_proj_to_labels", "the class ignores this field of GPT-2"),
+    IDLE("config.summary_type", "the class ignores this field of GPT-2"),
+    IDLE("config.summary_use_proj", "the class ignores this field of GPT-2"),
     KEYS_END,
 };
 
@@ -30,8 +73,82 @@ static const struct config_key gguf_key[] = {
 
 static const char *const left_out[] = {"cls.predictions.", "pooler.", "nomic_bert.pooler.", NULL};
 
+/* Return the first field of the published class in the file; NULL if none. */
+static const char *published_field(struct binder *b)
+{
+    static const char *const own[] = {"config.rotary_emb_fraction", "config.rotary_emb_base",
+                                      "config.activation_function", "config.qkv_proj_bias",
+                                      "config.mlp_fc1_bias",        "config.mlp_fc2_bias",
+                                      "config.layer_norm_epsilon"};
+    const char *found = NULL;
+    for (size_t i = sizeof own / sizeof own[0]; i-- > 0;)
+        if (config_meta(b, own[i])) found = own[i];
+    return found;
+}
+
+/* Require a value of the published class, whose default is another. `found` is a field of that
+ * class in the file. */
+static void need(struct binder *b, const char *found, const char *key, double value)
+{
+    char text[80];
+    const struct meta *m = config_meta(b, key);
+    const bool is_bool = meta_kind(m) == META_BOOL;
+    if (!m)
+        config_refuse(b, found, ERR_MISSING, "must come with %s %g", key + strlen("config."),
+                      value);
+    else if ((is_bool ? meta_bool(m, false) : meta_real(m, NAN)) != value)
+        config_refuse(b, key, ERR_UNSUPPORTED, "must be %g, got %s", value,
+                      config_value_text(m, text));
+}
+
+/* Read the gate's function. The published class names the block with it: swiglu, geglu. */
+static void published_gate(struct config *c, struct binder *b, const char *found)
+{
+    static const char key[] = "config.activation_function";
+    char text[80];
+    const struct meta *m = config_meta(b, key);
+    const char *name = meta_text(m, NULL);
+    if (!m)
+        config_refuse(b, found, ERR_MISSING, "must come with activation_function");
+    else if (name && strcmp(name, "geglu") == 0)
+        c->curve = CURVE_gelu_erf;
+    else if (!name || strcmp(name, "swiglu") != 0)
+        config_refuse(b, key, ERR_UNSUPPORTED, "must be swiglu or geglu, got %s",
+                      config_value_text(m, text));
+}
+
+/* Read the fields of the published class. */
+static void published_config(struct config *c, struct binder *b, const char *found)
+{
+    static const char base[] = "config.rotary_emb_base", eps[] = "config.layer_norm_epsilon";
+    static const struct {
+        const char *key, *field; /* of the class of transformers 5 */
+    } other[] = {{"rope.freq_base", "rope_theta"},
+                 {"config.rope_parameters", "rope_parameters"},
+                 {"config.hidden_act", "hidden_act"},
+                 {"config.layer_norm_eps", "layer_norm_eps"}};
+    need(b, found, "config.rotary_emb_fraction", 1);
+    need(b, found, "config.qkv_proj_bias", 0);
+    need(b, found, "config.mlp_fc1_bias", 0);
+    need(b, found, "config.mlp_fc2_bias", 0);
+    published_gate(c, b, found);
+    if (!config_meta(b, "feed_forward_length"))
+        config_refuse(b, found, ERR_MISSING, "must come with n_inner");
+    c->rope[ROPE_MAIN].base = config_real(b, base, 10000);
+    c->rms_eps = (float)config_real(b, eps, 1e-5);
+    if (!(c->rope[ROPE_MAIN].base > 0))
+        config_refuse(b, base, ERR_FORMAT, "must be above 0, got %g", c->rope[ROPE_MAIN].base);
+    if (!(c->rms_eps >= 0))
+        config_refuse(b, eps, ERR_FORMAT, "must be at least 0, got %g", (double)c->rms_eps);
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
+        if (config_meta(b, other[i].key))
+            config_refuse(b, found, ERR_UNSUPPORTED, "must not come with %s", other[i].field);
+}
+
 static void config(struct config *c, struct binder *b)
 {
+    const char *found = published_field(b);
+    if (found) published_config(c, b, found);
     c->order = BLOCKS_POST;
     c->n_segment = encoder_segments(b);
     c->qkv_bias = c->o_bias = c->ffn_bias = config_is_hf(b) ? BIAS_NONE : BIAS_HELD;
