@@ -448,19 +448,26 @@ static int read_layers(struct config_reader *h)
     return rc;
 }
 
-/* Read id2label as a list of labels: {"0": "A", "1": "B"} -> ["A", "B"]. */
+/* Read id2label as a list of labels: {"0": "A", "1": "B"} -> ["A", "B"]. If num_labels is another
+ * number, the labels are LABEL_0, LABEL_1 ..., as in transformers. */
 static int read_labels(struct config_reader *h)
 {
     enum { LABELS_MAX = 1 << 16 };
     char key[KEY_BYTES_MAX], id[24];
     const struct json *labels = hf_field(h, "id2label");
-    const size_t n = json_count(labels);
-    if (json_kind(labels) != JK_OBJECT || n == 0) return 0;
-    struct text_slice *text = n <= LABELS_MAX ? arena_push0(&h->c->arena, n, sizeof *text) : NULL;
+    const int64_t n_label = json_int(hf_field(h, "num_labels"), (int64_t)json_count(labels));
+    if (json_kind(labels) != JK_OBJECT || json_count(labels) == 0) return 0;
+    const bool named = n_label == (int64_t)json_count(labels);
+    const size_t n = n_label > 0 && n_label <= LABELS_MAX ? (size_t)n_label : 0;
+    struct text_slice *text = n > 0 ? arena_push0(&h->c->arena, n, sizeof *text) : NULL;
+    if (n == 0)
+        return err_set(h->e, ERR_LIMIT, "%s/config.json: %s: must be 1 to %d labels, got %lld",
+                       h->dir, named ? "id2label" : "num_labels", LABELS_MAX, (long long)n_label);
     if (!text) return err_memory(h->e, "id2label", n * sizeof *text);
     for (size_t i = 0; i < n; i++) {
-        snprintf(id, sizeof id, "%zu", i);
-        const char *label = json_text(json_field(labels, id), &text[i].n);
+        snprintf(id, sizeof id, named ? "%zu" : "LABEL_%zu", i);
+        const char *label = named ? json_text(json_field(labels, id), &text[i].n) : id;
+        if (!named) text[i].n = strlen(id);
         if (!label)
             return err_set(h->e, ERR_FORMAT,
                            "%s/config.json: id2label: expected a string under \"%s\", got %s",

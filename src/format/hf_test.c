@@ -428,6 +428,37 @@ TEST(hf_config_refusals)
     begin(MINIMAL);
 }
 
+/* Goal: labels are those of id2label, unless num_labels is another number, as in transformers. */
+TEST(hf_config_labels)
+{
+    static const char *const cases[][4] = {
+        {"'id2label':{'0':'a','1':'b','2':'c'}", "a", "b", "c"},
+        {"'num_labels':3,'id2label':{'0':'a','1':'b','2':'c'}", "a", "b", "c"},
+        {"'num_labels':null,'id2label':{'0':'a'}", "a"},
+        {"'num_labels':2,'id2label':{'0':'a','1':'b','2':'c'}", "LABEL_0", "LABEL_1"},
+        {"'num_labels':2", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct err e = {0};
+        struct buf config = {0};
+        buf_addf(&config, "{'model_type':'m',%s}", cases[i][0]);
+        begin(config.data);
+        struct checkpoint *c = open_dir(&e);
+        NEED_OK(c ? 0 : -1, &e);
+        const struct meta *list = checkpoint_meta(c, "m.classifier.output_labels");
+        size_t n = 0, n_text;
+        for (; n < 3 && cases[i][1 + n]; n++)
+            EXPECT_TEXT(meta_item_text(list, n, &n_text), cases[i][1 + n]);
+        EXPECT_INT(meta_count(list), n);
+        checkpoint_close(c);
+        buf_deinit(&config);
+    }
+    begin("{'model_type':'m','num_labels':0,'id2label':{'0':'a'}}");
+    expect_refused("num_labels: must be 1 to 65536 labels, got 0");
+    begin("{'model_type':'m','num_labels':70000,'id2label':{'0':'a'}}");
+    expect_refused("num_labels: must be 1 to 65536 labels, got 70000");
+    begin(MINIMAL);
+}
+
 static const char SHARD_A[] =
     "{'model.norm.weight':{'dtype':'I8','shape':[2],'data_offsets':[0,2]}}";
 static const char SHARD_B[] = "{'lm_head.weight':{'dtype':'I8','shape':[3],'data_offsets':[0,3]}}";

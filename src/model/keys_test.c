@@ -892,7 +892,7 @@ TEST(config_values_of_gemma4_that_are_not_computed_are_refused)
 }
 
 /* Goal: ModernBERT has windows on both sides. sliding_window is half of local_attention, and counts
- * before it, as in transformers. */
+ * before it, as in transformers. rope_theta at the top level is no field of the class. */
 TEST(config_windows_of_modern_bert)
 {
     static const struct {
@@ -911,6 +911,12 @@ TEST(config_windows_of_modern_bert)
         EXPECT_INT(l[0].window, 0);
         EXPECT_INT(l[1].window, cases[i].half + 1);
         EXPECT_INT(l[1].n_later, cases[i].half);
+        done(&r);
+    }
+    for (int i = 0; i < 2; i++) { /* the class has another name of its base */
+        struct read r;
+        read_config(&r, &arch_modernbert, i ? "'global_rope_theta':5" : "'rope_theta':5");
+        EXPECT(r.rc == 0 && r.m.config.rope[ROPE_MAIN].base == (i ? 5 : 160000));
         done(&r);
     }
     expect(&arch_modernbert, "'sliding_window':0", "sliding_window: must be");

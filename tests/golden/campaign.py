@@ -42,12 +42,15 @@ class Campaign:
         return path
 
     def program(self, program, path, n):
-        """Return logits [n, vocabulary] and None, or None and the error message."""
+        """Return logits [n, vocabulary], or [1, classes], and None; or None and the error message."""
         out = self.folder / "out.f32"
         out.unlink(missing_ok=True)
         r = subprocess.run([program, path, self.tokens(n), out], capture_output=True, text=True, errors="replace", timeout=300)
         said = r.stderr.strip()
-        return (np.fromfile(out, "<f4").reshape(n, -1), said) if r.returncode == 0 else (None, said or f"exit {r.returncode}")
+        if r.returncode != 0:
+            return None, said or f"exit {r.returncode}"
+        got = np.fromfile(out, "<f4")
+        return got.reshape(n if got.size % n == 0 else 1, -1), said
 
     why = ""  # last refusal of the reference
 

@@ -17,7 +17,8 @@ Some configurations amplify rounding, for example 30 layers of random weights. I
 reference is recomputed, without float32 in norms, softmax and rope (`exact`). Then quoth may differ
 from it as much as transformers in float32 does.
 
-keys.py does the same with the keys of a GGUF. QUOTH_LOGITS is another build of build/logits.
+fields_encoders.py has the encoders and classifiers. keys.py does the same with the keys of a GGUF.
+QUOTH_LOGITS is another build of build/logits.
 
 All files are made in a temporary folder. The script prints a line per field with the verdicts of
 campaign.py, and then the fields that never changed the reference. The exit status is 1 if any
@@ -199,9 +200,14 @@ def logits_of(model, ids):
 
 
 class ConfigCampaign(Campaign):
+    values, setting, setting_absent = VALUES, SETTING, SETTING_ABSENT
+
     def __init__(self, make, folder, quoth):
         super().__init__(folder, quoth)
         self.make = make
+
+    def results_of(self, model, ids):
+        return logits_of(model, ids)
 
     def reference(self, arch, config, n):
         """Compute transformers' logits for the folder's config.json, and write the weights into the
@@ -222,16 +228,15 @@ class ConfigCampaign(Campaign):
     def rounded(self):
         """Return the logits of the last reference without float32. Set the distance that float32 alone
         explains."""
-        rough = logits_of(self.model.float(), self.ids)
+        rough = self.results_of(self.model.float(), self.ids)
         with exact():
             model = type(self.model)(self.model.config).double().eval()
             model.load_state_dict(self.model.state_dict())
-            want = logits_of(model, self.ids)
+            want = self.results_of(model, self.ids)
         self.rounding = distance(rough, want)
         return want
 
-    def compare(self, arch, setting):
-        """Return (reference's logits or None, quoth's or None, quoth's message)."""
+    def config_of(self, arch, setting):
         config = dict(BASE, **BESIDE.get(arch, {}), model_type=MODEL_TYPES.get(arch, arch))
         if arch == "smollm3":
             # one of three layers has no rope, as for windows
@@ -250,13 +255,21 @@ class ConfigCampaign(Campaign):
             config["rope_parameters"] = {FULL: rope, SLIDES: ROPE["default"]}
         if arch in NESTED and "layer_types" not in setting and "num_hidden_layers" in setting:
             config.pop("layer_types", None)
+        return config
+
+    def compare(self, arch, setting):
+        """Return (reference's logits or None, quoth's or None, quoth's message)."""
+        config = self.config_of(arch, setting)
         self.small, n = setting.get("small", False), setting.get("n_token", N_TOKEN)
         (self.folder / "config.json").write_text(json.dumps(config))
         try:
             want = self.reference(arch, config, n)
         except Exception as e:  # any refusal of the reference
             want, self.why = None, f"{type(e).__name__}: {e}".splitlines()[0][:100]
+        (self.folder / "config.json").write_text(json.dumps(config))  # the reference may have written its own
         got, said = self.program(self.quoth, self.folder, n)
+        if want is not None and got is not None and got.size == want.size:
+            got = got.reshape(want.shape)  # a classifier has one row of results
         self.rounding = 0.0
         if want is not None and got is not None and distance(got, want) > 1e-4:
             want = self.rounded()
@@ -271,12 +284,12 @@ class ConfigCampaign(Campaign):
 
     def top_level(self, arch):
         for name in self.fields_of(arch):
-            setting = dict(SETTING.get(name, {}))
-            absent = dict(SETTING_ABSENT.get(name, setting))
+            setting = dict(self.setting.get(name, {}))
+            absent = dict(self.setting_absent.get(name, setting))
             if name == "rope_parameters":
                 setting = absent = {}
             variants = [("absent", dict(absent, **{name: ABSENT}), absent)]
-            for i, value in enumerate(VALUES.get(name, BOTH)):
+            for i, value in enumerate(self.values.get(name, BOTH)):
                 variants.append(("null" if value is None else str(i + 1), dict(setting, **{name: value}), setting))
             self.field(arch, name, variants, 1e-4, self.compare)
 
@@ -293,7 +306,8 @@ class ConfigCampaign(Campaign):
                 self.field(arch, f"rope_parameters.{kind}.{name}", variants, 1e-4, self.compare)
         for p in TYPES_REFUSED:
             variants = [(p["rope_type"], dict(rope_parameters=p), {})]
-            self.field(arch, "rope_parameters.rope scaling", variants, 1e-4, self.compare)
+            name = "short_factor" if p["rope_type"] == "su" else "rope scaling"  # quoth reads su as longrope
+            self.field(arch, f"rope_parameters.{name}", variants, 1e-4, self.compare)
 
     def weights_twice(self, arch):
         """Check a tied model whose file contains both matrices: equal matrices are one tensor,
@@ -308,12 +322,19 @@ class ConfigCampaign(Campaign):
 
 
 def main(make, args):
+    import fields_encoders
     torch.set_num_threads(1)
-    names = [a for a in args if a in CLASSES] or list(CLASSES)
-    with tempfile.TemporaryDirectory() as folder:
-        c = ConfigCampaign(make, pathlib.Path(folder), quoth_logits())
-        for arch in names:
-            c.top_level(arch)
-            c.rope(arch)
-            c.weights_twice(arch)
-        return 0 if report(c, "config.json against transformers " + transformers.__version__) else 1
+    encoders = fields_encoders.CLASSES
+    names = [a for a in args if a in CLASSES or a in encoders] or [*CLASSES, *encoders]
+    kinds = ((ConfigCampaign, [a for a in names if a in CLASSES]), (fields_encoders.EncoderCampaign, [a for a in names if a in encoders]))
+    good = True
+    for kind, archs in kinds:
+        with tempfile.TemporaryDirectory() as folder:
+            c = kind(make, pathlib.Path(folder), quoth_logits())
+            for arch in archs:
+                c.top_level(arch)
+                c.rope(arch)
+                c.weights_twice(arch)
+            if archs:
+                good &= report(c, f"config.json against transformers {transformers.__version__}")
+    return 0 if good else 1

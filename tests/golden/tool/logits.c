@@ -1,8 +1,9 @@
 /* logits.c - prints a model's logits for given tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS
- * [CONTEXT]]. The hidden states are printed if the model has no head. Activations, K and V are f32.
- * A step has at most ROWS tokens, in [1, 128] (default 128), or all tokens if the model has no
- * head. The context has CONTEXT tokens (default: those of the text). tests/golden/fields.py and
- * odd.py compare these numbers with those of other programs. */
+ * [CONTEXT]]. If the model has no head, the logits of its classifier are printed, or the hidden
+ * states if it has none. Activations, K and V are f32. A step has at most ROWS tokens, in [1, 128]
+ * (default 128), or all tokens if the model has no head. The context has CONTEXT tokens (default:
+ * those of the text). tests/golden/fields.py and odd.py compare these numbers with those of other
+ * programs. */
 #include "base/buf.h"
 #include "base/os.h"
 #include "engine/engine.h"
@@ -43,8 +44,8 @@ static void fill(struct batch *b, const int32_t *ids, int n, int page_rows, int 
     batch_rope(b, 0, batch_is_long(&b->limits, n));
 }
 
-/* Write the hidden states. The text is computed again for every N_OUT rows. */
-static int write_hidden(struct model *m, const int32_t *ids, int n, FILE *f, struct err *e)
+/* Set h f32 [n, d_model] to the hidden states. The text is computed again for every N_OUT rows. */
+static int hidden_of(struct model *m, const int32_t *ids, int n, float *h, struct err *e)
 {
     const struct model_info *info = model_info(m);
     struct batch b;
@@ -54,9 +55,43 @@ static int write_hidden(struct model *m, const int32_t *ids, int n, FILE *f, str
         const char *wrong = batch_check(&b, info->n_vocab, info->n_page, info->page_rows);
         if (wrong) rc = err_set(e, ERR_ARG, "batch: %s", wrong);
         const struct model_out out = rc == 0 ? model_forward(m, &b) : (struct model_out){0};
-        fwrite(out.hidden, sizeof(float) * (size_t)info->d_model, (size_t)out.n_hidden, f);
+        if (rc == 0)
+            memcpy(h + (size_t)first * (size_t)info->d_model, out.hidden,
+                   sizeof *h * (size_t)info->d_model * (size_t)out.n_hidden);
     }
     batch_close(&b);
+    return rc;
+}
+
+/* Return the row that the classifier reads: the first, the last, or the mean in h's first row. */
+static const float *pooled(const struct model_info *info, float *h, int n)
+{
+    const int d = info->d_model;
+    if (info->class_pooling == 2) return h;
+    if (info->class_pooling == 3) return h + (size_t)(n - 1) * (size_t)d;
+    for (int i = 0; i < d; i++) {
+        double sum = 0;
+        for (int t = 0; t < n; t++) sum += (double)h[(size_t)t * (size_t)d + (size_t)i];
+        h[i] = (float)(sum / n);
+    }
+    return h;
+}
+
+/* Write the classifier's logits, or the hidden states if the model has none. */
+static int write_results(struct model *m, const int32_t *ids, int n, FILE *f, struct err *e)
+{
+    const struct model_info *info = model_info(m);
+    const size_t n_hidden = (size_t)n * (size_t)info->d_model,
+                 n_class = (size_t)info->head_out[HEAD_CLASS];
+    float *h = calloc(n_hidden + n_class, sizeof *h);
+    int rc = h ? hidden_of(m, ids, n, h, e) : err_memory(e, "hidden states", n_hidden * sizeof *h);
+    if (rc == 0 && n_class) {
+        model_head(m, HEAD_CLASS, pooled(info, h, n), h + n_hidden);
+        fwrite(h + n_hidden, sizeof *h, n_class, f);
+    } else if (rc == 0) {
+        fwrite(h, sizeof *h, n_hidden, f);
+    }
+    free(h);
     return rc;
 }
 
@@ -78,7 +113,7 @@ static int run(const char *path, const struct buf *ids, int n_row, int context, 
     struct out o = {f, rc == 0 ? model_info(m)->n_vocab : 0};
     const struct score_options so = {.chunk = n_row, .fn = keep, .ctx = &o};
     if (rc == 0 && model_info(m)->headless)
-        rc = write_hidden(m, (const int32_t *)ids->data, n, f, e);
+        rc = write_results(m, (const int32_t *)ids->data, n, f, e);
     else if (rc == 0)
         rc = score_tokens(m, (const int32_t *)ids->data, n, &so, e);
     model_close(m);
