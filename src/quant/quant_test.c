@@ -258,7 +258,7 @@ TEST(dot_group_is_the_dot_product_of_what_decode_gives)
     static uint8_t bytes[1024];
     static int8_t a[256];
     FOR_EACH_BLOCK_TYPE(t)
-    for (int trial = 0; trial < 50; trial++) {
+    for (int trial = 0; trial < (test_long() ? 50 : 16); trial++) {
         int block = qtype_info[t].block;
         int n = block * (1 + trial % (256 / block));
         gauss_row(x, 256, (uint64_t)(1000 + trial));
@@ -292,7 +292,7 @@ TEST(dot_group_of_one_block_rounds_once)
     static uint8_t bytes[1024];
     static int8_t a[256];
     for (size_t k = 0; k < sizeof type / sizeof *type; k++)
-        for (int trial = 0; trial < 50; trial++) {
+        for (int trial = 0; trial < (test_long() ? 50 : 16); trial++) {
             const struct qtype_info *info = &qtype_info[type[k]];
             int n_round = type[k] == QT_nvfp4 ? 16 : info->block;
             float want = 0.0f;
