@@ -86,10 +86,11 @@ struct layer_config {
     int n_head, n_head_kv, d_head, d_ff;
     /* sizes of a mixture of experts; 0 if the layer has none */
     int n_expert, n_expert_used, d_expert;
-    int window;       /* sliding window in tokens; 0: the layer attends to all earlier positions */
-    int n_later;      /* number of later positions that a row attends to; encoders only */
-    int rope;         /* index of the layer's rope; ROPE_OFF if none */
-    float attn_scale; /* scale of attention scores       */
+    bool norm_experts; /* true: the weights of a row's experts are normalized to sum 1 */
+    int window;        /* sliding window in tokens; 0: the layer attends to all earlier positions */
+    int n_later;       /* number of later positions that a row attends to; encoders only */
+    int rope;          /* index of the layer's rope; ROPE_OFF if none */
+    float attn_scale;  /* scale of attention scores       */
     /* layer whose memory has the keys and values. reuses_kv: the layer computes none, and attends
      * to those of an earlier layer of the same sizes. */
     int kv_layer;
@@ -131,7 +132,6 @@ struct config {
     int class_pooling;  /* pooling of a classifier, GGUF's number */
     int64_t length_max; /* maximum length of a text, in tokens */
     const struct meta *labels; /* names of the labels, borrowed; NULL: none */
-    enum bias class_bias;      /* bias of a classifier's first matrix */
     enum class_act class_act;  /* function of a classifier's logits */
     float rms_eps;             /* epsilon of the norms */
     bool plain_norms;          /* true: each LayerNorm lacks weights */
@@ -139,14 +139,12 @@ struct config {
     bool head_norms; /* true: q and k heads are normalized; read only by some architectures */
     bool v_norms;    /* true: heads of values are normalized, by RMSNorm without weights */
     enum block_order order;
-    bool norm_experts; /* true: the weights of a row's experts are normalized to sum 1 */
-    enum curve curve;  /* activation of feed-forward blocks */
-    bool own_curve;    /* true: the activation is arch.own_curve */
+    enum curve curve; /* activation of feed-forward blocks */
+    bool own_curve;   /* true: the activation is arch.own_curve */
     enum bias qkv_bias, o_bias, ffn_bias, head_bias;
     bool tied; /* true: the head may share the embedding's tensor */
     struct quantization quant;
     float logit_softcap; /* cap of cap * tanh(logit / cap); 0: no cap */
-    float attn_softcap;  /* cap of attention scores; 0: no cap */
     float qkv_limit;     /* limit of q, k and v; 0: none */
     double alibi;        /* ALiBi: the smallest slope of 2^n heads is 2^-alibi; 0: no slopes */
     float alibi_scale;   /* factor of the slopes */
@@ -706,8 +704,8 @@ void decoder_bind_layer(struct binder *b, void *layer, int il);
 void decoder_layer(struct fwd *f, const void *layer);
 
 /* block/moe.c: compute y = the mixture of experts of `in`. The _add function adds the result to x.
- * The layer's config defines the expert counts. */
-void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize);
+ * The layer's config defines the expert counts and the weights of experts. */
+void bind_moe(struct binder *b, struct moe_block *m, int il);
 /* Compute y f32 [n_row, d] = the mixture of `in`. */
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m);
 /* Add the mixture of `in` to x f32 [n_row, d]. */

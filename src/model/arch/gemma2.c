@@ -47,6 +47,13 @@ static void check_factor(const struct config *c, struct binder *b)
                       "must be linear or yarn with rope.scaling.factor %g, got none", r->factor);
 }
 
+/* Return the cap of attention scores. config reads it first, which marks and checks its key. */
+static float score_cap(struct binder *b)
+{
+    return config_cap(b,
+                      config_is_hf(b) ? "config.attn_logit_softcapping" : "attn_logit_softcapping");
+}
+
 /* Read the config as in transformers. A GGUF file is read as in llama.cpp, where only the 27B model
  * has a different scale. */
 static void config(struct config *c, struct binder *b)
@@ -54,14 +61,21 @@ static void config(struct config *c, struct binder *b)
     c->embed_scale = (float)sqrt(c->d);
     if (config_is_hf(b)) {
         gemma_hf_config(c, b, 2);
-        c->attn_softcap = config_cap(b, "config.attn_logit_softcapping");
+        score_cap(b);
         return;
     }
     check_factor(c, b);
     gemma_gguf_windows(c, b, 2);
     gemma_attn_scale(c, c->n_layer == 46 ? c->d / c->n_head : c->d_head);
     c->logit_softcap = config_cap(b, "final_logit_softcapping");
-    c->attn_softcap = config_cap(b, "attn_logit_softcapping");
+    score_cap(b);
+}
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct decoder_layer *l = layer;
+    decoder_bind_layer(b, l, il);
+    l->attn.spec.softcap = score_cap(b);
 }
 
 const struct arch arch_gemma2 = {
@@ -71,4 +85,5 @@ const struct arch arch_gemma2 = {
     .gguf_neox = true,
     .curve = CURVE_gelu_tanh,
     .config = config,
+    .bind = bind,
 };

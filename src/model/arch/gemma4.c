@@ -64,7 +64,7 @@ static void bind_values(struct binder *b, const float **at, const char *name, in
 static void bind_mixture(struct binder *b, struct gemma4_mixture *x, int il)
 {
     const struct config *c = &b->m->config;
-    bind_moe(b, &x->moe, il, true);
+    bind_moe(b, &x->moe, il);
     bind_norm(b, &x->dense_post, "blk.%d.post_ffw_norm_1", il);
     bind_norm(b, &x->norm, "blk.%d.pre_ffw_norm_2", il);
     bind_norm(b, &x->mixture_post, "blk.%d.post_ffw_norm_2", il);

@@ -99,6 +99,7 @@ static void mixture_config(struct config *c, struct binder *b, bool enabled)
         c->layer[i].n_expert = n;
         c->layer[i].n_expert_used = n_used;
         c->layer[i].d_expert = d;
+        c->layer[i].norm_experts = true;
     }
 }
 

@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <string.h>
 
+static const char class_bias[] = "config.classifier_bias";
+
 /* defaults of ModernBertConfig of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 50368),
@@ -26,7 +28,7 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.layer_types"),
     KEY("config.attention_bias", 0),
     KEY("config.mlp_bias", 0),
-    KEY("config.classifier_bias", 0),
+    KEY(class_bias, 0),
     KEY_UNSET("config.classifier_pooling"),
     KEY_UNSET("config.classifier_activation"),
     ONLY("config.norm_bias", 0, "norms with a bias are not supported yet"),
@@ -93,7 +95,6 @@ static void gguf_config(struct config *c, struct binder *b)
         config_refuse(b, config_meta(b, linear) ? linear : "rope.scaling.factor", ERR_UNSUPPORTED,
                       "a scaling beside a second base is not supported yet");
     c->class_pooling = 1;
-    c->class_bias = BIAS_HELD;
 }
 
 static void hf_config(struct config *c, struct binder *b)
@@ -109,7 +110,7 @@ static void hf_config(struct config *c, struct binder *b)
     else
         config_only_text(b, "config.classifier_pooling", "cls");
     config_only_text(b, "config.classifier_activation", "gelu");
-    c->class_bias = config_bool(b, "config.classifier_bias", false) ? BIAS_NEEDED : BIAS_NONE;
+    config_bool(b, class_bias, false); /* bind_ends uses it */
 }
 
 static void config(struct config *c, struct binder *b)
@@ -124,7 +125,10 @@ static void bind_ends(struct binder *b, void *ends)
 {
     const enum curve gelu = CURVE_gelu_erf;
     encoder_bind(b, ends);
-    bind_classifier(b, &gelu, b->m->config.class_bias);
+    bind_classifier(b, &gelu,
+                    !config_is_hf(b)                    ? BIAS_HELD
+                    : config_bool(b, class_bias, false) ? BIAS_NEEDED
+                                                        : BIAS_NONE);
 }
 
 /* The embedded rows of layer 0 are normalized already. */

@@ -90,6 +90,20 @@ static void bind_ends(struct binder *b, void *ends)
     decoder_bind_head(b, &e->decoder);
 }
 
+/* Bind a layer. The norms after the sums have the names of the norms before the blocks. */
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct decoder_layer *l = layer;
+    if (b->m->config.order == BLOCKS_SERIAL) {
+        decoder_bind_layer(b, layer, il);
+        return;
+    }
+    bind_attn(b, &l->attn, il);
+    bind_norm(b, &l->attn_post, "blk.%d.attn_norm", il);
+    bind_ffn(b, &l->ffn, il);
+    bind_norm(b, &l->ffn_post, "blk.%d.ffn_norm", il);
+}
+
 static void embed(struct fwd *f, const void *ends)
 {
     const struct opt_ends *e = ends;
@@ -121,6 +135,7 @@ const struct arch arch_opt = {
     .ends_bytes = sizeof(struct opt_ends),
     .config = config,
     .bind_ends = bind_ends,
+    .bind = bind,
     .embed = embed,
     .output = output,
 };

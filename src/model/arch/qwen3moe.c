@@ -77,14 +77,14 @@ static void config(struct config *c, struct binder *b)
                                     b->rc == 0 && n_used > 0 ? c->d_ff / n_used : 0),
               step = config_int(b, "config.decoder_sparse_step", 1, INT_MAX, 1),
               window = config_has(b, "attention.sliding_window") ? config_window(b) : 0;
-    const bool slides = config_bool(b, "config.use_sliding_window", false);
+    const bool slides = config_bool(b, "config.use_sliding_window", false),
+               normalizes = !config_is_hf(b) || config_bool(b, "config.norm_topk_prob", false);
     const struct meta *dense = config_meta(b, "config.mlp_only_layers");
     check_list(b, dense);
     /* n_used may be the class's default although the file has fewer experts */
     if (n_used > n_expert)
         config_refuse(b, "expert_used_count", ERR_FORMAT, "must be in [1, %d], got %d", n_expert,
                       n_used);
-    c->norm_experts = !config_is_hf(b) || config_bool(b, "config.norm_topk_prob", false);
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
         struct layer_config *l = &c->layer[i];
         const bool sparse = (i + 1) % step == 0 && !is_listed(dense, i);
@@ -92,6 +92,7 @@ static void config(struct config *c, struct binder *b)
         l->n_expert = sparse ? n_expert : 0;
         l->n_expert_used = sparse ? n_used : 0;
         l->d_expert = sparse ? d_expert : 0;
+        l->norm_experts = normalizes;
     }
 }
 
@@ -103,7 +104,7 @@ static void bind(struct binder *b, void *layer, int il)
     bind_attn(b, &l->attn, il);
     bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
     if (b->m->config.layer[il].n_expert)
-        bind_moe(b, &l->moe, il, b->m->config.norm_experts);
+        bind_moe(b, &l->moe, il);
     else
         bind_ffn(b, &l->ffn, il);
 }

@@ -109,8 +109,7 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
                                  .d_v = l->d_head,
                                  .scale = l->attn_scale,
                                  .window = l->window,
-                                 .n_later = l->n_later,
-                                 .softcap = c->attn_softcap};
+                                 .n_later = l->n_later};
     bind_slopes(b, a, l->n_head);
     a->il = l->kv_layer;
     a->rope = l->rope;

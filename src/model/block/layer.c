@@ -15,12 +15,6 @@ static void bind_own(struct binder *b, struct norm *n, const char *stem, int il)
     if (b->m->arch->plain_norms || bind_row(b, stem)) bind_norm(b, n, stem, il);
 }
 
-/* Bind the norm of a sum. OPT has one name for its norms, which are before or after the blocks. */
-static void bind_sum(struct binder *b, struct norm *n, const char *stem, const char *before, int il)
-{
-    bind_norm(b, n, bind_row(b, stem) ? stem : before, il);
-}
-
 void decoder_bind_layer(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;
@@ -29,14 +23,14 @@ void decoder_bind_layer(struct binder *b, void *layer, int il)
     if (!sums) bind_own(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_attn(b, &l->attn, il);
     if (sums)
-        bind_sum(b, &l->attn_post, "blk.%d.attn_output_norm", "blk.%d.attn_norm", il);
+        bind_norm(b, &l->attn_post, "blk.%d.attn_output_norm", il);
     else if (post)
         bind_own(b, &l->attn_post, "blk.%d.post_attention_norm", il);
     if (!sums && b->m->config.order != BLOCKS_PARALLEL)
         bind_own(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
     bind_ffn(b, &l->ffn, il);
     if (sums)
-        bind_sum(b, &l->ffn_post, "blk.%d.layer_output_norm", "blk.%d.ffn_norm", il);
+        bind_norm(b, &l->ffn_post, "blk.%d.layer_output_norm", il);
     else if (post)
         bind_own(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
 }

@@ -25,7 +25,7 @@ static void bind_gate_and_up(struct binder *b, struct moe_block *m, int il)
 
 /* The scratch of a row has room for all its entries. i32 lists use f32 scratch, which has the same
  * size. */
-void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize)
+void bind_moe(struct binder *b, struct moe_block *m, int il)
 {
     const struct config *c = &b->m->config;
     const struct layer_config *l = &c->layer[il];
@@ -40,7 +40,7 @@ void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize)
     m->curve = c->curve;
     m->n_expert = l->n_expert;
     m->n_used = l->n_expert_used;
-    m->normalize = normalize;
+    m->normalize = l->norm_experts;
     m->at_logits = bind_rows(b, "moe logits", l->n_expert);
     m->at_gate = bind_rows(b, "moe gate", n * l->d_expert);
     m->at_up = bind_rows(b, "moe up", n * l->d_expert);
