@@ -1,5 +1,6 @@
 /* inspect.c - quoth inspect: a model file's content and memory use. It opens only the checkpoint,
- * so it also works for models that quoth cannot run. --verify reads the whole file.
+ * so it also works for models that quoth cannot run. Other models are bound, for the sizes of their
+ * parts in memory, but not packed. --verify reads the whole file.
  *
  *    print_text      metadata, tensors, sums by type, KV bytes per token; long values are shortened
  *    print_json      the same with all values
@@ -122,55 +123,12 @@ static struct totals total(const struct checkpoint *c)
     return t;
 }
 
-/* Return the number of the key ARCH.key in GGUF's metadata, such as llama.block_count. */
-static int64_t key_int(const struct checkpoint *c, const char *key, int64_t fallback)
-{
-    char full[160];
-    const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
-    snprintf(full, sizeof full, "%s.%s", arch ? arch : "", key);
-    return meta_int(checkpoint_meta(c, full), fallback);
-}
+/* ---- the form of weights and KV in memory ---- */
 
-/* Return true if the metadata have the key ARCH.key, or a field of config.json. */
-static bool has_key(const struct checkpoint *c, const char *key)
-{
-    char full[160];
-    const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
-    snprintf(full, sizeof full, "%s.%s", arch ? arch : "", key);
-    return checkpoint_meta(c, full) || checkpoint_meta(c, key);
-}
-
-/* Return true if the layers have different KV heads, or use those of other layers. */
-static bool has_own_layers(const struct checkpoint *c)
-{
-    static const char *const key[] = {"attention.key_length_swa", "attention.shared_kv_layers",
-                                      "config.num_kv_shared_layers", "config.per_layer_config",
-                                      "config.global_head_dim"};
-    for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
-        if (has_key(c, key[i])) return true;
-    return false;
-}
-
-/* Return KV bytes per token with f16 pages, or 0 if the metadata is insufficient. */
-static int64_t kv_token_bytes(const struct checkpoint *c)
-{
-    if (has_own_layers(c)) return 0;
-    int64_t layers = key_int(c, "block_count", 0), heads = key_int(c, "attention.head_count", 0);
-    int64_t kv = key_int(c, "attention.head_count_kv", heads),
-            d = key_int(c, "embedding_length", 0);
-    /* metadata of a file may be any numbers; these limits prevent an overflow of the product */
-    if (layers <= 0 || heads <= 0 || kv <= 0 || layers > 4096 || kv > 65536) return 0;
-    int64_t d_k = key_int(c, "attention.key_length", d / heads),
-            d_v = key_int(c, "attention.value_length", d_k);
-    if (d_k < 0 || d_v < 0 || d_k > 65536 || d_v > 65536) return 0;
-    return layers * kv * (d_k + d_v) * 2;
-}
-
-/* ---- quantized folders: the form of their weights in memory ---- */
-
-/* Matrices after loading. Quantized folders of Hugging Face are converted, so the bytes differ from
- * the file's. */
+/* Sizes after loading. Quantized folders of Hugging Face are converted, so the bytes of matrices
+ * differ from the file's. Zeros for a model that cannot run. */
 struct memory {
+    int64_t kv_token_bytes; /* KV bytes per token with f16 pages; 0: none */
     /* quant_method of config.json, or --quantization, borrowed; NULL: no quantization, or a model
      * that cannot run */
     const char *method;
@@ -179,7 +137,7 @@ struct memory {
     int n_by_type[QT_COUNT];
 };
 
-/* Add one matrix that the model would load (callback of model_matrices). */
+/* Add one matrix that the model would load (callback of model_measure). */
 static void add_matrix(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
                        bool converted)
 {
@@ -198,16 +156,18 @@ static void add_matrix(void *ctx, const char *tensor, enum qtype type, int64_t n
 static struct memory memory_of(const struct checkpoint *c)
 {
     struct memory m = {0};
+    struct model_sizes s = {.matrix = add_matrix, .ctx = &m, .kv_type = KV_F16};
     struct backend *b;
     struct err e;
     const char *type,
         *method = meta_text(checkpoint_meta(c, "config.quantization_config.quant_method"), NULL);
-    if (session_quantization(&type, &session_flags, c, &e) != 0 || (!method && !type) ||
+    if (session_quantization(&type, &session_flags, c, &e) != 0 ||
         backend_open(&b, session_device_name(&session_flags),
                      &(struct backend_options){.n_thread = 1}, &e) != 0)
         return m;
-    if (model_matrices(c, b, type, add_matrix, &m, &e) == 0)
+    if (model_measure(c, b, type, &s, &e) == 0)
         m.method = type ? type : method, m.quantized = type != NULL;
+    m.kv_token_bytes = s.kv_token_bytes;
     backend_close(b);
     return m;
 }
@@ -275,8 +235,9 @@ static int print_text(const struct checkpoint *c, struct err *e)
     buf_addf(&b, "  %-10s %6d %16lld  %lld parameters, %.2f bits each\n", "all",
              checkpoint_n_tensor(c), (long long)t.n_byte, (long long)t.n_param,
              t.n_param ? 8.0 * (double)t.n_byte / (double)t.n_param : 0);
-    if (kv_token_bytes(c))
-        buf_addf(&b, "  KV cache: %lld bytes per token (float16)\n", (long long)kv_token_bytes(c));
+    if (memory.kv_token_bytes)
+        buf_addf(&b, "  KV cache: %lld bytes per token (float16)\n",
+                 (long long)memory.kv_token_bytes);
     put_memory_text(&b, &memory);
     return print_out(&b, e);
 }
@@ -310,7 +271,7 @@ static int print_json(const struct checkpoint *c, struct err *e)
     }
     buf_addf(&b, "],\"parameters\":%lld,\"bytes\":%lld,\"kv_bytes_per_token\":%lld",
              (long long)(memory.method ? memory.n_param : t.n_param), (long long)t.n_byte,
-             (long long)kv_token_bytes(c));
+             (long long)memory.kv_token_bytes);
     put_memory_json(&b, &memory);
     buf_add_text(&b, "}\n");
     return print_out(&b, e);
@@ -417,7 +378,8 @@ static int run(int n_arg, char **arg)
     struct err e = {0};
     struct checkpoint *c;
     int rc = session_checkpoint(&c, model, &session_flags, !verify, &e);
-    if (rc != 0) return fail("inspect", &e);
+    if (rc == 0) rc = checkpoint_outline(c, &e);
+    if (rc != 0) return checkpoint_close(c), fail("inspect", &e);
     if (verify)
         rc = run_verify(c, &e);
     else if (explain)

@@ -208,6 +208,40 @@ int dummy_finish(struct checkpoint *c, bool no_data, struct err *e)
     return rc;
 }
 
+/* Return the number of bytes of a tensor that an outline has. */
+static size_t outlined(const struct tensor_info *t)
+{
+    const size_t n = t->n_dim == 1                      ? PIECE_BYTES
+                     : strncmp(t->name, "blk.", 4) != 0 ? ALIGN_BYTES
+                                                        : 0;
+    return n < t->n_byte ? n : t->n_byte;
+}
+
+/* Vectors come first, so that they share pages. */
+int checkpoint_outline(struct checkpoint *c, struct err *e)
+{
+    struct dummy *d = c->dummy;
+    size_t total = ALIGN_BYTES;
+    if (!d || d->memory) return 0;
+    for (size_t i = 0; i < c->tensor.n; i++) {
+        const struct tensor_info *t = &c->tensor.v[i];
+        if (t->data) continue;
+        if (t->n_byte > SIZE_MAX / 4 - total) return err_memory(e, "random weights", t->n_byte);
+        total += padded(t->n_byte);
+    }
+    uint8_t *at = d->memory = os_alloc(d->memory_bytes = total);
+    if (!at) return err_memory(e, "random weights", total);
+    for (int vectors = 1; vectors >= 0; vectors--)
+        for (size_t i = 0; i < c->tensor.n; i++) {
+            struct tensor_info *t = &c->tensor.v[i];
+            if (t->data || (t->n_dim == 1) != vectors) continue;
+            dummy_bytes(d, (int)i, 0, outlined(t), at);
+            t->data = at;
+            at += padded(t->n_byte);
+        }
+    return 0;
+}
+
 const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, size_t n,
                                 uint8_t *scratch)
 {

@@ -122,6 +122,18 @@ TEST(dummy_is_the_same_every_time)
         EXPECT(!bare->tensor.v[i].data);
         EXPECT_BITS(checkpoint_bytes(bare, i, at, n, part), t->data + at, n);
     }
+    NEED_OK(checkpoint_outline(bare, &e), &e);
+    for (int i = 0; i < checkpoint_n_tensor(a); i++) {
+        const struct tensor_info *t = checkpoint_tensor_at(a, i);
+        const bool layer = strncmp(t->name, "blk.", 4) == 0;
+        const uint8_t *got = bare->tensor.v[i].data, zeros[64] = {0};
+        NEED(got && t->n_byte >= sizeof zeros);
+        if (t->n_dim == 1)
+            EXPECT_BITS(got, t->data, t->n_byte);
+        else
+            EXPECT_BITS(got, layer ? zeros : t->data, sizeof zeros);
+        if (t->n_dim > 1) EXPECT_BITS(got + t->n_byte - sizeof zeros, zeros, sizeof zeros);
+    }
     const struct tensor_info *q = checkpoint_tensor(a, "blk.0.attn_q.weight"),
                              *o2 = checkpoint_tensor(a, "blk.0.attn_output.weight");
     EXPECT(q->n_byte == o2->n_byte && memcmp(q->data, o2->data, q->n_byte) != 0);

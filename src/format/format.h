@@ -118,6 +118,12 @@ const char *dummy_quants(int i);
  * checkpoint_open for o->model. */
 int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o, struct err *e);
 
+/* Give the tensors of a model of random weights memory if their data is NULL (no_data), so that the
+ * model can be bound, but not computed. A vector has its values. A tensor outside of layers has its
+ * first bytes, because binding compares the embedding and the head. All other bytes are 0, and take
+ * no memory. ERR_MEMORY. */
+int checkpoint_outline(struct checkpoint *c, struct err *e);
+
 /* Write a GGUF view (a file or a dummy) as one GGUF v3. Metadata keep their order. Keys that
  * describe parts of a split model are omitted. Tensors have the file's alignment. Writes a
  * temporary file and then renames it. progress: callback with ctx, called by this thread; NULL if

@@ -5,7 +5,7 @@
  *   pack_weights --> plan_memory                      model_open
  *   model_params, describe                            facts of struct model_info
  *
- * model_matrices and model_verify need only bind_model, so they allocate neither activations nor
+ * model_measure and model_verify need only bind_model, so they allocate neither activations nor
  * KV. */
 #include "model_impl.h"
 
@@ -235,16 +235,18 @@ int model_open(struct model **out, const struct checkpoint *c, const struct mode
 }
 
 /* Tied heads are reported once. */
-int model_matrices(const struct checkpoint *c, struct backend *b, const char *quantization,
-                   model_matrix_fn *report, void *ctx, struct err *e)
+int model_measure(const struct checkpoint *c, struct backend *b, const char *quantization,
+                  struct model_sizes *s, struct err *e)
 {
     struct model *m;
     const struct model_options o = {.quantization = quantization};
     const int rc = new_model(&m, c, b, &o, NULL, e);
     for (size_t i = 0; rc == 0 && i < m->tensor.n; i++) {
         const struct tensor *t = m->tensor.v[i];
-        if (!is_repeated(m, i)) report(ctx, t->name, t->type, value_count(t), is_converted(t));
+        if (!is_repeated(m, i))
+            s->matrix(s->ctx, t->name, t->type, value_count(t), is_converted(t));
     }
+    s->kv_token_bytes = rc == 0 ? plan_token_bytes(m, s->kv_type) : 0;
     model_close(m);
     return rc;
 }

@@ -136,11 +136,19 @@ const struct model_info *model_info(const struct model *m);
 
 typedef void model_matrix_fn(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
                              bool converted);
-/* Bind a checkpoint without packing it. Calls `report` once per matrix. n_value: number of values;
- * type: number format in memory; converted: true if the file has codes of a quantized form
- * (model/form). quantization: as in model_options. Returns an error of model_open. */
-int model_matrices(const struct checkpoint *c, struct backend *b, const char *quantization,
-                   model_matrix_fn *report, void *ctx, struct err *e);
+/* Sizes in memory of a model that is not packed. */
+struct model_sizes {
+    /* Called once per matrix. n_value: number of values; type: number format in memory; converted:
+     * true if the file has codes of a quantized form (model/form). */
+    model_matrix_fn *matrix;
+    void *ctx;              /* borrowed: argument of `matrix` */
+    enum kv_type kv_type;   /* type of K and V */
+    int64_t kv_token_bytes; /* result: KV bytes per token over all layers, as in model_info */
+};
+/* Bind a checkpoint without packing it, and report its sizes. quantization: as in model_options.
+ * Returns an error of model_open. */
+int model_measure(const struct checkpoint *c, struct backend *b, const char *quantization,
+                  struct model_sizes *s, struct err *e);
 
 /* What loading does with a key or a tensor of a file. CHECKED: a key with its only accepted value.
  * UNKNOWN: ignored with a warning; a tensor after a failure. */

@@ -778,6 +778,8 @@ void trace(struct fwd *f, const char *name, const float *x, int64_t n);
  * error. ERR_LIMIT if the KV pages exceed the memory or a step has too many rows of experts,
  * ERR_MEMORY. */
 int plan_memory(struct model *m, const struct model_options *o, struct err *e);
+/* Return the KV bytes per token over all layers of a bound model, in pages of the default size. */
+int64_t plan_token_bytes(const struct model *m, enum kv_type t);
 /* Free the memory of plan_memory; accepts a half-planned model. */
 void plan_release(struct model *m);
 

@@ -182,11 +182,18 @@ static int plan_pages(struct model *m, const struct model_options *o, int page_r
     return rc;
 }
 
+enum { PAGE_ROWS = 32 }; /* default number of rows of a page */
+
+int64_t plan_token_bytes(const struct model *m, enum kv_type t)
+{
+    return kv_store_bytes_per_page(m->kv_geometry, m->config.n_layer, t, PAGE_ROWS) / PAGE_ROWS;
+}
+
 int plan_memory(struct model *m, const struct model_options *o, struct err *e)
 {
     CHECK(!m->memory && !m->vectors, "%lld floats are planned already", (long long)m->n_scratch);
     const struct config *c = &m->config;
-    int page_rows = o->page_rows ? o->page_rows : 32;
+    int page_rows = o->page_rows ? o->page_rows : PAGE_ROWS;
     m->info.page_bytes = kv_store_bytes_per_page(m->kv_geometry, c->n_layer, o->kv_type, page_rows);
     m->info.kv_token_bytes = m->info.page_bytes / page_rows;
     m->info.context_max = choose_context(m, o->context_max, m->info.kv_token_bytes);

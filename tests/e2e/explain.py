@@ -116,6 +116,19 @@ def tensors_of_a_folder():
     check(tensors["model.norm.weight"]["form"] == "vector")
 
 
+def kv_bytes_per_token():
+    """the KV bytes per token are those of the layers that have keys and values; a model that cannot run has none"""
+    for name, widths in (("llama3", [2 * 16] * 3), ("gemma4", [8, 16, 8, 16]), ("falcon", [2 * 8] * 2)):  # of layers: values of k of a token
+        for path in (os.path.join(GOLDEN, name), os.path.join(GOLDEN, name, "model.gguf")):
+            ran = subprocess.run([QUOTH, "inspect", "--json", path], capture_output=True, timeout=120)
+            got = json.loads(ran.stdout)["kv_bytes_per_token"]
+            check(got == sum(widths) * 2 * 2, f"{path}: {got}")
+    ran = subprocess.run([QUOTH, "inspect", "--json", "--shape", "llama-1b"], capture_output=True, timeout=120)
+    check(json.loads(ran.stdout)["kv_bytes_per_token"] == 16 * 8 * 64 * 2 * 2, str(ran.returncode))
+    ran = subprocess.run([QUOTH, "inspect", "--json", copy("qwen3", {"hidden_act": "mish"})], capture_output=True, timeout=120)
+    check(ran.returncode == 0 and json.loads(ran.stdout)["kv_bytes_per_token"] == 0, str(ran))
+
+
 def tensors_quantized_at_load():
     """--quantization changes type, bytes and arithmetic of the matrices, but not of norms"""
     folder = os.path.join(GOLDEN, "llama3")
@@ -160,6 +173,13 @@ def tensors_left_out():
                                                            "by": "loading ended before it", "type": "F32", "bytes": 0})
 
 
+def random_weights():
+    """the tensors of random weights are explained without generating them"""
+    answer, _, tensors = explained("--shape=llama-8b")
+    check(answer["loads"] and all(t["use"] == "used" for t in tensors.values()), str(answer)[:300])
+    check(tensors["output.weight"]["form"] == "matrix output" and tensors["blk.1.attn_k.weight"]["bytes"] > 0, str(tensors["output.weight"]))
+
+
 def text():
     """the table has one row for all layers, and one per tensor with --all"""
     folder = os.path.join(GOLDEN, "llama3")
@@ -170,4 +190,4 @@ def text():
     check(sum("self_attn.q_proj.weight" in line for line in explain(folder, "--all").stdout.splitlines()) == 3)
 
 
-run([fields, gguf_keys, refused_keys, tensors_of_a_folder, tensors_quantized_at_load, tensors_of_quantized_folders, tensors_left_out, text])
+run([fields, gguf_keys, refused_keys, tensors_of_a_folder, kv_bytes_per_token, tensors_quantized_at_load, tensors_of_quantized_folders, tensors_left_out, random_weights, text])

@@ -133,7 +133,9 @@ TEST(form_matrices_are_counted_as_in_memory)
     struct counts c = {0};
     if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
     NEED_OK(open_model(&o, repo_path("tests/golden/forms/gptq"), &e), &e);
-    NEED_OK(model_matrices(o.c, o.b, NULL, count_matrix, &c, &e), &e);
+    struct model_sizes s = {.matrix = count_matrix, .ctx = &c, .kv_type = KV_F16};
+    NEED_OK(model_measure(o.c, o.b, NULL, &s, &e), &e);
+    EXPECT_INT(s.kv_token_bytes, 2 * 2 * 32 * 2); /* of each layer: k and v of one head */
     EXPECT_INT(c.n, 15); /* 14 layers, and the embedding, which is the head */
     EXPECT_INT(c.n_converted, 13);
     EXPECT_INT(c.n_by_type[QT_bf16], 2);
