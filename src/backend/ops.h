@@ -282,6 +282,26 @@ struct backend_ops {
     void (*columns)(struct backend *b, float *y, const float *x, int n_row, int64_t k,
                     int64_t first, int64_t n);
 
+    /* Ops of models with several residual streams f32 [n_stream, n_row, n] (AltUp), and of sparse
+     * activations. */
+    /* Multiply each row of y f32 [n_row, n] by the ratio of root mean squares: that of the row of x
+     * f32 [n_row, n] by its own. `least`: minimum of y's mean square in the ratio. */
+    void (*match)(struct backend *b, float *y, const float *x, int n_row, int64_t n, float least);
+    /* Set stream i of y to the sum over j of c[row, i, j] times stream j of x, per row. j ascends.
+     * y, x f32 [n_stream, n_row, n]; c f32 [n_row, n_stream, n_stream]. */
+    void (*mix_streams)(struct backend *b, float *y, const float *x, const float *c, int n_stream,
+                        int n_row, int64_t n);
+    /* Add c[row, i] times x to stream i of y, per row. y f32 [n_stream, n_row, n]; x f32 [n_row,
+     * n]; c f32 [n_row, n_stream]. */
+    void (*add_streams)(struct backend *b, float *y, const float *x, const float *c, int n_stream,
+                        int n_row, int64_t n);
+    /* Multiply columns: y, x f32 [n_row, n]; g f32 [n]. */
+    void (*scale_columns)(struct backend *b, float *y, const float *x, const float *g, int n_row,
+                          int64_t n);
+    /* Replace each row of y f32 [n_row, n] by max(y - cut, 0), where cut is the row's mean plus
+     * `by` times its standard deviation. A NaN stays. */
+    void (*cut)(struct backend *b, float *y, int n_row, int64_t n, float by);
+
     /* Fused ops, called by the functions of fused.c. They respect `plain`. Shapes are those of
      * these functions (backend.h). NULL: fusion not supported. */
     void (*linears)(struct backend *b, const struct output *out, int n, const struct input *in,

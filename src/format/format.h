@@ -262,6 +262,9 @@ enum tensor_size {
     SIZE_N_EXPERT,   /* number of experts                   */
     SIZE_D_EXPERT,   /* width of one expert                 */
     SIZE_D_EXPERT_2, /* width of an expert's gate and up in one matrix */
+    SIZE_N_STREAM,   /* number of residual streams          */
+    SIZE_N_STREAM_2, /* its square                          */
+    SIZE_D_LAUREL,   /* rank of the learned residual        */
     SIZE_N_INPUT,    /* rows of the table of layers' inputs */
     SIZE_D_INPUT,    /* width of a layer's own input        */
     SIZE_D_INPUTS,   /* width of the own inputs of all layers */

@@ -98,11 +98,21 @@ static int read_local(struct config_reader *h, const struct json *local)
     return rc;
 }
 
+/* Return true if an object per layer type has other parameters beside it. */
+static bool is_mixed(const struct json *p)
+{
+    bool mixed = false;
+    for (void *it = json_first(p); it; it = json_next(p, it))
+        mixed |= json_kind(json_it_value(it)) != JK_OBJECT;
+    return mixed && main_object(p) != p;
+}
+
 /* Add all parameters of an object. The fields of full_attention are the parameters if there is an
  * object per layer type. */
 static int read_object(struct config_reader *h, const struct json *p)
 {
     int rc = main_object(p) != p ? read_rope_fields(h, main_object(p)) : 0;
+    if (rc == 0 && is_mixed(p)) rc = hf_add_bare(h, "config.rope_parameters.mixed", VT_OBJECT);
     if (rc == 0) rc = read_local(h, json_field(p, "sliding_attention"));
     return rc ? rc : read_rope_fields(h, p);
 }
@@ -221,7 +231,8 @@ static int read_given(struct config_reader *h, const struct json *given, const c
     return rc;
 }
 
-/* A context at the top level overrides the object's context. */
+/* A context at the top level overrides the object's context. With an object per layer type it has
+ * no effect in transformers. */
 int hf_read_rope(struct config_reader *h)
 {
     const struct changes *ch = h->c->changes;
@@ -236,8 +247,10 @@ int hf_read_rope(struct config_reader *h)
     if (rc == 0 && ch) rc = read_given_top(h, ch->config);
     if (rc == 0 && given) rc = read_given(h, given, flag);
     if (rc == 0 && (p || given)) rc = hf_add_bare(h, "config.rope_parameters", VT_OBJECT);
-    if (rc == 0 && context)
+    if (rc == 0 && context && main_object(p) == p)
         rc = hf_add_arch(h, context_key, "original_max_position_embeddings", context);
+    else if (rc == 0 && context)
+        rc = hf_add_bare(h, "config.original_max_position_embeddings", VT_OBJECT);
     if (rc == 0 && given && !same)
         rc = read_kept(h, p, given);
     else if (rc == 0)

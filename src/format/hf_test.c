@@ -106,6 +106,11 @@ TEST(hf_names_without_a_suffix_and_of_parts)
                    "blk.3.layer_output_scale.weight");
     expect_name_of("gemma4", "model.language_model.embed_tokens.weight", "token_embd.weight");
     expect_name_of("gemma4", "model.language_model.norm.weight", "output_norm.weight");
+    expect_name_of("gemma3n", "model.altup_projections.2.weight", "altup_proj.2.weight");
+    expect_name_of("gemma3n", "model.language_model.altup_unembed_projections.0.weight",
+                   "altup_unembd_proj.0.weight");
+    expect_name_of("gemma3n", "model.layers.1.altup.correct_output_scale",
+                   "blk.1.altup_correct_scale.weight");
     expect_name_of("gemma4", "model.vision_tower.norm.weight", "model.vision_tower.norm.weight");
     expect_name_of("gemma3", "model.language_model.norm.weight",
                    "model.language_model.norm.weight");

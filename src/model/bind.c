@@ -121,6 +121,12 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
         return l->d_expert;
     case SIZE_D_EXPERT_2:
         return 2 * (int64_t)l->d_expert;
+    case SIZE_N_STREAM:
+        return c->n_stream;
+    case SIZE_N_STREAM_2:
+        return (int64_t)c->n_stream * c->n_stream;
+    case SIZE_D_LAUREL:
+        return c->d_laurel;
     case SIZE_N_INPUT:
         return c->n_input;
     case SIZE_D_INPUT:
@@ -459,6 +465,27 @@ void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int 
     l->w.data = from[0].rows;
     l->w.n_out = n;
     add_experts(b, l, &s);
+}
+
+void bind_one_of(struct binder *b, struct linear *l, const char *stem, int i, int n, int64_t n_out,
+                 int64_t k)
+{
+    char name[160];
+    if (b->rc != 0) return;
+    bind_name(name, stem, -1, "weight");
+    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
+    if (!t) {
+        char own[96];
+        snprintf(own, sizeof own, "%s.%d", stem, i);
+        bind_sized(b, l, own, n_out, k, BIAS_NONE);
+        return;
+    }
+    stacked(b, &l->w, t, n_out, k, n);
+    if (b->rc != 0) return;
+    l->w.n_out = n_out;
+    l->w.data += (size_t)(i * n_out) * qtype_bytes(t->type, k);
+    add_tensor(b, &l->w);
+    if (k > b->m->k_max) b->m->k_max = k;
 }
 
 void bind_ones(struct binder *b, struct norm *n, int size, int n_part)

@@ -87,11 +87,20 @@ static void refuse_type(struct binder *b, const struct rope_type *list, const ch
     buf_deinit(&text);
 }
 
+/* Reject parameters beside the objects per layer type, in a class that ignores them. */
+static void check_mixed(struct binder *b)
+{
+    static const char full[] = "config.rope_parameters.full_attention";
+    if (config_meta(b, "config.rope_parameters.mixed") && config_meta(b, full))
+        config_refuse(b, full, ERR_UNSUPPORTED, "must not come with other parameters beside it");
+}
+
 /* Return the scaling of the rope. A GGUF without the key has linear scaling with the factor 1, as
  * in llama.cpp. */
 static enum rope_scaling rope_kind(struct binder *b)
 {
     const bool hf = rope_is_hf(b);
+    check_mixed(b);
     const struct rope_type *all = hf ? config_rope_types(b->m->arch) : gguf_types;
     const struct meta *type = config_meta(b, "rope.scaling.type");
     if (meta_kind(type) == META_NONE) return hf ? ROPE_NONE : ROPE_LINEAR;

@@ -8,6 +8,7 @@
 #include "base/os.h"
 #include "../../tests/gguf_make.h"
 #include "../../tests/safetensors_make.h"
+#include "arch/gemma_impl.h"
 #include "model_impl.h"
 
 #include <limits.h>
@@ -74,8 +75,11 @@ static void read_config(struct read *r, const struct arch *a, const char *fields
     bool layers = strstr(fields, "num_hidden_layers") != NULL;
     /* the name of the architecture is that of a config of several parts, if there is one */
     const char *text = arch_of_parts(a->name) ? "_text" : "";
-    snprintf(json, sizeof json, "{'model_type':'%s%s'%s%s%s}", a->name, text,
-             layers ? "" : ",'num_hidden_layers':2", *fields ? "," : "", fields);
+    /* the default of gemma3n is for more layers */
+    bool shares = a == &arch_gemma3n && !strstr(fields, "num_kv_shared_layers");
+    snprintf(json, sizeof json, "{'model_type':'%s%s'%s%s%s%s}", a->name, text,
+             layers ? "" : ",'num_hidden_layers':2", shares ? ",'num_kv_shared_layers':0" : "",
+             *fields ? "," : "", fields);
     EXPECT_INT(json_write(temp_path("config.json"), json), 0);
     EXPECT_INT(safetensors_write(temp_path("model.safetensors"),
                                  "{'x':{'dtype':'I8','shape':[1],'data_offsets':[0,1]}}", 1),
@@ -177,7 +181,8 @@ TEST(config_keys_that_are_declared_are_read)
             char fields[200];
             const char *name = field_of(arches[i], k->key);
             const bool base = strcmp(name, "rope.freq_base") == 0;
-            bool list = strstr(name, "layers") && strcmp(name, "num_hidden_layers") != 0;
+            bool list = (strstr(name, "layers") && strcmp(name, "num_hidden_layers") != 0) ||
+                        (arches[i]->hf_lists && !strstr(name, "rope_parameters."));
             if (base) name = "rope_theta";
             snprintf(fields, sizeof fields, base ? "'rope_parameters':{'%s':%s}" : "'%s':%s", name,
                      list ? "[{}]" : "[1,2]");
@@ -254,8 +259,8 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_all("'text_config':{'hidden_size':6144}", "text_config");
     for (int i = 0; i < N_ARCH; i++) /* few classes have a rope per layer type */
         expect(arches[i], "'rope_parameters':{'full_attention':{'rope_type':'default'}}",
-               arches[i]->no_rope           ? NULL
-               : lacks_flat_rope(arches[i]) ? "rope_parameters."
+               arches[i]->no_rope || arches[i] == &arch_gemma3n ? NULL
+               : lacks_flat_rope(arches[i])                     ? "rope_parameters."
                : declares(arches[i]->hf_key, "config.rope_parameters.sliding_attention.rope_type")
                    ? NULL
                    : "rope_parameters.full_attention");
@@ -409,9 +414,10 @@ TEST(scalings_of_the_caller_are_used_or_refused)
         expect_rope(a, "", "{'rope_type':'yarn','factor':4,'spread':1}",
                     flat ? flat : "--rope-scaling: spread");
         expect_changed(a, "", &(struct checkpoint_changes){.rope_theta = 5000},
-                       a->no_rope           ? "--rope-theta: the model has no rope"
-                       : lacks_flat_rope(a) ? "rope_theta: must not come with another base"
-                                            : NULL);
+                       a->no_rope ? "--rope-theta: the model has no rope"
+                       : lacks_flat_rope(a) && a != &arch_gemma3n
+                           ? "rope_theta: must not come with another base"
+                           : NULL);
     }
     expect_rope(&arch_llama, llama3, "{'rope_type':'llama3','factor':2}",
                 "--rope-scaling: low_freq_factor: is missing");
@@ -775,7 +781,8 @@ TEST(config_magnitudes_of_yarn)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int a = 0; a < N_ARCH; a++) {
             struct read r;
-            if (!has_type(arches[a], ROPE_LINEAR) || lacks_flat_rope(arches[a])) continue;
+            if (!has_type(arches[a], ROPE_YARN) || lacks_flat_rope(arches[a])) continue;
+            if (declares(arches[a]->hf_key, "config.rope_parameters.truncate")) continue;
             read_config(&r, arches[a], cases[i].fields);
             NEED_OK(r.rc, &r.e);
             EXPECT(fabs(r.m.config.rope[ROPE_MAIN].magnitude - cases[i].want) < 1e-6);
@@ -828,6 +835,65 @@ TEST(config_layers_of_gemma4)
     read_config(&r, &arch_gemma4, "'num_global_key_value_heads':2");
     EXPECT(r.rc == 0 && r.m.config.layer[1].d_head == 512 && r.m.config.layer[1].n_head_kv == 4);
     done(&r);
+}
+
+/* Goal: layers of gemma3n have the widths of a list, and the windows of their type. */
+TEST(config_layers_of_gemma3n)
+{
+    struct read r;
+    read_config(&r, &arch_gemma3n,
+                SIX ",'num_kv_shared_layers':3,'intermediate_size':[1,2,3,4,5,6]");
+    NEED_OK(r.rc, &r.e);
+    for (int i = 0; i < 6; i++) {
+        const struct layer_config *l = &r.m.config.layer[i];
+        EXPECT_INT(l->window, i % 2 && i < 5 ? 0 : 512);
+        EXPECT_INT(l->d_ff, i + 1);
+        EXPECT_INT(l->kv_layer, i < 3 ? i : i == 3 ? 1 : 2);
+        EXPECT(l->reuses_kv == (i >= 3) && l->attn_scale == 1);
+    }
+    EXPECT(r.m.config.logit_softcap == 30 && r.m.config.n_stream == 4);
+    done(&r);
+    read_config(&r, &arch_gemma3n, "'num_hidden_layers':5");
+    EXPECT(r.rc == 0 && r.m.config.layer[4].window == 0 && r.m.config.layer[3].window == 512);
+    done(&r);
+    expect(&arch_gemma3n, "'num_hidden_layers':5,'num_kv_shared_layers':5",
+           "num_kv_shared_layers: must be below the 5 layers, got 5");
+    expect(&arch_gemma3n, "'intermediate_size':[4]", "intermediate_size: must be a list of 2");
+    expect(&arch_gemma3n, "'intermediate_size':[4,0]", "intermediate_size: [1]: must be in [1, ");
+    expect(&arch_gemma3n, "'intermediate_size':[4,1.5]", "intermediate_size: must be a list of 2");
+    expect(&arch_gemma3n, "'activation_sparsity_pattern':0.5", "pattern: must be a list of 2");
+    expect(&arch_gemma3n, "'activation_sparsity_pattern':[0.5,1.0]", "pattern: [1]: must be below");
+    expect(&arch_gemma3n, "'activation_sparsity_pattern':[0,0.95]", NULL);
+    expect(&arch_gemma3n, "'altup_num_inputs':17", "altup_num_inputs: must be in [1, 16]");
+    expect(&arch_gemma3n, "'altup_num_inputs':2,'altup_active_idx':2", "must be below the 2 stre");
+    expect(&arch_gemma3n, "'sliding_window':null", "sliding_window: must be at least 1");
+    expect(&arch_gemma3n, "'hidden_size_per_layer_input':0", "per_layer_input: must be in [1, ");
+}
+
+/* Goal: the quantiles of the normal distribution are right, for sparsities of layers. */
+TEST(config_sparsities_of_gemma3n)
+{
+    static const struct {
+        const char *fields;
+        double cut[2];
+    } cases[] = {
+        {"'activation_sparsity_pattern':[0.95,0.5]", {1.6448536, 0}},
+        {"'activation_sparsity_pattern':[0.02,0]", {-2.0537489, -INFINITY}},
+        {"'use_cache':true", {-INFINITY, -INFINITY}},
+        {"'num_hidden_layers':11", {1.6448536, 1.6448536}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct read r;
+        read_config(&r, &arch_gemma3n, cases[i].fields);
+        NEED_OK(r.rc, &r.e);
+        struct binder b = {.m = &r.m, .checkpoint = r.c, .prefix = "gemma3n", .e = &r.e};
+        for (int il = 0; il < 2; il++) {
+            const double got = (double)gemma3n_cut(&b, il), want = cases[i].cut[il];
+            if (!(got == want || fabs(got - want) < 1e-6))
+                test_fail(__FILE__, __LINE__, "case %zu, layer %d: %g", i, il, got);
+        }
+        done(&r);
+    }
 }
 
 TEST(config_values_of_gemma4_that_are_not_computed_are_refused)
@@ -1027,6 +1093,7 @@ static const struct {
               {&arch_modernbert, {"attention.causal", 0}},
               {&arch_gemma3, {"attention.sliding_window", 16}},
               {&arch_gemma_embedding, {"attention.sliding_window", 16}},
+              {&arch_gemma3n, {"attention.sliding_window", 16}},
               {&arch_gemma4, {"attention.sliding_window", 16}},
               {&arch_gemma4, {"attention.sliding_window_pattern", 0}},
               {&arch_gemma4, {"attention.key_length_swa", 16}},
@@ -1386,6 +1453,15 @@ TEST(gguf_windows_of_exaone4_are_those_of_64_layers)
     done(&r);
 }
 
+/* Goal: an interval that is no number is an error, not a division by 0. */
+TEST(gguf_intervals_that_are_no_numbers_are_refused)
+{
+    expect_gguf_text(&arch_gemma3, "attention.sliding_window_pattern", "x", false);
+    expect_gguf_text(&arch_gemma3n, "attention.sliding_window_pattern", "x", false);
+    expect_gguf_text(&arch_gemma3n, "activation_sparsity_scale", "x", false);
+    expect_gguf_text(&arch_gemma3n, "altup.num_inputs", "x", false);
+}
+
 /* Goal: values of a GGUF of gemma4 that llama.cpp computes in another way are rejected. */
 TEST(gguf_keys_of_gemma4)
 {
@@ -1424,7 +1500,8 @@ TEST(gguf_intervals_are_refused_by_name)
         for (double v = -1; v <= 0.5; v += 0.5)
             expect_pairs(arches[i], (struct pair){key, v}, (struct pair){0}, "_pattern: must be ");
         expect_gguf_text(arches[i], key, "x", false);
-        const bool lists = arches[i] == &arch_olmo2 || arches[i] == &arch_exaone4;
+        const bool lists =
+            arches[i] == &arch_olmo2 || arches[i] == &arch_exaone4 || arches[i] == &arch_gemma3n;
         if (!lists) expect_gguf_text(arches[i], key, "[11", false);
     }
 }

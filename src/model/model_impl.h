@@ -127,10 +127,11 @@ struct config {
     /* rows of the tables of positions and of segments, first position, number of labels */
     int n_position, n_segment, position0, n_label;
     int d_input,
-        n_input;        /* width of a layer's own input, and rows of its table; 0: no own inputs */
-    int pooling_type;   /* pooling of embeddings, GGUF's number; 0: none given */
-    int class_pooling;  /* pooling of a classifier, GGUF's number */
-    int64_t length_max; /* maximum length of a text, in tokens */
+        n_input; /* width of a layer's own input, and rows of its table; 0: no own inputs */
+    int n_stream, d_laurel;    /* residual streams, and rank of the learned residual; 0: none */
+    int pooling_type;          /* pooling of embeddings, GGUF's number; 0: none given */
+    int class_pooling;         /* pooling of a classifier, GGUF's number */
+    int64_t length_max;        /* maximum length of a text, in tokens */
     const struct meta *labels; /* names of the labels, borrowed; NULL: none */
     enum class_act class_act;  /* function of a classifier's logits */
     float rms_eps;             /* epsilon of the norms */
@@ -239,7 +240,7 @@ struct layer_inputs {
     struct tensor table;   /* [n_input, n_layer * d_input] */
     struct linear project; /* matrix [n_layer * d_input, d] */
     struct norm norm;      /* of each layer's part of the projection, over d_input */
-    int at_all, at_projected;
+    int at_all, at_projected, at_id;
 };
 
 /* The use of a layer's own input. Row scratch: gate, own [d_input]. */
@@ -248,6 +249,24 @@ struct input_block {
     struct norm norm;
     enum curve curve;
     int il, at_all, at_own, at_gate;
+};
+
+/* The ends of a model with several residual streams: the matrices [d, d] of streams [1, n_stream)
+ * before and after the layers. Row scratch: streams, predictions [n_stream * d]. */
+enum { STREAMS_MAX = 16 };
+struct altup_ends {
+    struct linear in[STREAMS_MAX], out[STREAMS_MAX];
+    int at[2];
+};
+
+/* Prediction and correction of a layer's streams. Row scratch: router [n_stream], coefficients
+ * [n_stream^2]. */
+struct altup_block {
+    struct norm router_norm;
+    /* router [n_stream, d], predict [n_stream^2, n_stream], correct [n_stream, n_stream] */
+    struct linear router, predict, correct;
+    int active; /* stream that the layer computes */
+    int at[2], at_modal, at_coef;
 };
 
 /* The ends of an encoder: embeddings of tokens, positions and segments, and norms. */
@@ -591,6 +610,10 @@ void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int 
 /* As bind_linear, for a matrix [n_out, k] outside of layers that tensors.def does not have. */
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
                 enum bias bias);
+/* Bind matrix i of n matrices [n_out, k] outside of layers, which the file has as one tensor
+ * stem.weight, or each as stem.I.weight. */
+void bind_one_of(struct binder *b, struct linear *l, const char *stem, int i, int n, int64_t n_out,
+                 int64_t k);
 /* Bind n values at *at, f32 in the arena, as a vector of the device.
  * The address `at` must remain valid. */
 void bind_vector(struct binder *b, const float **at, int64_t n);
@@ -698,6 +721,10 @@ void fwd_ffn(struct fwd *f, float *y, struct input in, const struct ffn_block *g
 /* Add the feed-forward block of `in` to x f32 [n_row, d]. */
 void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_block *g);
 
+/* As fwd_ffn, for a block with a gate: outputs of the gate below their mean plus `by` standard
+ * deviations count as 0, all others lose that value. */
+void fwd_ffn_cut(struct fwd *f, float *y, struct input in, const struct ffn_block *g, float by);
+
 /* block/layer.c: the layer of most decoders. */
 void decoder_bind_layer(struct binder *b, void *layer, int il);
 /* Add the blocks of a layer to the residual stream, f32 [n_row, d]. */
@@ -744,12 +771,26 @@ struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_en
 
 /* block/input.c: inputs of single layers. Bind bind_inputs before the head. */
 void bind_inputs(struct binder *b, struct layer_inputs *s);
-/* Compute the inputs of all layers from f->x, the embedded tokens. */
+/* Compute the inputs of all layers from f->x, the embedded tokens. Tokens without a row of the
+ * table get row 0. */
 void fwd_inputs(struct fwd *f, const struct layer_inputs *s);
 void bind_input(struct binder *b, struct input_block *u, int il);
 /* Compute y f32 [n_row, d] = norm(project(curve(gate x) * the layer's input)), x f32 [n_row, d]. y
  * may be x. */
 void fwd_input(struct fwd *f, float *y, const float *x, const struct input_block *u);
+
+/* block/altup.c: several residual streams. fwd_split makes them from f->x. fwd_predict makes the
+ * predictions of the layer. fwd_correct changes them to the streams after the layer, whose result
+ * is y f32 [n_row, d]; f->h and f->y are overwritten. fwd_merge returns the mean of the result rows
+ * f32 [n_out, d]. The rows of f are then the result rows. */
+void bind_altup_ends(struct binder *b, struct altup_ends *e);
+void bind_altup(struct binder *b, struct altup_block *a, int il, int active);
+void fwd_split(struct fwd *f, const struct altup_ends *e);
+void fwd_predict(struct fwd *f, const struct altup_block *a);
+void fwd_correct(struct fwd *f, const float *y, const struct altup_block *a);
+float *fwd_merge(struct fwd *f, const struct altup_ends *e);
+/* Return prediction i of the layer, or stream i after it, f32 [n_row, d]. */
+float *fwd_prediction(const struct fwd *f, const struct altup_block *a, int i);
 
 /* block/encoder.c: the ends of encoders. encoder_segments returns the number of segments: the value
  * of type_vocab_size, or the rows of a GGUF's table. */

@@ -256,6 +256,20 @@ OP(gather, (struct backend * b, float *y, const float *x, const int32_t *row, in
 OP(columns,
    (struct backend * b, float *y, const float *x, int n_row, int64_t k, int64_t first, int64_t n),
    (c->cpu, y, x, n_row, k, first, n))
+OP(match, (struct backend * b, float *y, const float *x, int n_row, int64_t n, float least),
+   (c->cpu, y, x, n_row, n, least))
+OP(mix_streams,
+   (struct backend * b, float *y, const float *x, const float *k, int n_stream, int n_row,
+    int64_t n),
+   (c->cpu, y, x, k, n_stream, n_row, n))
+OP(add_streams,
+   (struct backend * b, float *y, const float *x, const float *k, int n_stream, int n_row,
+    int64_t n),
+   (c->cpu, y, x, k, n_stream, n_row, n))
+OP(scale_columns,
+   (struct backend * b, float *y, const float *x, const float *g, int n_row, int64_t n),
+   (c->cpu, y, x, g, n_row, n))
+OP(cut, (struct backend * b, float *y, int n_row, int64_t n, float by), (c->cpu, y, n_row, n, by))
 OP(linears,
    (struct backend * b, const struct output *out, int n, const struct input *in, int n_row),
    (c->cpu, out, n, in, n_row))
@@ -309,6 +323,11 @@ static const struct backend_ops ops = {
     .combine = count_combine,
     .gather = count_gather,
     .columns = count_columns,
+    .match = count_match,
+    .mix_streams = count_mix_streams,
+    .add_streams = count_add_streams,
+    .scale_columns = count_scale_columns,
+    .cut = count_cut,
     .linears = count_linears,
     .linear_add = count_linear_add,
     .glu = count_glu,

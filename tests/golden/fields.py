@@ -2,7 +2,7 @@
 changes the reference's.
 
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
-    gemma3_text, gemma4_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
+    gemma3_text, gemma3n_text, gemma4_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
     phi, stablelm, nemotron, arcee, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
     gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt
 
@@ -46,20 +46,22 @@ NORM_LESS_1 = ("gemma", "gemma2", "gemma3_text", "nemotron")  # files contain g 
 TABLE = dict(max_position_embeddings=256)
 GEMMA4 = dict(layer_types=["sliding_attention", "full_attention", "full_attention"], sliding_window=16, hidden_size_per_layer_input=8,
               vocab_size_per_layer_input=130, global_head_dim=24)
+GEMMA3N = dict(layer_types=["sliding_attention", "full_attention", "full_attention"], sliding_window=16, hidden_size_per_layer_input=8,
+               vocab_size_per_layer_input=96, num_kv_shared_layers=1, laurel_rank=4, activation_sparsity_pattern=[0.5, 0.0, 0.9])
 MIXTURE = dict(enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=24)
 BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
-          "opt": dict(TABLE, ffn_dim=64), "gemma4_text": GEMMA4,
+          "opt": dict(TABLE, ffn_dim=64), "gemma4_text": GEMMA4, "gemma3n_text": GEMMA3N,
           "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64)}
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
-Q_NORM = {"gemma4_text": 0.3}  # factor of norms, because scores without a factor amplify rounding
-NESTED = ("gemma4_text",)  # classes whose rope_parameters have an object per layer type
+SCALES = {"gemma4_text": {"q_norm": 0.3}, "gemma3n_text": {"q_norm": 0.05, "modality_router": 0.01, "_coefs": 0.03, "altup_": 0.3}}  # streams that grow amplify rounding
+NESTED = ("gemma3n_text", "gemma4_text")  # classes whose rope_parameters have an object per layer type
 
 CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.MistralForCausalLM,
            "qwen2": transformers.Qwen2ForCausalLM, "qwen3": transformers.Qwen3ForCausalLM,
            "smollm3": transformers.SmolLM3ForCausalLM, "olmo2": transformers.Olmo2ForCausalLM,
            "qwen3_moe": transformers.Qwen3MoeForCausalLM, "gemma3_text": transformers.Gemma3ForCausalLM,
-           "gemma4_text": transformers.Gemma4ForCausalLM, "gemma": transformers.GemmaForCausalLM,
+           "gemma3n_text": transformers.Gemma3nForCausalLM, "gemma4_text": transformers.Gemma4ForCausalLM, "gemma": transformers.GemmaForCausalLM,
            "gemma2": transformers.Gemma2ForCausalLM, "granite": transformers.GraniteForCausalLM,
            "phi3": transformers.Phi3ForCausalLM, "glm": transformers.GlmForCausalLM, "glm4": transformers.Glm4ForCausalLM,
            "seed_oss": transformers.SeedOssForCausalLM, "ernie4_5": transformers.Ernie4_5ForCausalLM,
@@ -125,6 +127,8 @@ VALUES = dict(
     vocab_size_per_layer_input=(96, 140), hidden_size_per_layer_input=(4, 16, 0, None), global_head_dim=(16, 32, None),
     num_global_key_value_heads=(1, 4, None), num_kv_shared_layers=(1, 2, None), top_k_experts=(1, 3, None),
     use_bidirectional_attention=("all", "vision", True, False, None),
+    altup_active_idx=(1, 3), altup_coef_clip=(1.0, None), altup_num_inputs=(2, 5), laurel_rank=(2, 8),
+    activation_sparsity_pattern=([0.0, 0.8, 0.0], [0.9] * 3, [0.5], 0.5, [1.0] * 3, None),
     classifier_dropout=(0.1, 0.5), dropout=(0.1, 0.5), layerdrop=(0.1, 0.5), init_std=(0.5, 0.001),
     text_config=(dict(hidden_size=8), {}), per_layer_config=({"0": {"intermediate_size": 32}}, {}, {"1": {"head_dim": 8}, "2": {"head_dim": 8}}, {"1": {"head_dim": 8}},
                       {"01": {"num_key_value_heads": 4}, "02": {"num_key_value_heads": 4}}, {"3": {"head_dim": 8}}, {"2": {"head_dim": None}}, [1], None),
@@ -162,15 +166,14 @@ TYPES_REFUSED = (dict(rope_type="dynamic", factor=4.0), dict(rope_type="proporti
                  dict(rope_type="longrope", short_factor=[1.0] * 8, long_factor=[2.0] * 8, original_max_position_embeddings=32))
 
 
-def weights_for(make, model, small, norm_add=0, q_norm=1):
+def weights_for(make, model, small, norm_add=0, scales={}):
     """Return weights that depend only on name and shape, so that a field that changes no shape
     changes no weight."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             rng = np.random.RandomState(zlib.crc32(f"{name} {tuple(p.shape)}".encode()))
             w = make.random_weight(rng, name, tuple(p.shape), norm_add)
-            if "q_norm" in name:
-                w *= q_norm
+            w *= make.scale_of(scales, name)
             p.copy_(w * 1e-3 if small and any(part in name for part in make.EMBEDDINGS) else w)
         for name, p in model.named_buffers():
             if name.endswith(make.FACTORS):
@@ -220,7 +223,7 @@ class ConfigCampaign(Campaign):
         for key in ("quantization_config",):
             if hasattr(parsed, key):
                 delattr(parsed, key)
-        model = weights_for(self.make, cls(parsed).float().eval(), self.small, int(config["model_type"] in NORM_LESS_1), Q_NORM.get(arch, 1))
+        model = weights_for(self.make, cls(parsed).float().eval(), self.small, int(config["model_type"] in NORM_LESS_1), SCALES.get(arch, {}))
         save_file({k: p.detach().contiguous() for k, p in self.make.published(model)}, self.folder / "model.safetensors")
         self.model, self.ids = model, torch.from_numpy(np.fromfile(self.tokens(n), "<i4").astype(np.int64))[None]
         return logits_of(model.double(), self.ids)
@@ -253,8 +256,9 @@ class ConfigCampaign(Campaign):
         rope = config.get("rope_parameters")
         if arch in NESTED and rope and not {FULL, SLIDES} & rope.keys():
             config["rope_parameters"] = {FULL: rope, SLIDES: ROPE["default"]}
-        if arch in NESTED and "layer_types" not in setting and "num_hidden_layers" in setting:
-            config.pop("layer_types", None)
+        if arch in NESTED and "num_hidden_layers" in setting:
+            for name in {"layer_types", "activation_sparsity_pattern"} - setting.keys():
+                config.pop(name, None)
         return config
 
     def compare(self, arch, setting):

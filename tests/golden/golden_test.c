@@ -27,8 +27,8 @@ static const char *const models[] = {
     "glm4",     "seed_oss",     "ernie4_5",   "exaone4", "cohere",   "cohere2", "starcoder2",
     "phi",      "stablelm",     "nemotron",   "arcee",   "olmo",     "olmo3",   "ministral3",
     "hunyuan",  "internlm3",    "apertus",    "gpt2",    "gpt_neox", "falcon",  "bloom",
-    "mpt",      "gemma4",       "gemma4-moe", "helium",  "gptj",     "opt",     "opt-post",
-    "falcon-rw"};
+    "mpt",      "gemma4",       "gemma4-moe", "gemma3n", "helium",   "gptj",    "opt",
+    "opt-post", "falcon-rw"};
 enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 5 };
 
 static const char *gguf_of(int i)

@@ -77,7 +77,8 @@ GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head
 # config_class: the class of the configuration, if the model's class is of another family.
 # eps: field of the epsilon, if the class has LayerNorm; None: the epsilon is a constant of the class.
 # attn: attention of the class, if the plain one is wrong; without: fields of COMMON that it lacks.
-# q_norm: factor of the norms of q heads, because scores without a factor amplify rounding.
+# scales: factors of weights by a part of their names. Scores without a factor, and streams that
+# grow, amplify rounding.
 # groups: q, k and v of a head are together in the Hugging Face file, see ungroup().
 MORE_FIELDS = ("max_position_embeddings",)
 MODELS = {
@@ -334,7 +335,7 @@ MODELS = {
     # inputs of layers; every other layer has a window, and smaller heads; the last two layers use the
     # keys and values of the two before them, and have wider blocks; a factor after each layer
     "gemma4": dict(
-        cls=transformers.Gemma4ForCausalLM, arch="gemma4", swap=False, seed=22, embed=0.1, q_norm=0.5,
+        cls=transformers.Gemma4ForCausalLM, arch="gemma4", swap=False, seed=22, embed=0.1, scales={"q_norm": 0.5},
         keys={"attention.key_length": 16, "attention.value_length": 16, "attention.key_length_swa": 8, "attention.value_length_swa": 8,
               "attention.shared_kv_layers": 2, "attention.sliding_window_pattern": [True, False] * 3, "embedding_length_per_layer_input": 4,
               "feed_forward_length": [16] * 4 + [32] * 2, "rope.dimension_count": 16, "rope.dimension_count_swa": 8,
@@ -344,7 +345,7 @@ MODELS = {
     # values equal to the keys before their norm, of one head, in layers without a window; a mixture
     # next to the feed-forward block
     "gemma4-moe": dict(
-        cls=transformers.Gemma4ForCausalLM, arch="gemma4", swap=False, seed=5, embed=0.1, q_norm=0.5,
+        cls=transformers.Gemma4ForCausalLM, arch="gemma4", swap=False, seed=5, embed=0.1, scales={"q_norm": 0.5},
         keys={"attention.key_length": 16, "attention.value_length": 16, "attention.key_length_swa": 8, "attention.value_length_swa": 8,
               "attention.shared_kv_layers": 0, "attention.sliding_window_pattern": [True, True, False], "embedding_length_per_layer_input": 0,
               "attention.head_count_kv": [2, 2, 1], "rope.dimension_count": 16, "rope.dimension_count_swa": 8,
@@ -352,6 +353,19 @@ MODELS = {
         config=dict(GEMMA4, num_hidden_layers=3, num_key_value_heads=2, layer_types=["sliding_attention"] * 2 + ["full_attention"], intermediate_size=24,
                     hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1, enable_moe_block=True, num_experts=5,
                     final_logit_softcapping=5.0, top_k_experts=2, moe_intermediate_size=8)),
+    # four residual streams, a learned residual, sparse gates, inputs of layers; the last two layers
+    # use the keys and values of the two before them
+    "gemma3n": dict(
+        cls=transformers.Gemma3nForCausalLM, arch="gemma3n", swap=False, seed=3, embed=0.1, scales={"q_norm": 0.1, "modality_router": 0.1, "_coefs": 0.5},
+        keys={"attention.shared_kv_layers": 2, "attention.sliding_window_pattern": [True, False] * 3, "embedding_length_per_layer_input": 4,
+              "altup.num_inputs": 4, "altup.active_idx": 0, "final_logit_softcapping": 3.0,
+              "activation_sparsity_scale": [0.8416212, float("-inf"), 0.0, float("-inf"), float("-inf"), float("-inf")]},
+        config=dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=8, intermediate_size=16, sliding_window=16,
+                    num_hidden_layers=6, layer_types=["sliding_attention", "full_attention"] * 3, vocab_size_per_layer_input=N_VOCAB,
+                    hidden_size_per_layer_input=4, num_kv_shared_layers=2, laurel_rank=4, final_logit_softcapping=3.0,
+                    activation_sparsity_pattern=[0.8, 0.0, 0.5, 0.0, 0.0, 0.0], tie_word_embeddings=True, rms_norm_eps=1e-6,
+                    rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=10000.0),
+                                         sliding_attention=dict(rope_type="default", rope_theta=1000.0)))),
     # norms before and after each block, stored minus 1 in files; five layers of six have windows
     # and a separate rope base
     "gemma3": dict(
@@ -365,7 +379,7 @@ MODELS = {
 
 
 NORMS = ("norm.weight", *(f"{name}.weight" for name in ("ln_1", "ln_2", "ln_f", "ln_attn", "ln_mlp", "norm_1", "norm_2", "norm_f")))
-FACTORS = ("layer_scalar", "router.scale", "per_expert_scale", "layernorm_1.weight", "layernorm_2.weight")
+FACTORS = ("layer_scalar", "correct_output_scale", "router.scale", "per_expert_scale", "layernorm_1.weight", "layernorm_2.weight")
 POSITIONS = ("embed_positions", ".wpe.")
 EMBEDDINGS = ("embed_tokens", "embed_in", ".wte.", "word_embeddings.", *POSITIONS)
 
@@ -388,10 +402,17 @@ def random_weight(rng, name, shape, norm_add=0, embed=0.4):
         w = rng.normal(0, 0.5, shape)
     elif any(part in name for part in EMBEDDINGS):
         w = rng.normal(0, 0.4 if any(part in name for part in POSITIONS) else embed, shape)
+    elif "modality_router" in name:  # the class divides its input by the width
+        w = rng.normal(0, 1.2 * np.sqrt(shape[-1]), shape)
     else:
         gain = 1.6 if any(part in name for part in ("q_proj", "k_proj", "c_attn", "query_key_value", "Wqkv")) else 1.2
         w = rng.normal(0, gain / np.sqrt(shape[0 if is_turned(name) else -1]), shape)
     return torch.from_numpy(w.astype(np.float32))
+
+
+def scale_of(scales, name):
+    """Return the factor of a weight."""
+    return float(np.prod([factor for part, factor in scales.items() if part in name]))
 
 
 def make_model(spec, **overrides):
@@ -407,8 +428,7 @@ def make_model(spec, **overrides):
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):  # a tied head is listed once
             w = random_weight(rng, name, tuple(p.shape), spec.get("norm_add", 0), spec.get("embed", 0.4))
-            if "q_norm" in name:
-                w.mul_(spec.get("q_norm", 1))
+            w.mul_(scale_of(spec.get("scales", {}), name))
             p.copy_(w.to(dtype_of(spec)))
         for name, p in sorted(model.named_buffers()):
             if name.endswith(FACTORS):
@@ -567,7 +587,10 @@ def gguf_tensors(spec, model):
     separate, norms whole, matrices [outputs, inputs], all rows of q before those of k and v."""
     for raw, p in [*model.named_parameters(), *((raw, p) for raw, p in model.named_buffers() if raw.endswith(FACTORS))]:
         data = p.detach().numpy()
-        if raw.endswith(("layer_scalar", ".router.scale", "per_expert_scale")) or (raw.endswith("gate_up_proj") and ".mlp." not in raw):
+        if "altup_" in raw and raw.endswith(".weight"):
+            if ".0." in raw:
+                yield raw.replace(".0.", "."), np.stack([q.detach().numpy() for _, q in model.named_parameters() if _[:-8] == raw[:-8]])
+        elif raw.endswith(("layer_scalar", "correct_output_scale", ".router.scale", "per_expert_scale")) or (raw.endswith("gate_up_proj") and ".mlp." not in raw):
             yield raw + ".weight", data
         elif raw.endswith("experts.gate_up_proj"):
             gate, up = np.split(data, 2, axis=1)
@@ -668,7 +691,7 @@ def write_gguf(path, spec, model, kind=None):
         if spec["swap"] and ".k_proj." in raw:
             data = permute(data, c.num_key_value_heads)
         gguf_name = names.get_name(raw, try_suffixes=(".weight", ".bias"))
-        if raw.endswith(".scale.weight") or raw.endswith("_scale.weight"):
+        if ".router." in raw and raw.endswith("scale.weight"):
             gguf_name = raw.replace("model.layers", "blk").replace("router.scale.weight", "ffn_gate_inp.scale").replace(
                 "router.per_expert_scale.weight", "ffn_down_exps.scale")
         if gguf_name is None:  # bloom's names
@@ -767,7 +790,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "opt-post": dict(activation_function="gelu"), "falcon": dict(rope_parameters=dict(rope_type="default", rope_theta=100.0)),
                "falcon-rw": dict(alibi=False), "bloom": dict(layer_norm_epsilon=0.1), "mpt": dict(attn_config=dict(clip_qkv=None)),
                "gemma4": dict(layer_types=["sliding_attention"] * 2 + ["full_attention"] * 2 + ["sliding_attention", "full_attention"]),
-               "gemma4-moe": dict(top_k_experts=1)}.get(name)
+               "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6)}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
         assert d > 0.01, f"{name}: {without} changes the logits by {d} only"

@@ -163,6 +163,31 @@ def gemma4(r):
     return c
 
 
+def gemma3n(r):
+    c = base(r)
+    n = c["num_hidden_layers"] = r.randrange(1, 9)
+    kinds = [r.choice(("sliding_attention", "full_attention")) for _ in range(n)]
+    full = scaled_rope(r)
+    full.pop("truncate", None)  # the class ignores it in an object per layer type
+    streams = r.randrange(1, 6)
+    c.update(hidden_size=c["num_attention_heads"] * r.choice((12, 16, 24)), hidden_activation=r.choice(("gelu_pytorch_tanh", "gelu", "silu")),
+             sliding_window=r.choice((1, 5, 16, 33, 200)), final_logit_softcapping=r.choice((0.5, 30.0)), hidden_size_per_layer_input=r.choice((8, 20)),
+             vocab_size_per_layer_input=c["vocab_size"] - r.choice((0, 30, -7)), altup_num_inputs=streams, altup_active_idx=r.randrange(streams),
+             altup_correct_scale=r.random() < 0.7, laurel_rank=r.choice((4, 9)),
+             rope_parameters=dict(full_attention=full, sliding_attention=dict(rope_type="default", rope_theta=r.choice((300.0, 1e4)))))
+    if r.random() < 0.7:
+        c["layer_types"] = kinds
+    else:
+        kinds = ["full_attention" if (i + 1) % 5 == 0 else "sliding_attention" for i in range(n)]
+    fits = [k for k in range(1, n) if set(kinds[:n - k]) == set(kinds)]
+    c["num_kv_shared_layers"] = r.choice([0, *fits])
+    if r.random() < 0.7:
+        c["activation_sparsity_pattern"] = [r.choice((0.0, 0.3, 0.95)) for _ in range(n)]
+    if r.random() < 0.4:
+        c["intermediate_size"] = [r.choice((24, 56, 97)) for _ in range(n)]
+    return c
+
+
 def gemma(r):
     c = base(r)
     c.update(hidden_act=r.choice(("gelu_pytorch_tanh", "gelu", "silu")), rope_parameters=scaled_rope(r))
@@ -419,7 +444,8 @@ MODELS = {
     "gemma": dict(cls=transformers.GemmaForCausalLM, config=gemma, norm_add=1),
     "gemma2": dict(cls=transformers.Gemma2ForCausalLM, config=gemma2, norm_add=1),
     "gemma3": dict(cls=transformers.Gemma3ForCausalLM, config=gemma3, norm_add=1),
-    "gemma4": dict(cls=transformers.Gemma4ForCausalLM, config=gemma4, q_norm=0.3),
+    "gemma4": dict(cls=transformers.Gemma4ForCausalLM, config=gemma4, scales={"q_norm": 0.3}),
+    "gemma3n": dict(cls=transformers.Gemma3nForCausalLM, config=gemma3n, scales={"q_norm": 0.1, "modality_router": 0.1, "_coefs": 0.5}),
     "gemma-embedding": dict(cls=transformers.Gemma3TextModel, config=gemma_embedding, norm_add=1, encoder=True),
     "granite": dict(cls=transformers.GraniteForCausalLM, config=granite),
     "seed_oss": dict(cls=transformers.SeedOssForCausalLM, config=seed_oss),
@@ -459,8 +485,7 @@ def model_of(name, seed):
     with torch.no_grad():
         for weight, p in sorted(model.named_parameters()):
             p.copy_(make.random_weight(rng, weight, tuple(p.shape), spec.get("norm_add", 0), 0.1))
-            if "q_norm" in weight:
-                p.mul_(spec.get("q_norm", 1))  # scores without a factor amplify rounding
+            p.mul_(make.scale_of(spec.get("scales", {}), weight))
         for weight, p in sorted(model.named_buffers()):
             if weight.endswith(make.FACTORS):
                 p.copy_(make.random_weight(rng, weight, tuple(p.shape)))

@@ -140,6 +140,14 @@ void cpu_experts(struct backend *b, float *y, const struct linear *l, const floa
                  const struct route *r, bool by_entry, int n_row);
 void cpu_combine(struct backend *b, float *y, const float *x, const struct route *r, int n_row,
                  int64_t n, bool add);
+void cpu_match(struct backend *b, float *y, const float *x, int n_row, int64_t n, float least);
+void cpu_mix_streams(struct backend *b, float *y, const float *x, const float *c, int n_stream,
+                     int n_row, int64_t n);
+void cpu_add_streams(struct backend *b, float *y, const float *x, const float *c, int n_stream,
+                     int n_row, int64_t n);
+void cpu_scale_columns(struct backend *b, float *y, const float *x, const float *g, int n_row,
+                       int64_t n);
+void cpu_cut(struct backend *b, float *y, int n_row, int64_t n, float by);
 void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct input *in, int n_row);
 void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row);
 void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, const float *v,

@@ -45,13 +45,14 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Set the window of all layers except the last of every `interval`. */
-static void windows(struct config *c, int window, int interval)
-{
-    for (int i = 0; i < c->n_layer; i++) c->layer[i].window = (i + 1) % interval ? window : 0;
-}
+/* ---- parts of other architectures ---- */
 
-/* ---- parts of gemma2, gemma3 and gemma-embedding ---- */
+/* interval 0: an error was found before. */
+void gemma_windows(struct config *c, int window, int interval)
+{
+    for (int i = 0; i < c->n_layer && interval > 0; i++)
+        c->layer[i].window = (i + 1) % interval ? window : 0;
+}
 
 /* Scores are divided by sqrt(divisor) in all layers. */
 void gemma_attn_scale(struct config *c, double divisor)
@@ -68,7 +69,7 @@ void gemma_gguf_windows(struct config *c, struct binder *b, int interval)
         config_refuse(b, "attention.sliding_window", ERR_UNSUPPORTED,
                       "must be at least 1, got %s: files without a window have another model",
                       config_value_text(config_meta(b, "attention.sliding_window"), text));
-    if (b->rc == 0) windows(c, window, interval);
+    if (b->rc == 0) gemma_windows(c, window, interval);
 }
 
 /* The list of layer types has priority over the interval. */
@@ -78,7 +79,7 @@ void gemma_hf_config(struct config *c, struct binder *b, int interval)
     const double scalar = config_real(b, "config.query_pre_attn_scalar", 256);
     c->norm_add = 1;
     c->logit_softcap = config_cap(b, "config.final_logit_softcapping");
-    if (b->rc == 0 && !config_layer_types(b, c, window)) windows(c, window, interval);
+    if (b->rc == 0 && !config_layer_types(b, c, window)) gemma_windows(c, window, interval);
     if (window == 0 && interval > 1 && meta_kind(config_meta(b, "config.layer_types")) == META_NONE)
         config_refuse(b, "attention.sliding_window", ERR_FORMAT,
                       "must be at least 1, because layers slide; got null");

@@ -131,9 +131,8 @@ static void layer(struct fwd *f, const void *layer)
     if (l->scale != 1) fwd_scale(f, f->x, l->scale);
 }
 
-/* begins of the names of other parts */
-static const char *const left_out[] = {"model.vision_tower.", "model.audio_tower.",
-                                       "model.embed_vision.", "model.embed_audio.", NULL};
+const char *const gemma_other_parts[] = {"model.vision_tower.", "model.audio_tower.",
+                                         "model.embed_vision.", "model.embed_audio.", NULL};
 
 static const struct rope_type rope_type[] = {
     ROPE_TYPES, {"proportional", ROPE_PROPORTIONAL, NULL}, ROPE_TYPES_END};
@@ -148,7 +147,7 @@ const struct arch arch_gemma4 = {
     .curve = CURVE_gelu_tanh,
     .ends_bytes = sizeof(struct gemma4_ends),
     .layer_bytes = sizeof(struct gemma4_layer),
-    .left_out = left_out,
+    .left_out = gemma_other_parts,
     .left_out_why = "parts for images and audio",
     .config = gemma4_config,
     .bind_ends = bind_ends,

@@ -196,8 +196,7 @@ static bool slides(const struct config *c)
     return false;
 }
 
-/* Return true if rope_parameters has the object of a type. */
-static bool has_rope(struct binder *b, const char *key)
+bool gemma_has_rope(struct binder *b, const char *key)
 {
     char text[80];
     const struct meta *m = config_meta(b, key);
@@ -227,7 +226,7 @@ static double hf_ropes(struct config *c, struct binder *b)
                       sliding[] = "config.rope_parameters.sliding_attention";
     struct rope_config *r = &c->rope[ROPE_MAIN];
     const double base = config_sliding_base(b, NAN);
-    const bool has_full = has_rope(b, full), has_sliding = has_rope(b, sliding);
+    const bool has_full = gemma_has_rope(b, full), has_sliding = gemma_has_rope(b, sliding);
     const double part = rotating_part(b, r);
     if (config_lacks_rope(b)) {
         *r = (struct rope_config){.base = 1000000,

@@ -71,3 +71,16 @@ void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_bloc
         fwd_linear_add(f, x, &g->down, inner(f, in, g));
     trace(f, "ffn_out", f->y, g->down.w.n_out);
 }
+
+void fwd_ffn_cut(struct fwd *f, float *y, struct input in, const struct ffn_block *g, float by)
+{
+    struct backend *b = f->m->backend;
+    const int64_t n = g->gate.w.n_out;
+    float *gate = fwd_at(f, g->at_gate), *up = fwd_at(f, g->at_up);
+    const struct output out[] = {{&g->gate, gate}, {&g->up, up}};
+    fwd_linears(f, out, 2, &in);
+    b->op->cut(b, gate, f->n_row, n, by);
+    b->op->curve_mul(b, gate, gate, up, f->n_row * n, g->curve);
+    fwd_linear(f, y, &g->down, gate, f->n_row);
+    trace(f, "ffn_out", y, g->down.w.n_out);
+}

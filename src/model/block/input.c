@@ -22,6 +22,21 @@ void bind_inputs(struct binder *b, struct layer_inputs *s)
     bind_norm(b, &s->norm, "per_layer_proj_norm", -1);
     s->at_all = bind_rows(b, "layer inputs", n);
     s->at_projected = bind_rows(b, "projected inputs", n);
+    s->at_id = bind_rows(b, "input ids", 1);
+}
+
+/* Return the rows of the table for the batch's tokens, on the device: their ids, or 0 for tokens
+ * without a row, as in Gemma 3n. */
+static const int32_t *table_rows(struct fwd *f, const struct layer_inputs *s)
+{
+    struct model *m = f->m;
+    if (m->config.n_input >= m->config.n_vocab) return f->on_device->token;
+    float *at = fwd_at(f, s->at_id), *host = m->host + (at - m->memory);
+    int32_t *id = (int32_t *)(void *)host;
+    for (int i = 0; i < f->n_row; i++)
+        id[i] = f->batch->token[i] < m->config.n_input ? f->batch->token[i] : 0;
+    if (host != at) m->backend->op->write(m->backend, at, host, (size_t)f->n_row * sizeof *id);
+    return (const int32_t *)(const void *)at;
 }
 
 void fwd_inputs(struct fwd *f, const struct layer_inputs *s)
@@ -30,7 +45,7 @@ void fwd_inputs(struct fwd *f, const struct layer_inputs *s)
     struct backend *b = f->m->backend;
     const int64_t n = all_values(f);
     float *all = fwd_at(f, s->at_all), *projected = fwd_at(f, s->at_projected);
-    fwd_embed(f, all, &s->table);
+    b->op->embed(b, all, &s->table, table_rows(f, s), f->n_row);
     b->op->scale(b, all, n, sqrtf((float)c->d_input));
     fwd_linear(f, projected, &s->project, f->x, f->n_row);
     b->op->scale(b, projected, n, (float)(1 / sqrt(c->d)));

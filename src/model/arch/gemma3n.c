@@ -1,0 +1,157 @@
+/* gemma3n.c - Gemma 3n, text: layers of Gemma 3 with values normalized per head, over several
+ * residual streams (block/altup.c). Next to attention is a learned residual of low rank ("LAUREL",
+ * arXiv 2411.07501). The gates of the first layers are sparse. Layers have inputs of their own
+ * (block/input.c), and the last ones use the keys and values of earlier ones (block/attn.c). */
+#include "gemma_impl.h"
+
+#include <limits.h>
+
+struct gemma3n_ends {
+    struct decoder_ends decoder; /* first, because the functions of a decoder get its address */
+    struct layer_inputs inputs;
+    struct altup_ends altup;
+};
+
+struct gemma3n_layer {
+    struct decoder_layer decoder;
+    struct altup_block altup;
+    struct linear laurel_left, laurel_right; /* matrices [d_laurel, d] and [d, d_laurel] */
+    struct norm laurel_norm;
+    struct input_block input;
+    const float *scale; /* factors of the active stream for the input, f32 [d]; NULL: none */
+    float cut;          /* standard deviations below which gates are 0; -INFINITY: all are kept */
+    int at_laurel;
+};
+
+/* ---- binding ---- */
+
+/* Other files than config.json contain only the number of rows of the table of inputs. */
+static void bind_ends(struct binder *b, void *ends)
+{
+    struct gemma3n_ends *e = ends;
+    struct config *c = &b->m->config;
+    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, "per_layer_token_embd.weight");
+    if (!config_is_hf(b)) c->n_input = t && t->dim[1] <= INT_MAX ? (int)t->dim[1] : 0;
+    bind_inputs(b, &e->inputs);
+    bind_altup_ends(b, &e->altup);
+    decoder_bind(b, &e->decoder);
+}
+
+/* Bind the factors of the layer's input. A config.json may switch them off. */
+static void bind_scale(struct binder *b, const float **scale, int il)
+{
+    char name[160];
+    const int n = b->m->config.d;
+    bind_name(name, "blk.%d.altup_correct_scale", il, "weight");
+    *scale = b->rc == 0 ? bind_extra(b, name, n) : NULL;
+    if (b->rc == 0 && !*scale)
+        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing",
+                        checkpoint_path(b->checkpoint), name);
+    if (config_bool(b, "config.altup_correct_scale", true))
+        bind_vector(b, scale, n);
+    else
+        *scale = NULL;
+}
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct gemma3n_layer *l = layer;
+    decoder_bind_layer(b, &l->decoder, il);
+    bind_altup(b, &l->altup, il, gemma3n_active(b));
+    bind_linear(b, &l->laurel_left, "blk.%d.laurel_l", il, BIAS_NONE);
+    bind_linear(b, &l->laurel_right, "blk.%d.laurel_r", il, BIAS_NONE);
+    bind_norm(b, &l->laurel_norm, "blk.%d.laurel_post_norm", il);
+    bind_input(b, &l->input, il);
+    bind_scale(b, &l->scale, il);
+    l->cut = gemma3n_cut(b, il);
+    l->at_laurel = bind_rows(b, "laurel", b->m->config.d_laurel);
+}
+
+/* ---- the forward pass ---- */
+
+static void embed(struct fwd *f, const void *ends)
+{
+    const struct gemma3n_ends *e = ends;
+    decoder_embed(f, &e->decoder);
+    fwd_inputs(f, &e->inputs);
+    fwd_split(f, &e->altup);
+}
+
+/* Set f->x to (a + post(attn h) + laurel h) / sqrt(2), where h is the norm of the active prediction
+ * a, and laurel h is h + norm(right(left h)). */
+static void attend(struct fwd *f, const struct gemma3n_layer *l, const float *a)
+{
+    const struct decoder_layer *d = &l->decoder;
+    float *low = fwd_at(f, l->at_laurel);
+    fwd_norm(f, f->h, a, &d->attn_norm);
+    fwd_linear(f, low, &l->laurel_left, f->h, f->n_row);
+    fwd_linear(f, f->x, &l->laurel_right, low, f->n_row);
+    fwd_norm(f, f->x, f->x, &l->laurel_norm);
+    fwd_add(f, f->x, f->h);
+    fwd_attn(f, f->y, fwd_plain(f->h), &d->attn);
+    fwd_norm(f, f->y, f->y, &d->attn_post);
+    fwd_add(f, f->x, f->y);
+    fwd_add(f, f->x, a);
+    fwd_scale(f, f->x, (float)(1 / sqrt(2)));
+}
+
+/* Add the layer's input to all streams except the first. The active one selects it. */
+static void add_input(struct fwd *f, const struct gemma3n_layer *l)
+{
+    const int64_t d = f->m->config.d;
+    struct backend *b = f->m->backend;
+    const float *x = fwd_prediction(f, &l->altup, l->altup.active);
+    if (l->scale) {
+        b->op->scale_columns(b, f->h, x, l->scale, f->n_row, d);
+        x = f->h;
+    }
+    fwd_input(f, f->y, x, &l->input);
+    for (int i = 1; i < f->m->config.n_stream; i++)
+        fwd_add(f, fwd_prediction(f, &l->altup, i), f->y);
+}
+
+static void layer(struct fwd *f, const void *layer)
+{
+    const struct gemma3n_layer *l = layer;
+    const struct decoder_layer *d = &l->decoder;
+    fwd_predict(f, &l->altup);
+    attend(f, l, fwd_prediction(f, &l->altup, l->altup.active));
+    if (l->cut > -INFINITY)
+        fwd_ffn_cut(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->ffn, l->cut);
+    else
+        fwd_ffn(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->ffn);
+    fwd_norm(f, f->y, f->y, &d->ffn_post);
+    fwd_add(f, f->x, f->y);
+    fwd_correct(f, f->x, &l->altup);
+    add_input(f, l);
+}
+
+static struct model_out output(struct fwd *f, const void *ends)
+{
+    const struct gemma3n_ends *e = ends;
+    float *h = fwd_merge(f, &e->altup);
+    fwd_norm(f, h, h, &e->decoder.norm);
+    struct model_out out = fwd_head(f, h, &e->decoder);
+    fwd_softcap(f, &out, f->m->config.logit_softcap);
+    return out;
+}
+
+const struct arch arch_gemma3n = {
+    .name = "gemma3n",
+    .hf_key = gemma3n_hf_key,
+    .gguf_key = gemma3n_gguf_key,
+    .gguf_neox = true,
+    .gguf_lists = true,
+    .hf_lists = true,
+    .curve = CURVE_gelu_tanh,
+    .ends_bytes = sizeof(struct gemma3n_ends),
+    .layer_bytes = sizeof(struct gemma3n_layer),
+    .left_out = gemma_other_parts,
+    .left_out_why = "parts for images and audio",
+    .config = gemma3n_config,
+    .bind_ends = bind_ends,
+    .bind = bind,
+    .embed = embed,
+    .layer = layer,
+    .output = output,
+};
