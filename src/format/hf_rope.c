@@ -117,29 +117,40 @@ static int read_object(struct config_reader *h, const struct json *p)
     return rc ? rc : read_rope_fields(h, p);
 }
 
-/* Return true if the object has the scaling that rotates a part of the lanes. */
-static bool is_proportional(const struct json *p)
+static bool has_type(const struct json *p, const char *type)
 {
-    const char *type = json_text(type_field(main_object(p)), NULL);
-    return type && strcmp(type, "proportional") == 0;
+    const char *own = json_text(type_field(main_object(p)), NULL);
+    return own && strcmp(own, type) == 0;
 }
 
-/* Add the parameters that remain if `given` replaces the scaling of p. The part of the lanes that
- * rotate belongs to the scaling "proportional" if p has it, else to the model. */
+/* Return true if the field of p belongs to its scaling, which `given` replaces by another type. */
+static bool is_replaced(const char *field, const struct json *p, const struct json *given)
+{
+    static const struct {
+        const char *field, *type; /* static */
+    } with[] = {
+#define HF_ROPE_WITH(field, type) {field, type},
+#include "hf_keys.def"
+    };
+    for (size_t i = 0; i < sizeof with / sizeof with[0]; i++)
+        if (strcmp(with[i].field, field) == 0 && has_type(p, with[i].type))
+            return !has_type(given, with[i].type);
+    return false;
+}
+
+/* Add the parameters that remain if `given` replaces the scaling of p. */
 static int read_kept(struct config_reader *h, const struct json *p, const struct json *given)
 {
     static const char *const kept_fields[] = {"rope_theta", "partial_rotary_factor",
                                               "llama_4_scaling_beta"};
     const struct json *own = main_object(p), *sliding = json_field(p, "sliding_attention"),
                       *base = json_field(sliding, "rope_theta");
-    const bool local = !json_field(given, "sliding_attention"),
-               part = !is_proportional(p) || is_proportional(given);
+    const bool local = !json_field(given, "sliding_attention");
     int rc = 0;
     for (size_t i = 0; i < sizeof kept_fields / sizeof kept_fields[0] && rc == 0; i++) {
         const struct json *v = json_field(own, kept_fields[i]);
         if (!v) v = json_field(p, kept_fields[i]);
-        if (v && (part || strcmp(kept_fields[i], "partial_rotary_factor") != 0))
-            rc = add_rope(h, kept_fields[i], v);
+        if (v && !is_replaced(kept_fields[i], p, given)) rc = add_rope(h, kept_fields[i], v);
     }
     if (rc == 0 && local) return read_local(h, sliding);
     return rc == 0 && base
