@@ -383,7 +383,7 @@ TEST(answers_that_outgrow_the_short_rope_are_the_same)
     test_note("%lld preemptions, %lld of them swapped, %lld tokens found", (long long)n_preempted,
               (long long)n_swapped, (long long)n_cached);
     EXPECT(n_cached > 0 && n_preempted > 30 && n_swapped > 5);
-    if (test_long()) compare_ways("phi3", n, 6);
+    if (test_long()) compare_ways("phi3", n, 3); /* phi3 frees no pages */
 }
 
 /* Method: a backend whose memory the host cannot read. Forks, preemption, swapping and pooling also
