@@ -241,19 +241,33 @@ TEST(xielu_equals_its_formula_in_double)
     backend_close(b);
 }
 
-/* Goal: columns copies the requested values of each row, and no others. */
-TEST(columns_are_the_requested_values_of_each_row)
+/* Goal: columns copies the requested values of each part of a row, also with one source for all
+ * parts, and writes no other values. 700 rows are several pieces of work. */
+TEST(columns_are_copied_between_arrays_of_other_shapes)
 {
-    enum { N_ROW = 3, K = 7, FIRST = 2, N = 4 };
+    enum { ROWS = 700, PARTS = 5, X = 7, Y = 9, N = 4, X_AT = 2, Y_AT = 3 };
+    static float x[ROWS * PARTS * X], y[ROWS * PARTS * Y];
     struct backend *b;
     struct err e;
     NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 2}, &e), &e);
-    float x[N_ROW * K], y[N_ROW * N + 1];
-    for (int i = 0; i < N_ROW * K; i++) x[i] = (float)i;
-    y[N_ROW * N] = -1;
-    b->op->columns(b, y, x, N_ROW, K, FIRST, N);
-    for (int i = 0; i < N_ROW * N; i++) EXPECT(y[i] == (float)(i / N * K + FIRST + i % N));
-    EXPECT(y[N_ROW * N] == -1);
+    for (int i = 0; i < ROWS * PARTS * X; i++) x[i] = (float)i;
+    for (int shared = 0; shared < 2; shared++) {
+        const struct columns c = {.n_part = PARTS,
+                                  .n = N,
+                                  .y_row = PARTS * Y,
+                                  .y_part = Y,
+                                  .x_row = shared ? X : PARTS * X,
+                                  .x_part = shared ? 0 : X};
+        int n_wrong = 0;
+        for (int i = 0; i < ROWS * PARTS * Y; i++) y[i] = -1;
+        b->op->columns(b, y + Y_AT, x + X_AT, &c, ROWS);
+        for (int i = 0; i < ROWS * PARTS * Y; i++) {
+            const int lane = i % Y - Y_AT, part = i / Y, from = shared ? part / PARTS : part;
+            const bool copied = lane >= 0 && lane < N;
+            n_wrong += y[i] != (copied ? x[from * X + X_AT + lane] : -1);
+        }
+        EXPECT_INT(n_wrong, 0);
+    }
     backend_close(b);
 }
 

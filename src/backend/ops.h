@@ -156,6 +156,14 @@ struct rope_put {
     const int32_t *pos, *slot; /* [n_row] row of the rope's tables, and slot of each row */
 };
 
+/* A copy of columns between arrays of different shapes: n values of each of n_part parts of a row.
+ * The distances between rows and between parts are in values. */
+struct columns {
+    int n_part, n;
+    int64_t y_row, y_part;
+    int64_t x_row, x_part; /* x_part 0: all parts have the same source */
+};
+
 /* LayerNorm ("Layer Normalization", arXiv 1607.06450) of each part of a row. All pointers are
  * borrowed for the op. */
 struct layer_norm {
@@ -237,7 +245,8 @@ struct backend_ops {
                        int n_row);
     /* Compute y f32 [n_row, n_out] = x f32 [n_row, k] W^T + bias. */
     void (*linear)(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
-    /* Rotate x f32 [n_row, n_head, d_head] in place by rows pos i32 [n_row] of the tables. */
+    /* Rotate x f32 [n_row, n_head, d_head] in place by rows pos i32 [n_row] of the tables. x may be
+     * the address of a later value of the first head. Then the values from there on are rotated. */
     void (*rope)(struct backend *b, float *x, int n_head, int d_head, const int32_t *pos, int n_row,
                  const struct rope_spec *spec);
     /* Store k f32 [n_row, n_head_kv, d_k] and v f32 [n_row, n_head_kv, d_v] at slot i32 [n_row]. */
@@ -278,9 +287,10 @@ struct backend_ops {
     /* Set row i of y f32 [n_out, d] to row row[i] of x f32 [n_row, d]; row i32 [n_out]. */
     void (*gather)(struct backend *b, float *y, const float *x, const int32_t *row, int n_out,
                    int d);
-    /* Set y f32 [n_row, n] to columns [first, first + n) of x f32 [n_row, k]. */
-    void (*columns)(struct backend *b, float *y, const float *x, int n_row, int64_t k,
-                    int64_t first, int64_t n);
+    /* Copy columns of x f32 to y f32. x and y are the addresses of the first values, and the arrays
+     * do not overlap. */
+    void (*columns)(struct backend *b, float *y, const float *x, const struct columns *c,
+                    int n_row);
 
     /* Ops of models with several residual streams f32 [n_stream, n_row, n] (AltUp), and of sparse
      * activations. */

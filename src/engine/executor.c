@@ -46,7 +46,7 @@ struct executor executor_of_model(struct model *m)
         .kv_type = kv_type_name(info->kv_type),
         .cost = {.row_macs = info->layer_macs,
                  .output_macs = info->head_macs,
-                 .pair_macs = (int64_t)info->n_layer * info->n_head * 2 * info->d_head,
+                 .pair_macs = info->pair_macs,
                  .layer_bytes = info->layer_bytes,
                  .head_bytes = info->head_bytes,
                  .kv_row_bytes = info->kv_token_bytes},

@@ -27,6 +27,11 @@ struct shape {
     int context;
     double rope_base, rope_factor, eps; /* rope_factor: factor of llama 3.1's scaling; 0 if none */
     int n_expert, n_expert_used, d_expert; /* 0 if there is no mixture of experts */
+    /* latent attention: widths of compressed q, and of compressed k and v; values of a head of q
+     * and k without and with rope; values of a head of v. Zeros: none. */
+    struct latent_shape {
+        int q_rank, kv_rank, d_nope, d_rope, d_v;
+    } latent;
 };
 
 /* context length for a config.json without that field */
@@ -36,7 +41,7 @@ enum { CONTEXT_DEFAULT = 2048 };
 #define LAYER_NORM_EPSILON_DEFAULT 1e-5
 
 static const struct shape shapes[] = {
-#define SHAPE(...) {__VA_ARGS__, 0, 0, 0},
+#define SHAPE(...) {__VA_ARGS__, 0, 0, 0, {0}},
 #include "dummy_shape.def"
 #undef SHAPE
 };
@@ -142,6 +147,7 @@ static const char *config_key(const struct maker *m, const char *arch, const cha
     if (!begins(key, arch) || key[n] != '.') return key;
     if (m->shape.rope_factor > 0 && begins(key + n, ".rope.scaling.")) return NULL;
     if (strcmp(key + n, ".attention.sliding_window") == 0 && !m->window) return NULL;
+    if (strcmp(key + n, ".attention.key_length") == 0 && m->shape.latent.kv_rank > 0) return NULL;
     snprintf(out, n_out, "%s%s", m->shape.arch, key + n);
     return out;
 }
@@ -192,6 +198,27 @@ static void read_rope_scaling(struct maker *m, const struct checkpoint *config)
     m->rope_context = meta_real(arch_meta(config, "rope.scaling.original_context_length"), 8192);
 }
 
+/* Read the sizes of latent attention, if the config has any. A head of q and k has two parts, and
+ * its width is not a field. */
+static void read_latent(struct maker *m, const struct checkpoint *config)
+{
+    enum { WIDTH_MAX = 65536 };
+    struct shape *s = &m->shape;
+    const int64_t nope = meta_int(checkpoint_meta(config, "config.qk_nope_head_dim"), 0);
+    if (!arch_meta(config, "attention.kv_lora_rank")) return;
+    if (m->rc == 0 && (nope < 1 || nope > WIDTH_MAX))
+        m->rc = err_set(m->e, ERR_FORMAT,
+                        "%s: config.json: qk_nope_head_dim: must be in [1, %d], got %lld",
+                        config->path, WIDTH_MAX, (long long)nope);
+    s->latent = (struct latent_shape){
+        .q_rank = config_int(m, config, "attention.q_lora_rank", WIDTH_MAX, -1),
+        .kv_rank = config_int(m, config, "attention.kv_lora_rank", WIDTH_MAX, -1),
+        .d_nope = m->rc == 0 ? (int)nope : 1,
+        .d_rope = config_int(m, config, "rope.dimension_count", WIDTH_MAX, -1),
+        .d_v = config_int(m, config, "attention.value_length", WIDTH_MAX, s->d / s->n_head)};
+    s->d_head = s->latent.d_nope + s->latent.d_rope;
+}
+
 /* Read the shape from the metadata of a config.json. The architecture's name changes to that of
  * GGUF. */
 static int read_config(struct maker *m, const struct checkpoint *config)
@@ -214,6 +241,7 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     s->n_expert = mixture ? config_int(m, config, "expert_count", 65536, -1) : 0;
     s->n_expert_used = mixture ? config_int(m, config, "expert_used_count", s->n_expert, -1) : 0;
     s->d_expert = mixture ? config_int(m, config, "expert_feed_forward_length", 1 << 22, -1) : 0;
+    read_latent(m, config);
     s->rope_base = meta_real(arch_meta(config, "rope.freq_base"), 1e4);
     s->tied = meta_bool(checkpoint_meta(config, "config.tie_word_embeddings"), false);
     s->context = config_int(m, config, "context_length", INT_MAX, CONTEXT_DEFAULT);
@@ -262,6 +290,8 @@ static int take_config(struct maker *m, struct checkpoint *config)
     if (rc == 0 && meta_kind(arch_meta(config, "attention.layer_norm_rms_epsilon")) == META_NONE)
         rc = add_f32(m, "attention.layer_norm_rms_epsilon", EPSILON_DEFAULT);
     if (rc == 0) rc = add_f32(m, "attention.layer_norm_epsilon", LAYER_NORM_EPSILON_DEFAULT);
+    if (rc == 0 && m->shape.latent.kv_rank > 0)
+        rc = add_u32(m, "attention.key_length", m->shape.d_head);
     return rc ? rc : add_required(m);
 }
 
@@ -315,6 +345,11 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
         [SIZE_N_INPUT] = 1,
         [SIZE_D_INPUT] = 1,
         [SIZE_D_INPUTS] = 1,
+        [SIZE_Q_RANK] = s->latent.q_rank,
+        [SIZE_KV_RANK] = s->latent.kv_rank,
+        [SIZE_KV_A] = s->latent.kv_rank + s->latent.d_rope,
+        [SIZE_KV_B] = (int64_t)s->n_head * (s->latent.d_nope + s->latent.d_v),
+        [SIZE_D_V] = (int64_t)s->n_head * s->latent.d_v,
     };
     return n[size];
 }

@@ -268,6 +268,12 @@ enum tensor_size {
     SIZE_N_INPUT,    /* rows of the table of layers' inputs */
     SIZE_D_INPUT,    /* width of a layer's own input        */
     SIZE_D_INPUTS,   /* width of the own inputs of all layers */
+    /* latent attention */
+    SIZE_Q_RANK,  /* width of the compressed queries */
+    SIZE_KV_RANK, /* width of the compressed keys and values */
+    SIZE_KV_A,    /* width of these and of the rotated lanes of a key */
+    SIZE_KV_B,    /* width of keys without these lanes, and of values, of all heads */
+    SIZE_D_V,     /* width of the values of all heads */
 };
 
 struct tensor_row { /* all texts are static */

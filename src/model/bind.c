@@ -133,6 +133,12 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
         return c->d_input;
     case SIZE_D_INPUTS:
         return (int64_t)c->n_layer * c->d_input;
+    case SIZE_Q_RANK:
+    case SIZE_KV_RANK:
+    case SIZE_KV_A:
+    case SIZE_KV_B:
+    case SIZE_D_V:
+        return b->m->arch->size(c, size);
     }
     return 0;
 }

@@ -270,9 +270,11 @@ static int gguf_lanes(struct binder *b, const struct config *c)
     return n;
 }
 
-/* Return the number of rotated lanes of a head: all, unless the architecture has a partial rope. */
+/* Return the number of rotated lanes of a head: all, unless the architecture has a partial rope, or
+ * sets the number. */
 static int rotated_lanes(struct binder *b, const struct config *c)
 {
+    if (b->m->arch->heads) return c->rope[ROPE_MAIN].d_rot;
     if (!config_is_hf(b)) return gguf_lanes(b, c);
     if (!b->m->arch->partial_rope) return c->d_head;
     const double v = config_real(b, part_key, 1);
@@ -673,7 +675,9 @@ static void config_sizes(struct binder *b, struct config *c)
     if (b->rc == 0 && c->n_head % c->n_head_kv)
         config_refuse(b, "attention.head_count_kv", ERR_FORMAT, "must divide the %d heads, got %d",
                       c->n_head, c->n_head_kv);
-    if (d_v != c->d_head)
+    if (b->rc == 0 && b->m->arch->heads)
+        b->m->arch->heads(c, b);
+    else if (d_v != c->d_head)
         config_refuse(b, "attention.value_length", ERR_UNSUPPORTED,
                       "must equal the size of keys, %d, got %d", c->d_head, d_v);
 }

@@ -256,7 +256,7 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_all("'partial_rotary_factor':1.0", NULL);
     expect_all("'is_causal':false", "is_causal: must be 1, got false");
     expect_others("config.per_layer_config", "'per_layer_config':{'0':{}}", "per_layer_config");
-    expect_all("'text_config':{'hidden_size':6144}", "text_config");
+    expect_all("'text_config':{'hidden_size':15360}", "text_config");
     for (int i = 0; i < N_ARCH; i++) /* few classes have a rope per layer type */
         expect(arches[i], "'rope_parameters':{'full_attention':{'rope_type':'default'}}",
                arches[i]->no_rope || arches[i] == &arch_gemma3n ? NULL
@@ -1068,7 +1068,10 @@ static void add_text(struct made *g, const struct arch *a, const char *key, cons
 static const struct {
     const struct arch *arch;
     struct pair pair;
-} needed[] = {{&arch_command_r, {"attention.layer_norm_epsilon", 1e-5}},
+} needed[] = {{&arch_minicpm3, {"attention.q_lora_rank", 24}},
+              {&arch_minicpm3, {"attention.kv_lora_rank", 20}},
+              {&arch_minicpm3, {"rope.dimension_count", 8}},
+              {&arch_command_r, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_cohere2, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_cohere2, {"attention.sliding_window", 16}},
               {&arch_starcoder2, {"attention.layer_norm_epsilon", 1e-5}},
@@ -1535,6 +1538,65 @@ TEST(gguf_keys_of_any_value_are_read_or_refused)
     for (int i = 0; i < N_ARCH; i++)
         for (const struct config_key *k = arches[i]->gguf_key; k && k->key; k++)
             read_any_value(arches[i], k->key);
+}
+
+/* Return true if the sizes of latent attention of all heads are these. */
+static bool latent_is(const struct read *r, int q_rank, int kv_rank, int kv_a, int kv_b, int d_v)
+{
+    const struct config *c = &r->m.config;
+    int64_t (*size)(const struct config *c, enum tensor_size size) = arch_minicpm3.size;
+    return size(c, SIZE_Q_RANK) == q_rank && size(c, SIZE_KV_RANK) == kv_rank &&
+           size(c, SIZE_KV_A) == kv_a && size(c, SIZE_KV_B) == kv_b && size(c, SIZE_D_V) == d_v;
+}
+
+/* Goal: sizes of latent attention follow from the keys of both sources, and impossible ones are
+ * refused by name. */
+TEST(sizes_of_latent_attention_are_read)
+{
+    static const char yarn[] = "'rope_parameters':{'rope_type':'yarn','factor':4.0,"
+                               "'mscale':1.0,'mscale_all_dim':1.0}",
+                      two[] = "'qk_rope_head_dim':4,'rope_parameters':{'rope_type':'longrope',"
+                              "'short_factor':[1,2],'long_factor':[3,4],'mscale_all_dim':";
+    char fields[300];
+    struct read r;
+    read_config(&r, &arch_minicpm3, yarn);
+    NEED_OK(r.rc, &r.e);
+    const struct config *c = &r.m.config;
+    EXPECT(latent_is(&r, 768, 256, 256 + 32, 40 * (64 + 64), 40 * 64));
+    EXPECT(c->d_head == 96 && c->layer[1].d_head == 96 && c->rope[ROPE_MAIN].d_rot == 32);
+    EXPECT(fabs((double)c->layer[1].attn_scale * sqrt(96) - 1.138629 * 1.138629) < 1e-5);
+    EXPECT(fabs((double)c->residual_scale - 1.4 / sqrt(2)) < 1e-6 && c->embed_scale == 12);
+    EXPECT(fabs((double)c->logit_scale - 0.1) < 1e-7);
+    done(&r);
+    read_config(&r, &arch_minicpm3,
+                "'q_lora_rank':null,'v_head_dim':24,'scale_depth':null,'dim_model_base':null");
+    NEED_OK(r.rc, &r.e);
+    EXPECT(latent_is(&r, 0, 256, 256 + 32, 40 * (64 + 24), 40 * 24));
+    EXPECT(c->residual_scale == 1 && c->logit_scale == 1);
+    done(&r);
+    read_gguf(&r, &arch_minicpm3, (struct pair[2]){{"attention.key_length", 20}});
+    NEED_OK(r.rc, &r.e);
+    EXPECT(latent_is(&r, 24, 20, 20 + 8, c->n_head * (12 + 16), c->n_head * 16));
+    EXPECT(c->d_head == 20 && c->rope[ROPE_MAIN].d_rot == 8 && c->embed_scale == 12);
+    done(&r);
+    read_gguf(&r, &arch_minicpm3, (struct pair[2]){{"attention.key_length", 8}});
+    EXPECT(r.rc != 0 && strstr(r.e.text, "key_length: must be above rope.dimension_count 8"));
+    done(&r);
+    expect(&arch_minicpm3, "'num_key_value_heads':8",
+           "num_key_value_heads: must be the number of heads, 40, got 8");
+    expect(&arch_minicpm3, "'hidden_size':2561", "must be a divisor of 2561, got 40");
+    expect(&arch_minicpm3, "'scale_emb':null", "scale_emb: must be a number, got null");
+    expect(&arch_minicpm3, "'dim_model_base':0", "dim_model_base: must be in [1, ");
+    expect(&arch_minicpm3, "'qk_nope_head_dim':0", "qk_nope_head_dim: must be in [1, ");
+    expect(&arch_minicpm3, "'qk_rope_head_dim':7", "qk_rope_head_dim: must be even, got 7");
+    expect(&arch_minicpm3, "'kv_lora_rank':null", "kv_lora_rank: must be an integer, got null");
+    expect(&arch_minicpm3, "'head_dim':5,'qk_head_dim':7", NULL);
+    expect(&arch_minicpm3, "'rope_scaling':{'type':'longrope','short_factor':[1.0]}",
+           "short_factor: must be a list of 16 numbers");
+    snprintf(fields, sizeof fields, "%s0}", two);
+    expect(&arch_minicpm3, fields, NULL);
+    snprintf(fields, sizeof fields, "%s1}", two);
+    expect(&arch_minicpm3, fields, "factor: is missing, and mscale_all_dim needs it");
 }
 
 /* Goal: a row of gemma-embedding sees half of its window on each side. */

@@ -92,6 +92,18 @@ static void model_params(struct model *m)
     if (m->config.quant.form || m->quantized) converted_params(m);
 }
 
+/* Return the products of one row with one earlier row, in the attention of all layers. */
+static int64_t pair_macs(const struct model *m)
+{
+    const struct config *c = &m->config;
+    int64_t n = 0;
+    for (int il = 0; il < c->n_layer; il++) {
+        const struct kv_geometry *g = &m->kv_geometry[c->layer[il].kv_layer];
+        n += (int64_t)c->layer[il].n_head * (g->d_k + g->d_v);
+    }
+    return n;
+}
+
 /* Set the other facts of struct model_info. `permuted` reports GGUF's order of rows of q and k
  * (adapters need it). window_all is 0 if a layer has no window. */
 static void describe(struct model *m)
@@ -104,6 +116,7 @@ static void describe(struct model *m)
     i->name = name && *name ? name : *file ? file : path;
     i->n_layer = c->n_layer, i->d_model = c->d, i->d_ff = c->d_ff, i->d_hidden = c->d_embd;
     i->n_head = c->n_head, i->n_head_kv = c->n_head_kv, i->d_head = c->d_head;
+    i->pair_macs = pair_macs(m);
     i->n_vocab = c->n_vocab, i->context_train = c->context_train;
     i->matrix = m->tensor.v, i->n_matrix = (int)m->tensor.n;
     i->permuted = checkpoint_kind(m->checkpoint) != CKPT_HF && !m->arch->gguf_neox &&

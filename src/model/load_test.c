@@ -132,6 +132,30 @@ TEST(matrices_of_a_model_are_listed)
     checkpoint_close(c);
 }
 
+/* Goal: KV bytes and products of attention follow from heads of k and v of different sizes. */
+TEST(heads_of_k_and_v_of_different_sizes_are_counted)
+{
+    struct err e;
+    struct checkpoint *c = NULL;
+    struct backend *b = NULL;
+    struct model *m = NULL;
+    if (!repo_path("tests/golden/minicpm3/model.gguf")) SKIP("tests/golden is not here");
+    NEED_OK(checkpoint_open(&c, repo_path("tests/golden/minicpm3/model.gguf"), &e), &e);
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    struct model_options o = {.backend = b,
+                              .context_max = 64,
+                              .kv_type = KV_F16,
+                              .batch = {.n_row = 8, .n_seq = 1, .n_out = 8}};
+    NEED_OK(model_open(&m, c, &o, &e), &e);
+    const struct model_info *info = model_info(m);
+    const int n_head = 2 * 2; /* of both layers; k has 20 values, and v 16 */
+    EXPECT_INT(info->kv_token_bytes, n_head * (20 + 16) * 2);
+    EXPECT_INT(info->pair_macs, n_head * (20 + 16));
+    model_close(m);
+    backend_close(b);
+    checkpoint_close(c);
+}
+
 /* Copy a golden folder to the temporary folder, replace a field of its config.json, and open the
  * copy. */
 static int open_changed(const char *model, const char *from, const char *to, struct err *e)
@@ -181,6 +205,21 @@ TEST(tensors_are_bound_left_out_or_refused_by_name)
          "num_experts_per_tok: must be in [1, 5], got 9"},
         {"qwen3moe", "\"moe_intermediate_size\": 24", "\"moe_intermediate_size\": 32",
          "ffn_gate_exps.0.weight: expected [32, 32], got [24, 32]"},
+        /* latent attention */
+        {"minicpm3", "self_attn.q_a_proj", "self_attn.q_b_prox", "attn_q_a.weight is missing"},
+        {"minicpm3", "self_attn.q_a_layernorm", "self_attn.q_b_layernorm",
+         "attn_q_a_norm.weight is missing"},
+        {"minicpm3", "self_attn.q_b_proj", "self_attn.q_x_proj", "attn_q_b.weight is missing"},
+        {"minicpm3", "kv_a_proj_with_mqa", "kv_a_proj_with_mqb", "attn_kv_a_mqa.weight is missing"},
+        {"minicpm3", "kv_a_layernorm", "kv_b_layernorm", "attn_kv_a_norm.weight is missing"},
+        {"minicpm3", "kv_b_proj", "kv_c_proj", "attn_kv_b.weight is missing"},
+        {"minicpm3", "self_attn.o_proj", "self_attn.p_proj", "attn_output.weight is missing"},
+        {"minicpm3", "[24,32]", "[32,24]", "attn_q_a.weight: expected [24, 32], got [32, 24]"},
+        {"minicpm3", "[56,20]", "[20,56]", "attn_kv_b.weight: expected [56, 20], got [20, 56]"},
+        {"minicpm3", "[28,32]", "[32,28]", "attn_kv_a_mqa.weight: expected [28, 32], got [32, 28]"},
+        {"minicpm3", "\"q_lora_rank\": 24", "\"q_lora_rank\": null", "attn_q.weight is missing"},
+        {"minicpm3", "\"v_head_dim\": 16", "\"v_head_dim\": 12",
+         "attn_kv_b.weight: expected [48, 20], got [56, 20]"},
         /* a linear layer stored as two tensors */
         {"qwen3moe-fp8", "weight_scale_inv", "weight_scale_off", "weight_scale_inv is missing"},
         {"qwen3moe-fp8", "40\n", "8\n", "weight_scale_inv is ["},

@@ -97,8 +97,9 @@ struct model_info {
     int64_t weight_bytes; /* bytes in the checkpoint             */
     /* layer_bytes, head_bytes: bytes that a step of one row reads in the matrices of the layers and
      * of the head. layer_macs, head_macs: multiply-adds per row and per logits row. In a mixture,
-     * only the experts of one row are included. */
-    int64_t layer_bytes, head_bytes, layer_macs, head_macs;
+     * only the experts of one row are included. pair_macs: multiply-adds of attention per row and
+     * visible position. */
+    int64_t layer_bytes, head_bytes, layer_macs, head_macs, pair_macs;
     struct weights_info weights; /* packed form in the backend     */
     int64_t kv_token_bytes;      /* KV bytes per token over all layers  */
     int64_t kv_bytes;            /* bytes of all KV pages (reserved) */

@@ -153,6 +153,7 @@ struct config {
     int n_rope;                                     /* number of ropes; 0: none    */
     struct rope_config rope[ROPES_MAX];             /* ropes by ROPE_MAIN, ROPE_LOCAL */
     struct layer_config *layer; /* configs of the layers [n_layer], in the model's arena */
+    const void *own;            /* values of the architecture, in the model's arena; NULL: none */
 };
 
 /* ---- weights ---- */
@@ -169,9 +170,10 @@ struct norm {
 
 struct fwd;
 
-/* Grouped-query attention. Row scratch: q, attn [n_head * d_head]; k, v [n_head_kv * d_head]. */
+/* Grouped-query attention. Row scratch: q [n_head * d_head], k [n_head_kv * d_head], v [n_head_kv *
+ * d_v], attn [n_head * d_v]. d_v is d_head, except after bind_attend with another size. */
 struct attn_block {
-    /* matrices q [n_head * d_head, d], k and v [n_head_kv * d_head, d], o [d, n_head * d_head] */
+    /* matrices q [n_head * d_head, d], k and v [n_head_kv * d_head, d], o [d, n_head * d_v] */
     struct linear q, k, v, o;
     bool reuses_kv;             /* true: no k and v; the keys and values are those of layer il */
     bool v_is_k;                /* true: no matrix v; the values are the results of k */
@@ -442,6 +444,11 @@ struct arch {
      * results; ends with NULL. NULL: none. */
     const char *const *left_out;
     const char *left_out_why; /* what these tensors are, static; NULL if left_out is */
+    /* Set d_head, the rotated lanes of ROPE_MAIN, and `own`, from keys of the architecture. c has
+     * the numbers of layers and heads, widths and epsilon. NULL: heads have their usual sizes. */
+    void (*heads)(struct config *c, struct binder *b);
+    /* Return a size of tensors.def that no common key gives. NULL if no tensor has such a size. */
+    int64_t (*size)(const struct config *c, enum tensor_size size);
     /* Adjust the config that config.c read from the common keys. NULL if no adjustment is needed. b
      * keeps the first failure. */
     void (*config)(struct config *c, struct binder *b);
@@ -682,6 +689,11 @@ void fwd_add(struct fwd *f, float *x, const float *y);
 void fwd_scale(struct fwd *f, float *x, float by); /* compute x *= by, f32 [n_row, d] */
 /* Clamp x f32 [n_row, n] to [-limit, limit]. */
 void fwd_clamp(struct fwd *f, float *x, int64_t n, float limit);
+/* Copy columns of x f32 [n_row, x_row] to y f32 [n_row, y_row]. */
+void fwd_columns(struct fwd *f, float *y, const float *x, const struct columns *c);
+/* Rotate heads of x f32 [n_row, n_head, d_head] by the rope with the index `rope`. x may begin at a
+ * later value of the first head. */
+void fwd_rope(struct fwd *f, float *x, int n_head, int d_head, int rope);
 /* Cap the logits of the output; cap 0: no cap. */
 void fwd_softcap(struct fwd *f, struct model_out *out, float cap);
 /* Multiply the logits of the output by a factor. */
@@ -698,6 +710,9 @@ const float *fwd_made(struct fwd *f, struct input in, int64_t n);
  * fewer passes. An architecture with operations inside the block calls fwd_qkv, fwd_attend and
  * fwd_attn_out. */
 void bind_attn(struct binder *b, struct attn_block *a, int il);
+/* Bind everything but matrices and norms, for an architecture that computes the scratch q, k and v
+ * itself. d_v: size of a head of v. */
+void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v);
 /* Compute y f32 [n_row, d] = the attention of `in`. */
 void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block *a);
 /* Add the attention of `in` to x f32 [n_row, d]. */

@@ -54,7 +54,7 @@ static void made_end(struct made *m, const char *path)
 
 /* ---- adapters ---- */
 
-enum { N_PART = 13 };
+enum { N_PART = 17 };
 static const char *const parts[N_PART] = {"self_attn.q_proj",
                                           "self_attn.k_proj",
                                           "self_attn.v_proj",
@@ -67,7 +67,11 @@ static const char *const parts[N_PART] = {"self_attn.q_proj",
                                           "attn.c_attn",
                                           "mlp.c_fc",
                                           "attention.query_key_value",
-                                          "self_attention.query_key_value"};
+                                          "self_attention.query_key_value",
+                                          "self_attn.q_a_proj",
+                                          "self_attn.q_b_proj",
+                                          "self_attn.kv_a_proj_with_mqa",
+                                          "self_attn.kv_b_proj"};
 
 static const char all_seven[] =
     "{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":6,\"bias\":\"none\","
@@ -279,8 +283,13 @@ TEST(adapter_equals_merged_weights)
          2048 | 4096,
          {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 5},
          {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2}},
+        {"{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"q_a_proj\","
+         "\"q_b_proj\",\"kv_a_proj_with_mqa\",\"kv_b_proj\",\"o_proj\"]}",
+         8 | 15 << 13,
+         {0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4},
+         {0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2}},
     };
-    enum { QKV = 3, FUSED = 4, GPT2 = 5, GROUPS = 6 }; /* kinds of certain models */
+    enum { QKV = 3, FUSED = 4, GPT2 = 5, GROUPS = 6, LATENT = 7 }; /* kinds of certain models */
     static const struct {
         const char *golden, *gguf; /* gguf: another file of the same weights; NULL: none */
         size_t first, last;        /* range of kinds */
@@ -299,7 +308,8 @@ TEST(adapter_equals_merged_weights)
         {"phi3", "tests/golden/phi3/model.gguf", FUSED, FUSED},
         {"gpt2", "tests/golden/gpt2/model.gguf", GPT2, GPT2},
         {"gpt_neox", "tests/golden/gpt_neox/model.gguf", GROUPS, GROUPS},
-        {"falcon", "tests/golden/falcon/model.gguf", GROUPS, GROUPS}};
+        {"falcon", "tests/golden/falcon/model.gguf", GROUPS, GROUPS},
+        {"minicpm3", "tests/golden/minicpm3/model.gguf", LATENT, LATENT}};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
         for (size_t k = models[i].first; k <= models[i].last; k++) {
             char path[100];

@@ -253,9 +253,8 @@ OP(combine,
    (c->cpu, y, x, r, n_row, n, add))
 OP(gather, (struct backend * b, float *y, const float *x, const int32_t *row, int n_out, int d),
    (c->cpu, y, x, row, n_out, d))
-OP(columns,
-   (struct backend * b, float *y, const float *x, int n_row, int64_t k, int64_t first, int64_t n),
-   (c->cpu, y, x, n_row, k, first, n))
+OP(columns, (struct backend * b, float *y, const float *x, const struct columns *s, int n_row),
+   (c->cpu, y, x, s, n_row))
 OP(match, (struct backend * b, float *y, const float *x, int n_row, int64_t n, float least),
    (c->cpu, y, x, n_row, n, least))
 OP(mix_streams,

@@ -4,7 +4,7 @@ changes the reference's.
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
     gemma3_text, gemma3n_text, gemma4_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
     phi, stablelm, nemotron, arcee, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
-    gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt
+    gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt, minicpm3
 
 The fields are those of these config classes of transformers (every class gets the fields of all
 classes), of their base class and of rope_parameters. Each field is omitted, and set to legal
@@ -52,7 +52,9 @@ MIXTURE = dict(enable_moe_block=True, num_experts=5, top_k_experts=2, moe_interm
 BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
           "opt": dict(TABLE, ffn_dim=64), "gemma4_text": GEMMA4, "gemma3n_text": GEMMA3N,
-          "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64)}
+          "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64),
+          "minicpm3": dict(num_key_value_heads=4, head_dim=ABSENT, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=16,
+                           scale_emb=3.0)}
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
 SCALES = {"gemma4_text": {"q_norm": 0.3}, "gemma3n_text": {"q_norm": 0.05, "modality_router": 0.01, "_coefs": 0.03, "altup_": 0.3}}  # streams that grow amplify rounding
 NESTED = ("gemma3n_text", "gemma4_text")  # classes whose rope_parameters have an object per layer type
@@ -74,7 +76,7 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "apertus": transformers.ApertusForCausalLM, "helium": transformers.HeliumForCausalLM, "gemma-embedding": transformers.Gemma3TextModel,
            "gpt2": transformers.GPT2LMHeadModel, "gpt_neox": transformers.GPTNeoXForCausalLM, "gptj": transformers.GPTJForCausalLM,
            "opt": transformers.OPTForCausalLM, "falcon": transformers.FalconForCausalLM, "bloom": transformers.BloomForCausalLM,
-           "mpt": transformers.MptForCausalLM}
+           "mpt": transformers.MptForCausalLM, "minicpm3": transformers.MiniCPM3ForCausalLM}
 # classes of configurations, if the model's class is of another family
 CONFIGS = {"internlm3": transformers.InternLM3Config}
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
@@ -129,6 +131,8 @@ VALUES = dict(
     use_bidirectional_attention=("all", "vision", True, False, None),
     altup_active_idx=(1, 3), altup_coef_clip=(1.0, None), altup_num_inputs=(2, 5), laurel_rank=(2, 8),
     activation_sparsity_pattern=([0.0, 0.8, 0.0], [0.9] * 3, [0.5], 0.5, [1.0] * 3, None),
+    q_lora_rank=(16, 40, None), kv_lora_rank=(8, 40), qk_nope_head_dim=(4, 24), qk_rope_head_dim=(4, 16), qk_head_dim=(8, 32),
+    v_head_dim=(4, 24, None), scale_emb=(1, 0.5), scale_depth=(1.0, 3.0, None), dim_model_base=(16, 64, None),
     classifier_dropout=(0.1, 0.5), dropout=(0.1, 0.5), layerdrop=(0.1, 0.5), init_std=(0.5, 0.001),
     text_config=(dict(hidden_size=8), {}), per_layer_config=({"0": {"intermediate_size": 32}}, {}, {"1": {"head_dim": 8}, "2": {"head_dim": 8}}, {"1": {"head_dim": 8}},
                       {"01": {"num_key_value_heads": 4}, "02": {"num_key_value_heads": 4}}, {"3": {"head_dim": 8}}, {"2": {"head_dim": None}}, [1], None),

@@ -27,8 +27,8 @@ static const char *const models[] = {
     "glm4",     "seed_oss",     "ernie4_5",   "exaone4", "cohere",   "cohere2", "starcoder2",
     "phi",      "stablelm",     "nemotron",   "arcee",   "olmo",     "olmo3",   "ministral3",
     "hunyuan",  "internlm3",    "apertus",    "gpt2",    "gpt_neox", "falcon",  "bloom",
-    "mpt",      "gemma4",       "gemma4-moe", "gemma3n", "helium",   "gptj",    "opt",
-    "opt-post", "falcon-rw"};
+    "mpt",      "gemma4",       "gemma4-moe", "gemma3n", "minicpm3", "helium",  "gptj",
+    "opt",      "opt-post",     "falcon-rw"};
 enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 5 };
 
 static const char *gguf_of(int i)
@@ -179,35 +179,42 @@ static void expect_same(const char *what, const char *model, const struct logits
         test_fail(__FILE__, __LINE__, "%s: logits differ with %s", model, what);
 }
 
-/* Goal: a text has the list of divisors (LongRoPE) of its length, not of the context. The logits of
- * the first 24 tokens alone equal the reference, also in chunks and on a context that is too short
- * for the long list. */
-TEST(golden_logits_of_a_short_text_with_two_lists)
+/* Compare the logits of the first 24 tokens alone with the reference, also in chunks and on a
+ * context that is too short for the long list. */
+static void compare_short(const char *name)
 {
     static const char *const files[] = {"", "model.gguf"};
-    if (!repo_path("tests/golden/phi3")) SKIP("tests/golden is not here");
-    struct buf tokens = slurp(golden("phi3", "tokens.i32")),
-               want = slurp(golden("phi3", "logits-short.f32"));
+    struct buf tokens = slurp(golden(name, "tokens.i32")),
+               want = slurp(golden(name, "logits-short.f32"));
     tokens.n = 24 * sizeof(int32_t);
     for (int i = 0; i < 4; i++) {
         struct setup s = plain;
         struct loaded l;
         struct err e;
         s.context = i / 2 ? 24 : 0;
-        NEED_OK(load(&l, golden("phi3", files[i % 2]), &s, &e), &e);
+        NEED_OK(load(&l, golden(name, files[i % 2]), &s, &e), &e);
         EXPECT_INT(model_batch_limits(l.m)->n_short, i / 2 ? 0 : 24);
         struct logits whole = logits_of(&l, &tokens, 0), parts = logits_of(&l, &tokens, 5);
         EXPECT_INT(want.n, 5 * (size_t)whole.n_vocab * sizeof(float));
         const double d = difference(&whole, (const float *)want.data, 5);
-        test_note("phi3, 24 tokens %-16s max|difference| / max|reference| = %.1e", files[i % 2], d);
+        test_note("%s, 24 tokens %-16s max|difference| / max|reference| = %.1e", name, files[i % 2],
+                  d);
         EXPECT(d <= 1e-4);
-        expect_same("chunks of 5", "phi3", &whole, &parts);
+        expect_same("chunks of 5", name, &whole, &parts);
         free(whole.v);
         free(parts.v);
         unload(&l);
     }
     buf_deinit(&tokens);
     buf_deinit(&want);
+}
+
+/* Goal: a text has the list of divisors (LongRoPE) of its length, not of the context. */
+TEST(golden_logits_of_a_short_text_with_two_lists)
+{
+    if (!repo_path("tests/golden/phi3")) SKIP("tests/golden is not here");
+    compare_short("phi3");
+    compare_short("minicpm3");
 }
 
 TEST(golden_logits_safetensors)

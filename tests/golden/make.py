@@ -366,6 +366,17 @@ MODELS = {
                     activation_sparsity_pattern=[0.8, 0.0, 0.5, 0.0, 0.0, 0.0], tie_word_embeddings=True, rms_norm_eps=1e-6,
                     rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=10000.0),
                                          sliding_attention=dict(rope_type="default", rope_theta=1000.0)))),
+    # latent attention; LongRoPE in a part of each head; factors of embeddings, residuals and logits,
+    # which llama.cpp has as constants. The class does not compute a text again that outgrows the
+    # short list, so the reference generates without a cache.
+    "minicpm3": dict(
+        cls=transformers.MiniCPM3ForCausalLM, arch="minicpm3", swap=False, seed=2, short=24, cache=False, embed=0.05,
+        keys={"attention.q_lora_rank": 24, "attention.kv_lora_rank": 20, "attention.key_length": 20, "rope.dimension_count": 8,
+              "rope.scaling.original_context_length": 24, "rope.scaling.attn_factor": float(np.sqrt(1 + np.log(256 / 24) / np.log(24)))},
+        config=dict(hidden_size=32, intermediate_size=32, num_attention_heads=2, num_key_value_heads=2, q_lora_rank=24, kv_lora_rank=20,
+                    qk_nope_head_dim=12, qk_rope_head_dim=8, rms_norm_eps=1e-6, tie_word_embeddings=True,
+                    rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=24,
+                                         short_factor=[1.0, 1.5, 2.0, 2.5], long_factor=[1.0, 2.0, 4.0, 8.0]))),
     # norms before and after each block, stored minus 1 in files; five layers of six have windows
     # and a separate rope base
     "gemma3": dict(
@@ -405,7 +416,7 @@ def random_weight(rng, name, shape, norm_add=0, embed=0.4):
     elif "modality_router" in name:  # the class divides its input by the width
         w = rng.normal(0, 1.2 * np.sqrt(shape[-1]), shape)
     else:
-        gain = 1.6 if any(part in name for part in ("q_proj", "k_proj", "c_attn", "query_key_value", "Wqkv")) else 1.2
+        gain = 1.6 if any(part in name for part in ("q_proj", "k_proj", "c_attn", "query_key_value", "Wqkv", "q_b_proj", "kv_a_proj")) else 1.2
         w = rng.normal(0, gain / np.sqrt(shape[0 if is_turned(name) else -1]), shape)
     return torch.from_numpy(w.astype(np.float32))
 
@@ -753,10 +764,10 @@ def distance(a, b):
     return float(np.abs(a - b).max() / np.abs(b).max())
 
 
-def greedy_of(model, tokens):
+def greedy_of(model, tokens, cache=True):
     prompt = torch.from_numpy(tokens[:N_PROMPT].astype(np.int64))[None]
     out = model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, temperature=None,
-                         top_k=None, top_p=None, max_new_tokens=N_GREEDY, pad_token_id=EOS)
+                         top_k=None, top_p=None, max_new_tokens=N_GREEDY, pad_token_id=EOS, use_cache=cache)
     return out[0, N_PROMPT:].numpy().astype("<i4")
 
 
@@ -790,7 +801,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "opt-post": dict(activation_function="gelu"), "falcon": dict(rope_parameters=dict(rope_type="default", rope_theta=100.0)),
                "falcon-rw": dict(alibi=False), "bloom": dict(layer_norm_epsilon=0.1), "mpt": dict(attn_config=dict(clip_qkv=None)),
                "gemma4": dict(layer_types=["sliding_attention"] * 2 + ["full_attention"] * 2 + ["sliding_attention", "full_attention"]),
-               "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6)}.get(name)
+               "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6), "minicpm3": dict(scale_depth=None)}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
         assert d > 0.01, f"{name}: {without} changes the logits by {d} only"
@@ -840,7 +851,7 @@ def make(name, root):
         make_variant(out, spec, label, values, tokens)
     model = model.double()
     logits = logits_of(model, tokens)
-    greedy = greedy_of(model, tokens)
+    greedy = greedy_of(model, tokens, spec.get("cache", True))
     margin = verify(name, spec, out, model, tokens, logits, greedy)
     tokens.tofile(out / "tokens.i32")
     save_logits(out / "logits.f32", logits)

@@ -232,6 +232,24 @@ def phi3(r):
     return c
 
 
+def minicpm3(r):
+    c = base(r)
+    n_head = c["num_key_value_heads"] = c["num_attention_heads"]
+    c.pop("head_dim")
+    d_rope = r.choice((2, 8, 12, 20))
+    c.update(hidden_size=n_head * r.choice((12, 16, 20)), mlp_bias=r.random() < 0.3, hidden_act=r.choice(("silu", "silu", "gelu")),
+             q_lora_rank=r.choice((None, 16, 30, 56)), kv_lora_rank=r.choice((14, 24, 40)), qk_nope_head_dim=r.choice((4, 10, 24)),
+             qk_rope_head_dim=d_rope, v_head_dim=r.choice((None, 6, 18, 40)), scale_emb=r.choice((1, 3.0, 12)),
+             scale_depth=r.choice((None, 1.4, 3.0)), dim_model_base=r.choice((None, 16, 256)))
+    rope = scaled_rope(r)
+    if r.random() < 0.5:
+        rope = dict(rope_type="longrope", rope_theta=r.choice((500.0, 1e4)), original_max_position_embeddings=r.choice((20, 60, 100, 300)),
+                    short_factor=[1 + r.random() for _ in range(d_rope // 2)], long_factor=[1 + 9 * r.random() for _ in range(d_rope // 2)])
+        rope.update({k: v for k, v in dict(attention_factor=1.3, factor=4.0).items() if r.random() < 0.3})
+    c["rope_parameters"] = rope
+    return c
+
+
 def glm(r):
     c = base(r)
     c.update(head_dim=r.choice((8, 16, 20, 32)), hidden_act=r.choice(("silu", "gelu")),
@@ -452,6 +470,7 @@ MODELS = {
     "ernie4_5": dict(cls=transformers.Ernie4_5ForCausalLM, config=ernie4_5),
     "exaone4": dict(cls=transformers.Exaone4ForCausalLM, config=exaone4),
     "phi3": dict(cls=transformers.Phi3ForCausalLM, config=phi3),
+    "minicpm3": dict(cls=transformers.MiniCPM3ForCausalLM, config=minicpm3),
     "glm": dict(cls=transformers.GlmForCausalLM, config=glm),
     "cohere": dict(cls=transformers.CohereForCausalLM, config=cohere),
     "cohere2": dict(cls=transformers.Cohere2ForCausalLM, config=cohere2),

@@ -342,11 +342,31 @@ static void cpu_gather(struct backend *b, float *y, const float *x, const int32_
         memcpy(y + (int64_t)i * d, x + (int64_t)row[i] * d, (size_t)d * sizeof *y);
 }
 
-static void cpu_columns(struct backend *b, float *y, const float *x, int n_row, int64_t k,
-                        int64_t first, int64_t n)
+/* Arguments of columns. All pointers are borrowed for the op. */
+struct columns_job {
+    float *y;
+    const float *x;
+    const struct columns *c;
+    int n_row, n_row_piece;
+};
+
+static void columns_piece(void *ctx, int chunk, int worker)
 {
-    (void)b;
-    for (int i = 0; i < n_row; i++) memcpy(y + i * n, x + i * k + first, (size_t)n * sizeof *y);
+    (void)worker;
+    const struct columns_job *j = ctx;
+    const struct columns *c = j->c;
+    const int row = chunk * j->n_row_piece;
+    for (int r = row; r < j->n_row && r < row + j->n_row_piece; r++)
+        for (int p = 0; p < c->n_part; p++)
+            memcpy(j->y + r * c->y_row + p * c->y_part, j->x + r * c->x_row + p * c->x_part,
+                   (size_t)c->n * sizeof *j->y);
+}
+
+static void cpu_columns(struct backend *b, float *y, const float *x, const struct columns *c,
+                        int n_row)
+{
+    struct columns_job j = {y, x, c, n_row, piece_rows(c->n_part * c->n)};
+    pool_run(cpu_of(b)->pool, columns_piece, &j, piece_count(n_row, j.n_row_piece));
 }
 
 static const struct backend_ops cpu_ops = {

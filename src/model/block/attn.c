@@ -88,12 +88,35 @@ static void bind_projections(struct binder *b, struct attn_block *a, int il)
 
 /* The scratch buffers are named. All layers share them, and each has the size of the widest layer.
  * The model records the largest head and group, which the backend needs to reserve its scratch. */
-void bind_attn(struct binder *b, struct attn_block *a, int il)
+void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v)
 {
     struct model *m = b->m;
     const struct config *c = &m->config;
     const struct layer_config *l = &c->layer[il];
-    const int64_t d_q = (int64_t)l->n_head * l->d_head, d_kv = (int64_t)l->n_head_kv * l->d_head;
+    const int d_max = l->d_head > d_v ? l->d_head : d_v;
+    a->spec = (struct attn_spec){.n_head = l->n_head,
+                                 .n_head_kv = l->n_head_kv,
+                                 .d_k = l->d_head,
+                                 .d_v = d_v,
+                                 .scale = l->attn_scale,
+                                 .window = l->window,
+                                 .n_later = l->n_later};
+    bind_slopes(b, a, l->n_head);
+    a->il = l->kv_layer;
+    a->rope = l->rope;
+    a->at_q = bind_rows(b, "q", (int64_t)l->n_head * l->d_head);
+    a->at_k = bind_rows(b, "k", (int64_t)l->n_head_kv * l->d_head);
+    a->at_v = bind_rows(b, "v", (int64_t)l->n_head_kv * d_v);
+    a->at_attn = bind_rows(b, "attn", (int64_t)l->n_head * d_v);
+    if (!l->reuses_kv) m->kv_geometry[a->il] = (struct kv_geometry){l->n_head_kv, l->d_head, d_v};
+    if (d_max > m->d_head_max) m->d_head_max = d_max;
+    if (l->n_head / l->n_head_kv > m->group_max) m->group_max = l->n_head / l->n_head_kv;
+}
+
+void bind_attn(struct binder *b, struct attn_block *a, int il)
+{
+    const struct config *c = &b->m->config;
+    const struct layer_config *l = &c->layer[il];
     bind_projections(b, a, il);
     bind_linear(b, &a->o, "blk.%d.attn_output", il, c->o_bias);
     bind_head_norms(b, a, il);
@@ -103,24 +126,7 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
     CHECK(!l->v_is_k || c->v_norms, "layer %d: values equal to keys need a norm", il);
     CHECK(!l->reuses_kv || l->kv_layer < il, "layer %d uses layer %d", il, l->kv_layer);
     a->limit = c->qkv_limit;
-    a->spec = (struct attn_spec){.n_head = l->n_head,
-                                 .n_head_kv = l->n_head_kv,
-                                 .d_k = l->d_head,
-                                 .d_v = l->d_head,
-                                 .scale = l->attn_scale,
-                                 .window = l->window,
-                                 .n_later = l->n_later};
-    bind_slopes(b, a, l->n_head);
-    a->il = l->kv_layer;
-    a->rope = l->rope;
-    a->at_q = bind_rows(b, "q", d_q);
-    a->at_k = bind_rows(b, "k", d_kv);
-    a->at_v = bind_rows(b, "v", d_kv);
-    a->at_attn = bind_rows(b, "attn", d_q);
-    if (!l->reuses_kv)
-        m->kv_geometry[a->il] = (struct kv_geometry){l->n_head_kv, l->d_head, l->d_head};
-    if (l->d_head > m->d_head_max) m->d_head_max = l->d_head;
-    if (l->n_head / l->n_head_kv > m->group_max) m->group_max = l->n_head / l->n_head_kv;
+    bind_attend(b, a, il, l->d_head);
 }
 
 void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a)

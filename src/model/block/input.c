@@ -73,11 +73,12 @@ void fwd_input(struct fwd *f, float *y, const float *x, const struct input_block
 {
     const struct config *c = &f->m->config;
     struct backend *b = f->m->backend;
-    const int64_t d = c->d_input;
+    const int d = c->d_input;
+    const struct columns part = {.n_part = 1, .n = d, .y_row = d, .x_row = (int64_t)c->n_layer * d};
     float *own = fwd_at(f, u->at_own), *gate = fwd_at(f, u->at_gate);
     fwd_linear(f, gate, &u->gate, x, f->n_row);
-    b->op->columns(b, own, fwd_at(f, u->at_all), f->n_row, c->n_layer * d, u->il * d, d);
-    b->op->curve_mul(b, gate, gate, own, f->n_row * d, u->curve);
+    fwd_columns(f, own, fwd_at(f, u->at_all) + (int64_t)u->il * d, &part);
+    b->op->curve_mul(b, gate, gate, own, (int64_t)f->n_row * d, u->curve);
     fwd_linear(f, y, &u->project, gate, f->n_row);
     fwd_norm(f, y, y, &u->norm);
     trace(f, "input_out", y, c->d);

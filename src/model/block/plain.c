@@ -53,6 +53,18 @@ void fwd_scale_logits(struct fwd *f, struct model_out *out, float by)
     b->op->scale(b, out->logits, (int64_t)out->n_logits * f->m->config.n_vocab, by);
 }
 
+void fwd_columns(struct fwd *f, float *y, const float *x, const struct columns *c)
+{
+    struct backend *b = f->m->backend;
+    b->op->columns(b, y, x, c, f->n_row);
+}
+
+void fwd_rope(struct fwd *f, float *x, int n_head, int d_head, int rope)
+{
+    struct backend *b = f->m->backend;
+    b->op->rope(b, x, n_head, d_head, f->angle, f->n_row, &f->m->rope[rope]);
+}
+
 /* The scratch f->h is shared. The input is therefore valid until the next fwd_normed is computed. A
  * LayerNorm is not fused. */
 struct input fwd_normed(struct fwd *f, const float *x, const struct norm *n)
