@@ -1480,6 +1480,7 @@ TEST(gguf_keys_of_gemma4)
         {{{"attention.shared_kv_layers", 2}}, "shared_kv_layers: must be in [0, 1], got 2"},
         {{{"attention.shared_kv_layers", 1}}, NULL},
         {{{"rope.scaling.factor", 4}}, "rope.scaling.factor: must be 1, got 4"},
+        {{{"rope.scale_linear", 4}}, "rope.scale_linear: must be 1, got 4"},
         {{{"final_logit_softcapping", -1}}, "final_logit_softcapping: must be at least 0"},
         {{{"final_logit_softcapping", 0}}, NULL},
         {{{"expert_count", 4}}, "expert_used_count: must be in [1, 4], got 0"},

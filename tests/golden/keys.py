@@ -51,6 +51,12 @@ BESIDE = {"qwen3moe": {"expert_count": 5, "expert_used_count": 2, "expert_feed_f
           "mpt": {**LAYER_NORM, "attention.max_alibi_bias": 8.0},
           "apertus": {"xielu.alpha_n": [0.5, -0.2, 0.8, 0.1, 1.0], "xielu.alpha_p": [0.3, 0.9, -0.4, 0.6, 0.2],
                       "xielu.beta": [0.5, 0.4, 0.6, 0.5, 0.3], "xielu.eps": [-1e-6] * 5},
+          "minicpm3": {"attention.head_count_kv": 2, "attention.key_length": 20, "attention.q_lora_rank": 24, "attention.kv_lora_rank": 20,
+                       "rope.dimension_count": 8},
+          # layers 0, 2 and 4 have windows; the last layer uses the keys and values of layer 2
+          "gemma4": {"attention.sliding_window": 16, "attention.sliding_window_pattern": [True, False], "attention.key_length_swa": 8,
+                     "attention.value_length_swa": 8, "attention.shared_kv_layers": 1, "rope.dimension_count_swa": 8, "rope.freq_base_swa": 1000.0,
+                     "embedding_length_per_layer_input": 12, "final_logit_softcapping": 3.0, "_divisors": ("rope_freqs",)},
           "mistral3": {"attention.temperature_scale": 0.1, "rope.scaling.yarn_log_multiplier": 1.0},
           "gemma-embedding": {"block_count": 7, "attention.sliding_window": 16, "rope.freq_base_swa": 1000.0},
           "bert": {**LAYER_NORM, "context_length": 256, "attention.causal": False},
@@ -60,20 +66,20 @@ BESIDE = {"qwen3moe": {"expert_count": 5, "expert_used_count": 2, "expert_feed_f
           **{a: LAYER_NORM for a in ("starcoder2", "phi2", "stablelm", "nemotron", "olmo", "falcon", "bloom")}}
 ARCHS = ("llama", "qwen2", "qwen3", "smollm3", "olmo2", "qwen3moe", "gemma3", "command-r", "cohere2", "starcoder2", "phi2", "phi3",
          "stablelm", "nemotron", "arcee", "olmo", "gemma", "gemma2", "granite", "chatglm", "glm4", "ernie4_5", "exaone4", "seed_oss",
-         "gpt2", "gptneox", "falcon", "bloom", "mpt", "apertus", "hunyuan-dense", "mistral3", "gemma-embedding", "bert", "nomic-bert",
-         "modern-bert")
+         "gpt2", "gptneox", "falcon", "bloom", "mpt", "apertus", "hunyuan-dense", "mistral3", "minicpm3", "gemma4", "gemma-embedding",
+         "bert", "nomic-bert", "modern-bert")
 # Parts of an architecture that its tensors show.
 BERTS = ("bert", "nomic-bert")  # norms after the sums, segments, no norm before the head
 ENCODERS = BERTS + ("gemma-embedding", "modern-bert")  # no head
-TIED = ("gemma", "gemma2", "gemma3", "command-r", "cohere2", "gpt2", "bloom", "mpt")  # no separate head
+TIED = ("gemma", "gemma2", "gemma3", "gemma4", "command-r", "cohere2", "gpt2", "bloom", "mpt")  # no separate head
 GPTS = ("gpt2", "gptneox", "bloom")  # biases everywhere, q, k and v in one matrix
 BIASED_NORMS = ("starcoder2", "phi2", "stablelm", "nemotron", "falcon") + GPTS + BERTS
 QKV_BIAS = ("qwen2", "starcoder2", "phi2", "chatglm", "glm4", "seed_oss", "bert") + GPTS
 BIASES = ("starcoder2", "phi2", "bert") + GPTS  # of the output of attention and of the feed-forward block
 NO_PRE_NORMS = ("olmo2", "exaone4", "olmo") + BERTS
 NO_FFN_NORM = ("command-r", "cohere2", "phi2", "seed_oss", "falcon")  # parallel blocks, or another name
-POST_NORMS = ("olmo2", "gemma2", "gemma3", "glm4", "exaone4", "gemma-embedding")
-HEAD_NORMS = ("qwen3", "qwen3moe", "gemma3", "exaone4", "apertus", "hunyuan-dense", "gemma-embedding")
+POST_NORMS = ("olmo2", "gemma2", "gemma3", "gemma4", "glm4", "exaone4", "gemma-embedding")
+HEAD_NORMS = ("qwen3", "qwen3moe", "gemma3", "gemma4", "exaone4", "apertus", "hunyuan-dense", "gemma-embedding")
 NO_GATE = ("starcoder2", "phi2", "nemotron", "arcee", "falcon", "mpt", "apertus", "bert") + GPTS
 GATE_IN_UP = ("phi3", "chatglm", "glm4", "modern-bert")
 FUSED_QKV = ("phi3", "falcon", "mpt", "nomic-bert", "modern-bert") + GPTS
@@ -81,7 +87,7 @@ POSITIONS = ("gpt2", "bert")  # a table of learned positions
 NO_ROPE = ("gpt2", "bloom", "mpt", "bert")
 # llama.cpp requires hidden size = heads * head size. The head size is then omitted.
 SQUARE = ("olmo2", "command-r", "cohere2", "starcoder2", "phi2", "phi3", "stablelm", "nemotron", "olmo", "chatglm", "exaone4", "falcon", "mpt", "modern-bert") + GPTS + BERTS
-SMALL_EMBEDDING = ("olmo2", "gemma", "gemma2", "gemma3", "gemma-embedding")
+SMALL_EMBEDDING = ("olmo2", "gemma", "gemma2", "gemma3", "gemma4", "gemma-embedding")
 # quoth computes the window of files whose architecture has one in transformers (README.md).
 # llama.cpp ignores it.
 ON_PURPOSE = {(a, "attention.sliding_window") for a in ("llama", "phi3", "starcoder2", "mistral3")}
@@ -93,18 +99,20 @@ SIZES = {"exaone4": {" (64 layers)": {"block_count": 64, "attention.sliding_wind
          "gemma2": {" (46 layers)": {"block_count": 46}},
          "command-r": {" (64 layers)": {"block_count": 64}},
          "olmo2": {" (window)": {"attention.sliding_window": 16}},
+         "gemma4": {" (mixture)": {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 24}},
          "falcon": {" (two norms)": {"_two_norms": True}}}
 PER_LAYER = ("xielu.", "attention.sliding_window_pattern", "deepstack_mapping")  # lists of these keys have a value per layer
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32}
 LINEAR = {"rope.scaling.factor": 4.0}
-# Settings of the keys of the rope alone. phi3 has divisors for short and for long contexts. quoth refuses every scaling of
-# modern-bert.
-ROPES = {a: {" (yarn)": YARN, " (linear)": LINEAR} for a in ARCHS if a not in NO_ROPE + ("modern-bert",)}
+# Settings of the keys of the rope alone. phi3 and minicpm3 have divisors for short and for long contexts. quoth refuses every
+# scaling of modern-bert and gemma4.
+ROPES = {a: {" (yarn)": YARN, " (linear)": LINEAR} for a in ARCHS if a not in NO_ROPE + ("modern-bert", "gemma4")}
 DIVISORS = ("llama", "apertus")
 for _a in DIVISORS:
     ROPES[_a][" (divisors)"] = {"_divisors": ("rope_freqs",)}
 ROPES["mistral3"][" (yarn of 4096)"] = {**YARN, "rope.scaling.original_context_length": 4096}  # the betas have an effect
-ROPES["phi3"][" (divisors)"] = {"_divisors": ("rope_factors_short", "rope_factors_long"), "rope.scaling.attn_factor": 1.2,
+for _a in ("phi3", "minicpm3"):
+    ROPES[_a][" (divisors)"] = {"_divisors": ("rope_factors_short", "rope_factors_long"), "rope.scaling.attn_factor": 1.2,
                                 "rope.scaling.original_context_length": 64}
 
 VALUES = {
@@ -122,7 +130,8 @@ VALUES = {
     "rope.scaling.yarn_ext_factor": (1.0, 0.5), "rope.scaling.yarn_attn_factor": (1.0, 1.5),
     "rope.scaling.yarn_beta_fast": (32.0, 8.0), "rope.scaling.yarn_beta_slow": (1.0, 2.0),
     "rope.scaling.yarn_log_multiplier": (0.0, 1.0), "rope.scaling.finetuned": BOTH, "rope.scale_linear": (2.0, 4.0),
-    "rope.scaling.alpha": (0.0, 2.0),
+    "rope.scaling.alpha": (0.0, 2.0), "attention.q_lora_rank": (16, 40), "attention.kv_lora_rank": (12, 40),
+    "attention.shared_kv_layers": (0, 2, 3), "embedding_length_per_layer_input": (0, 8),
     "expert_count": (0, 2), "expert_used_count": (0, 1, 5), "expert_feed_forward_length": (24, 40), "expert_group_count": (0, 1),
     "expert_group_used_count": (0, 1), "expert_shared_count": (0, 1), "expert_shared_feed_forward_length": (0, 24),
     "expert_weights_scale": (0.0, 1.0, 2.0), "expert_weights_norm": BOTH, "expert_gating_func": (1, 2),
@@ -165,9 +174,33 @@ def tensors(arch, k):
         yield from linear("output", N_VOCAB, d, arch == "phi2")
     for name in k.get("_divisors", ()):
         yield name + ".weight", ((k.get("rope.dimension_count") or d_k) // 2,)
+    d_input = k.get("embedding_length_per_layer_input", 0)
+    if arch == "gemma4" and d_input:
+        yield "per_layer_token_embd.weight", (N_VOCAB, key("block_count") * d_input)
+        yield from linear("per_layer_model_proj", key("block_count") * d_input, d)
+        yield "per_layer_proj_norm.weight", (d_input,)
+    slides = k.get("attention.sliding_window_pattern", False)
     for i in range(key("block_count")):
         blk = f"blk.{i}."
-        if arch in FUSED_QKV:
+        if arch == "gemma4" and (slides[i] if isinstance(slides, list) else slides):
+            d_k, d_v = k.get("attention.key_length_swa", d_k), k.get("attention.value_length_swa", d_v)
+        elif arch == "gemma4":
+            d_k, d_v = k.get("attention.key_length", d // head), k.get("attention.value_length", d // head)
+        if arch == "gemma4" and d_input:
+            yield from linear(blk + "inp_gate", d_input, d)
+            yield from linear(blk + "proj", d, d_input)
+            yield blk + "post_norm.weight", (d,)
+        if arch == "gemma4":
+            yield blk + "layer_output_scale.weight", (1,)
+        if arch == "minicpm3":
+            rank, rank_kv, d_rope = k.get("attention.q_lora_rank", 24), k.get("attention.kv_lora_rank", 20), k.get("rope.dimension_count", d_k)
+            yield from linear(blk + "attn_q_a", rank, d)
+            yield blk + "attn_q_a_norm.weight", (rank,)
+            yield from linear(blk + "attn_q_b", head * d_k, rank)
+            yield from linear(blk + "attn_kv_a_mqa", rank_kv + d_rope, d)
+            yield blk + "attn_kv_a_norm.weight", (rank_kv,)
+            yield from linear(blk + "attn_kv_b", head * (d_k - d_rope + d_v), rank_kv)
+        elif arch in FUSED_QKV:
             yield from linear(blk + "attn_qkv", head * d_k + head_kv * (d_k + d_v), d, arch in QKV_BIAS)
         else:
             for what, rows in (("attn_q", head * d_k), ("attn_k", head_kv * d_k), ("attn_v", head_kv * d_v)):
@@ -195,6 +228,14 @@ def tensors(arch, k):
             yield blk + "post_attention_norm.weight", (d,)
         if arch in POST_NORMS:
             yield blk + "post_ffw_norm.weight", (d,)
+        if arch == "gemma4" and n:
+            yield blk + "ffn_gate_inp.weight", (n, d)
+            yield blk + "ffn_gate_inp.scale", (d,)
+            yield blk + "ffn_gate_up_exps.weight", (n, 2 * ff_expert, d)
+            yield blk + "ffn_down_exps.weight", (n, d, ff_expert)
+            yield blk + "ffn_down_exps.scale", (n,)
+            for name in ("post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2"):
+                yield f"{blk}{name}.weight", (d,)
         if arch == "qwen3moe":
             yield blk + "ffn_gate_inp.weight", (n, d)
             yield blk + "ffn_gate_exps.weight", (n, ff_expert, d)
@@ -212,6 +253,8 @@ def values(arch, name, shape, small):
     changes no weight."""
     rng = np.random.RandomState(zlib.crc32(f"{name} {shape}".encode()))
     if "norm" in name:
+        w = rng.uniform(0.5, 1.5, shape) * (0.3 if arch == "gemma4" and "attn_q_norm" in name else 1)  # its scores have no factor
+    elif name.endswith(".scale") or "output_scale" in name:
         w = rng.uniform(0.5, 1.5, shape)
     elif name.startswith("rope_"):
         w = rng.uniform(1, 4, shape)

@@ -318,7 +318,7 @@ static float gguf_cap(struct binder *b)
 
 static void gguf_config(struct config *c, struct binder *b)
 {
-    static const char shared[] = "attention.shared_kv_layers";
+    static const char shared[] = "attention.shared_kv_layers", factor[] = "rope.scaling.factor";
     const struct rope_config *r = &c->rope[ROPE_MAIN];
     const int n_shared = config_int(b, shared, 0, c->n_layer - 1, 0);
     const double base = config_real(b, "rope.freq_base_swa", r->base);
@@ -329,7 +329,8 @@ static void gguf_config(struct config *c, struct binder *b)
     c->d_input = config_int(b, "embedding_length_per_layer_input", 0, 1 << 20, -1);
     mixture_config(c, b, meta_int(config_meta(b, "expert_count"), 0) > 0);
     if (r->scaling != ROPE_NONE && r->factor != 1)
-        config_refuse(b, "rope.scaling.factor", ERR_UNSUPPORTED, "must be 1, got %g", r->factor);
+        config_refuse(b, config_meta(b, factor) ? factor : "rope.scale_linear", ERR_UNSUPPORTED,
+                      "must be 1, got %g", r->factor);
     if (b->rc == 0) finish(c, b, base, "rope.freq_base_swa");
     c->rope[ROPE_LOCAL].magnitude = config_real(b, "rope.scaling.attn_factor", 1);
 }
