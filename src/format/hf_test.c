@@ -112,8 +112,11 @@ TEST(hf_names_without_a_suffix_and_of_parts)
     expect_name_of("gemma3n", "model.layers.1.altup.correct_output_scale",
                    "blk.1.altup_correct_scale.weight");
     expect_name_of("gemma4", "model.vision_tower.norm.weight", "model.vision_tower.norm.weight");
-    expect_name_of("gemma3", "model.language_model.norm.weight",
-                   "model.language_model.norm.weight");
+    expect_name_of("gemma3", "model.language_model.norm.weight", "output_norm.weight");
+    expect_name_of("gemma3", "language_model.model.layers.3.mlp.up_proj.weight",
+                   "blk.3.ffn_up.weight");
+    expect_name_of("gemma3", "model.norm.weight", "output_norm.weight");
+    expect_name_of("qwen3", "model.language_model.norm.weight", "model.language_model.norm.weight");
 }
 
 static double real_of(const struct checkpoint *c, const char *key)

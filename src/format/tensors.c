@@ -111,11 +111,14 @@ const char *arch_of_parts(const char *model_type)
     return NULL;
 }
 
-/* Return the prefix of an architecture's names in files of several parts; NULL if none. */
-static const char *part_prefix(const char *arch)
+/* Return the prefix with which the raw name begins, of an architecture's names in files of several
+ * parts; NULL if none. */
+static const char *part_prefix(const char *arch, const char *raw)
 {
     for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++)
-        if (strcmp(parts[i].arch, arch) == 0) return parts[i].prefix;
+        if (strcmp(parts[i].arch, arch) == 0 &&
+            strncmp(raw, parts[i].prefix, strlen(parts[i].prefix)) == 0)
+            return parts[i].prefix;
     return NULL;
 }
 
@@ -181,12 +184,12 @@ static void format_name(char *out, size_t n_out, const char *name, const struct 
 static size_t match_row(const char *raw, const struct tensor_row *row, struct hole hole[HOLES_MAX],
                         int *n_hole)
 {
-    const char *base = arch_base(row->arch), *prefix = part_prefix(row->arch);
+    const char *base = arch_base(row->arch), *prefix = part_prefix(row->arch, raw);
     const size_t n_base = strlen(base), n_prefix = prefix ? strlen(prefix) : 0;
     if (!row->raw) return 0;
     size_t n = match(raw, row->raw, hole, n_hole);
     if (n > 0 || strncmp(row->raw, base, n_base) != 0) return n;
-    if (prefix && strncmp(raw, prefix, n_prefix) == 0) {
+    if (prefix) {
         n = match(raw + n_prefix, row->raw + n_base, hole, n_hole);
         return n > 0 ? n_prefix + n : 0;
     }

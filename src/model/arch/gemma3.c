@@ -35,6 +35,12 @@ static const struct config_key hf_key[] = {
     IDLE("config.cache_implementation", "how the reference's program computes the same"),
     ONLY("config.attn_logit_softcapping", 0, "transformers passes over other values"),
     ONLY("config.use_bidirectional_attention", 0, "true selects gemma-embedding"),
+    /* of models with images, whose text part is read */
+    IDLE("config.outer.vision_config", "the part of images is not read"),
+    IDLE("config.outer.mm_tokens_per_image", "the part of images is not read"),
+    IDLE("config.outer.boi_token_index", "tokens around images"),
+    IDLE("config.outer.eoi_token_index", "tokens around images"),
+    IDLE("config.outer.image_token_index", "tokens in place of images"),
     KEYS_END,
 };
 
@@ -119,11 +125,17 @@ void gemma3_config(struct config *c, struct binder *b)
         gguf_config(c, b);
 }
 
+/* begins of the names of other parts, in files of transformers 5 and in older files */
+static const char *const left_out[] = {"model.vision_tower.", "model.multi_modal_projector.",
+                                       "vision_tower.", "multi_modal_projector.", NULL};
+
 const struct arch arch_gemma3 = {
     .name = "gemma3",
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .curve = CURVE_gelu_tanh,
+    .left_out = left_out,
+    .left_out_why = "parts for images",
     .config = gemma3_config,
 };
