@@ -672,6 +672,8 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
         snprintf(why, WHY_BYTES, "a table of RoPE, which quoth computes");
     else if (arch_left_out(b->m->arch, t->name_raw))
         snprintf(why, WHY_BYTES, "%s", own ? own : "a part that the model does not use");
+    else if (decoder_drops_divisors(b, t->name))
+        snprintf(why, WHY_BYTES, "%s replaces the scaling", checkpoint_rope_given(b->checkpoint));
     else if (form_left_out(b, t->name))
         snprintf(why, WHY_BYTES, "a scale of the KV cache, which changes no weight");
     else if (il >= 0)

@@ -766,6 +766,8 @@ void decoder_bind(struct binder *b, void *ends);
  * head is bound after the embedding, which converted_params relies on. */
 void decoder_bind_inputs(struct binder *b, struct decoder_ends *e);
 void decoder_bind_head(struct binder *b, struct decoder_ends *e);
+/* Return true for a tensor of divisors of the rope that a scaling of the caller replaces. */
+bool decoder_drops_divisors(const struct binder *b, const char *name);
 /* Set the residual stream, f32 [n_row, d], to the scaled embeddings of the batch's tokens. */
 void decoder_embed(struct fwd *f, const void *ends);
 /* Return logits and hidden states of the batch's result rows, on the device. */

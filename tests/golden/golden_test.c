@@ -295,8 +295,10 @@ TEST(golden_logits_of_rope_variants)
     compare_variant("theta");
 }
 
-/* Compare the logits of the llama3 weights with a scaling of the caller. */
-static void compare_given(const char *label, const struct checkpoint_changes *changes, int context)
+/* Compare the logits of the llama3 weights with a scaling of the caller. name: "" for the folder,
+ * or its GGUF file. */
+static void compare_given(const char *label, const struct checkpoint_changes *changes, int context,
+                          const char *name)
 {
     char file[80];
     struct setup s = plain;
@@ -306,7 +308,7 @@ static void compare_given(const char *label, const struct checkpoint_changes *ch
     struct buf tokens = slurp(golden("llama3", "tokens.i32")), want = slurp(golden("llama3", file));
     s.changes = changes;
     s.context = context;
-    int rc = load(&l, golden("llama3", ""), &s, &e);
+    int rc = load(&l, golden("llama3", name), &s, &e);
     if (rc != 0) test_fail(__FILE__, __LINE__, "%s: %s", label, e.text);
     struct logits got = rc == 0 ? logits_of(&l, &tokens, 0) : (struct logits){0};
     if (rc == 0 && want.n == (size_t)got.n_vocab * 4) {
@@ -322,7 +324,7 @@ static void compare_given(const char *label, const struct checkpoint_changes *ch
 }
 
 /* Goal: a scaling that the caller gives in place of the file's equals the reference with that
- * scaling in its config.json. */
+ * scaling in its config.json. The scaling of the GGUF file is a tensor of divisors. */
 TEST(golden_logits_of_scalings_of_the_caller)
 {
 #define YARN "\"rope_type\":\"yarn\",\"factor\":4.0,\"original_max_position_embeddings\":32"
@@ -350,7 +352,10 @@ TEST(golden_logits_of_scalings_of_the_caller)
 #undef YARN
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        compare_given(cases[i].label, &cases[i].changes, cases[i].context);
+        for (int gguf = 0; gguf < 2; gguf++)
+            if (!gguf || (cases[i].changes.rope && !cases[i].changes.config))
+                compare_given(cases[i].label, &cases[i].changes, cases[i].context,
+                              gguf ? "model.gguf" : "");
 }
 
 /* Basis of comparison for a variant: a model's file and a setup. */

@@ -52,30 +52,49 @@ static bool is_headless(const struct binder *b)
     return b->m->config.pooling_type != 0 || strncmp(embd->name_raw, base, strlen(base)) != 0;
 }
 
-/* Reject parameters of the caller with divisors in the file, which llama.cpp would apply in
- * addition, and transformers would replace. */
-static void check_factors(struct binder *b)
-{
-    static const char *const name[] = {"rope_freqs.weight", "rope_factors_short.weight",
+static const char *const divisors[] = {"rope_freqs.weight", "rope_factors_short.weight",
                                        "rope_factors_long.weight"};
+
+/* A class with an object of parameters per layer type has divisors that are no scaling. */
+bool decoder_drops_divisors(const struct binder *b, const char *name)
+{
+    if (!checkpoint_rope_given(b->checkpoint) ||
+        config_has(b, "config.rope_parameters.full_attention"))
+        return false;
+    for (size_t i = 0; i < sizeof divisors / sizeof divisors[0]; i++)
+        if (strcmp(divisors[i], name) == 0) return true;
+    return false;
+}
+
+/* Reject parameters of the caller with divisors in the file that were made for others. */
+static void check_divisors(struct binder *b)
+{
     const char *flag = checkpoint_rope_given(b->checkpoint);
     if (!flag && config_given(b, "rope.freq_base")) flag = "--rope-theta";
-    for (size_t i = 0; i < 3 && flag && b->rc == 0; i++)
-        if (checkpoint_tensor(b->checkpoint, name[i]))
+    for (size_t i = 0; i < sizeof divisors / sizeof divisors[0] && flag && b->rc == 0; i++)
+        if (checkpoint_tensor(b->checkpoint, divisors[i]) &&
+            !decoder_drops_divisors(b, divisors[i]))
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
                             "%s: %s: must not come with the tensor %s: not supported yet",
-                            checkpoint_path(b->checkpoint), flag, name[i]);
+                            checkpoint_path(b->checkpoint), flag, divisors[i]);
+}
+
+/* Return a list of divisors in a GGUF file; NULL if none, or if a scaling of the caller replaces
+ * it, as in transformers. */
+static const float *bind_divisors(struct binder *b, const char *name, int n)
+{
+    return decoder_drops_divisors(b, name) ? NULL : bind_extra(b, name, n);
 }
 
 /* Bind the divisors of the rope in a GGUF file: one list, or two for LongRoPE. */
 static void bind_factors(struct binder *b, struct rope_config *r)
 {
     const int n = r->d_rot / 2;
-    check_factors(b);
-    r->freq_factor = bind_extra(b, "rope_freqs.weight", n);
+    check_divisors(b);
+    r->freq_factor = bind_divisors(b, divisors[0], n);
     if (r->long_factor) return;
-    r->short_factor = bind_extra(b, "rope_factors_short.weight", n);
-    r->long_factor = bind_extra(b, "rope_factors_long.weight", n);
+    r->short_factor = bind_divisors(b, divisors[1], n);
+    r->long_factor = bind_divisors(b, divisors[2], n);
     if (!r->short_factor != !r->long_factor && b->rc == 0)
         b->rc = err_set(b->e, ERR_MISSING, "%s: tensor rope_factors_%s.weight is missing",
                         checkpoint_path(b->checkpoint), r->long_factor ? "short" : "long");
