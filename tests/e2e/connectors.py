@@ -226,7 +226,7 @@ def litellm():
     @row("errors: a model that is not here, a prompt that is too long")
     def _():
         raises("NotFoundError", lambda: lite.completion(**{**ask, "model": "openai/gpt-9"}, num_retries=0))
-        long = {**ask, "messages": [{"role": "user", "content": "word " * 5000}], "num_retries": 0}
+        long = {**ask, "messages": [{"role": "user", "content": "word " * 20000}], "num_retries": 0}
         for model in (f"openai/{MODEL}", f"hosted_vllm/{MODEL}"):
             raises("ContextWindowExceededError", lambda: lite.completion(**{**long, "model": model}))
 
