@@ -166,7 +166,7 @@ static void fill_one(struct seq *s)
     int n_accepted = 0;
     for (; s->n_masked < s->plan.n_pick; s->n_masked++) {
         uint32_t *mask = s->mask + (size_t)s->n_masked * s->n_mask_word;
-        if (s->n_masked > 0 && !c->op->accept(c, s->draft[n_accepted])) break;
+        if (s->n_masked > 0 && !accept_guess(c, s->draft[n_accepted])) break;
         n_accepted += s->n_masked > 0;
         bool made = s->n_masked > 0 && c->op->mask_within
                         ? c->op->mask_within(c, mask, CONSTRAINT_STEP_WORK) == CONSTRAINT_MADE

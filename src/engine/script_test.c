@@ -11,6 +11,8 @@ struct script {
     /* states before the last tokens, state n at n % CONSTRAINT_BACK_MAX */
     uint64_t past[CONSTRAINT_BACK_MAX];
     int n, n_past, fail_at;
+    /* states whose masks were made last, after n tokens at n % CONSTRAINT_BACK_MAX */
+    uint64_t masked[CONSTRAINT_BACK_MAX];
 };
 
 enum { N_WORD = (FAKE_VOCAB + 31) / 32 };
@@ -67,6 +69,7 @@ static bool script_mask(struct constraint *c, uint32_t *mask)
         x->wrong = "two threads use one thing at a time";
     for (int i = 0; i < N_WORD; i++) mask[i] = 0;
     mask[0] = allowed(s->state);
+    s->masked[s->n % CONSTRAINT_BACK_MAX] = s->state;
     if (x) atomic_fetch_add(&x->n_mask, 1);
     if (x) atomic_fetch_sub(&x->n_inside, 1);
     return s->fail_at == 0 || s->n < s->fail_at;
@@ -83,14 +86,45 @@ static enum constraint_made script_mask_within(struct constraint *c, uint32_t *m
     return script_mask(c, mask) ? CONSTRAINT_MADE : CONSTRAINT_FAILED;
 }
 
-static bool script_accept(struct constraint *c, int32_t token)
+/* Return true if the mask of the state was made. */
+static bool is_masked(const struct script *s)
 {
-    struct script *s = (struct script *)c;
+    return s->masked[s->n % CONSTRAINT_BACK_MAX] == s->state;
+}
+
+static bool is_one(uint32_t tokens)
+{
+    return (tokens & (tokens - 1)) == 0;
+}
+
+static bool script_take(struct script *s, int32_t token)
+{
     if (!(allowed(s->state) >> token & 1)) return false;
     s->past[s->n++ % CONSTRAINT_BACK_MAX] = s->state;
     if (s->n_past < CONSTRAINT_BACK_MAX) s->n_past++;
     s->state = fake_mix(s->state, token);
     return true;
+}
+
+/* Accept a token with unlimited work, which is allowed in a step only if no work is left: after the
+ * state's mask, or if one token is possible. */
+static bool script_accept(struct constraint *c, int32_t token)
+{
+    struct script *s = (struct script *)c;
+    if (s->shared && !is_masked(s) && !is_one(allowed(s->state)))
+        s->shared->wrong = "accept before the mask does unlimited work in a step";
+    return script_take(s, token);
+}
+
+/* Accept a token of a draft. It is too much work in a quarter of the states. */
+static enum constraint_made script_accept_within(struct constraint *c, int32_t token,
+                                                 int64_t n_work)
+{
+    struct script *s = (struct script *)c;
+    const bool late = s->shared && s->shared->slow && !is_masked(s) && (s->state >> 26 & 3) == 0 &&
+                      n_work <= CONSTRAINT_STEP_WORK;
+    if (late) return CONSTRAINT_LATER;
+    return script_take(s, token) ? CONSTRAINT_MADE : CONSTRAINT_FAILED;
 }
 
 static void script_rollback(struct constraint *c, int n)
@@ -110,8 +144,7 @@ static int script_forced(struct constraint *c, int32_t *token, int n, int64_t *n
     uint64_t state = s->state;
     int i = 0;
     if (s->fail_at != 0) return 0;
-    for (uint32_t may; i < n && (may = allowed(state), (may & (may - 1)) == 0) && (state >> 33 & 7);
-         i++) {
+    for (uint32_t may; i < n && (may = allowed(state), is_one(may)) && (state >> 33 & 7); i++) {
         token[i] = __builtin_ctz(may);
         state = fake_mix(state, token[i]);
     }
@@ -124,6 +157,7 @@ static const struct constraint_ops script_ops = {.fork = script_fork,
                                                  .mask = script_mask,
                                                  .mask_within = script_mask_within,
                                                  .accept = script_accept,
+                                                 .accept_within = script_accept_within,
                                                  .rollback = script_rollback,
                                                  .forced = script_forced};
 
