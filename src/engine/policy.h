@@ -41,6 +41,7 @@ struct sched_entity {
         struct {
             int n_served;   /* number of tokens of its slice */
             int64_t ticket; /* place in the round */
+            bool inside;    /* true: it has run, and is one of the round */
         } round_robin;
         struct {
             struct fair_holder *holder; /* borrowed from the policy */

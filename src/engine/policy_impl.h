@@ -15,6 +15,7 @@ struct policy {
         } batch;              /* static and window */
         struct {
             int64_t n_ticket; /* number of tickets so far */
+            int n_inside;     /* number of entities of the round */
         } round_robin;
         struct fair_holders *fair; /* owned */
     };

@@ -6,8 +6,17 @@
  * A prompt is one indivisible step of its first slice, because a half-computed prompt that is
  * preempted is recomputed. Rows recomputed after a preemption are also part of an indivisible step,
  * because they generate nothing. A waiting entity displaces a running one that is later in the
- * round. */
+ * round.
+ *
+ * The round has at most ROUND_MAX entities for each place of a step. Others wait for the end of
+ * one, in the order of their arrival. Otherwise the K and V of a long round fit no cache under
+ * overload: each slice would begin with the computation of a whole prompt. 2,000 arrivals at 1.2
+ * times the capacity, by ROUND_MAX, mean completion and longest wait: 2: 1,468 s, 3,115 s; 3:
+ * 1,625 s, 3,232 s; 4: 1,768 s, 3,403 s; no limit: 2,923 s, 7,561 s. First come, first served:
+ * 1,310 s, 3,038 s. */
 #include "policy_impl.h"
+
+enum { ROUND_MAX = 3 };
 
 static void join_end(struct policy *p, struct sched_entity *se)
 {
@@ -18,7 +27,19 @@ static void join_end(struct policy *p, struct sched_entity *se)
 static void arrive(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
     (void)now_us;
+    se->round_robin.inside = false;
     join_end(p, se);
+}
+
+static void admitted(struct policy *p, struct sched_entity *se)
+{
+    p->round_robin.n_inside += !se->round_robin.inside;
+    se->round_robin.inside = true;
+}
+
+static void leave(struct policy *p, struct sched_entity *se)
+{
+    p->round_robin.n_inside -= se->round_robin.inside;
 }
 
 static void served(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us)
@@ -30,14 +51,16 @@ static void served(struct policy *p, struct sched_entity *se, int n_row, int n_s
 
 static int64_t rank(const struct policy *p, const struct sched_entity *se)
 {
-    (void)p;
-    return se->round_robin.ticket;
+    const bool full = p->round_robin.n_inside >= ROUND_MAX * p->options.n_seq;
+    return se->round_robin.ticket + (full && !se->round_robin.inside ? INT64_MAX / 2 : 0);
 }
 
 const struct policy_type policy_type_round_robin = {
     .name = "round_robin",
     .preempts = true,
     .arrive = arrive,
+    .admitted = admitted,
+    .leave = leave,
     .served = served,
     .rank = rank,
 };

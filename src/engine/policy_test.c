@@ -576,6 +576,34 @@ TEST(round_robin_gives_slices_in_turns)
 }
 
 /* A prompt of any number of steps does not consume the slice. */
+/* The round has three entities for each place. The next one enters when an entity leaves. */
+TEST(round_robin_limits_its_round)
+{
+    enum { PLACES = 2, N = 8 };
+    struct policy *p;
+    struct err e;
+    struct policy_options o = {.name = "round_robin", .n_seq = PLACES, .slice_tokens = 1};
+    NEED_OK(policy_open(&p, &o, &e), &e);
+    struct sched_entity se[N];
+    for (int i = 0; i < N; i++) {
+        se[i] = make_entity((uint64_t)i, 1);
+        se[i].n_left = 1;
+        policy_arrive(p, &se[i], 0);
+    }
+    for (int i = 0; i < 3 * PLACES; i++) { /* each has a slice, and goes to the end */
+        policy_admitted(p, &se[i], 0);
+        policy_served(p, &se[i], 1, 1, 1000, 0);
+        policy_preempted(p, &se[i], 0);
+    }
+    EXPECT(policy_rank(p, &se[5], 0) < policy_rank(p, &se[6], 0));
+    EXPECT(policy_rank(p, &se[6], 0) < policy_rank(p, &se[7], 0));
+    policy_leave(p, &se[2]);
+    EXPECT(policy_rank(p, &se[6], 0) < policy_rank(p, &se[0], 0));
+    policy_admitted(p, &se[6], 0);
+    EXPECT(policy_rank(p, &se[0], 0) < policy_rank(p, &se[7], 0));
+    policy_close(p);
+}
+
 TEST(round_robin_does_not_cut_a_prompt)
 {
     struct policy *p = open_policy("round_robin");
