@@ -32,8 +32,10 @@
 
 #include <stdlib.h>
 
-/* N_PROBE: places in which a holder may be. If half of the table is taken, all 16 are taken with a
- * probability of about 2^-16. */
+/* N_HOLDER: holders of one server that are active within minutes of each other, with room to
+ * spare; the table takes 40 kB. SLACK_US: a displacement costs a copy or a recomputation of a
+ * prompt, which a second of unfairness pays for. N_PROBE: places in which a holder may be. If half
+ * of the table is taken, all 16 are taken with a probability of about 2^-16. */
 enum { N_HOLDER = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
 /* Share of a step's price in the running mean: the mean of about 20 steps. Shares of 0.01 and 0.25
  * give the same times on Azure's trace (docs/measurements.md, "Constants"). */

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The transform may make a rule for each pair of left-recursive rules. RULES_MAX limits the rules
+ * that it reads; MADE_MAX limits those that it makes, and with them its work. */
 enum { RULES_MAX = 3000, MADE_MAX = 60000 };
 
 /* A rule made by the transform: full(a), or tail(a, b) if is_tail. */

@@ -71,7 +71,7 @@ struct expr {
      * NULL: not computed yet */
     uint32_t *row;
 };
-enum { ROW_COST = 256 };
+enum { ROW_COST = 256 }; /* index of the row's work, after the 256 bytes */
 enum { ALIVE_UNKNOWN, ALIVE_NO, ALIVE_YES };
 
 /* A divisor of decimal numbers: value x 10^scale must be a multiple of m. */

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* SPAN_BYTES_MAX: maximum length of a span; the rest of a longer text is the next span. TOKENS_MAX:
+ * maximum number of cached tokens of all spans, 4 MB. */
 enum { SPAN_BYTES_MAX = 512, TOKENS_MAX = 1 << 20 };
 
 /* ---- bytes ---- */

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* DEPTH_MAX limits the parser's use of the stack. REPEAT_MAX limits a repetition of characters,
+ * an expression with a counter. A repetition of rules is expanded, so its limit is lower. */
 enum { DEPTH_MAX = 200, REPEAT_MAX = 10000, RULE_REPEAT_MAX = 2000 };
 
 /* Pointers are borrowed. */

@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Limits of an automaton. A grammar can need more configs, threads in a config or nested rules than
+ * any memory holds; a text that would need more is not allowed. MASK_BYTES_MAX: size of the cached
+ * masks, 1,600 of 160,000 tokens. grammar.h explains the limits that options may change. */
 enum { CONFIGS_MAX = 1000000, THREADS_MAX = 2000, STACK_MAX = 2000, MASK_BYTES_MAX = 32 << 20 };
 static const struct grammar_limits GRAMMAR_LIMITS = {.text_max = 4 << 20,
                                                      .bytes_max = 256 << 20,

@@ -18,6 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* DEPTH_MAX limits the parser's use of the stack. A repetition is expanded to rules, so REPEAT_MAX
+ * limits the work of one number; RULES_MAX limits the total. Modules (%import) and parameters of a
+ * template are in arrays; larger numbers are errors of the grammar's author. */
 enum { DEPTH_MAX = 200, REPEAT_MAX = 2000, MODULES_MAX = 32, RULES_MAX = 100000, PARAMS_MAX = 16 };
 
 struct text_range {

@@ -12,6 +12,8 @@
 
 #include <stdlib.h>
 
+/* RULES_MAX: maximum number of reached rules, because the work is its square. NEED_NONE: the need
+ * of a rule without an end, above all sums of needs. */
 enum { RULES_MAX = 1024, NEED_NONE = 1 << 30 };
 
 typedef VEC(uint32_t) rules;

@@ -16,6 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* DEPTH_MAX limits the parser's use of the stack. REPEAT_MAX is 100 times RE2's, because patterns
+ * of schemas limit lengths of texts. N_SET_KEPT: sets of characters that are kept, because an
+ * expression repeats its few classes. SCAN_STEPS: work charged for folding a set, which scans all
+ * characters. */
 enum { DEPTH_MAX = 200, REPEAT_MAX = 100000, N_SET_KEPT = 16, SCAN_STEPS = 100000 };
 
 struct flags {

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Maximum number of forms of a schema. A conjunction of anyOfs multiplies its alternatives, so the
+ * number can be exponential in the schema's size. */
 enum { FORMS_MAX = 512 };
 
 void form_free(struct schema_form *f)

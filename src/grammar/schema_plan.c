@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* CLASSES_MAX: maximum number of languages that divide the other names of a form into classes.
- * NESTED_MAX: maximum depth of recursion of state_sat and set_sat. */
+ * STATES_MAX: maximum number of states of a schema, which limits its memory. NESTED_MAX: maximum
+ * depth of recursion of state_sat and set_sat. */
 enum { CLASSES_MAX = 6, STATES_MAX = 200000, NESTED_MAX = 1000 };
 
 /* LISTED_MAX: maximum number of names of classes that a form counts separately. LISTED_BYTES: their

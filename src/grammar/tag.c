@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* DEPTH_MAX limits the parser's use of the stack. A repetition is expanded to rules, so REPEAT_MAX
+ * limits the work of one number. */
 enum { DEPTH_MAX = 100, REPEAT_MAX = 2000 };
 
 int tag_fail(struct tag_parser *p, int code, const char *fmt, ...)

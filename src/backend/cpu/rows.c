@@ -2,7 +2,11 @@
  * the CPU.
  *
  * A piece is one row, so a row's bits do not depend on other rows. Sums have 8 lanes in double
- * (index mod 8), reduced by a fixed tree. */
+ * (index mod 8), reduced by a fixed tree.
+ *
+ * The loops are scalar, because they are 7 % of a step of gemma3n: E2B's widths, Q4_K, 1 to 32
+ * sequences and a prompt of 256 tokens on two threads of a Zen 5 (`mix_row` alone 3.5 %). The bound
+ * is reading the four streams from the L2 cache. */
 #include "cpu_impl.h"
 
 #include <math.h>

@@ -46,7 +46,8 @@
 
 /* ---- one unit against all rows ---- */
 
-enum { EIGHT = 8 };
+/* ROWS_WIDE: rows of a pass over a unit. Their sums fill half of the 32 registers. */
+enum { ROWS_WIDE = 8 };
 
 /* Rows of x in one group. Pointers are borrowed from the struct act. */
 struct rows {
@@ -85,7 +86,7 @@ ALWAYS void fetch(const struct ahead *a, int i, const uint8_t *at, int n_byte)
 /* Return true if all rows are computed together, by rows_eight. */
 ALWAYS bool is_eight(const struct panel_format *f, int n_row)
 {
-    return WIDE_FILE && f->sub != 16 && n_row == EIGHT;
+    return WIDE_FILE && f->sub != 16 && n_row == ROWS_WIDE;
 }
 
 enum { T_FLOATS = LINEAR_ROWS * VL }; /* [row][VL] of one strip */
@@ -336,7 +337,7 @@ ALWAYS void rows_block(const struct panel_format *f, const struct unit *w,
 /* ---- eight rows ---- */
 
 #define STEP(k)                                                                                    \
-    _Pragma("GCC unroll 8") for (int j = 0; j < EIGHT; j++)                                        \
+    _Pragma("GCC unroll 8") for (int j = 0; j < ROWS_WIDE; j++)                                    \
     {                                                                                              \
         vi a = vi_quad(q + 64 * j, 4 * h + (k));                                                   \
         for (int i = 0; i < STRIPS; i++) s[j][i] = dot_step(s[j][i], w[i].w##k, a, max, k);        \
@@ -344,7 +345,7 @@ ALWAYS void rows_block(const struct panel_format *f, const struct unit *w,
 
 /* Add the products of half h to s. */
 ALWAYS void eight_dots(const struct panel_format *f, const uint8_t *const p[STRIPS], int h,
-                       const int8_t *q, struct dot s[EIGHT][STRIPS])
+                       const int8_t *q, struct dot s[ROWS_WIDE][STRIPS])
 {
     const int max = panel_bytes_max(f);
     struct half w[STRIPS];
@@ -363,15 +364,15 @@ ALWAYS void rows_eight(const struct panel_format *f, const uint8_t *const p[STRI
                        const struct unit_scales *c, const int8_t *q, const struct starts *st,
                        const struct row_sums *t)
 {
-    struct dot s[EIGHT][STRIPS];
-    _Pragma("GCC unroll 8") for (int j = 0; j < EIGHT; j++)
+    struct dot s[ROWS_WIDE][STRIPS];
+    _Pragma("GCC unroll 8") for (int j = 0; j < ROWS_WIDE; j++)
     {
         for (int i = 0; i < STRIPS; i++)
             s[j][i] = dot_from(zero_of(f) ? vi_set1(st->bias[0][j]) : vi_zero());
     }
     eight_dots(f, p, 0, q, s);
     eight_dots(f, p, 1, q, s);
-    _Pragma("GCC unroll 8") for (int j = 0; j < EIGHT; j++)
+    _Pragma("GCC unroll 8") for (int j = 0; j < ROWS_WIDE; j++)
     {
         for (int i = 0; i < STRIPS; i++)
             row_scale(f, t->t[i] + j * VL, dot_sum(s[j][i]), vi_zero(), &c[i], st->sum[j]);

@@ -2,7 +2,9 @@
  * with the names of vec.h.
  *
  * The other templates include it after the level's vec.h. Instructions in addition to exp's: silu 3
- * (one of them a division), tanh 14, expm1 15, erf 21, log 25. Any thread; pure functions. */
+ * (one of them a division), tanh 14, expm1 15, erf 21, log 25. The ops that use them are bound by
+ * these instructions; docs/measurements.md has their shares of a step ("AVX-VNNI, and shares of
+ * small ops"). Any thread; pure functions. */
 #ifndef QUOTH_KERN_TMPL_MATH_H
 #define QUOTH_KERN_TMPL_MATH_H
 
