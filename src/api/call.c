@@ -387,7 +387,7 @@ void api_call_close(struct api_call *c)
     json_drop(c->tools);
     arena_deinit(&c->arena);
     arena_deinit(&c->lists);
-    sample_lists_close(c->sample_lists);
+    sample_lists_drop(c->sample_lists);
     if (c->constraint) c->constraint->op->close(c->constraint);
     if (c->api->session->engine) engine_unreserve(c->api->session->engine, c->holder, c->n_byte);
     free(c);

@@ -202,7 +202,7 @@ bool chat_track_inside(const struct chat_track *t);
 /* Return true if the message has no reasoning after this text. */
 bool chat_track_ended(const struct chat_track *t);
 /* Return the mark that ends reasoning. The text is static. */
-const char *chat_track_close(const struct chat_track *t);
+const char *chat_track_end_mark(const struct chat_track *t);
 
 /* Return value i of the flag --tool-call-parser, from 0: the parsers, then "none". NULL after the
  * last value. The text is static. */

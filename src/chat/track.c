@@ -92,7 +92,7 @@ bool chat_track_ended(const struct chat_track *t)
     return t->place == AFTER;
 }
 
-const char *chat_track_close(const struct chat_track *t)
+const char *chat_track_end_mark(const struct chat_track *t)
 {
     return t->family->close[0];
 }

@@ -114,7 +114,7 @@ void group_close(struct group *g)
         sampler_close(g->seq[i].sampler);
         constraint_close(&g->seq[i]);
     }
-    sample_lists_close(g->lists);
+    sample_lists_drop(g->lists);
     request_close(g->request);
     arena_deinit(&g->arena);
     free(g);

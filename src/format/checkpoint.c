@@ -310,7 +310,7 @@ void checkpoint_close(struct checkpoint *c)
     strmap_deinit(&c->tensor_by_name);
     strmap_deinit(&c->meta_by_key);
     arena_deinit(&c->arena);
-    dummy_drop(c->dummy);
+    dummy_close(c->dummy);
     free(c);
 }
 

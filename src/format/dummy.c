@@ -533,8 +533,8 @@ int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o
 {
     struct maker m = {.o = o, .e = e, .mixed = o->quant != NULL};
     int rc = checkpoint_begin(&m.c, o->shape ? o->shape : o->model, e);
-    if (rc == 0) rc = dummy_new(m.c, o->seed, e);
-    if (rc == 0 && m.mixed) rc = mixture_init(&m.mixture, o->quant, o->pure, e);
+    if (rc == 0) rc = dummy_open(m.c, o->seed, e);
+    if (rc == 0 && m.mixed) rc = mixture_find(&m.mixture, o->quant, o->pure, e);
     if (rc == 0) m.c->kind = CKPT_GGUF;
     if (rc == 0) rc = make_tensors(&m);
     if (rc == 0) rc = add_ends(&m);

@@ -44,7 +44,7 @@ struct dummy {
     size_t memory_bytes;              /* size of `memory` */
 };
 
-int dummy_new(struct checkpoint *c, uint64_t seed, struct err *e)
+int dummy_open(struct checkpoint *c, uint64_t seed, struct err *e)
 {
     c->dummy = calloc(1, sizeof *c->dummy);
     if (!c->dummy) return err_memory(e, "a model of random weights", sizeof *c->dummy);
@@ -57,7 +57,7 @@ void dummy_keep(struct checkpoint *c, struct checkpoint *take_source)
     c->dummy->checkpoint = take_source;
 }
 
-void dummy_drop(struct dummy *d)
+void dummy_close(struct dummy *d)
 {
     if (!d) return;
     for (size_t i = 0; i < d->tile.n; i++) free(d->tile.v[i].data);

@@ -239,7 +239,7 @@ struct mixture_site { /* a tensor, with the properties that the rules use */
 
 /* Select a mixture or a number format by its name (mixture.def). Returns ERR_ARG for an unknown
  * name. The error lists the available names. */
-int mixture_init(struct mixture *m, const char *name, bool pure, struct err *e);
+int mixture_find(struct mixture *m, const char *name, bool pure, struct err *e);
 /* Return the type of a tensor. A row is a multiple of its block. */
 enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s);
 

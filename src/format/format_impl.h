@@ -193,14 +193,14 @@ struct dummy_fill {
 };
 
 /* Set c->dummy, which has no tensors yet. ERR_MEMORY. */
-int dummy_new(struct checkpoint *c, uint64_t seed, struct err *e);
+int dummy_open(struct checkpoint *c, uint64_t seed, struct err *e);
 /* Set random weights for the last added tensor. ERR_MEMORY. */
 int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e);
 /* Generate the bytes of all tensors, in memory of the checkpoint, unless no_data. dummy_finish is
  * the last call for a dummy. ERR_LIMIT if the tensors exceed the memory, ERR_MEMORY. */
 int dummy_finish(struct checkpoint *c, bool no_data, struct err *e);
 void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out);
-void dummy_drop(struct dummy *d); /* free d; d may be NULL */
+void dummy_close(struct dummy *d); /* free d; d may be NULL */
 /* Keep the checkpoint take_source open, because metadata point into it. c takes ownership of
  * take_source. */
 void dummy_keep(struct checkpoint *c, struct checkpoint *take_source);

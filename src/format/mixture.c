@@ -72,7 +72,7 @@ const char *dummy_quants(int i)
     return NULL;
 }
 
-int mixture_init(struct mixture *m, const char *name, bool pure, struct err *e)
+int mixture_find(struct mixture *m, const char *name, bool pure, struct err *e)
 {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcasecmp(names[i].name, name) != 0) continue;

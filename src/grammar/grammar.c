@@ -427,7 +427,7 @@ size_t grammar_bytes(const struct grammar *g)
     size_t masks = g->n_mask * (size_t)(g->vocab ? g->vocab->v.n_word : 0) * sizeof **g->mask;
     size_t forced =
         g->cap_forced * sizeof *g->forced + g->forced_token.cap * sizeof *g->forced_token.v;
-    return sizeof *g + exprs_bytes(&g->m->x) + g->m->n_part_byte + g->cap_mask * sizeof *g->mask +
+    return sizeof *g + exprs_bytes(&g->m->x) + g->m->n_short_byte + g->cap_mask * sizeof *g->mask +
            masks + forced;
 }
 

@@ -54,8 +54,8 @@ void machine_close(struct machine *m)
     free(m->clamp.to[CLAMP_SHORT]);
     free(m->clamp.to[CLAMP_LONG]);
     free(m->clamp.peak);
-    for (size_t i = 0; i < m->part.n; i++) free(m->part.v[i].mask);
-    vec_deinit(&m->part);
+    for (size_t i = 0; i < m->short_mask.n; i++) free(m->short_mask.v[i].mask);
+    vec_deinit(&m->short_mask);
     *m = (struct machine){0};
 }
 

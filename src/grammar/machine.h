@@ -102,12 +102,12 @@ struct machine {
         uint32_t *to[2], *peak;
         uint32_t cap;
     } clamp;
-    VEC(struct part) part; /* for mask.c: masks of the short tokens of a string */
-    size_t n_part_byte;    /* bytes of the masks of `part` */
+    VEC(struct short_mask) short_mask; /* for mask.c: masks of the short tokens of a string */
+    size_t n_short_byte;               /* bytes of these masks */
 };
 enum clamp_range { CLAMP_SHORT, CLAMP_LONG };
 
-struct part {
+struct short_mask {
     uint32_t string; /* expression of the string */
     uint64_t *mask;  /* owned [n_word] */
 };
@@ -118,6 +118,8 @@ struct rule_span {
     uint32_t search;   /* machine_need.c: generation of the search that reached the rule */
 };
 
+/* One of the ways in which the text so far can be read, as the threads of Pike's matcher of regular
+ * expressions. */
 struct thread {
     /* numbers of the thread's expression and stack. A choice is itself on top of the stack. */
     uint32_t expr, stack;

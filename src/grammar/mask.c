@@ -21,7 +21,7 @@
 enum {
     DEPTH_MAX = 1024,   /* maximum bytes of a token, as ADDED_BYTES_MAX; longer ones never match */
     WORD_STEPS_MAX = 4, /* a label of a host name has two states before its loop */
-    PARTS_MAX = 64,     /* cached masks of short tokens: 25 kB each with the o200k vocabulary */
+    SHORT_MASKS_MAX = 64, /* cached masks of short tokens: 25 kB each with the o200k vocabulary */
     /* WALK_NODES look-ups count as WALK_STEPS steps of work: at 17 ns per step
      * (CONSTRAINT_STEP_WORK), 2 ns per look-up, an access to the L2 cache. */
     WALK_NODES = 128,
@@ -259,40 +259,40 @@ static bool words_follow(const struct walker *w, struct walk_place p)
     return false;
 }
 
-static void drop_parts(struct machine *m)
+static void drop_short_masks(struct machine *m)
 {
-    for (size_t i = 0; i < m->part.n; i++) free(m->part.v[i].mask);
-    m->part.n = m->n_part_byte = 0;
+    for (size_t i = 0; i < m->short_mask.n; i++) free(m->short_mask.v[i].mask);
+    m->short_mask.n = m->n_short_byte = 0;
 }
 
 /* Return the mask of the short tokens at a clamped string, cached. NULL after a failure, or if the
  * machine is late. These tokens have no quote, so they do not leave the string. */
-static const uint64_t *short_part(const struct walker *w, const struct vocab *v, uint32_t string)
+static const uint64_t *short_mask_of(const struct walker *w, const struct vocab *v, uint32_t string)
 {
     struct machine *m = w->m;
-    for (size_t i = 0; i < m->part.n; i++)
-        if (m->part.v[i].string == string) return m->part.v[i].mask;
+    for (size_t i = 0; i < m->short_mask.n; i++)
+        if (m->short_mask.v[i].string == string) return m->short_mask.v[i].mask;
     const size_t n_byte = (size_t)v->n_word * sizeof(uint64_t);
     const struct walk_place from = {string, false};
-    struct part part = {string, calloc((size_t)v->n_word, sizeof(uint64_t))};
+    struct short_mask made = {string, calloc((size_t)v->n_word, sizeof(uint64_t))};
     struct walker near = *w;
     struct expr_task t;
     exprs_begin(&m->x, &t);
     near.skip_words = words_follow(&near, from);
-    for (int k = 0; k < PLAIN_CLASSES - 1 && part.mask; k++) {
+    for (int k = 0; k < PLAIN_CLASSES - 1 && made.mask; k++) {
         for (int i = 0; near.skip_words && i < v->n_word; i++)
-            part.mask[i] |= v->plain[k].mask[i] & v->word[i];
-        walk(&near, &v->plain[k].trie, from, part.mask);
+            made.mask[i] |= v->plain[k].mask[i] & v->word[i];
+        walk(&near, &v->plain[k].trie, from, made.mask);
     }
     exprs_end(&m->x, &t, !m->late);
-    if (m->part.n == PARTS_MAX) drop_parts(m);
-    bool ok = part.mask && !m->x.failed && !m->late;
-    if (ok && vec_push(&m->part, part)) {
-        m->n_part_byte += n_byte;
-        return part.mask;
+    if (m->short_mask.n == SHORT_MASKS_MAX) drop_short_masks(m);
+    bool ok = made.mask && !m->x.failed && !m->late;
+    if (ok && vec_push(&m->short_mask, made)) {
+        m->n_short_byte += n_byte;
+        return made.mask;
     }
-    if (ok || !part.mask) expr_fail(&m->x, EXPR_NO_MEMORY);
-    free(part.mask);
+    if (ok || !made.mask) expr_fail(&m->x, EXPR_NO_MEMORY);
+    free(made.mask);
     return NULL;
 }
 
@@ -305,7 +305,7 @@ static bool fill_clamped(const struct walker *w, const struct vocab *v, const st
     if (s->pattern == EXPR_EMPTY || s->min > 0) return false;
     uint32_t near = clamped(m, s, CLAMP_SHORT, v->short_max), far = EXPR_EMPTY, e = w->t.expr;
     if (near == EXPR_EMPTY || near == s->string) return false;
-    const uint64_t *part = short_part(w, v, near);
+    const uint64_t *part = short_mask_of(w, v, near);
     if (!part) return true;
     or_mask(mask, part, v->n_word);
     far = clamped(m, s, CLAMP_LONG, v->long_max);

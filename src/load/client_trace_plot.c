@@ -270,8 +270,8 @@ void load_plots(struct buf *b, const struct load_sample *v, size_t n)
 int client_page_write(const struct client_page *p, const char *path, struct err *e)
 {
     struct buf b = {0};
-    page_begin(&b, p->title, p->table);
+    html_begin(&b, p->title, p->table);
     client_plots(&b, p->trace, p->n_trace, p->figures);
     load_plots(&b, p->load, p->n_load);
-    return page_end(&b, path, e);
+    return html_end(&b, path, e);
 }

@@ -165,7 +165,7 @@ static void put_escaped(struct buf *b, const char *text)
     }
 }
 
-void page_begin(struct buf *b, const char *title, const char *table)
+void html_begin(struct buf *b, const char *title, const char *table)
 {
     buf_add_text(b, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>");
     put_escaped(b, title);
@@ -178,7 +178,7 @@ void page_begin(struct buf *b, const char *title, const char *table)
     buf_add_text(b, "</pre>\n");
 }
 
-int page_end(struct buf *b, const char *path, struct err *e)
+int html_end(struct buf *b, const char *path, struct err *e)
 {
     buf_add_text(b, "</html>\n");
     return write_out(b, path, e);

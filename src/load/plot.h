@@ -30,9 +30,9 @@ int plot_write(const char *path, const struct plot *p, struct err *e);
 
 /* Begin an HTML page: a heading, a table as preformatted text, then all text that is appended to
  * `b`. */
-void page_begin(struct buf *b, const char *title, const char *table);
+void html_begin(struct buf *b, const char *title, const char *table);
 /* Write the page to a file and free b. ERR_MEMORY if an append failed, ERR_IO, ERR_ARG for a path
  * that is too long. */
-int page_end(struct buf *b, const char *path, struct err *e);
+int html_end(struct buf *b, const char *path, struct err *e);
 
 #endif

@@ -162,7 +162,7 @@ struct served_answer {
     bool finished; /* true after a finish reason or the end of the stream */
     bool several;  /* true if there are several choices */
 };
-void served_answer_init(struct served_answer *a, bool chat, bool keep_text);
+void served_answer_begin(struct served_answer *a, bool chat, bool keep_text);
 /* Parse the next n bytes, which arrived at now_us. Return false if no more bytes are needed. */
 bool served_answer_feed(struct served_answer *a, int status, const char *data, size_t n,
                         int64_t now_us);

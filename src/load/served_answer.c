@@ -101,7 +101,7 @@ static bool on_event(void *ctx, const char *data, size_t n)
     return a->error.n == 0;
 }
 
-void served_answer_init(struct served_answer *a, bool chat, bool keep_text)
+void served_answer_begin(struct served_answer *a, bool chat, bool keep_text)
 {
     *a = (struct served_answer){
         .chat = chat, .keep_text = keep_text, .n_input = -1, .n_output = -1, .n_cached = -1};

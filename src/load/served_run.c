@@ -105,7 +105,7 @@ static int send_one(struct served_run *u, size_t i, struct err *e)
     struct served_live *l = calloc(1, sizeof *l);
     if (!l) return err_memory(e, "a request", sizeof *l);
     *l = (struct served_live){.u = u, .i = i};
-    served_answer_init(&l->answer, u->t->chat, u->o->keep_text);
+    served_answer_begin(&l->answer, u->t->chat, u->o->keep_text);
     int rc = served_body(&l->body, u->t, u->p, u->o, prompt_of(u, i), e);
     if (rc == 0) rc = start(u, l, e);
     if (rc != 0) {

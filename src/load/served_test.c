@@ -18,7 +18,7 @@ static void feed(struct client_trace *s, struct served *own, bool chat, int stat
     struct fetch_result f = {.status = status, .error = error};
     *s = (struct client_trace){.n_input = 4};
     *own = (struct served){0};
-    served_answer_init(&a, chat, true);
+    served_answer_begin(&a, chat, true);
     served_answer_feed(&a, status, stream, strlen(stream), 1000);
     served_answer_end(&a, &f, 5000, s, own);
 }

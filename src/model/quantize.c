@@ -64,7 +64,7 @@ void model_quantize(struct binder *b, const char *name)
 {
     struct mixture mix;
     const bool tied = is_tied(b->m);
-    b->rc = mixture_init(&mix, name, false, b->e);
+    b->rc = mixture_find(&mix, name, false, b->e);
     for (size_t i = 0; i < b->m->tensor.n && b->rc == 0; i++) {
         struct tensor *t = b->m->tensor.v[i];
         const enum qtype type = type_of(b->m, &mix, tied, t);

@@ -314,7 +314,7 @@ TEST(dot_group_of_one_block_rounds_once)
 
 /* ---- formulas from the layouts, one value at a time ---- */
 
-struct part { /* value i of a block is d * scale * q - dmin * min */
+struct value { /* value i of a block is d * scale * q - dmin * min */
     int q, scale, min;
 };
 
@@ -332,95 +332,98 @@ static int pair32(const uint8_t *x, int i)
     return x[i / 128 * 32 + i % 32] >> (2 * (i % 128 / 32)) & 3;
 }
 
-static struct part part_q4_0(const uint8_t *x, int i)
+static struct value value_q4_0(const uint8_t *x, int i)
 {
-    return (struct part){nibble(x + 2, i, 16) - 8, 1, 0};
+    return (struct value){nibble(x + 2, i, 16) - 8, 1, 0};
 }
-static struct part part_q4_1(const uint8_t *x, int i)
+static struct value value_q4_1(const uint8_t *x, int i)
 {
-    return (struct part){nibble(x + 4, i, 16), 1, -1};
+    return (struct value){nibble(x + 4, i, 16), 1, -1};
 }
-static struct part part_q5_0(const uint8_t *x, int i)
+static struct value value_q5_0(const uint8_t *x, int i)
 {
-    return (struct part){(nibble(x + 6, i, 16) | bit(x + 2, i) << 4) - 16, 1, 0};
+    return (struct value){(nibble(x + 6, i, 16) | bit(x + 2, i) << 4) - 16, 1, 0};
 }
-static struct part part_q5_1(const uint8_t *x, int i)
+static struct value value_q5_1(const uint8_t *x, int i)
 {
-    return (struct part){nibble(x + 8, i, 16) | bit(x + 4, i) << 4, 1, -1};
+    return (struct value){nibble(x + 8, i, 16) | bit(x + 4, i) << 4, 1, -1};
 }
-static struct part part_q8_0(const uint8_t *x, int i)
+static struct value value_q8_0(const uint8_t *x, int i)
 {
-    return (struct part){(int8_t)x[2 + i], 1, 0};
+    return (struct value){(int8_t)x[2 + i], 1, 0};
 }
-static struct part part_q2_k(const uint8_t *x, int i)
+static struct value value_q2_k(const uint8_t *x, int i)
 {
-    return (struct part){pair32(x + 16, i), x[i / 16] & 15, x[i / 16] >> 4};
+    return (struct value){pair32(x + 16, i), x[i / 16] & 15, x[i / 16] >> 4};
 }
-static struct part part_q3_k(const uint8_t *x, int i)
+static struct value value_q3_k(const uint8_t *x, int i)
 {
     int j = i / 16, low = j < 8 ? x[96 + j] & 15 : x[96 + j - 8] >> 4,
         high = x[104 + j % 4] >> (2 * (j / 4)) & 3;
     int third = x[i % 32] >> (i / 32) & 1;
-    return (struct part){pair32(x + 32, i) + 4 * third - 4, low + 16 * high - 32, 0};
+    return (struct value){pair32(x + 32, i) + 4 * third - 4, low + 16 * high - 32, 0};
 }
-static struct part part_k_scale(const uint8_t *s, int j, int q)
+static struct value value_k_scale(const uint8_t *s, int j, int q)
 {
-    if (j < 4) return (struct part){q, s[j] & 63, s[j + 4] & 63};
-    return (struct part){q, (s[j + 4] & 15) + 16 * (s[j - 4] >> 6),
-                         (s[j + 4] >> 4) + 16 * (s[j] >> 6)};
+    if (j < 4) return (struct value){q, s[j] & 63, s[j + 4] & 63};
+    return (struct value){q, (s[j + 4] & 15) + 16 * (s[j - 4] >> 6),
+                          (s[j + 4] >> 4) + 16 * (s[j] >> 6)};
 }
-static struct part part_q4_k(const uint8_t *x, int i)
+static struct value value_q4_k(const uint8_t *x, int i)
 {
-    return part_k_scale(x + 4, i / 32, nibble(x + 16, i, 32));
+    return value_k_scale(x + 4, i / 32, nibble(x + 16, i, 32));
 }
-static struct part part_q5_k(const uint8_t *x, int i)
+static struct value value_q5_k(const uint8_t *x, int i)
 {
     int fifth = x[16 + i % 32] >> (i / 32) & 1;
-    return part_k_scale(x + 4, i / 32, nibble(x + 48, i, 32) + 16 * fifth);
+    return value_k_scale(x + 4, i / 32, nibble(x + 48, i, 32) + 16 * fifth);
 }
-static struct part part_q6_k(const uint8_t *x, int i)
+static struct value value_q6_k(const uint8_t *x, int i)
 {
     int q = nibble(x, i, 64) + 16 * pair32(x + 128, i) - 32;
-    return (struct part){q, (int8_t)x[192 + i / 16], 0};
+    return (struct value){q, (int8_t)x[192 + i / 16], 0};
 }
-static struct part part_iq4_xs(const uint8_t *x, int i)
+static struct value value_iq4_xs(const uint8_t *x, int i)
 {
     static const int level[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
     int j = i / 32, low = x[4 + j / 2] >> (4 * (j % 2)) & 15,
         high = (x[2] | x[3] << 8) >> (2 * j) & 3;
-    return (struct part){level[nibble(x + 8, i, 16)], low + 16 * high - 32, 0};
+    return (struct value){level[nibble(x + 8, i, 16)], low + 16 * high - 32, 0};
 }
-static struct part part_tq1_0(const uint8_t *x, int i)
+static struct value value_tq1_0(const uint8_t *x, int i)
 {
     int at = i < 160 ? i % 32 : i < 240 ? 32 + (i - 160) % 16 : 48 + (i - 240) % 4;
     int digit = i < 160 ? i / 32 : i < 240 ? (i - 160) / 16 : (i - 240) / 4;
     unsigned fraction = x[at];
     for (int k = 0; k < digit; k++) fraction = fraction * 3 % 256;
-    return (struct part){(int)(fraction * 3 / 256) - 1, 1, 0};
+    return (struct value){(int)(fraction * 3 / 256) - 1, 1, 0};
 }
-static struct part part_tq2_0(const uint8_t *x, int i)
+static struct value value_tq2_0(const uint8_t *x, int i)
 {
-    return (struct part){pair32(x, i) - 1, 1, 0};
+    return (struct value){pair32(x, i) - 1, 1, 0};
 }
-static struct part part_q1_0(const uint8_t *x, int i)
+static struct value value_q1_0(const uint8_t *x, int i)
 {
-    return (struct part){bit(x + 2, i) ? 1 : -1, 1, 0};
+    return (struct value){bit(x + 2, i) ? 1 : -1, 1, 0};
 }
-static struct part part_q2_0(const uint8_t *x, int i)
+static struct value value_q2_0(const uint8_t *x, int i)
 {
-    return (struct part){(x[2 + i / 4] >> (2 * (i % 4)) & 3) - 1, 1, 0};
+    return (struct value){(x[2 + i / 4] >> (2 * (i % 4)) & 3) - 1, 1, 0};
 }
 
 static const struct layout {
     int t, d_at, dmin_at; /* dmin_at -1: no minimums */
-    struct part (*part)(const uint8_t *x, int i);
+    struct value (*value)(const uint8_t *x, int i);
 } layout[] = {
-    {QT_q4_0, 0, -1, part_q4_0},    {QT_q4_1, 0, 2, part_q4_1},      {QT_q5_0, 0, -1, part_q5_0},
-    {QT_q5_1, 0, 2, part_q5_1},     {QT_q8_0, 0, -1, part_q8_0},     {QT_q2_k, 80, 82, part_q2_k},
-    {QT_q3_k, 108, -1, part_q3_k},  {QT_q4_k, 0, 2, part_q4_k},      {QT_q5_k, 0, 2, part_q5_k},
-    {QT_q6_k, 208, -1, part_q6_k},  {QT_iq4_xs, 0, -1, part_iq4_xs}, {QT_tq1_0, 52, -1, part_tq1_0},
-    {QT_tq2_0, 64, -1, part_tq2_0}, {QT_q1_0, 0, -1, part_q1_0},     {QT_q2_0, 0, -1, part_q2_0},
+    {QT_q4_0, 0, -1, value_q4_0},     {QT_q4_1, 0, 2, value_q4_1},
+    {QT_q5_0, 0, -1, value_q5_0},     {QT_q5_1, 0, 2, value_q5_1},
+    {QT_q8_0, 0, -1, value_q8_0},     {QT_q2_k, 80, 82, value_q2_k},
+    {QT_q3_k, 108, -1, value_q3_k},   {QT_q4_k, 0, 2, value_q4_k},
+    {QT_q5_k, 0, 2, value_q5_k},      {QT_q6_k, 208, -1, value_q6_k},
+    {QT_iq4_xs, 0, -1, value_iq4_xs}, {QT_tq1_0, 52, -1, value_tq1_0},
+    {QT_tq2_0, 64, -1, value_tq2_0},  {QT_q1_0, 0, -1, value_q1_0},
+    {QT_q2_0, 0, -1, value_q2_0},
 };
 
 /* Return a format's dot product by its definition, from the integers that the test decodes
@@ -432,7 +435,7 @@ static float formula(const struct layout *l, const uint8_t *w, const int8_t *a, 
     for (int at = 0; at < n; at += block, w += qtype_info[l->t].n_byte) {
         long isum = 0, msum = 0;
         for (int i = 0; i < block; i++) {
-            struct part p = l->part(w, i);
+            struct value p = l->value(w, i);
             isum += (long)p.scale * p.q * a[at + i];
             msum += (long)p.min * a[at + i];
         }

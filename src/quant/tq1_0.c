@@ -11,18 +11,18 @@
  * value = d * (digit - 1). isum = sum (digit - 1) * a, w_scale = d. */
 #include "quant_impl.h"
 
-static const struct part {
+static const struct run {
     int n_byte, n_digit;
-} part[3] = {{32, 5}, {16, 5}, {4, 4}};
+} run[3] = {{32, 5}, {16, 5}, {4, 4}};
 
 static void unpack(struct block *b, const uint8_t *x)
 {
     int8_t *q = b->q;
     b->d = half_load(x + 52);
     b->scale[0] = 1;
-    for (int p = 0; p < 3; x += part[p++].n_byte)
-        for (int t = 0, power = 1; t < part[p].n_digit; t++, power *= 3)
-            for (int i = 0; i < part[p].n_byte; i++) {
+    for (int p = 0; p < 3; x += run[p++].n_byte)
+        for (int t = 0, power = 1; t < run[p].n_digit; t++, power *= 3)
+            for (int i = 0; i < run[p].n_byte; i++) {
                 int fraction = x[i] * power & 255;
                 *q++ = (int8_t)((fraction * 3 >> 8) - 1);
             }
@@ -32,14 +32,14 @@ static void pack(uint8_t *y, const struct block *b)
 {
     const int8_t *q = b->q;
     for (int p = 0; p < 3; p++) {
-        int m = part[p].n_byte;
+        int m = run[p].n_byte;
         for (int i = 0; i < m; i++) {
             int digits = 0;
             for (int t = 0; t < 5; t++)
-                digits = digits * 3 + (t < part[p].n_digit ? q[t * m + i] + 1 : 0);
+                digits = digits * 3 + (t < run[p].n_digit ? q[t * m + i] + 1 : 0);
             *y++ = (uint8_t)((digits * 256 + 242) / 243);
         }
-        q += m * part[p].n_digit;
+        q += m * run[p].n_digit;
     }
     half_store(y, b->d);
 }

@@ -191,7 +191,7 @@ TEST(sample_lists_are_shared)
         NEED_OK(sampler_open(&s[i], &p, &v, (uint32_t)i, 100, &e), &e);
         EXPECT(sampler_bytes(s[i]) < sampler_bytes(alone) / 10);
     }
-    sample_lists_close(lists);
+    sample_lists_drop(lists);
     struct rig r = {.v = v};
     NEED_OK(sample_work_open(&r.w, 10, NULL, &e), &e);
     for (int i = 0; i < N; i++) {

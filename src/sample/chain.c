@@ -57,7 +57,7 @@ int sampler_open(struct sampler **out, const struct sample_params *p, const stru
     if (rc == 0 && !lists) rc = sample_lists_open(&lists, p, v, e);
     struct sampler *s = rc == 0 ? calloc(1, sizeof *s) : NULL;
     if (!s) {
-        sample_lists_close(lists);
+        sample_lists_drop(lists);
         return rc ? rc : err_memory(e, "a sampler", sizeof *s);
     }
     s->p = *p;
@@ -77,7 +77,7 @@ int sampler_open(struct sampler **out, const struct sample_params *p, const stru
 void sampler_close(struct sampler *s)
 {
     if (s) arena_deinit(&s->mem);
-    if (s) sample_lists_close(s->lists);
+    if (s) sample_lists_drop(s->lists);
     free(s);
 }
 

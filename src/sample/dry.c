@@ -46,7 +46,7 @@ static bool breakers_open(struct dry *d, struct sampler *s)
         const struct text_span *text = &usual_breakers[d->n_breaker % 4];
         if (!usual)
             *m = l->breaker[d->n_breaker];
-        else if (!match_init(m, &s->mem, text->text, text->n))
+        else if (!match_make(m, &s->mem, text->text, text->n))
             return false;
     }
     return d->breaker;

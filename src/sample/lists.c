@@ -82,7 +82,7 @@ static bool copy_breakers(struct sample_lists *l, const struct sample_params *p)
     l->breaker = arena_push0(&l->mem, (size_t)p->n_dry_breaker, sizeof *l->breaker);
     for (; l->breaker && l->n_breaker < p->n_dry_breaker; l->n_breaker++) {
         const struct text_span *text = &p->dry_breaker[l->n_breaker];
-        if (!match_init(&l->breaker[l->n_breaker], &l->mem, text->text, text->n)) return false;
+        if (!match_make(&l->breaker[l->n_breaker], &l->mem, text->text, text->n)) return false;
     }
     return l->breaker;
 }
@@ -156,7 +156,7 @@ int sample_lists_open(struct sample_lists **out, const struct sample_params *p,
     if (rc == 0)
         *out = l;
     else
-        sample_lists_close(l);
+        sample_lists_drop(l);
     return rc;
 }
 
@@ -166,7 +166,7 @@ struct sample_lists *sample_lists_ref(struct sample_lists *l)
     return l;
 }
 
-void sample_lists_close(struct sample_lists *l)
+void sample_lists_drop(struct sample_lists *l)
 {
     if (!l || atomic_fetch_sub(&l->n_ref, 1) > 1) return;
     arena_deinit(&l->mem);

@@ -13,7 +13,7 @@ static void match_advance(struct match *m, char c)
     if (m->text[m->at] == c) m->at++;
 }
 
-bool match_init(struct match *m, struct arena *mem, const char *text, size_t n)
+bool match_make(struct match *m, struct arena *mem, const char *text, size_t n)
 {
     char *copy = arena_text(mem, text, n);
     int32_t *border = arena_push0(mem, n, sizeof *border);

@@ -13,7 +13,7 @@ TEST(sample_match_finds_every_occurrence)
         struct match m;
         for (size_t i = 0; i < n; i++) word[i] = "ab"[rng_below(&rng, 2)];
         for (size_t i = 0; i < sizeof text; i++) text[i] = "ab"[rng_below(&rng, 2)];
-        NEED(match_init(&m, &mem, word, n));
+        NEED(match_make(&m, &mem, word, n));
         for (size_t end = 1; end <= sizeof text; end++) {
             bool ends = end >= n && memcmp(text + end - n, word, n) == 0;
             EXPECT_INT(match_step(&m, text[end - 1]), ends);

@@ -122,14 +122,14 @@ void sample_work_close(struct sample_work *w);
 
 /* Copy the lists of p once for all samplers that use them. p must have passed sample_params_check.
  * Samplers may have a lower min_tokens than p, but it must be 0 if it is 0 in p. The caller owns
- * the reference *out, for sample_lists_close; NULL after an error. ERR_ARG if the lists permit no
+ * the reference *out, for sample_lists_drop; NULL after an error. ERR_ARG if the lists permit no
  * token, ERR_MEMORY. */
 int sample_lists_open(struct sample_lists **out, const struct sample_params *p,
                       const struct sample_vocab *v, struct err *e);
 /* Add a reference and return l; NULL is allowed. */
 struct sample_lists *sample_lists_ref(struct sample_lists *l);
 /* Drop a reference. The last one frees l; NULL is allowed. */
-void sample_lists_close(struct sample_lists *l);
+void sample_lists_drop(struct sample_lists *l);
 /* Return the number of bytes of l; l may be NULL. */
 int64_t sample_lists_bytes(const struct sample_lists *l);
 /* Return true if bias, bad words or allowed ids forbid a token independently of its logit. */

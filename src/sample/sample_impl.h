@@ -170,7 +170,7 @@ struct bad_word {
 };
 struct match;
 /* Prepared lists of a request. The arrays are in the arena `mem`, NULL if the list is empty.
- * Immutable; the last sample_lists_close frees them. */
+ * Immutable; the last sample_lists_drop frees them. */
 struct sample_lists {
     atomic_int n_ref;
     struct arena mem;
@@ -219,7 +219,7 @@ void logprobs_of_row(struct sample_work *w, int32_t id, int n_logprob, struct pi
 
 /* ---- one string in a stream of bytes: match.c (Knuth, Morris, Pratt) ------------------------- */
 
-/* State of the search for one string. The arrays are in the arena of match_init. */
+/* State of the search for one string. The arrays are in the arena of match_make. */
 struct match {
     const char *text; /* [n] copy of the string */
     int32_t *border;  /* [n] length of the longest proper border of text[0..i] */
@@ -228,7 +228,7 @@ struct match {
 };
 
 /* Copy the text and compute its borders. Return false if memory is exhausted. */
-bool match_init(struct match *m, struct arena *mem, const char *text, size_t n);
+bool match_make(struct match *m, struct arena *mem, const char *text, size_t n);
 /* Process a byte. Return true if the byte completes the text. */
 bool match_step(struct match *m, char c);
 

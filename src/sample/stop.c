@@ -48,7 +48,7 @@ int stop_match_open(struct stop_match **out, const struct text_span *stop, int n
     /* most answers have no stop string, but every answer has a struct stop_match */
     bool ok = m->stop || n_stop == 0;
     for (; ok && m->n_stop < n_stop; m->n_stop++)
-        ok = match_init(&m->stop[m->n_stop], &m->mem, stop[m->n_stop].text, stop[m->n_stop].n);
+        ok = match_make(&m->stop[m->n_stop], &m->mem, stop[m->n_stop].text, stop[m->n_stop].n);
     if (!ok) {
         stop_match_close(m);
         return err_memory(e, "stop strings", STOP_BYTES_MAX);

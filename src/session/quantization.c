@@ -134,5 +134,5 @@ enum qtype session_type(const char *type, const struct checkpoint *c, const stru
                                       .n_group =
                                           n_head / key_int(c, "attention.head_count_kv", n_head),
                                       .tied = !checkpoint_tensor(c, "output.weight")};
-    return type && mixture_init(&mix, type, false, &e) == 0 ? mixture_type(&mix, &site) : t->type;
+    return type && mixture_find(&mix, type, false, &e) == 0 ? mixture_type(&mix, &site) : t->type;
 }

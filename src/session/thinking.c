@@ -291,7 +291,7 @@ static const struct constraint_ops thinking_ops = {
 static int read_close(struct thinking *c, struct err *e)
 {
     struct ids ids = {0};
-    const char *mark = chat_track_close(&c->now.track);
+    const char *mark = chat_track_end_mark(&c->now.track);
     int rc =
         tokenizer_encode(c->t, mark, strlen(mark), ENCODE_PARSE_SPECIAL | ENCODE_CONTINUE, &ids, e);
     bool known = ids.n > 0 && ids.n <= CLOSE_MAX && !tokenizer_joins(c->t);

@@ -566,7 +566,7 @@ static bool write_rounded(const char *folder, const char *type, int n_layer, int
     uint64_t n_head = 0;
     const uint8_t *first = NULL;
     if (checkpoint_open(&c, golden(folder, ""), &e) != 0 ||
-        mixture_init(&mix, type, false, &e) != 0)
+        mixture_find(&mix, type, false, &e) != 0)
         return false;
     memcpy(&n_head, file.data, 8);
     for (int i = 0; i < checkpoint_n_tensor(c); i++) {

@@ -87,11 +87,11 @@ struct layout {
     uint8_t *made;
     size_t made_bytes;
 };
-/* Lay out n tensors, which are borrowed until layout_deinit. ERR_MEMORY: layout_deinit is called
+/* Lay out n tensors, which are borrowed until layout_close. ERR_MEMORY: layout_close is called
  * nevertheless. */
-int layout_init(struct layout *l, struct tensor *const *tensor, int n, int n_thread, struct err *e);
+int layout_open(struct layout *l, struct tensor *const *tensor, int n, int n_thread, struct err *e);
 /* Free the layout; accepts a half-built one. */
-void layout_deinit(struct layout *l);
+void layout_close(struct layout *l);
 /* Return the place of the tensor with these rows, borrowed from the layout; NULL if none. */
 const struct weight_place *layout_place(const struct layout *l, const uint8_t *rows);
 

@@ -90,7 +90,7 @@ static int make_room(struct layout *l, int n_thread, struct err *e)
     return n_byte && !l->made ? err_memory(e, "rows to be packed", n_byte) : 0;
 }
 
-int layout_init(struct layout *l, struct tensor *const *tensor, int n, int n_thread, struct err *e)
+int layout_open(struct layout *l, struct tensor *const *tensor, int n, int n_thread, struct err *e)
 {
     *l = (struct layout){.place = calloc((size_t)n + 1, sizeof *l->place)};
     if (!l->place) return err_memory(e, "the tensor list", (size_t)n * sizeof *l->place);
@@ -99,7 +99,7 @@ int layout_init(struct layout *l, struct tensor *const *tensor, int n, int n_thr
     return make_room(l, n_thread, e);
 }
 
-void layout_deinit(struct layout *l)
+void layout_close(struct layout *l)
 {
     free(l->place);
     free(l->made);
@@ -277,7 +277,7 @@ int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *t
     struct weights_info did = {0};
     struct layout l;
     struct weights *w = *out = calloc(1, sizeof *w);
-    int rc = layout_init(&l, tensor, n, pool_n_thread(cpu_of(b)->pool), e);
+    int rc = layout_open(&l, tensor, n, pool_n_thread(cpu_of(b)->pool), e);
     if (rc == 0 && !w) rc = err_memory(e, "the packed weights", sizeof *w);
     if (rc == 0) rc = open_weights(w, &did.how, cpu_of(b), &l, o ? o : &nowhere, e);
     for (int i = 0; i < n && rc == 0; i++)
@@ -285,7 +285,7 @@ int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *t
     did.n_byte = (int64_t)l.n_byte;
     did.us = time_us() - start;
     if (info) *info = did;
-    layout_deinit(&l);
+    layout_close(&l);
     return rc;
 }
 
@@ -294,14 +294,14 @@ int cpu_weights_verify(struct backend *b, enum weights_verdict *verdict,
                        struct err *e)
 {
     struct layout l;
-    int rc = layout_init(&l, tensor, n, pool_n_thread(cpu_of(b)->pool), e);
+    int rc = layout_open(&l, tensor, n, pool_n_thread(cpu_of(b)->pool), e);
     enum weights_verdict *by_place = rc == 0 ? calloc((size_t)n + 1, sizeof *by_place) : NULL;
     if (rc == 0 && !by_place) rc = err_memory(e, "verdicts", (size_t)n * sizeof *by_place);
     if (rc == 0) rc = packed_verify(by_place, cpu_of(b), &l, o, e);
     for (int i = 0; i < n && rc == 0; i++)
         verdict[i] = by_place[layout_place(&l, tensor[i]->data) - l.place];
     free(by_place);
-    layout_deinit(&l);
+    layout_close(&l);
     return rc;
 }
 
