@@ -194,32 +194,3 @@ int grammar_forced_tokens(struct grammar *g, uint32_t state, const int32_t **tok
     *token = g->forced[state].n > 0 ? g->forced_token.v + g->forced[state].first : NULL;
     return g->forced[state].n;
 }
-
-/* ---- masks of many sequences ---- */
-
-struct forced_fill {
-    struct grammar_job *job; /* borrowed [n] */
-    int n;
-};
-
-/* Fill masks in a pool's chunk. The chunk of a grammar's first job fills the masks of all jobs of
- * that grammar. So only one thread uses a grammar. */
-static void fill_chunk(void *ctx, int chunk, int worker)
-{
-    const struct forced_fill *f = ctx;
-    struct grammar *g = f->job[chunk].g;
-    (void)worker;
-    for (int i = 0; i < chunk; i++)
-        if (f->job[i].g == g) return;
-    for (int i = chunk; i < f->n; i++)
-        if (f->job[i].g == g) f->job[i].ok = grammar_mask(g, f->job[i].state, f->job[i].mask);
-}
-
-void grammar_masks(struct grammar_job *job, int n, struct pool *pool)
-{
-    struct forced_fill f = {job, n};
-    if (pool)
-        pool_run(pool, fill_chunk, &f, n);
-    else
-        for (int i = 0; i < n; i++) fill_chunk(&f, i, 0);
-}

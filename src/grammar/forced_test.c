@@ -1,11 +1,9 @@
 /* Goal: a forced span is the only possible continuation. The tokenizer makes the same tokens of the
- * span with any following text. Masks filled on a pool equal masks filled one by one. Method: cut
- * spans from a real text, and force each by a choice of two strings. Append the following text and
- * other continuations. Use the tokenizers in ../shared/data. The other tests use the tokenizer of
- * the bundled model. */
+ * span with any following text. Method: cut spans from a real text, and force each by a choice of
+ * two strings. Append the following text and other continuations. Use the tokenizers in
+ * ../shared/data. The other tests use the tokenizer of the bundled model. */
 #include "grammar_in.h"
 #include "base/json.h"
-#include "base/pool.h"
 #include "base/rng.h"
 #include "../../tests/unit.h"
 
@@ -185,71 +183,6 @@ TEST(grammar_tokens_named_by_rules)
     EXPECT(grammar_ends(g, grammar_accept_token(g, state, tokenizer_bos(t) == end ? 5 : 7)));
     free(mask);
     grammar_close(g);
-    grammar_vocab_close(v);
-    tokenizer_close(t);
-}
-
-enum { N_GRAMMAR = 4, N_JOB = 24 };
-
-/* Accept n random tokens that the masks allow. Set states[0..n] to the states on the way. */
-static void wander(struct grammar *g, int n_vocab, uint64_t *mask, uint64_t seed, uint32_t *states,
-                   int n)
-{
-    states[0] = grammar_begin(g);
-    for (int i = 0; i < n; i++) {
-        NEED(grammar_mask(g, states[i], mask));
-        int32_t token = (int32_t)rng_below(&seed, (uint64_t)n_vocab), left = n_vocab;
-        while (left-- > 0 && !(mask[token >> 6] >> (token & 63) & 1)) token = (token + 1) % n_vocab;
-        states[i + 1] = left < 0 ? states[i] : grammar_accept_token(g, states[i], token);
-        EXPECT(states[i + 1] != GRAMMAR_DEAD);
-    }
-}
-
-TEST(grammar_masks_on_a_pool_are_those_one_by_one)
-{
-    static const char *const schema[N_GRAMMAR] = {
-        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"},\"b\":{\"type\":"
-        "\"integer\"}}}",
-        "{\"type\":\"array\",\"items\":{\"enum\":[\"x\",\"yes\",12]}}",
-        "{\"type\":\"string\",\"maxLength\":40}", "{\"type\":\"number\",\"minimum\":3}"};
-    struct tokenizer *t = bundled();
-    struct grammar_vocab *v = grammar_vocab_open(t);
-    struct pool *pool = NULL;
-    struct err e = {0};
-    NEED_OK(pool_open(&pool, 4, &e), &e);
-    size_t n_word = (size_t)(tokenizer_n_vocab(t) + 63) / 64;
-    uint64_t *mask = calloc(n_word * (N_JOB + 1), sizeof *mask), *one = mask + n_word * N_JOB;
-    NEED(v && mask);
-    for (int round = 0; round < 3; round++) {
-        struct grammar *g[N_GRAMMAR], *plain[N_GRAMMAR];
-        struct grammar_job job[N_JOB];
-        uint32_t states[N_GRAMMAR][N_JOB];
-        for (int i = 0; i < N_GRAMMAR; i++) {
-            g[i] = open_grammar(GRAMMAR_SCHEMA, schema[i], strlen(schema[i]), v);
-            plain[i] = open_grammar(GRAMMAR_SCHEMA, schema[i], strlen(schema[i]), v);
-            wander(plain[i], tokenizer_n_vocab(t), one, (uint64_t)(round * 10 + i), states[i],
-                   N_JOB - 1);
-            uint32_t same[N_JOB]; /* equal tokens lead to equal numbers of states */
-            wander(g[i], tokenizer_n_vocab(t), one, (uint64_t)(round * 10 + i), same,
-                   round == 0 ? 0 : N_JOB - 1);
-        }
-        for (int k = 0; k < N_JOB; k++) /* round 0: the first state of each grammar */
-            job[k] = (struct grammar_job){g[k % N_GRAMMAR],
-                                          round == 0 ? grammar_begin(g[k % N_GRAMMAR])
-                                                     : states[k % N_GRAMMAR][k],
-                                          mask + n_word * (size_t)k, false};
-        grammar_masks(job, N_JOB, pool);
-        for (int k = 0; k < N_JOB; k++) {
-            NEED(job[k].ok &&
-                 grammar_mask(plain[k % N_GRAMMAR],
-                              round == 0 ? states[k % N_GRAMMAR][0] : states[k % N_GRAMMAR][k],
-                              one));
-            EXPECT(memcmp(job[k].mask, one, n_word * sizeof *one) == 0);
-        }
-        for (int i = 0; i < N_GRAMMAR; i++) grammar_close(g[i]), grammar_close(plain[i]);
-    }
-    free(mask);
-    pool_close(pool);
     grammar_vocab_close(v);
     tokenizer_close(t);
 }

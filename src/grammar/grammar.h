@@ -16,8 +16,8 @@
  * grammar with its states and masks. All masks are dropped if they exceed 32 MiB.
  *
  * Threads: a grammar belongs to one thread at a time, because every call except grammar_ends may
- * write its caches. Different grammars are independent (grammar_masks fills their masks on a pool).
- * A grammar_vocab is immutable and may be shared. */
+ * write its caches. Different grammars are independent. A grammar_vocab is
+ * immutable and may be shared. */
 #ifndef QUOTH_GRAMMAR_H
 #define QUOTH_GRAMMAR_H
 
@@ -140,20 +140,6 @@ bool grammar_full(const struct grammar *g); /* return true if g has more than by
 void grammar_forget(struct grammar *g); /* do not count the states made so far in grammar_spent */
 /* Fail g as if the last piece had reached its limit of work. */
 void grammar_fail(struct grammar *g);
-
-/* Fill the masks of n sequences, in parallel over their grammars and in order within a grammar.
- * pool may be NULL. The caller owns all the grammars. Unlike other work of the pool, the function
- * may allocate. Set job.ok to the result of grammar_mask. */
-struct pool;
-struct grammar_job {
-    struct grammar *g; /* borrowed */
-    uint32_t state;
-    uint64_t *mask; /* borrowed: mask to fill [(n_vocab + 63) / 64] */
-    bool ok;
-};
-/* Fill the masks of n jobs, in parallel in the pool. Set the `ok` of each job; it is false after a
- * failure. */
-void grammar_masks(struct grammar_job *job, int n, struct pool *pool);
 
 /* Append the bytes that must follow, at most 512. Return the state after them. A token that a rule
  * names ends the span. */

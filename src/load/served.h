@@ -87,6 +87,9 @@ int prompts_check(struct err *e);
  * Errors of --dataset-path: ERR_FORMAT with the line, or if it has no prompts; ERR_IO; ERR_LIMIT.
  * Errors of --tokenizer: those of tokenizer_open_file. ERR_MEMORY. */
 int prompts_make(struct prompts *p, struct served_target *t, struct err *e);
+/* Add the prompt of a line of a custom dataset: {"prompt":"...","output_tokens":100}. ERR_FORMAT
+ * for another line, ERR_MEMORY, and errors of json_parse. */
+int prompts_add_line(struct prompts *p, const char *line, struct err *e);
 void prompts_close(struct prompts *p); /* accepts a zeroed struct */
 /* Return the value of --tokenizer, borrowed from the arguments; NULL if none. */
 const char *prompts_tokenizer(void);

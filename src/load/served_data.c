@@ -162,9 +162,9 @@ static int add_text(struct prompts *p, const char *text, int n_output, struct er
     return p->text[n] ? 0 : err_memory(e, "a prompt", strlen(text));
 }
 
-/* Parse {"prompt":"...","output_tokens":100}. The length of the answer is, in this order:
- * --output-len, --custom-output-len, the line's own, 256. */
-static int custom_line(struct prompts *p, const char *line, struct err *e)
+/* The length of the answer is, in this order: --output-len, --custom-output-len, the line's own,
+ * 256. */
+int prompts_add_line(struct prompts *p, const char *line, struct err *e)
 {
     struct json *j = NULL;
     int rc = json_parse(&j, line, strlen(line), NULL, e);
@@ -192,7 +192,7 @@ static int read_custom(struct prompts *p, struct counter *c, struct err *e)
     for (char *rest = text.data, *line; rc == 0 && rest && (line = strsep(&rest, "\n"));) {
         at++;
         if (line[strspn(line, " \t\r")] == '\0') continue;
-        rc = custom_line(p, line, e);
+        rc = prompts_add_line(p, line, e);
         if (rc != 0) err_prefix(e, rc, "%s:%d", dataset_flags.path, at);
     }
     buf_deinit(&text);
