@@ -121,23 +121,8 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
         return l->d_expert;
     case SIZE_D_EXPERT_2:
         return 2 * (int64_t)l->d_expert;
-    case SIZE_N_STREAM:
-        return c->n_stream;
-    case SIZE_N_STREAM_2:
-        return (int64_t)c->n_stream * c->n_stream;
-    case SIZE_D_LAUREL:
-        return c->d_laurel;
-    case SIZE_N_INPUT:
-        return c->n_input;
-    case SIZE_D_INPUT:
-        return c->d_input;
-    case SIZE_D_INPUTS:
-        return (int64_t)c->n_layer * c->d_input;
-    case SIZE_Q_RANK:
-    case SIZE_KV_RANK:
-    case SIZE_KV_A:
-    case SIZE_KV_B:
-    case SIZE_D_V:
+    default: /* a size of some architectures */
+        CHECK(b->m->arch->size, "size %d of %s", (int)size, b->m->arch->name);
         return b->m->arch->size(c, size);
     }
     return 0;
@@ -196,6 +181,26 @@ void bind_vector(struct binder *b, const float **at, int64_t n)
 {
     if (b->rc == 0 && !vec_push(&b->m->vector, ((struct vector){.at = at, .n = n})))
         b->rc = err_memory(b->e, "the list of vectors", sizeof(struct vector));
+}
+
+void *bind_memory(struct binder *b, const char *what, size_t n_byte)
+{
+    if (b->rc != 0) return NULL;
+    void *own = arena_push0(&b->m->arena, 1, n_byte);
+    if (!own) b->rc = err_memory(b->e, what, n_byte);
+    return own;
+}
+
+void bind_scaled(struct binder *b, const float **at, const char *name, int il, int64_t n, float by)
+{
+    char full[160];
+    bind_name(full, "blk.%d", il, name);
+    const float *v = b->rc == 0 ? bind_extra(b, full, n) : NULL;
+    if (!v) bind_missing(b, full);
+    float *scaled = bind_memory(b, full, (size_t)n * sizeof *v);
+    for (int64_t i = 0; i < n && scaled; i++) scaled[i] = v[i] * by;
+    *at = scaled;
+    bind_vector(b, at, n);
 }
 
 const float *bind_extra(struct binder *b, const char *name, int64_t n)

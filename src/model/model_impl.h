@@ -113,12 +113,9 @@ struct quantization {
     int bits, bits_set;      /* number of bits of a code, and set of possible numbers, 1 << bits */
     int group_size[GROUP_SIZES_MAX], n_group_size; /* inputs per scale; -1: all inputs */
     int block_out, block_k;                        /* blocks with one scale; 0: none */
-    bool any_shape;         /* true: bits and group sizes may differ per module */
-    bool zeros_as_they_are; /* GPTQ of version 2 */
-    bool along_k;           /* AWQ: codes of consecutive inputs share a word */
-    bool inverse;           /* BitNet: weights are divided by their scale */
-    bool per_output;        /* compressed-tensors: matrices with a scale per output are possible */
-    bool has_zeros;         /* compressed-tensors: some weights are not symmetric */
+    bool any_shape;  /* true: bits and group sizes may differ per module */
+    bool per_output; /* true: matrices with a scale per output are possible */
+    unsigned flags;  /* flags of the form, which its file defines */
 };
 
 struct config {
@@ -621,9 +618,15 @@ void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_
  * stem.weight, or each as stem.I.weight. */
 void bind_one_of(struct binder *b, struct linear *l, const char *stem, int i, int n, int64_t n_out,
                  int64_t k);
+/* Return n_byte zeroed bytes of the model's arena for an architecture. `what` names them in the
+ * error. NULL after a failure. */
+void *bind_memory(struct binder *b, const char *what, size_t n_byte);
 /* Bind n values at *at, f32 in the arena, as a vector of the device.
  * The address `at` must remain valid. */
 void bind_vector(struct binder *b, const float **at, int64_t n);
+/* Bind the n values of the tensor blk.IL.NAME, which tensors.def does not have, each multiplied by
+ * `by`. */
+void bind_scaled(struct binder *b, const float **at, const char *name, int il, int64_t n, float by);
 /* Bind an embedding without its first rows. first: number of rows left out. */
 void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first);
 /* Make l use the bound tensor t. */
@@ -694,6 +697,12 @@ void fwd_columns(struct fwd *f, float *y, const float *x, const struct columns *
 /* Rotate heads of x f32 [n_row, n_head, d_head] by the rope with the index `rope`. x may begin at a
  * later value of the first head. */
 void fwd_rope(struct fwd *f, float *x, int n_head, int d_head, int rope);
+/* Normalize heads of x f32 [n_row, n_head, d_head], in place. */
+void fwd_head_norm(struct fwd *f, float *x, int n_head, const struct norm *n);
+/* Compute y f32 [n_row, d] = x times a factor per column, f32 [d]. */
+void fwd_scale_columns(struct fwd *f, float *y, const float *x, const float *by);
+/* Apply xIELU to y f32 [n]. param: a struct xielu. It is a function for ffn_block.act. */
+void fwd_xielu(struct fwd *f, float *y, int64_t n, const void *param);
 /* Cap the logits of the output; cap 0: no cap. */
 void fwd_softcap(struct fwd *f, struct model_out *out, float cap);
 /* Multiply the logits of the output by a factor. */
@@ -739,6 +748,8 @@ void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_bloc
 /* As fwd_ffn, for a block with a gate: outputs of the gate below their mean plus `by` standard
  * deviations count as 0, all others lose that value. */
 void fwd_ffn_cut(struct fwd *f, float *y, struct input in, const struct ffn_block *g, float by);
+/* Return the number of standard deviations below which a part of normally distributed gates is. */
+float ffn_cut_of(double part);
 
 /* block/layer.c: the layer of most decoders. */
 void decoder_bind_layer(struct binder *b, void *layer, int il);

@@ -78,21 +78,14 @@ static void bind_xielu(struct binder *b, struct xielu *p, int il)
                         .eps = (float)eps};
 }
 
-static void apply_xielu(struct fwd *f, float *y, int64_t n, const void *param)
-{
-    struct backend *b = f->m->backend;
-    b->op->xielu(b, y, n, param);
-}
-
 static void bind(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;
     decoder_bind_layer(b, l, il);
     if (b->rc != 0 || !b->m->config.own_curve) return;
-    struct xielu *p = arena_push(&b->m->arena, sizeof *p, 64);
-    if (!p) b->rc = err_memory(b->e, "the parameters of xIELU", sizeof *p);
+    struct xielu *p = bind_memory(b, "the parameters of xIELU", sizeof *p);
     if (p) bind_xielu(b, p, il);
-    l->ffn.act = apply_xielu;
+    l->ffn.act = fwd_xielu;
     l->ffn.act_param = p;
 }
 

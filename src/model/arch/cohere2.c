@@ -24,7 +24,7 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.layer_types"),
     KEY("config.sliding_window_pattern", 4),
     IDLE("config._sliding_window_pattern", "in the published files, but not in the class"),
-    IDLE("config.cache_implementation", "how the reference's program computes the same"),
+    IDLE("config.cache_implementation", "implementation of the reference"),
     IDLE("config.layer_switch", "in the published files, but not in the class"),
     IDLE("config.order_of_interleaved_layers", "in the published files, but not in the class"),
     IDLE("config.position_embedding_type", "in the published files, but not in the class"),

@@ -24,7 +24,7 @@ static const struct config_key hf_key[] = {
     KEY("config.final_logit_softcapping", 30),
     KEY("config.attn_logit_softcapping", 50),
     IDLE("config.hidden_act", "in the published files, but not in the class"),
-    IDLE("config.cache_implementation", "how the reference's program computes the same"),
+    IDLE("config.cache_implementation", "implementation of the reference"),
     ONLY("config.use_bidirectional_attention", 0,
          "attention to later positions is not supported yet"),
     KEYS_END,

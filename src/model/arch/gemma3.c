@@ -32,7 +32,7 @@ static const struct config_key hf_key[] = {
     IDLE("config.rope_parameters.full_attention", "its fields are read"),
     IDLE("config.rope_parameters.sliding_attention", "its fields are read"),
     IDLE("config._sliding_window_pattern", "the class ignores it: layer_types has the same"),
-    IDLE("config.cache_implementation", "how the reference's program computes the same"),
+    IDLE("config.cache_implementation", "implementation of the reference"),
     ONLY("config.attn_logit_softcapping", 0, "transformers passes over other values"),
     ONLY("config.use_bidirectional_attention", 0, "true selects gemma-embedding"),
     /* of models with images, whose text part is read */
@@ -123,6 +123,24 @@ void gemma3_config(struct config *c, struct binder *b)
         hf_config(c, b);
     else
         gguf_config(c, b);
+}
+
+int64_t gemma_size(const struct config *c, enum tensor_size size)
+{
+    switch (size) {
+    case SIZE_N_STREAM:
+        return c->n_stream;
+    case SIZE_N_STREAM_2:
+        return (int64_t)c->n_stream * c->n_stream;
+    case SIZE_D_LAUREL:
+        return c->d_laurel;
+    case SIZE_N_INPUT:
+        return c->n_input;
+    case SIZE_D_INPUT:
+        return c->d_input;
+    default:
+        return (int64_t)c->n_layer * c->d_input;
+    }
 }
 
 /* begins of the names of other parts, in files of transformers 5 and in older files */

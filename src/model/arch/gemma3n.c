@@ -98,11 +98,9 @@ static void attend(struct fwd *f, const struct gemma3n_layer *l, const float *a)
 /* Add the layer's input to all streams except the first. The active one selects it. */
 static void add_input(struct fwd *f, const struct gemma3n_layer *l)
 {
-    const int64_t d = f->m->config.d;
-    struct backend *b = f->m->backend;
     const float *x = fwd_prediction(f, &l->altup, l->altup.active);
     if (l->scale) {
-        b->op->scale_columns(b, f->h, x, l->scale, f->n_row, d);
+        fwd_scale_columns(f, f->h, x, l->scale);
         x = f->h;
     }
     fwd_input(f, f->y, x, &l->input);
@@ -148,6 +146,7 @@ const struct arch arch_gemma3n = {
     .layer_bytes = sizeof(struct gemma3n_layer),
     .left_out = gemma_other_parts,
     .left_out_why = "parts for images and audio",
+    .size = gemma_size,
     .config = gemma3n_config,
     .bind_ends = bind_ends,
     .bind = bind,

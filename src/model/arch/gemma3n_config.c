@@ -38,16 +38,8 @@ const struct config_key gemma3n_hf_key[] = {
     KEY("config.laurel_rank", 64),
     KEY_UNSET("config.activation_sparsity_pattern"),
     IDLE("config.altup_coef_clip", "training"),
-    IDLE("config.outer.vision_config", "the part of images is not read"),
-    IDLE("config.outer.audio_config", "the part of audio is not read"),
-    IDLE("config.outer.vision_soft_tokens_per_image", "the part of images is not read"),
     IDLE("config.outer.audio_soft_tokens_per_image", "the part of audio is not read"),
-    IDLE("config.outer.boi_token_id", "tokens around images"),
-    IDLE("config.outer.eoi_token_id", "tokens around images"),
-    IDLE("config.outer.image_token_id", "tokens in place of images"),
-    IDLE("config.outer.boa_token_id", "tokens around audio"),
-    IDLE("config.outer.eoa_token_id", "tokens around audio"),
-    IDLE("config.outer.audio_token_id", "tokens in place of audio"),
+    GEMMA_OTHER_KEYS,
     KEYS_END,
 };
 
@@ -66,20 +58,6 @@ const struct config_key gemma3n_gguf_key[] = {
 
 /* ---- sparsity ---- */
 
-/* Return the value that a part p of a standard normal distribution is below, by bisection. */
-static double quantile(double p)
-{
-    double lo = -40, hi = 40;
-    for (int i = 0; i < 100; i++) {
-        const double mid = (lo + hi) / 2;
-        if (erfc(-mid / sqrt(2)) / 2 < p)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return (lo + hi) / 2;
-}
-
 /* Return the key of the list of sparsities. */
 static const char *sparsity_key(const struct binder *b)
 {
@@ -95,7 +73,7 @@ float gemma3n_cut(struct binder *b, int il)
     double v = il < 10 && n > 10 ? 0.95 : 0;
     if (meta_kind(m) != META_NONE) v = meta_item_real(m, (size_t)il, NAN);
     if (meta_kind(m) != META_NONE && !config_is_hf(b)) return (float)v;
-    return v > 0 ? (float)quantile((double)(float)v) : -INFINITY;
+    return v > 0 ? ffn_cut_of((double)(float)v) : -INFINITY;
 }
 
 /* Check the list. A layer must keep some gates. */

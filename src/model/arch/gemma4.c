@@ -45,21 +45,6 @@ static void bind_ends(struct binder *b, void *ends)
                         checkpoint_path(b->checkpoint), c->n_vocab, c->n_input);
 }
 
-/* Bind the values n of the tensor blk.IL.NAME, each multiplied by `by`. */
-static void bind_values(struct binder *b, const float **at, const char *name, int il, int64_t n,
-                        float by)
-{
-    char full[160];
-    bind_name(full, "blk.%d", il, name);
-    const float *v = b->rc == 0 ? bind_extra(b, full, n) : NULL;
-    float *scaled = v ? arena_push(&b->m->arena, (size_t)n * sizeof *v, 64) : NULL;
-    if (!v) bind_missing(b, full);
-    if (b->rc == 0 && !scaled) b->rc = err_memory(b->e, full, (size_t)n * sizeof *v);
-    for (int64_t i = 0; i < n && scaled; i++) scaled[i] = v[i] * by;
-    *at = scaled;
-    bind_vector(b, at, n);
-}
-
 /* Bind the mixture. The router's norm has the weights scale / sqrt(d). */
 static void bind_mixture(struct binder *b, struct gemma4_mixture *x, int il)
 {
@@ -69,8 +54,8 @@ static void bind_mixture(struct binder *b, struct gemma4_mixture *x, int il)
     bind_norm(b, &x->norm, "blk.%d.pre_ffw_norm_2", il);
     bind_norm(b, &x->mixture_post, "blk.%d.post_ffw_norm_2", il);
     x->router_norm = (struct norm){.eps = c->rms_eps, .n = c->d};
-    bind_values(b, &x->router_norm.g, "ffn_gate_inp.scale", il, c->d, (float)(1 / sqrt(c->d)));
-    bind_values(b, &x->moe.scale,
+    bind_scaled(b, &x->router_norm.g, "ffn_gate_inp.scale", il, c->d, (float)(1 / sqrt(c->d)));
+    bind_scaled(b, &x->moe.scale,
                 config_is_hf(b) ? "ffn_gate_inp.per_expert_scale" : "ffn_down_exps.scale", il,
                 x->moe.n_expert, 1);
     x->at_sum = bind_rows(b, "mixture", c->d);
@@ -149,6 +134,7 @@ const struct arch arch_gemma4 = {
     .layer_bytes = sizeof(struct gemma4_layer),
     .left_out = gemma_other_parts,
     .left_out_why = "parts for images and audio",
+    .size = gemma_size,
     .config = gemma4_config,
     .bind_ends = bind_ends,
     .bind = bind,

@@ -31,7 +31,7 @@ static const struct config_key hf_key[] = {
     IDLE("config.tie_word_embeddings", "the head of tokens, which is left out"),
     IDLE("config.final_logit_softcapping", "the head of tokens, which is left out"),
     IDLE("config._sliding_window_pattern", "the class ignores it: layer_types has the same"),
-    IDLE("config.cache_implementation", "how the reference's program computes the same"),
+    IDLE("config.cache_implementation", "implementation of the reference"),
     ONLY("config.attn_logit_softcapping", 0, "transformers passes over other values"),
     KEYS_END,
 };

@@ -17,7 +17,7 @@ static const struct config_key hf_key[] = {
     KEY("config.scale_attn_weights", 1),
     KEY("config.scale_attn_by_inverse_layer_idx", 0),
     ONLY("config.add_cross_attention", 0, "attention to an encoder is not supported yet"),
-    IDLE("config.reorder_and_upcast_attn", "how the reference's program computes the same"),
+    IDLE("config.reorder_and_upcast_attn", "implementation of the reference"),
     IDLE("config.summary_type", "a head that is left out"),
     IDLE("config.summary_use_proj", "a head that is left out"),
     IDLE("config.summary_activation", "a head that is left out"),

@@ -49,13 +49,11 @@ static void config(struct config *c, struct binder *b)
 /* Rotate the heads of q and k, then normalize them. */
 static void put(struct fwd *f, float *q, float *k, const struct attn_block *a)
 {
-    struct backend *b = f->m->backend;
     const struct attn_spec *s = &a->spec;
-    const struct rope_spec *rope = &f->m->rope[ROPE_MAIN];
-    b->op->rope(b, q, s->n_head, s->d_k, f->angle, f->n_row, rope);
-    b->op->rope(b, k, s->n_head_kv, s->d_k, f->angle, f->n_row, rope);
-    b->op->rms_norm(b, q, q, a->q_norm.g, f->n_row * s->n_head, s->d_k, a->q_norm.eps);
-    b->op->rms_norm(b, k, k, a->k_norm.g, f->n_row * s->n_head_kv, s->d_k, a->k_norm.eps);
+    fwd_rope(f, q, s->n_head, s->d_k, ROPE_MAIN);
+    fwd_rope(f, k, s->n_head_kv, s->d_k, ROPE_MAIN);
+    fwd_head_norm(f, q, s->n_head, &a->q_norm);
+    fwd_head_norm(f, k, s->n_head_kv, &a->k_norm);
     fwd_put(f, k, a);
 }
 

@@ -50,11 +50,8 @@ void minicpm3_heads(struct config *c, struct binder *b)
 {
     static const char rope[] = "rope.dimension_count";
     const bool hf = config_is_hf(b);
-    struct latent *l = arena_push0(&b->m->arena, 1, sizeof *l);
-    if (!l) {
-        b->rc = err_memory(b->e, "sizes of latent attention", sizeof *l);
-        return;
-    }
+    struct latent *l = bind_memory(b, "sizes of latent attention", sizeof *l);
+    if (!l) return;
     const int q = config_int(b, "attention.q_lora_rank", 1, WIDTH_MAX, hf ? INT_MAX : 0);
     l->q_rank = q == INT_MAX ? 0 : q;
     l->kv_rank = config_int(b, "attention.kv_lora_rank", 1, WIDTH_MAX, 0);

@@ -72,11 +72,9 @@ static void config(struct config *c, struct binder *b)
 /* Rotate q and k by their own ropes. */
 static void put(struct fwd *f, float *q, float *k, const struct attn_block *a)
 {
-    struct model *m = f->m;
-    struct backend *b = m->backend;
     const struct attn_spec *s = &a->spec;
-    b->op->rope(b, q, s->n_head, s->d_k, f->angle, f->n_row, &m->rope[ROPE_QUERY]);
-    b->op->rope(b, k, s->n_head_kv, s->d_k, f->angle, f->n_row, &m->rope[ROPE_MAIN]);
+    fwd_rope(f, q, s->n_head, s->d_k, ROPE_QUERY);
+    fwd_rope(f, k, s->n_head_kv, s->d_k, ROPE_MAIN);
     fwd_put(f, k, a);
 }
 

@@ -22,7 +22,7 @@ static const struct config_key hf_key[] = {
     IDLE("config.hidden_dropout_prob", "training"),
     IDLE("config.attention_probs_dropout_prob", "training"),
     IDLE("config.classifier_dropout", "training"),
-    IDLE("config.output_past", "how the reference's program computes the same"),
+    IDLE("config.output_past", "implementation of the reference"),
     KEYS_END,
 };
 

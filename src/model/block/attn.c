@@ -153,13 +153,9 @@ void fwd_put(struct fwd *f, const float *k, const struct attn_block *a)
 /* Normalize and rotate the heads of q. The pages have k and v already. */
 static void turn_query(struct fwd *f, float *q, const struct attn_block *a)
 {
-    struct model *m = f->m;
-    struct backend *b = m->backend;
     const struct attn_spec *s = &a->spec;
-    if (a->q_norm.g)
-        b->op->rms_norm(b, q, q, a->q_norm.g, f->n_row * s->n_head, s->d_k, a->q_norm.eps);
-    if (a->rope != ROPE_OFF)
-        b->op->rope(b, q, s->n_head, s->d_k, f->angle, f->n_row, &m->rope[a->rope]);
+    if (a->q_norm.g) fwd_head_norm(f, q, s->n_head, &a->q_norm);
+    if (a->rope != ROPE_OFF) fwd_rope(f, q, s->n_head, s->d_k, a->rope);
 }
 
 /* Normalize and rotate the heads of q and k, and store k and v. A layer without rope (NoPE) only

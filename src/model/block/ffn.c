@@ -72,6 +72,20 @@ void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_bloc
     trace(f, "ffn_out", f->y, g->down.w.n_out);
 }
 
+/* The quantile, by bisection. */
+float ffn_cut_of(double part)
+{
+    double lo = -40, hi = 40;
+    for (int i = 0; i < 100; i++) {
+        const double mid = (lo + hi) / 2;
+        if (erfc(-mid / sqrt(2)) / 2 < part)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return (float)((lo + hi) / 2);
+}
+
 void fwd_ffn_cut(struct fwd *f, float *y, struct input in, const struct ffn_block *g, float by)
 {
     struct backend *b = f->m->backend;

@@ -59,6 +59,24 @@ void fwd_columns(struct fwd *f, float *y, const float *x, const struct columns *
     b->op->columns(b, y, x, c, f->n_row);
 }
 
+void fwd_head_norm(struct fwd *f, float *x, int n_head, const struct norm *n)
+{
+    struct backend *b = f->m->backend;
+    b->op->rms_norm(b, x, x, n->g, f->n_row * n_head, n->n, n->eps);
+}
+
+void fwd_scale_columns(struct fwd *f, float *y, const float *x, const float *by)
+{
+    struct backend *b = f->m->backend;
+    b->op->scale_columns(b, y, x, by, f->n_row, f->m->config.d);
+}
+
+void fwd_xielu(struct fwd *f, float *y, int64_t n, const void *param)
+{
+    struct backend *b = f->m->backend;
+    b->op->xielu(b, y, n, param);
+}
+
 void fwd_rope(struct fwd *f, float *x, int n_head, int d_head, int rope)
 {
     struct backend *b = f->m->backend;

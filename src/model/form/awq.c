@@ -18,6 +18,7 @@
 #include <string.h>
 
 enum { BITS = 4, PER_WORD = 8 };
+enum { ALONG_K = 1 }; /* layout "gemv": codes of consecutive inputs share a word */
 
 /* Read the fields of AWQ. AutoAWQ and llm-awq name the same value differently, so both names are
  * read. */
@@ -34,8 +35,8 @@ static void read(struct binder *b)
     for (int i = 0; i < 3; i++) {
         const char *version = meta_text(form_meta(b, field[i]), NULL);
         if (!version) continue;
-        q->along_k = strcasecmp(version, "gemv") == 0;
-        if (!q->along_k && strcasecmp(version, "gemm") != 0)
+        q->flags = strcasecmp(version, "gemv") == 0 ? ALONG_K : 0;
+        if (!q->flags && strcasecmp(version, "gemm") != 0)
             form_refuse(b, field[i], "must be \"gemm\" or \"gemv\", got \"%.40s\"", version);
         if (first && strcasecmp(version, first) != 0)
             form_refuse(b, field[i], "must be the same in all fields, got \"%.40s\" and \"%.40s\"",
@@ -94,7 +95,7 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
 {
     const struct tensor_info *t = form_find(b, s, "qweight");
     if (!t) return NULL;
-    if (b->m->config.quant.along_k)
+    if (b->m->config.quant.flags & ALONG_K)
         bind_gemv(b, s, p);
     else
         bind_gemm(b, s, p);

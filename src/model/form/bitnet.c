@@ -12,10 +12,12 @@
 
 #include <string.h>
 
+enum { INVERSE = 1 }; /* weights are divided by their scale */
+
 static void read(struct binder *b)
 {
     const char *class = meta_text(form_meta(b, "linear_class"), NULL);
-    b->m->config.quant.inverse = !class || strcmp(class, "bitlinear") == 0;
+    if (!class || strcmp(class, "bitlinear") == 0) b->m->config.quant.flags |= INVERSE;
 }
 
 /* Bind a matrix. NULL if its weight is not U8, so the file may have other matrices unquantized. */
@@ -27,7 +29,7 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
     const struct tensor_info *scale = form_need(b, s, "weight_scale", FLOAT_TYPES, 1, 1);
     if (t && s->n_out % 4) form_fault(b, t, "has outputs that are no multiple of 4");
     form_scales(b, s, p, scale, 0, 0);
-    p->scale.inverse = b->m->config.quant.inverse;
+    p->scale.inverse = b->m->config.quant.flags & INVERSE;
     if (!t || b->rc != 0) return NULL;
     p->code = (struct codes){.data = t->data,
                              .bits = 2,

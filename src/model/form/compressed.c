@@ -20,6 +20,8 @@
 
 #include <string.h>
 
+enum { ZEROS = 1 }; /* some weights are not symmetric */
+
 /* ---- config ---- */
 
 /* Add a size that is not in the list yet. A matrix with a size beyond the list is rejected. */
@@ -44,7 +46,7 @@ static void read(struct binder *b)
         if (text_ends_with(key, ".weights.num_bits") && n >= 1 && n <= 8) q->bits_set |= 1 << n;
         if (text_ends_with(key, ".weights.group_size") && n >= 1 && n <= 1 << 22)
             add_group_size(q, (int)n);
-        if (text_ends_with(key, ".weights.symmetric")) q->has_zeros |= !meta_bool(m, true);
+        if (text_ends_with(key, ".weights.symmetric") && !meta_bool(m, true)) q->flags |= ZEROS;
         if (text_ends_with(key, ".weights.block_structure") && meta_count(m) == 2) {
             const int64_t out = meta_item_int(m, 0, 0), k = meta_item_int(m, 1, 0);
             if (out >= 1 && k >= 1 && out <= 1 << 22 && k <= 1 << 22)
@@ -70,7 +72,7 @@ static void bind_scale(struct binder *b, const struct site *s, struct published 
  * contradict the config. */
 static void check_zeros(struct binder *b, const struct tensor_info *t)
 {
-    if (!b->m->config.quant.has_zeros)
+    if (!(b->m->config.quant.flags & ZEROS))
         form_fault(b, t, "has zeros, but the weights of config_groups are symmetric");
 }
 

@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+enum { PLAIN_ZEROS = 1 }; /* version 2: the file contains the zeros themselves */
+
 /* Read the fields. Two of these fields give the format and must agree, because gptq and gptq_v2
  * differ by one in every zero point. */
 static void read(struct binder *b)
@@ -34,7 +36,7 @@ static void read(struct binder *b)
     if (first && strcmp(first, format) != 0)
         form_refuse(b, "format", "must be checkpoint_format, got \"%.40s\" and \"%.40s\"", format,
                     first);
-    q->zeros_as_they_are = format && strcmp(format, "gptq_v2") == 0;
+    if (format && strcmp(format, "gptq_v2") == 0) q->flags |= PLAIN_ZEROS;
 }
 
 /* Return the bits of a code, computed from the number of words for k codes; 0 if invalid. */
@@ -54,7 +56,7 @@ static void bind_zeros(struct binder *b, const struct site *s, struct published 
     const struct tensor_info *t = form_need(b, s, "qzeros", TYPE(i32), n_group, n_word);
     if (!t) return;
     p->zero = form_words_out(t, bits, n_word);
-    if (b->m->config.quant.zeros_as_they_are) return;
+    if (b->m->config.quant.flags & PLAIN_ZEROS) return;
     if (bits == 3)
         p->zero.add = 1;
     else
