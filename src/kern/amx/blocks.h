@@ -1,6 +1,7 @@
 /* blocks.h - defines one function per format of an AMX kernel, by the kernel's struct k_group,
- * group_open, group_rows and takes. Include it once, after their definitions. Any thread: kernels
- * change only the memory of their arguments. */
+ * group_open, group_rows and TAKES(scales). TAKES is constant, so that the compiler omits the
+ * functions of other formats before it inlines them. Include it once, after their definitions. Any
+ * thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_AMX_BLOCKS_H
 #define QUOTH_KERN_AMX_BLOCKS_H
 
@@ -49,10 +50,10 @@ ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b
     }
 }
 
-#define PANEL(id, ...)                                                                             \
+#define PANEL(id, bits, levels, zero, sub, scales, ...)                                            \
     static void block_##id(const struct panel_block *b, const struct act *x, int row, int n_row)   \
     {                                                                                              \
-        if (takes(&panel_format_##id)) block_rows(&panel_format_##id, b, x, row, n_row);           \
+        if (TAKES(scales)) block_rows(&panel_format_##id, b, x, row, n_row);                       \
     }
 #include "quant/types.def"
 
@@ -65,7 +66,7 @@ static inline block_fn *block_of(enum qtype t)
 #include "quant/types.def"
     };
     const struct panel_format *f = panel_format_of(t);
-    return f && takes(f) ? fn[t] : NULL;
+    return f && TAKES(f->scales) ? fn[t] : NULL;
 }
 
 #endif

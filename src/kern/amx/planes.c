@@ -20,11 +20,6 @@
 
 enum { STEP = 64, GROUP_STEPS = ACT_GROUP / STEP, STEP_BYTES = STEP * PANEL };
 
-ALWAYS bool is_int_scaled(const struct panel_format *f)
-{
-    return !is_f32_scaled(f) && !panel_is_one(f);
-}
-
 ALWAYS bool has_min(const struct panel_format *f)
 {
     return f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN;
@@ -223,11 +218,7 @@ ALWAYS void group_rows(const struct panel_format *f, const struct k_group *g, in
         tiles_rows(f, g, n_unit, r, n_row, c, next);
 }
 
-ALWAYS bool takes(const struct panel_format *f)
-{
-    return is_int_scaled(f);
-}
-
+#define TAKES(scales) ((scales) == PANEL_I8 || (scales) == PANEL_I6_MIN || (scales) == PANEL_I4_MIN)
 #include "blocks.h"
 
 block_fn *amx_planes_of(enum qtype t)

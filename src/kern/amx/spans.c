@@ -18,11 +18,6 @@
  * 52 / 16 + 1 = 4 instructions keep the tile unit busy. SPANS_MAX: 256 k in spans of 16. */
 enum { SLOTS = 4, SPANS_MAX = 16 };
 
-ALWAYS bool has_spans(const struct panel_format *f)
-{
-    return is_f32_scaled(f) || panel_is_one(f);
-}
-
 /* Return the number of k values per instruction (step_of) or per scale (span_of). */
 ALWAYS int step_of(const struct panel_format *f)
 {
@@ -227,11 +222,7 @@ ALWAYS void group_rows(const struct panel_format *f, const struct k_group *g, in
         tile_rows(f, g, r, i, sums, c + i * PANEL, NULL);
 }
 
-ALWAYS bool takes(const struct panel_format *f)
-{
-    return has_spans(f);
-}
-
+#define TAKES(scales) ((scales) <= PANEL_E4M3 || (scales) == PANEL_ONE || (scales) == PANEL_ONE32)
 #include "blocks.h"
 
 block_fn *amx_spans_of(enum qtype t)
