@@ -133,10 +133,11 @@ static bool refuse_key(struct net *n, struct exchange *x)
     /* the key replaces the address as holder, before any check that uses the holder */
     if (x->key) x->holder_id = hash_bytes(x->key->name, strlen(x->key->name), 0) | 1;
     if (!x->key) {
-        exchange_error(x, &(struct net_error){.status = 401},
-                       head_header(&x->head, "authorization") || head_header(&x->head, "x-api-key")
-                           ? "the API key is unknown"
-                           : "an API key is required: Authorization: Bearer KEY");
+        exchange_error(
+            x, &(struct net_error){.status = 401},
+            head_header(&x->head, "authorization") || head_header(&x->head, "x-api-key")
+                ? "the API key is unknown"
+                : "an API key is required: Authorization: Bearer KEY, or x-api-key: KEY");
         return true;
     }
     int wait = key_wait_s(x->key, time_us());

@@ -27,10 +27,16 @@ static const struct net_errors *form_of(const struct net *n, const struct net_ro
     return n->o.errors ? n->o.errors : &plain;
 }
 
+const struct net_errors *exchange_errors(const struct exchange *x)
+{
+    const struct net_errors *form = form_of(x->net, x->route);
+    return form->header && head_header(&x->head, form->header) ? form->with_header : form;
+}
+
 /* The format's `put` may run out of memory. The prepared answer then replaces the error. */
 void exchange_error(struct exchange *x, const struct net_error *how, const char *fmt, ...)
 {
-    const struct net_errors *form = form_of(x->net, x->route);
+    const struct net_errors *form = exchange_errors(x);
     struct net_error e = *how;
     char text[1024], seconds[16];
     struct buf body = {0};
@@ -39,6 +45,7 @@ void exchange_error(struct exchange *x, const struct net_error *how, const char 
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     e.text = text;
+    e.id = x->id[0] ? x->id : NULL;
     form->put(&body, &e);
     if (e.retry_after) {
         snprintf(seconds, sizeof seconds, "%d", e.retry_after);

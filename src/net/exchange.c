@@ -230,7 +230,9 @@ static void put_head(struct exchange *x, int status, const char *type, int64_t n
     buf_add_text(b, "Date: ");
     date_put_http(b, time_wall_us());
     buf_add_text(b, "\r\n");
+    const char *other = exchange_errors(x)->id_header;
     if (x->id[0]) buf_addf(b, "X-Request-Id: %s\r\n", x->id);
+    if (x->id[0] && other) buf_addf(b, "%s: %s\r\n", other, x->id);
     if (type) buf_addf(b, "Content-Type: %s\r\n", type);
     if (x->header.n) buf_add(b, x->header.data, x->header.n);
     if (x->chunked) buf_add_text(b, "Transfer-Encoding: chunked\r\n");
@@ -454,9 +456,9 @@ void exchange_run(struct exchange *x)
 
 static void push_ping(struct exchange *x)
 {
-    static const char comment[] = ":\n\n";
+    const char *own = exchange_errors(x)->ping, *ping = own ? own : ":\n\n";
     bool due = atomic_exchange(&x->ping, false);
-    if (due && x->sse && x->spill.n == 0) exchange_push(x, comment, sizeof comment - 1);
+    if (due && x->sse && x->spill.n == 0) exchange_push(x, ping, strlen(ping));
 }
 
 void exchange_rerun(struct exchange *x)

@@ -71,11 +71,20 @@ struct net_error {
     const char *code;
     int retry_after;  /* seconds; 0: no such header */
     const char *text; /* message for people, borrowed for `put`; set by exchange_error */
+    /* id of the exchange, borrowed for `put`; set by exchange_error; NULL if none */
+    const char *id;
 };
-/* Format of error bodies, which differs between APIs. */
+/* Format of error bodies, and of other parts that the server adds to answers. They differ between
+ * APIs. All pointers are static. */
 struct net_errors {
-    const char *type;                                        /* static: "application/json" */
+    const char *type;                                        /* "application/json" */
     void (*put)(struct buf *out, const struct net_error *e); /* append the body; any thread */
+    const char *id_header; /* one more header with the id of the exchange; NULL if none */
+    const char *ping;      /* a ping in a stream of events; NULL: a comment */
+    /* header, in lower case, of requests with the format `with_header`; NULL: all requests have
+     * this format */
+    const char *header;
+    const struct net_errors *with_header;
 };
 
 /* Handle a request. ctx is net_options.ctx. A handler answers before it returns, or calls
@@ -209,6 +218,8 @@ const char *exchange_header(const struct exchange *x, const char *name);
 const char *exchange_body(const struct exchange *x, size_t *n);
 /* Return the client's X-Request-Id or a generated id. */
 const char *exchange_id(const struct exchange *x);
+/* Return the format of errors for the route and the headers of the request. Any thread. */
+const struct net_errors *exchange_errors(const struct exchange *x);
 /* Return the key of the request, borrowed from net_options.keys; NULL if the route requires no
  * key. */
 const struct net_key *exchange_key(const struct exchange *x);

@@ -168,6 +168,22 @@ TEST(net_errors_have_the_form_of_a_route)
     rig_close();
 }
 
+TEST(net_errors_have_the_form_of_a_header)
+{
+    /* Goal: a header selects another format of errors, on routes, without a route, and for the id
+     * of an answer. Other requests keep the server's format. */
+    NEED(rig_open(&(struct net_options){.body_max = 100}));
+    check_answer("GET /none HTTP/1.1\r\nHost: localhost\r\nX-Own: 1\r\nX-Request-Id: i1\r\n\r\n",
+                 ", id i1");
+    check_answer("POST /echo HTTP/1.1\r\nHost: localhost\r\nX-Own: 1\r\nContent-Length: "
+                 "101\r\n\r\n",
+                 "\r\n\r\nown 413 ");
+    check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\nX-Own: 1\r\nX-Request-Id: i2\r\n\r\n",
+                 "\r\nrequest-id: i2\r\n");
+    check_rejected("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n", "404", "null");
+    rig_close();
+}
+
 TEST(net_closes_without_a_reset)
 {
     /* Goal: a client that sent more than the server read receives the rejection and an orderly
@@ -508,6 +524,10 @@ TEST(net_pings_silent_streams)
     NEED(client_open(&c));
     client_send_text(&c, "GET /tick HTTP/1.1\r\nHost: localhost\r\n\r\n");
     EXPECT(client_reads(&c, "3\r\n:\n\n\r\n", SOON));
+    client_close(&c);
+    NEED(client_open(&c));
+    client_send_text(&c, "GET /tick HTTP/1.1\r\nHost: localhost\r\nX-Own: 1\r\n\r\n");
+    EXPECT(client_reads(&c, "d\r\nevent: ping\n\n\r\n", SOON));
     client_close(&c);
     rig_close();
 }

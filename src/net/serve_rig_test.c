@@ -195,11 +195,17 @@ static void put_error(struct buf *b, const struct net_error *e)
 
 static void put_own(struct buf *b, const struct net_error *e)
 {
-    buf_addf(b, "own %d %s", e->status, e->text);
+    buf_addf(b, "own %d %s, id %s", e->status, e->text, e->id ? e->id : "none");
 }
 
-static const struct net_errors errors = {.type = "application/json", .put = put_error},
-                               own_form = {.type = "text/x-own", .put = put_own};
+static const struct net_errors own_form = {.type = "text/x-own",
+                                           .put = put_own,
+                                           .id_header = "request-id",
+                                           .ping = "event: ping\n\n"},
+                               errors = {.type = "application/json",
+                                         .put = put_error,
+                                         .header = "x-own",
+                                         .with_header = &own_form};
 
 static const struct net_route routes[] = {
     {.method = "GET", .path = "/hello", .handle = hello, .how = ROUTE_OPEN | ROUTE_QUICK},
