@@ -44,11 +44,14 @@ enum {
     ENDPOINT_RENDER = 8,
     ENDPOINT_LIBRARY = 16,
     ENDPOINT_POOL = 32,
-    ENDPOINT_SCORE = 64
+    ENDPOINT_SCORE = 64,
+    ENDPOINT_ANTHROPIC = 128
 };
 /* Check all fields of a body. ERR_UNSUPPORTED for a known field that is not supported. Unknown
  * fields are ignored. */
 int fields_check(const struct json *body, unsigned where, struct err *e);
+/* Return true if the list has a row of the field for one of these endpoints. */
+bool fields_know(const char *name, unsigned where);
 bool body_is_set(const struct json *value); /* return false for null, false, 0, "", [] and {} */
 
 /* Scale v f32 [n] to length 1 if `normalize`; zeros are unchanged. Return false if its length is
@@ -289,8 +292,12 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
 
 /* Append the members of a message to the open object. id_seed: see put_call_id. */
 void put_message_members(struct json_out *o, const struct chat_message *m, uint64_t id_seed);
-/* Append the id of a message's i-th tool call. The id is the model's own, or nine letters and
- * digits from id_seed if `own` is NULL. Mistral's templates reject other forms. */
+/* Write an id of a message's i-th tool call: nine letters and digits from id_seed. Mistral's
+ * templates reject other forms. */
+enum { CALL_ID_LETTERS = 9 };
+void call_id(char id[static CALL_ID_LETTERS + 1], uint64_t id_seed, int i);
+/* Append the id of a message's i-th tool call: the model's own, or that of call_id if `own` is
+ * NULL. */
 void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t id_seed, int i);
 
 #endif

@@ -1,84 +1,14 @@
 /* Goal: bodies become answers in the form of OpenAI's, vLLM's and llama.cpp's clients. Unsupported
  * requests are rejected with their field. Method: send JSON bodies to the bundled model without
  * sockets, and check its JSON answers, whole and in pieces. */
-#include "../../tests/unit.h"
-
-#include "api_impl.h"
+#include "rig_test.h"
 
 #include "base/os.h"
 
-#include <ctype.h>
-#include <stdlib.h>
-
-static struct rig {
-    struct session session;
-    struct chat chat;
-    struct api api;
-} rig;
-
-/* Open the bundled model with an engine on a thread and a short context, so that limits are easy to
- * reach. */
+/* Open the model with a short context, so that limits are easy to reach. */
 static bool rig_open(struct rig *r)
 {
-    struct err e = {0};
-    struct session_options o = session_defaults;
-    const char *path = repo_path("models/quoth-tiny/quoth-tiny-q8_0.gguf");
-    *r = (struct rig){0};
-    o.max_model_len = 256;
-    o.max_num_seqs = 8;
-    int rc = session_open_as(&r->session, path, &o, &session_many, &e);
-    if (rc == 0) rc = session_start(&r->session, &o, NULL, 0, &e);
-    if (rc == 0) rc = chat_open(&r->chat, &r->session, &o, &e);
-    if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
-    r->api = (struct api){.session = &r->session,
-                          .chat = &r->chat,
-                          .name = "tiny",
-                          .defaults = session_sample_defaults(r->session.checkpoint, 1),
-                          .streams = true};
-    return rc == 0;
-}
-
-static void rig_close(struct rig *r)
-{
-    chat_close(&r->chat);
-    session_close(&r->session);
-}
-
-/* Parse a body in which each ' replaces a ". */
-static struct json *parse(const char *text)
-{
-    struct json *j = NULL;
-    struct err e = {0};
-    char *copy = strdup(text);
-    for (char *c = copy; c && *c; c++)
-        if (*c == '\'') *c = '"';
-    if (!copy || json_parse(&j, copy, strlen(copy), NULL, &e) != 0)
-        test_fail(__FILE__, __LINE__, "%s: %s", text, e.text);
-    free(copy);
-    return j;
-}
-
-/* Return the answer to a body, or the error object. The caller owns it. */
-static struct json *post(struct rig *r, const char *url, const char *body)
-{
-    struct err e = {0};
-    struct api_call *c = NULL;
-    struct buf b = {0};
-    struct json *sent = parse(body), *got = NULL;
-    struct queue *bell = queue_open(1, 1);
-    char byte;
-    int rc = api_call_open(&c, &r->api, url, sent, bell, &e);
-    if (rc == 0) rc = api_call_submit(c, &e);
-    while (rc == 0 && !api_call_poll(c)) (void)queue_pop(bell, &byte, -1);
-    if (rc == 0) rc = api_call_put(c, &b, &e);
-    if (rc != 0) api_error_put(&b, rc, &e);
-    api_call_close(c);
-    if (json_parse(&got, b.data, b.n, NULL, &e) != 0)
-        test_fail(__FILE__, __LINE__, "%s: %s", body, e.text);
-    json_drop(sent);
-    buf_deinit(&b);
-    queue_close(bell);
-    return got;
+    return rig_open_context(r, 256);
 }
 
 /* Return the frames of a body's stream as a list. The caller owns it. */
@@ -112,24 +42,6 @@ static struct json *post_stream(struct rig *r, const char *url, const char *body
     buf_deinit(&list);
     queue_close(bell);
     return got;
-}
-
-/* Return the value at a path such as "choices.0.message". */
-static const struct json *at(const struct json *j, const char *path)
-{
-    while (j && *path) {
-        size_t n = strcspn(path, ".");
-        j = isdigit((unsigned char)*path) ? json_item(j, (size_t)strtoul(path, NULL, 10))
-                                          : json_field_n(j, path, n);
-        path += n + (path[n] == '.');
-    }
-    return j;
-}
-
-static const char *text_at(const struct json *j, const char *path)
-{
-    const char *text = json_text(at(j, path), NULL);
-    return text ? text : "(none)";
 }
 
 /* Check that the body is rejected because of the field `param`, and that the error contains

@@ -149,6 +149,40 @@ int api_call_open(struct api_call **out, const struct api *a, const char *url,
              : err_field(e, ERR_MISSING, "url", ": endpoint \"%.100s\" not found", url);
 }
 
+/* Replace OpenAI's names in an error by those of the dialect. Return rc. */
+static int named(const struct api_call *c, int rc, struct err *e)
+{
+    if (rc != 0 && e && c->dialect->name_error) c->dialect->name_error(c, e);
+    return rc;
+}
+
+/* End all parts, because the answer depends on their prompts only. */
+static void end_counted(struct api_call *c)
+{
+    for (int i = 0; i < c->n_part; i++) {
+        struct part *p = &c->part[i];
+        p->n_prompt = (int)p->request->prompt.n;
+        p->done = true;
+        request_close(p->request);
+        p->request = NULL;
+    }
+    c->n_open = 0;
+}
+
+/* Validate the requests of all prompts, with their constraint. */
+static int complete(struct api_call *c, struct err *e)
+{
+    int rc = call_constrain_requests(c, e);
+    const int adapter = rc == 0 ? session_adapter(c->api->session, c->model) : 0;
+    for (int i = 0; rc == 0 && i < c->n_part; i++) {
+        c->part[i].request->adapter = adapter;
+        c->part[i].request->arrival_us = c->arrival_us;
+        rc = validate_part(c, &c->part[i], e);
+        if (rc == 0 && i == 0) rc = share_lists(c, e);
+    }
+    return rc;
+}
+
 /* Make the requests end without a token, because they have no constraint. max_tokens 0 is necessary
  * if a step began before the request's arrival, because deadlines are compared with the time of
  * that beginning. */
@@ -178,15 +212,12 @@ int call_open(struct api_call **out, const struct api *a, const struct dialect *
     name_call(c);
     c->bell = bell;
     int rc = read_body(c, body, e);
-    if (rc == 0) rc = call_constrain_requests(c, e);
-    const int adapter = rc == 0 ? session_adapter(a->session, c->model) : 0;
-    for (int i = 0; rc == 0 && i < c->n_part; i++) {
-        c->part[i].request->adapter = adapter;
-        c->part[i].request->arrival_us = c->arrival_us;
-        rc = validate_part(c, &c->part[i], e);
-        if (rc == 0 && i == 0) rc = share_lists(c, e);
-    }
+    if (rc == 0 && dialect->counts)
+        end_counted(c);
+    else if (rc == 0)
+        rc = complete(c, e);
     if (rc == 0 && c->late) end_late(c);
+    named(c, rc, e);
     if (rc == 0)
         *out = c;
     else
@@ -315,10 +346,14 @@ static int reserve(struct api_call *c, struct err *e)
  * api_call_poll continues after the end of a part. */
 int api_call_submit(struct api_call *c, struct err *e)
 {
+    if (c->n_open == 0) { /* no event of the engine will ring the bell */
+        if (c->bell) queue_push(c->bell, "");
+        return 0;
+    }
     int rc = reserve(c, e);
     for (int i = 0; rc == 0 && i < c->n_part && c->n_running < RUNNING_MAX; i++)
         if (c->part[i].request) rc = submit(c, &c->part[i], e);
-    return rc == ERR_BUSY && c->n_running > 0 ? 0 : rc;
+    return rc == ERR_BUSY && c->n_running > 0 ? 0 : named(c, rc, e);
 }
 
 /* Read the events of a submitted part. The queue is freed with the last event. A queue is larger
@@ -499,6 +534,7 @@ int api_call_put(const struct api_call *c, struct buf *b, struct err *e)
         return rc;
     }
     rc = check_choices(c, e);
+    if (rc != 0) named(c, rc, e);
     if (rc == 0) rc = c->dialect->put(c, b, e);
     if (rc == 0 && b->failed) rc = err_memory(e, "a response", b->n);
     if (rc != 0 && b->data) b->data[b->n = before] = 0;

@@ -115,6 +115,21 @@ static void emit_delta(void *emitter, const struct chat_delta *d)
     t->fn(t->ctx, d);
 }
 
+/* A separate parser, because the one of a stream may exist. */
+int choice_parse(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx,
+                 struct err *e)
+{
+    struct emitter t = {c, a, fn, ctx};
+    struct chat_parser *parser;
+    int rc = open_parser(c, &parser, e);
+    if (rc != 0) return rc;
+    if (a->text.n) chat_parser_push(parser, a->text.data, a->text.n, emit_delta, &t);
+    chat_parser_finish(parser, emit_delta, &t);
+    if (chat_parser_failed(parser)) rc = err_memory(e, "a message", a->text.n);
+    chat_parser_close(parser);
+    return rc;
+}
+
 /* Parse the text that has arrived since the last call. */
 bool choice_deltas(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx)
 {

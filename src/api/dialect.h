@@ -21,8 +21,8 @@
  * limits, sizes). */
 struct error_form {
     struct net_errors net; /* errors of the HTTP server; its media type also applies to `put` */
-    /* function that appends a whole body */
-    void (*put)(struct buf *b, int rc, const struct err *e);
+    /* function that appends a whole body. id: id of the exchange, borrowed; NULL if none */
+    void (*put)(struct buf *b, int rc, const struct err *e, const char *id);
 };
 
 /* A wire form. All pointers are static. */
@@ -35,6 +35,11 @@ struct dialect {
     bool prompt_per_choice;
     const struct error_form *errors;
     const void *form; /* data that several dialects share, of a type that they define */
+    /* true if the answer depends on the prompts only: the call ends without the engine */
+    bool counts;
+    /* function that gives an error of a later stage the names of the client's fields; NULL: they
+     * have OpenAI's names */
+    void (*name_error)(const struct api_call *c, struct err *e);
 
     /* function that fills the call's parts. The function borrows nothing from the body. It returns
      * ERR_ARG, ERR_LIMIT, ERR_FORMAT or ERR_UNSUPPORTED, with the field, if the body is invalid;
@@ -97,6 +102,10 @@ int begun_place(const struct api_call *c, enum chat_place *out, bool *content, s
  * The caller frees *m in any case. */
 int choice_message(const struct api_call *c, const struct choice *a, struct chat_message *m,
                    struct err *e);
+/* Emit the requested kinds of deltas of a complete choice. They equal those of a stream, joined.
+ * ERR_MEMORY. */
+int choice_parse(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx,
+                 struct err *e);
 /* Prepare the first delta of a choice. Return false if an allocation failed. */
 bool choice_begin(const struct api_call *c, struct choice *a);
 /* Emit the requested kinds of deltas for the unsent part of a choice. Return false if an allocation

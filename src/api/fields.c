@@ -14,7 +14,8 @@ enum {
     R = ENDPOINT_RENDER,
     L = ENDPOINT_LIBRARY,
     P = ENDPOINT_POOL,
-    S = ENDPOINT_SCORE
+    S = ENDPOINT_SCORE,
+    A = ENDPOINT_ANTHROPIC
 };
 
 /* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "off". IF_UNLIMITED:
@@ -28,12 +29,12 @@ static const struct field {
     enum support support;
 } fields[] = {
 #define REAL(name, fallback, range, flag, key, alias, help)                                        \
-    {#name, C | T | L, SUPPORTED}, {alias, C | T, SUPPORTED},
+    {#name, C | T | L | A, SUPPORTED}, {alias, C | T | A, SUPPORTED},
 #define INT(name, fallback, range, flag, key, alias, help)                                         \
-    {#name, C | T | L, SUPPORTED}, {alias, C | T, SUPPORTED},
-#define ONE_INT(name, ...)  {#name, C | T | L, SUPPORTED},
-#define ONE_FLAG(name, ...) {#name, C | T | L, SUPPORTED},
-#define OTHER(name, ...)    {#name, C | T | L, SUPPORTED},
+    {#name, C | T | L | A, SUPPORTED}, {alias, C | T | A, SUPPORTED},
+#define ONE_INT(name, ...)  {#name, C | T | L | A, SUPPORTED},
+#define ONE_FLAG(name, ...) {#name, C | T | L | A, SUPPORTED},
+#define OTHER(name, ...)    {#name, C | T | L | A, SUPPORTED},
 #include "sample/params.def"
 #define READ(name, where)       {#name, where, SUPPORTED},
 #define IDLE(name, where, why)  {#name, where, SUPPORTED},
@@ -88,6 +89,11 @@ static bool is_supported(const struct field *f, const struct json *value)
     if (f->support == IF_IDLE && no_call) return true;
     if (f->support == IF_UNSET || f->support == IF_IDLE) return !body_is_set(value);
     return f->support == SUPPORTED || negative || json_kind(value) == JK_NULL;
+}
+
+bool fields_know(const char *name, unsigned where)
+{
+    return find(name, where) != NULL;
 }
 
 /* Unknown fields are ignored, as in vLLM, because clients send fields of other servers. Known but

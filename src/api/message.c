@@ -19,15 +19,21 @@ static void put_buf(struct json_out *o, const char *key, const struct buf *text)
 
 /* The nine characters are the digits of a random number in base 62, lowest first. The same seed and
  * i give the same id, so that chunks of a stream and a whole answer agree. */
-void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t id_seed, int i)
+void call_id(char id[static CALL_ID_LETTERS + 1], uint64_t id_seed, int i)
 {
     static const char letter[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    enum { N_LETTER = sizeof letter - 1, ID_LETTERS = 9 };
-    char id[ID_LETTERS + 1] = {0};
+    enum { N_LETTER = sizeof letter - 1 };
     uint32_t word[4];
     rng_words(word, &(struct rng_key){.seed = id_seed, .stream = (uint32_t)i}, 0);
     uint64_t x = (uint64_t)word[0] << 32 | word[1];
-    for (int k = 0; k < ID_LETTERS; k++, x /= N_LETTER) id[k] = letter[x % N_LETTER];
+    for (int k = 0; k < CALL_ID_LETTERS; k++, x /= N_LETTER) id[k] = letter[x % N_LETTER];
+    id[CALL_ID_LETTERS] = 0;
+}
+
+void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t id_seed, int i)
+{
+    char id[CALL_ID_LETTERS + 1];
+    call_id(id, id_seed, i);
     out_word(o, key, own ? own : id);
 }
 

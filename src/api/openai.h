@@ -53,6 +53,12 @@ int openai_read_functions(struct json **out, const struct json *body, struct err
 /* Check the calls of all messages (prompt.c). Call before openai_read_custom, so that errors
  * contain the client's members. ERR_ARG. */
 int openai_check_calls(const struct json *body, struct err *e);
+/* Read a conversation into the call's only part. This body is the neutral form of all dialects of
+ * conversations: one of chat completions, with functions as its only tools. given: tools as in
+ * openai_read_tools. ERR_UNSUPPORTED for a model that generates no text; otherwise the errors of
+ * the functions below, of call_parts, part_open, read_messages and call_constrain_message. */
+int openai_read_chat(struct api_call *c, const struct json *body, const struct json *given,
+                     struct err *e);
 /* Append a value as member `key`; nothing if it is NULL. */
 void openai_put_json(struct json_out *o, const char *key, const struct json *value);
 /* Append the members of an object, except the members in `without`, a list that ends with NULL. */

@@ -110,7 +110,7 @@ static int check_generates(const struct api *a, struct err *e)
 
 /* The prompt is read before the tools, so that a prompt that is too long fails first. Tools and
  * reasoning select the parsers, which the constraint needs. */
-static int read_chat(struct api_call *c, const struct json *body, const struct json *given,
+int openai_read_chat(struct api_call *c, const struct json *body, const struct json *given,
                      struct err *e)
 {
     struct tools_spec tools = {0};
@@ -126,7 +126,7 @@ static int read_chat(struct api_call *c, const struct json *body, const struct j
     if (rc == 0) rc = check_modalities(body, e);
     if (rc == 0) rc = read_echo(c, body, e);
     if (rc == 0) rc = openai_read_format(c, body, e);
-    if (rc == 0) rc = call_constrain_message(c, &tools, e);
+    if (rc == 0 && !c->dialect->counts) rc = call_constrain_message(c, &tools, e);
     /* special tokens are the marks of reasoning and calls of some models */
     if (rc == 0 && (c->tool_parser || c->reasoning_parser)) p->reply.keep_marks = true;
     return rc;
@@ -143,7 +143,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     const struct json *now = modern ? modern : body;
     if (rc == 0) rc = openai_check_calls(now, e);
     if (rc == 0) rc = openai_read_custom(&plain, now, e);
-    if (rc == 0) rc = read_chat(c, plain ? plain : now, body_field(now, "tools"), e);
+    if (rc == 0) rc = openai_read_chat(c, plain ? plain : now, body_field(now, "tools"), e);
     json_drop(plain);
     if (modern && rc != 0)
         rc = err_rename(e, err_rename(e, rc, "tools", "functions"), "tool_choice", "function_call");

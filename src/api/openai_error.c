@@ -46,10 +46,11 @@ void api_error_put(struct buf *b, int rc, const struct err *e)
     put_error(&(struct json_out){.b = b}, NULL, rc, e);
 }
 
-/* Append the body of a failed request. */
-static void put_body(struct buf *b, int rc, const struct err *e)
+/* Append the body of a failed request. The id is in a header only, as OpenAI's. */
+static void put_body(struct buf *b, int rc, const struct err *e, const char *id)
 {
     struct json_out o = {.b = b};
+    (void)id;
     out_object(&o, NULL);
     put_error(&o, "error", rc, e);
     out_end(&o);
@@ -58,7 +59,7 @@ static void put_body(struct buf *b, int rc, const struct err *e)
 void openai_put_error(struct buf *b, int rc, const struct err *e)
 {
     buf_add_text(b, "data: ");
-    put_body(b, rc, e);
+    put_body(b, rc, e, NULL);
     buf_add_text(b, "\n\n");
 }
 

@@ -39,7 +39,7 @@ TEST(openai_errors_of_requests)
         char want[512];
         err_field(&e, c[i].rc, c[i].field, " \"so\"");
         if (c[i].rc == ERR_LIMIT) err_figures(&e, c[i].rc, 9, 8);
-        openai_errors.put(&b, c[i].rc, &e);
+        openai_errors.put(&b, c[i].rc, &e, NULL);
         snprintf(want, sizeof want, "{\"error\":{\"message\":\"%s \\\"so\\\"\",%s", c[i].field,
                  c[i].want);
         expect(&b, want);

@@ -41,6 +41,17 @@ static int check_tools(const struct json *tools, struct err *e)
     return 0;
 }
 
+/* Return true if the request sets a variable of the template other than those of reasoning. */
+static bool sets_variables(const struct json *body)
+{
+    const struct json *kwargs = body_field(body, "chat_template_kwargs");
+    for (void *it = json_first(kwargs); it; it = json_next(kwargs, it)) {
+        const char *name = json_it_key(it, NULL);
+        if (strcmp(name, "enable_thinking") != 0 && strcmp(name, "thinking") != 0) return true;
+    }
+    return false;
+}
+
 /* Check that the prompt contains the tools and that calls are parsed. A template may read variables
  * of the request instead of `tools` (SmolLM3's xml_tools). */
 static int check_tools_kept(const struct api_call *c, const struct json *body, struct err *e)
@@ -52,8 +63,7 @@ static int check_tools_kept(const struct api_call *c, const struct json *body, s
             ": no parser for the tool calls of this model's chat template; choose one "
             "with --tool-call-parser (a wrong name lists them; none: calls stay content), "
             "or send tool_choice \"none\"");
-    if (!template_caps(chat->t)->tools && !chat->kwargs &&
-        json_count(body_field(body, "chat_template_kwargs")) == 0)
+    if (!template_caps(chat->t)->tools && !chat->kwargs && !sets_variables(body))
         return err_field(
             e, ERR_UNSUPPORTED, "tools",
             ": not supported by this model's chat template; choose another with --chat-template");

@@ -9,7 +9,6 @@
  * computes no rows for its sequence. A call is freed after the engine's last event, so no thread
  * waits for the engine here. A handler thread writes long whole answers, so that other streams
  * continue during this time. */
-#include "dialect.h"
 #include "server_impl.h"
 
 #include "base/hash.h"

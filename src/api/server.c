@@ -6,7 +6,6 @@
  *
  * server_answer is this path for handlers without the engine. post_call.c has that of dialects. The
  * routes are static (routes.def), so a new endpoint is one line. */
-#include "dialect.h"
 #include "server_impl.h"
 
 #include "base/os.h"
@@ -22,13 +21,13 @@ static const struct net_route routes[] = {
 };
 
 enum { N_ROUTE = sizeof routes / sizeof routes[0] };
-extern const struct error_form openai_errors; /* form of paths without a dialect */
+extern const struct error_form openai_errors, anthropic_errors;
 
 /* Return the form of failures of a path. */
-static const struct error_form *errors_of(const char *path)
+static const struct error_form *errors_of(const struct server *s, const char *path)
 {
     const struct dialect *d = dialect_find(path);
-    return d ? d->errors : &openai_errors;
+    return d ? d->errors : &s->errors;
 }
 
 /* Check that each name selects the model or one adapter. */
@@ -56,14 +55,17 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     s->o = *o;
     s->api = o->api;
     s->created = time_wall_us() / 1000000;
+    s->errors = openai_errors;
+    s->errors.net.header = "anthropic-version";
+    s->errors.net.with_header = &anthropic_errors.net;
     s->route = malloc(sizeof routes);
     for (int i = 0; s->route && i < N_ROUTE; i++) {
         s->route[i] = routes[i];
-        s->route[i].errors = &errors_of(routes[i].path)->net;
+        s->route[i].errors = &errors_of(s, routes[i].path)->net;
     }
     s->o.net.route = s->route;
     s->o.net.n_route = N_ROUTE;
-    s->o.net.errors = &openai_errors.net;
+    s->o.net.errors = &s->errors.net;
     s->o.net.ctx = s;
     int rc = s->route ? check_names(o, e) : err_memory(e, "routes", sizeof routes);
     if (rc == 0) rc = orca_open(s, e);
@@ -94,12 +96,13 @@ void server_close(struct server *s)
 
 /* ---- for handlers ---- */
 
-/* Errors that end by themselves have the header Retry-After, in seconds. */
+/* Errors that end by themselves have the header Retry-After, in seconds. Every format of errors of
+ * this server is the first member of an error_form. */
 void server_fail(struct exchange *x, int rc, const struct err *e)
 {
-    const struct error_form *form = errors_of(exchange_path(x));
+    const struct error_form *form = (const struct error_form *)exchange_errors(x);
     struct buf b = {0};
-    form->put(&b, rc, e);
+    form->put(&b, rc, e, exchange_id(x));
     if (rc == ERR_BUSY || rc == ERR_MEMORY) exchange_add_header(x, "Retry-After", "1");
     if (b.failed)
         exchange_no_memory(x);

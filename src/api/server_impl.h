@@ -2,17 +2,18 @@
 #ifndef QUOTH_API_SERVER_IMPL_H
 #define QUOTH_API_SERVER_IMPL_H
 
-#include "api_impl.h"
+#include "dialect.h"
 
 #include "base/json.h"
 
 struct server {
-    struct server_options o; /* its pointers are borrowed from the caller of server_open */
-    const struct api *api;   /* borrowed: o.api */
-    struct net_route *route; /* owned; the rows of routes.def, each with its dialect's errors */
-    struct net *net;         /* HTTP server, owned */
-    struct orca *orca;       /* samples of the load, owned */
-    int64_t created;         /* time at which the model was opened, seconds since 1970 */
+    struct server_options o;  /* its pointers are borrowed from the caller of server_open */
+    const struct api *api;    /* borrowed: o.api */
+    struct net_route *route;  /* owned; the rows of routes.def, each with its dialect's errors */
+    struct error_form errors; /* form of paths without a dialect */
+    struct net *net;          /* HTTP server, owned */
+    struct orca *orca;        /* samples of the load, owned */
+    int64_t created;          /* time at which the model was opened, seconds since 1970 */
 };
 
 #define ROUTE(method, path, handler, how) void handler(struct exchange *x, void *server);
@@ -33,6 +34,12 @@ void server_answer(const struct server *s, struct exchange *x, server_put_fn *pu
 /* Return 0 if `name` is a name of the model or of an adapter, otherwise ERR_MISSING with the field
  * "model". */
 int server_model(const struct server *s, const char *name, struct err *e);
+/* Return the number of names of the model and its adapters, and name i, borrowed. */
+int server_n_model(const struct server *s);
+const char *server_model_name(const struct server *s, int i);
+/* Answer GET /v1/models and /v1/models/{id} in Anthropic's form. `name` is a known name. */
+void anthropic_get_models(struct exchange *x, const struct server *s);
+void anthropic_get_model(struct exchange *x, const struct server *s, const char *name);
 /* Open s->orca and take its first sample. Call before the first request. ERR_MEMORY. */
 int orca_open(struct server *s, struct err *e);
 void orca_close(struct server *s); /* accepts a half-built server */

@@ -35,6 +35,7 @@ static bool put_choice(const struct api_call *c, struct part *p, struct choice *
     if (rc == 0) c->dialect->put_pieces(c, p, a, index, b);
     if (rc == 0 && p->no_memory) rc = check_choice(p, a, &e);
     a->ended = a->reply.finish != FINISH_NONE;
+    if (rc != 0 && c->dialect->name_error) c->dialect->name_error(c, &e);
     if (rc != 0) c->dialect->put_error(b, rc, &e);
     return rc == 0;
 }
