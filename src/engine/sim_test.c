@@ -444,7 +444,7 @@ TEST(simulated_requests_get_their_own_answers)
     int64_t n_of[N_KIND] = {0}, n_found_state = 0, n_state_in = 0;
     int64_t n_mask = 0, n_proposed = 0, n_accepted = 0, n_done = 0, n_aborted = 0, n_expired = 0,
             n_cached = 0, n_refused = 0, n_evicted = 0, n_lengthened = 0;
-    int64_t most = test_long() ? 1000000 : 20000;
+    int64_t most = test_long() ? 1000000 : 14000;
     int n_run = 0;
     for (int i = 0; sum[STAT_steps] < most; i++)
         for (int p = 0; policy_name(p); p++) {

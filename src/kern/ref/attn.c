@@ -28,8 +28,8 @@ static float score(const struct attn_rows *a, int row, const struct attn_kv *kv,
 
 /* Compute positions [lo, hi) of the block. On entry and exit m, l and o describe all computed
  * positions. l and o are scaled only if the block has a larger maximum. */
-static void block_row(const struct attn_rows *a, int row, const struct attn_kv *kv, int pos0,
-                      int lo, int hi)
+REF_FMA static void block_row(const struct attn_rows *a, int row, const struct attn_kv *kv,
+                              int pos0, int lo, int hi)
 {
     int stride = attn_stride(a->d_v);
     float *l = a->l + row * ATTN_TILE, *o = a->o + (int64_t)row * stride;

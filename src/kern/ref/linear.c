@@ -75,8 +75,8 @@ static float dot_lane(const struct panel_format *f, const struct lane_group *l, 
 }
 
 /* Compute c [n_row], one output of all rows. */
-static void lane_q8(float *c, const struct panels *w, const uint8_t *panel, int lane,
-                    const struct act *x, int row, int n_row)
+REF_FMA static void lane_q8(float *c, const struct panels *w, const uint8_t *panel, int lane,
+                            const struct act *x, int row, int n_row)
 {
     const struct panel_format *f = panel_format_of(w->type);
     for (int i = 0; i < n_row; i++) c[i] = 0;
@@ -98,8 +98,8 @@ static void lane_q8(float *c, const struct panels *w, const uint8_t *panel, int 
 
 /* Compute c [n_row] for f32 activations. The first group is stored, not added, so that -0 stays
  * -0. */
-static void lane_f32(float *c, const struct panels *w, int r, const struct act *x, int row,
-                     int n_row)
+REF_FMA static void lane_f32(float *c, const struct panels *w, int r, const struct act *x, int row,
+                             int n_row)
 {
     float values[ACT_GROUP];
     for (int g = 0; g < w->k; g += ACT_GROUP) {

@@ -38,11 +38,11 @@ static void add(float *y, const float *x, int n)
 }
 
 #define CURVE(f)                                                                                   \
-    static void f##_row(float *y, const float *x, int n)                                           \
+    REF_FMA static void f##_row(float *y, const float *x, int n)                                   \
     {                                                                                              \
         for (int i = 0; i < n; i++) y[i] = f##_f32(x[i]);                                          \
     }                                                                                              \
-    static void f##_mul(float *y, const float *gate, const float *up, int n)                       \
+    REF_FMA static void f##_mul(float *y, const float *gate, const float *up, int n)               \
     {                                                                                              \
         for (int i = 0; i < n; i++) y[i] = f##_f32(gate[i]) * up[i];                               \
     }

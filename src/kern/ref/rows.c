@@ -35,8 +35,8 @@ static float weight_of(float x, float max, float scale)
     return exp_f32(t < 0 ? t : 0);
 }
 
-static double row_exp(float *weight, float *block_sum, const float *x, int n, float max,
-                      float scale)
+REF_FMA static double row_exp(float *weight, float *block_sum, const float *x, int n, float max,
+                              float scale)
 {
     double total = 0;
     for (int from = 0; from < n; from += ROW_BLOCK) {
