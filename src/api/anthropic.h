@@ -54,10 +54,11 @@ int anthropic_wrong(const struct anthropic_at *at, const char *member, const cha
                     const struct json *found, struct err *e);
 /* Return the place of item i of the member's list. */
 struct anthropic_at anthropic_below(const struct anthropic_at *at, const char *member, size_t i);
-/* Check cache_control, which every object may have. ERR_UNSUPPORTED for a member in `refused` that
- * is set; a list that ends with NULL. */
+/* Check the members of an object by a list of known names, which ends with NULL. ERR_UNSUPPORTED
+ * for a set member whose name in the list begins with '!'. ERR_ARG if cache_control is no
+ * object. */
 int anthropic_check_members(const struct json *object, const struct anthropic_at *at,
-                            const char *const *refused, struct err *e);
+                            const char *const *members, struct err *e);
 /* Set *text to a member that is a string [n], borrowed. ERR_ARG for another type. */
 int anthropic_read_text(const struct json *block, const char *member, const struct anthropic_at *at,
                         const char **text, size_t *n, struct err *e);

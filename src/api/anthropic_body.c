@@ -11,6 +11,8 @@
 #include "anthropic.h"
 #include "openai.h"
 
+#include "base/log.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -33,16 +35,29 @@ struct anthropic_at anthropic_below(const struct anthropic_at *at, const char *m
 
 /* Check members that every block may have. `refused`: members that must not be set; a list that
  * ends with NULL. */
+/* Return the row of a member in a list; NULL if none. */
+static const char *row_of(const char *const *members, const char *name)
+{
+    for (; *members; members++)
+        if (strcmp(**members == '!' ? *members + 1 : *members, name) == 0) return *members;
+    return NULL;
+}
+
+/* Unknown members are ignored, as unknown fields of a body are. */
 int anthropic_check_members(const struct json *object, const struct anthropic_at *at,
-                            const char *const *refused, struct err *e)
+                            const char *const *members, struct err *e)
 {
     const struct json *cache = body_field(object, "cache_control");
     if (cache && json_kind(cache) != JK_OBJECT)
         return anthropic_wrong(at, ".cache_control", "an object", cache, e);
-    for (; *refused; refused++)
-        if (body_is_set(json_field(object, *refused)))
+    for (void *it = json_first(object); it; it = json_next(object, it)) {
+        const char *name = json_it_key(it, NULL), *row = row_of(members, name);
+        if (!row)
+            log_debug("ignored the unknown member \"%.60s\" of %s%s", name, at->field, at->path);
+        else if (*row == '!' && body_is_set(json_it_value(it)))
             return err_field(e, ERR_UNSUPPORTED, at->field, "%s.%s: not supported yet", at->path,
-                             *refused);
+                             row + 1);
+    }
     return 0;
 }
 
@@ -74,7 +89,17 @@ int anthropic_read_word(const struct json *block, const char *member, const stru
 /* Check members of a tool that are not converted. */
 static int check_tool(const struct json *tool, const struct anthropic_at *at, struct err *e)
 {
-    static const char *const refused[] = {"defer_loading", "input_examples", NULL};
+    static const char *const members[] = {"type",
+                                          "name",
+                                          "description",
+                                          "input_schema",
+                                          "strict",
+                                          "cache_control",
+                                          "!defer_loading",
+                                          "eager_input_streaming",
+                                          "allowed_callers",
+                                          "!input_examples",
+                                          NULL};
     const struct json *callers = body_field(tool, "allowed_callers"),
                       *type = body_field(tool, "type");
     char value[80];
@@ -91,7 +116,7 @@ static int check_tool(const struct json *tool, const struct anthropic_at *at, st
                              "%s.allowed_callers[%zu]: must be \"direct\", got %s", at->path, i,
                              json_value_text(json_item(callers, i), value));
     }
-    return anthropic_check_members(tool, at, refused, e);
+    return anthropic_check_members(tool, at, members, e);
 }
 
 /* Write a tool as a function. */
@@ -258,7 +283,7 @@ static int put_format(struct json_out *o, const struct json *format, const struc
 static int put_output(struct json_out *o, const struct json *body, struct err *e)
 {
     static const char *const efforts[] = {"low", "medium", "high", "xhigh", "max"};
-    static const char *const refused[] = {"task_budget", NULL};
+    static const char *const members[] = {"effort", "format", "!task_budget", NULL};
     const struct json *config = body_field(body, "output_config"),
                       *effort = body_field(config, "effort"),
                       *format = body_field(config, "format"),
@@ -268,7 +293,7 @@ static int put_output(struct json_out *o, const struct json *body, struct err *e
     char value[80];
     if (config && json_kind(config) != JK_OBJECT)
         return body_wrong("output_config", "an object", config, e);
-    int rc = config ? anthropic_check_members(config, &at, refused, e) : 0;
+    int rc = config ? anthropic_check_members(config, &at, members, e) : 0;
     if (rc != 0) return rc;
     for (size_t i = 0; word && i < sizeof efforts / sizeof *efforts; i++)
         if (strcmp(word, efforts[i]) == 0) known = efforts[i];

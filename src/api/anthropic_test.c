@@ -177,6 +177,7 @@ TEST(anthropic_errors_have_the_names_of_the_client)
          "'tool_use','id':'a','name':'f','input':{}}]}]",
          ERR_ARG, "messages[1]: tool_use must be followed by a tool_result"},
         {USER ",'system':3", ERR_ARG, "system: expected a string or a list of blocks"},
+        {USER ",'system':false", ERR_ARG, "system: expected a string or a list of blocks"},
         {USER ",'system':[{'type':'image'}]", ERR_UNSUPPORTED, "system[0].type: must be text"},
         {USER ",'tools':{}", ERR_ARG, "tools: expected a list"},
         {USER ",'tools':[{'type':'web_search_20250305','name':'web_search'}]", ERR_UNSUPPORTED,

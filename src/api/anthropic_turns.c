@@ -136,13 +136,13 @@ static int refuse_block(const struct anthropic_at *at, const char *type, const c
 static int add_text_block(struct turn *t, const struct json *block, const struct anthropic_at *at,
                           const char *first, struct err *e)
 {
-    static const char *const refused[] = {"citations", NULL};
+    static const char *const members[] = {"type", "text", "cache_control", "!citations", NULL};
     const char *type, *text;
     size_t n;
     int rc = read_type(block, at, &type, e);
     if (rc == 0 && strcmp(type, "text") != 0) rc = refuse_block(at, type, "text", e);
     if (rc == 0) rc = anthropic_read_text(block, "text", at, &text, &n, e);
-    if (rc == 0) rc = anthropic_check_members(block, at, refused, e);
+    if (rc == 0) rc = anthropic_check_members(block, at, members, e);
     if (rc == 0) turn_text(t, first, text, n);
     return rc;
 }
@@ -177,14 +177,15 @@ static const char *own_id(const char *id)
 static int add_result(struct converter *c, const struct json *block, const struct anthropic_at *at,
                       struct anthropic_place place, struct err *e)
 {
-    static const char *const refused[] = {"toolset_name", NULL};
+    static const char *const members[] = {"type",          "tool_use_id",   "content", "is_error",
+                                          "cache_control", "!toolset_name", NULL};
     const struct json *is_error = body_field(block, "is_error");
     const char *id;
     struct turn t = {0};
     int rc = anthropic_read_word(block, "tool_use_id", at, &id, e);
     if (rc == 0 && is_error && json_kind(is_error) != JK_BOOL)
         rc = anthropic_wrong(at, ".is_error", "true or false", is_error, e);
-    if (rc == 0) rc = anthropic_check_members(block, at, refused, e);
+    if (rc == 0) rc = anthropic_check_members(block, at, members, e);
     if (rc == 0)
         rc = add_texts(&t, body_field(block, "content"), at, ".content",
                        json_bool(is_error, false) ? "Error: " : "", e);
@@ -206,7 +207,8 @@ static int add_result(struct converter *c, const struct json *block, const struc
 static int add_use(struct turn *t, const struct json *block, const struct anthropic_at *at,
                    struct err *e)
 {
-    static const char *const refused[] = {"toolset_name", NULL};
+    static const char *const members[] = {
+        "type", "id", "name", "input", "caller", "cache_control", "!toolset_name", NULL};
     const struct json *input = body_field(block, "input");
     const char *id, *name,
         *caller = json_text(json_field(body_field(block, "caller"), "type"), NULL);
@@ -217,7 +219,7 @@ static int add_use(struct turn *t, const struct json *block, const struct anthro
     if (rc == 0 && body_field(block, "caller") && (!caller || strcmp(caller, "direct") != 0))
         rc = err_field(e, ERR_UNSUPPORTED, at->field, "%s.caller.type: must be \"direct\"",
                        at->path);
-    if (rc == 0) rc = anthropic_check_members(block, at, refused, e);
+    if (rc == 0) rc = anthropic_check_members(block, at, members, e);
     if (rc != 0) return rc;
     struct json_out o = {.b = &t->calls, .more = t->calls.n > 0};
     out_object(&o, NULL);
@@ -239,14 +241,14 @@ static int add_use(struct turn *t, const struct json *block, const struct anthro
 static int add_thinking(struct turn *t, const struct json *block, const struct anthropic_at *at,
                         struct err *e)
 {
-    static const char *const refused[] = {NULL};
+    static const char *const members[] = {"type", "thinking", "signature", "cache_control", NULL};
     const struct json *signature = body_field(block, "signature");
     const char *text;
     size_t n;
     int rc = anthropic_read_text(block, "thinking", at, &text, &n, e);
     if (rc == 0 && signature && json_kind(signature) != JK_TEXT)
         rc = anthropic_wrong(at, ".signature", "a string", signature, e);
-    if (rc == 0) rc = anthropic_check_members(block, at, refused, e);
+    if (rc == 0) rc = anthropic_check_members(block, at, members, e);
     if (rc != 0 || n == 0) return rc;
     t->reasons = true;
     buf_add(&t->reasoning, text, n);
@@ -328,6 +330,13 @@ static int check_last(const struct turn *last, bool *continues, struct err *e)
                      last->place.message);
 }
 
+/* Return true for "" and []. */
+static bool is_empty(const struct json *content)
+{
+    const enum json_kind kind = json_kind(content);
+    return (kind == JK_TEXT || kind == JK_LIST) && !body_is_set(content);
+}
+
 /* Write `system` and `messages` as one list. *continues: the answer continues the last message. */
 int anthropic_put_messages(struct json_out *o, struct anthropic_places *places,
                            const struct json *body, bool *continues, struct err *e)
@@ -342,7 +351,7 @@ int anthropic_put_messages(struct json_out *o, struct anthropic_places *places,
                          MESSAGE_MAX, json_count(list));
     int rc = 0;
     out_list(o, "messages");
-    if (body_is_set(system)) {
+    if (system && !is_empty(system)) {
         const struct anthropic_at at = {.field = "system"};
         turn_of(&c, "system", (struct anthropic_place){-1, -1});
         rc = add_texts(&c.turn, system, &at, "", "", e);

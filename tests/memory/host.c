@@ -115,8 +115,9 @@ static bool take_body(const struct buf *raw, struct buf *out)
 /* Append the members of one JSON object that must be equal in two answers. */
 static void put_meaning(struct buf *out, const struct json *j)
 {
-    static const char *const member[] = {"choices", "data",  "tokens", "count",
-                                         "prompt",  "error", "status"};
+    static const char *const member[] = {"choices",      "data",  "tokens",  "count",
+                                         "prompt",       "error", "content", "stop_reason",
+                                         "input_tokens", "status"};
     for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
         const struct json *v = json_field(j, member[i]);
         if (!v) continue;
@@ -157,17 +158,22 @@ static bool put_stream_meaning(struct buf *out, const struct buf *body)
         if (!stop) return false;
         struct json *j = NULL;
         size_t n = (size_t)(stop - p);
+        const char *data = memmem(p, n, "data: ", 6); /* after "event: NAME" in Anthropic's form */
         done = n == 12 && memcmp(p, "data: [DONE]", 12) == 0;
-        if (!done && n > 6 && memcmp(p, "data: ", 6) == 0)
-            (void)json_parse(&j, p + 6, n - 6, NULL, NULL);
-        const struct json *choice = json_item(json_field(j, "choices"), 0),
-                          *delta = json_field(choice, "delta");
-        const char *text =
-            json_text(json_field(delta ? delta : choice, delta ? "content" : "text"), NULL);
-        const char *finish = json_text(json_field(choice, "finish_reason"), NULL);
-        if (text) buf_add_text(out, text);
+        if (!done && data) (void)json_parse(&j, data + 6, (size_t)(stop - data) - 6, NULL, NULL);
+        const struct json *choice = json_item(json_field(j, "choices"), 0), *object = choice;
+        if (json_field(choice, "delta") || !choice)
+            object = json_field(choice ? choice : j, "delta");
+        const char *text = json_text(json_field(object, "text"), NULL),
+                   *content = json_text(json_field(object, "content"), NULL),
+                   *finish = json_text(choice ? json_field(choice, "finish_reason")
+                                              : json_field(object, "stop_reason"),
+                                       NULL),
+                   *type = json_text(json_field(j, "type"), NULL);
+        if (text || content) buf_add_text(out, text ? text : content);
         if (finish) buf_addf(out, "[%s]", finish);
         if (json_field(j, "error")) buf_add_text(out, "[error]");
+        done |= type && strcmp(type, "message_stop") == 0;
         json_drop(j);
         p = stop + 2;
     }

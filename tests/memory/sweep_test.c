@@ -37,6 +37,20 @@ static const struct request_case questions[] = {
      "{\"messages\":[{\"role\":\"user\",\"content\":\"What is 47 + "
      "38?\"}],\"max_tokens\":12,\"temperature\":0,"
      "\"stream\":true,\"stop\":[\"zzz\"],\"stream_options\":{\"include_usage\":true}}"},
+    {"messages", "POST", "/v1/messages",
+     "{\"system\":[{\"type\":\"text\",\"text\":\"Be brief.\"},{\"type\":\"text\",\"text\":\"Be "
+     "kind.\"}],\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\","
+     "\"content\":[{\"type\":\"thinking\",\"thinking\":\"a\"},{\"type\":\"tool_use\",\"id\":\"t\","
+     "\"name\":\"f\",\"input\":{}}]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\","
+     "\"tool_use_id\":\"t\",\"content\":\"b\"},{\"type\":\"text\",\"text\":\"What is 47 + "
+     "38?\"}]}],\"max_tokens\":12,\"temperature\":0,\"stop_sequences\":[\"zzz\"],\"tools\":[{"
+     "\"name\":"
+     "\"f\",\"input_schema\":{\"type\":\"object\"}}],\"tool_choice\":{\"type\":\"none\"}}"},
+    {"messages stream", "POST", "/v1/messages",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"What is 47 + 38?\"}],\"max_tokens\":12,"
+     "\"temperature\":0,\"stream\":true}"},
+    {"count of tokens", "POST", "/v1/messages/count_tokens",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"What is 47 + 38?\"}]}"},
     {"tokenize", "POST", "/tokenize",
      "{\"prompt\":\"Once upon a time, \\u4f60\\u597d\",\"return_token_strs\":true}"},
     {"detokenize", "POST", "/detokenize", "{\"tokens\":[100,200,300]}"},
@@ -195,7 +209,7 @@ TEST(memory_of_constrained_requests)
 /* Get the answers of a host to some requests. */
 static void post_some(const struct host *h, struct response *out)
 {
-    static const int some[] = {1, 2, 4, 7};
+    static const int some[] = {1, 2, 4, 7, 8};
     *out = (struct response){0};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         struct response one = {0};
