@@ -15,13 +15,15 @@
 #include <stdlib.h>
 
 enum { N_SEQ = 6, POS_MAX = 1216, D_MAX = 256, HEAD_MAX = 16, ROW_MAX = 128, LEVEL_MAX = 32 };
+enum { REACH_MAX = 50 };
 
 /* Sequences of a step: number of positions, number of rows of this step, number of positions on
- * pages of the previous sequence. */
+ * pages of the previous sequence, number of positions of its source. */
 static const struct {
-    int len, n_row, shared;
+    int len, n_row, shared, source;
 } plan[N_SEQ] = {
-    {1100, 1, 0}, {1210, 1, 1088}, {1157, 3, 640}, {70, 70, 0}, {560, 20, 64}, {33, 1, 0},
+    {1100, 1, 0, 900}, {1210, 1, 1088, 900}, {1157, 3, 640, 520},
+    {70, 70, 0, 0},    {560, 20, 64, 530},   {33, 1, 0, 32},
 };
 
 static const int widths[][2] = {{64, 64}, {128, 128}, {40, 40},   {96, 96},
@@ -34,6 +36,7 @@ struct scene {
     struct batch batch;
     int n_page;
     float slope[HEAD_MAX], sink[HEAD_MAX];
+    float table[HEAD_MAX * (2 * REACH_MAX + 1 + 2 * BIAS_EDGE)];
     float *q;        /* [ROW_MAX, n_head, d_k] */
     float *k, *v;    /* [N_SEQ, POS_MAX, n_head_kv, d] as stored */
     double *hk, *hv; /* K and V as read from the pages */
@@ -146,6 +149,9 @@ static bool scene_open(struct scene *s, int number, uint64_t *rng)
     s->spec.softcap = flags & 2 ? 3 : 0;
     s->spec.slope = flags & 4 ? s->slope : NULL;
     s->spec.sink = flags & 8 ? s->sink : NULL;
+    s->spec.part = number % 7 == 5 ? ATTN_SOURCE : number % 7 == 3 ? ATTN_TARGET : ATTN_ALL;
+    s->spec.bias = number % 4 == 1 ? s->table : NULL;
+    s->spec.bias_reach = 1 + number % REACH_MAX;
     int64_t n = (int64_t)N_SEQ * POS_MAX * g[1];
     s->q = malloc((size_t)(ROW_MAX * g[0] * w[0]) * sizeof *s->q);
     s->want = malloc((size_t)(ROW_MAX * g[0] * w[1]) * sizeof *s->want);
@@ -159,6 +165,12 @@ static bool scene_open(struct scene *s, int number, uint64_t *rng)
     random_floats(s->v, n * w[1], 2, rng);
     random_floats(s->slope, HEAD_MAX, 0.05f, rng);
     random_floats(s->sink, HEAD_MAX, 4, rng);
+    random_floats(s->table, HEAD_MAX * bias_floats(s->spec.bias_reach), 2, rng);
+    for (int h = 0; h < HEAD_MAX; h++)
+        for (int i = 0, len = bias_floats(s->spec.bias_reach); i < BIAS_EDGE; i++) {
+            float *t = s->table + h * len;
+            t[i] = t[BIAS_EDGE], t[len - 1 - i] = t[len - 1 - BIAS_EDGE];
+        }
     share_values(s);
     return true;
 }
@@ -195,7 +207,8 @@ static bool pages_open(struct scene *s, enum kv_type t, int page_rows)
     size_t k_byte = (size_t)(s->n_page * s->kv.k_page_bytes);
     size_t v_byte = (size_t)(s->n_page * s->kv.v_page_bytes);
     s->kv.k = malloc(k_byte), s->kv.v = malloc(v_byte);
-    struct batch_limits l = {.n_row = ROW_MAX, .n_seq = N_SEQ, .page_stride = stride, .n_out = 1};
+    struct batch_limits l = {
+        .n_row = ROW_MAX, .n_seq = N_SEQ, .page_stride = stride, .n_out = 1, .n_source = POS_MAX};
     if (!s->kv.k || !s->kv.v || batch_open(&s->batch, &l, &e) != 0) return false;
     memset(s->kv.k, 0xFF, k_byte), memset(s->kv.v, 0xFF, v_byte);
     return true;
@@ -247,6 +260,7 @@ static void fill_batch(struct scene *s, struct backend *b, bool share, uint64_t 
             n = plan[q].len - i < ROW_MAX ? plan[q].len - i : ROW_MAX;
             b->op->kv_put(b, &s->kv, s->k + at_k(s, q, i, 0), s->v + at_v(s, q, i, 0), slot + i, n);
         }
+        s->batch.source[q] = plan[q].source;
         add_rows(s, plan[q].len - plan[q].n_row, plan[q].n_row, plan[q].len);
     }
 }
@@ -259,8 +273,12 @@ static void exact(const struct scene *s, int seq, int pos, int head, int to, con
 {
     static double p[POS_MAX];
     const struct attn_spec *a = &s->spec;
+    const int source = plan[seq].source;
     int from = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    if (a->part == ATTN_TARGET && from < source) from = source;
+    if (a->part == ATTN_SOURCE) from = 0, to = source;
     int group = head / (a->n_head / a->n_head_kv);
+    const int n_bias = bias_floats(a->bias_reach);
     double top = a->sink ? (double)a->sink[head] : -INFINITY, sum = 0;
     for (int i = from; i < to; i++) {
         const double *k = s->hk + at_k(s, seq, i, group);
@@ -269,12 +287,13 @@ static void exact(const struct scene *s, int seq, int pos, int head, int to, con
         t *= (double)a->scale;
         if (a->softcap > 0) t = (double)a->softcap * tanh(t / (double)a->softcap);
         if (a->slope) t += (double)a->slope[head] * (i - pos);
+        if (a->bias) t += (double)a->bias[head * n_bias + bias_at(a->bias_reach, i - pos)];
         p[i] = t, top = t > top ? t : top;
     }
     for (int i = from; i < to; i++) sum += p[i] = exp(p[i] - top);
     if (a->sink) sum += exp((double)a->sink[head] - top);
     for (int d = 0; d < a->d_v; d++) y[d] = 0;
-    for (int i = from; i < to; i++)
+    for (int i = from; i < to; i++) /* without a visible position the result is 0 */
         for (int d = 0; d < a->d_v; d++) y[d] += p[i] / sum * s->hv[at_v(s, seq, i, group) + d];
 }
 
@@ -360,7 +379,9 @@ static bool alone_is_same(struct scene *s, struct backend *b, float *y)
                 len = end_of(a, pos, plan[q].len);
             struct batch one = s->batch;
             one.n_row = one.n_seq = 1;
+            int32_t source = plan[q].source;
             one.pos = &pos, one.row0 = at, one.kv_len = &len, one.page = table;
+            one.source = &source;
             b->op->attn(b, y, s->q + row * n_q, &s->kv, &one, a);
             same &= memcmp(y, s->want + row * n_y, (size_t)n_y * sizeof *y) == 0;
         }

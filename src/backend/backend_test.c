@@ -213,6 +213,56 @@ TEST(rows_of_a_text_have_one_list_of_divisors)
     batch_close(&b);
 }
 
+/* ---- sources ---- */
+
+/* Append rows [pos0, pos0 + n) of a sequence whose pages are 2 * n_seq and 2 * n_seq + 1. */
+static void add_seq(struct batch *b, int pos0, int n, int source)
+{
+    const int s = b->n_seq++;
+    b->page[s * b->page_stride] = 2 * s, b->page[s * b->page_stride + 1] = 2 * s + 1;
+    for (int pos = pos0; pos < pos0 + n; pos++) {
+        const int row = b->n_row++;
+        b->token[row] = pos % 7, b->pos[row] = pos, b->slot[row] = s * 32 + pos;
+        b->place[row] = pos < source ? pos : pos - source;
+    }
+    b->row0[b->n_seq] = b->n_row, b->kv_len[s] = pos0 + n, b->source[s] = source;
+}
+
+/* Goal: sources come last, as a whole and without results. Views have the rows of their part. */
+TEST(a_batch_of_sources_and_targets_is_checked_and_divided)
+{
+    const struct batch_limits l = {
+        .n_row = 64, .n_seq = 4, .page_stride = 2, .n_copy = 1, .n_out = 4, .n_source = 30};
+    struct batch b;
+    struct err e;
+    NEED_OK(batch_open(&b, &l, &e), &e);
+    add_seq(&b, 9, 2, 9);
+    add_seq(&b, 20, 1, 12);
+    add_seq(&b, 0, 5, 5);
+    add_seq(&b, 0, 17, 17);
+    b.out_row[0] = 1, b.out_row[1] = 2, b.out_kind[0] = b.out_kind[1] = OUT_LOGITS, b.n_out = 2;
+    EXPECT(batch_check(&b, 10, 8, 16) == NULL);
+    EXPECT_INT(batch_source0(&b), 2);
+    const struct batch target = batch_seqs(&b, &b, 0, 2), source = batch_seqs(&b, &b, 2, 4);
+    EXPECT_INT(target.n_row, 3);
+    EXPECT_INT(target.n_out, 2);
+    EXPECT_INT(source.n_row, 22);
+    EXPECT_INT(source.n_out, 0);
+    EXPECT_INT(source.row0[1] - source.row0[0], 5);
+    EXPECT(source.place[5] == 0 && source.slot[5] == 96 && source.page[2] == 6);
+    int32_t *const field[] = {&b.source[0], &b.source[1], &b.source[2], &b.source[3],
+                              &b.place[0],  &b.place[10], &b.out_row[1]};
+    const int32_t wrong[] = {0, 21, 4, 18, 9, 3, 3};
+    for (size_t i = 0; i < sizeof field / sizeof field[0]; i++) {
+        const int32_t was = *field[i];
+        *field[i] = wrong[i];
+        if (!batch_check(&b, 10, 8, 16))
+            test_fail(__FILE__, __LINE__, "field %zu = %d passed", i, wrong[i]);
+        *field[i] = was;
+    }
+    batch_close(&b);
+}
+
 /* Goal: xIELU equals its formula in double, on values around 0 and eps, at a ragged end. */
 TEST(xielu_equals_its_formula_in_double)
 {

@@ -108,6 +108,29 @@ struct batch batch_at(const struct batch *b, void *memory)
     return to;
 }
 
+struct batch batch_seqs(const struct batch *b, const struct batch *host, int s0, int s1)
+{
+    const int r0 = host->row0[s0];
+    struct batch to = *b;
+    to.n_seq = s1 - s0;
+    to.n_row = host->row0[s1] - r0;
+    to.n_out = s0 == 0 ? b->n_out : 0;
+    to.n_copy = 0;
+    to.token += r0, to.pos += r0, to.slot += r0, to.place += r0;
+    if (b->limits.n_segment > 0) to.segment += r0;
+    if (b->limits.n_short > 0) to.angle += r0;
+    to.row0 += s0, to.kv_len += s0, to.source += s0, to.adapter += s0;
+    to.page += (int64_t)s0 * b->page_stride;
+    return to;
+}
+
+int batch_source0(const struct batch *b)
+{
+    int s = b->n_seq;
+    while (b->limits.n_source > 0 && s > 0 && b->pos[b->row0[s - 1]] < b->source[s - 1]) s--;
+    return s;
+}
+
 /* Check the values of each array against the bounds in batch.def. */
 static const char *check_values(const struct batch *b, int n_vocab, int n_page, int page_rows)
 {
@@ -190,6 +213,19 @@ static const char *check_state(const struct batch *b, int s)
     return NULL;
 }
 
+/* Check rule (8) for sequence s. n_target: number of sequences whose rows follow their source.
+ * Return as check_seq. */
+static const char *check_source(const struct batch *b, int s, int n_target)
+{
+    const int r0 = b->row0[s], n = b->source[s];
+    if (n == 0) return "a sequence without a source";
+    if (s < n_target && b->pos[r0] < n) return "a source comes before a target";
+    if (s >= n_target && (b->pos[r0] > 0 || b->kv_len[s] != n)) return "a source is divided";
+    for (int r = r0; r < b->row0[s + 1]; r++)
+        if (b->place[r] != b->pos[r] - (b->pos[r] < n ? 0 : n)) return "place differs from pos";
+    return NULL;
+}
+
 static int n_logits(const struct batch *b)
 {
     int n = 0;
@@ -211,7 +247,9 @@ static int n_logits(const struct batch *b)
  *     one. The state after its last row is kept. A written slot has no other reader or writer in
  *     the step.
  * (8) With n_short, all rows of a sequence have one list of divisors: angle - pos is 0 or n_short.
- *     It is n_short if kv_len is above n_short. */
+ *     It is n_short if kv_len is above n_short.
+ * (9) With n_source, a sequence's rows are its whole source, or follow it. The former sequences
+ *     come last and have no outputs. */
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows)
 {
     const struct batch_limits *l = &b->limits;
@@ -220,11 +258,15 @@ const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page
         return "more than the batch has room for";
     if (b->row0[0] != 0 || b->row0[b->n_seq] != b->n_row) return "rows and sequences do not match";
     const char *wrong = check_values(b, n_vocab, n_page, page_rows);
+    const int n_target = wrong ? 0 : batch_source0(b);
     for (int s = 0; s < b->n_seq && !wrong; s++) {
         wrong = check_seq(b, s, n_page, page_rows);
         if (!wrong && l->n_state > 0) wrong = check_state(b, s);
         if (!wrong && l->n_short > 0) wrong = check_rope(b, s);
+        if (!wrong && l->n_source > 0) wrong = check_source(b, s, n_target);
     }
+    for (int i = 0; i < b->n_out && !wrong; i++)
+        if (b->out_row[i] >= b->row0[n_target]) wrong = "an output of a source";
     for (int i = 0; i < b->n_copy && !wrong; i++)
         if (copy_out_of_range(&b->copy[i], n_page, l->n_state)) wrong = "copy out of range";
     return wrong;

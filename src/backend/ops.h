@@ -9,6 +9,7 @@
 #include "batch.h"
 #include "published.h"
 
+#include "kern/bias.h"
 #include "kern/curve.h"
 #include "quant/quant.h"
 
@@ -86,8 +87,14 @@ struct rope_spec {
     const float *cos, *sin; /* f32 [pos_max, d_rot / 2], borrowed from the model */
 };
 
+/* Positions that a row attends to, if batch.source divides its sequence: ALL of them (encoders),
+ * those of the SOURCE, or those of the TARGET after it. A row sees no position after its own one,
+ * except with SOURCE and with n_later. Without a source, all positions are the target. */
+enum attn_part { ATTN_ALL, ATTN_SOURCE, ATTN_TARGET };
+
 /* Form of a layer's attention. Pointers are borrowed from the model. */
 struct attn_spec {
+    enum attn_part part;
     int n_head, n_head_kv, d_k, d_v;
     float scale;
     /* number of visible positions, including the row's position; 0: all earlier positions */
@@ -98,6 +105,10 @@ struct attn_spec {
     /* f32 [n_head] ALiBi, adds slope * (position - row's position); NULL: none */
     const float *slope;
     const float *sink; /* f32 [n_head] score of a key without a value in the softmax; NULL: none */
+    /* f32 [n_head, bias_floats(bias_reach)] biases by distance (kern/bias.h), added to the scores;
+     * NULL: none */
+    const float *bias;
+    int bias_reach;
 };
 
 /* ---- arguments of fused ops ---- */

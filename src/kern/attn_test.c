@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum { ROW_MAX = 70, D_MAX = 576, SPAN_BLOCKS = 3, SPANS = 2 };
-enum { POS_MAX = SPANS * ATTN_SPAN };
+enum { POS_MAX = SPANS * ATTN_SPAN, HEADS = 3, REACH_MAX = 40 };
 
 static void random_floats(float *x, int n, float size, uint64_t *rng)
 {
@@ -23,6 +23,9 @@ struct scene {
     int32_t from[ROW_MAX], to[ROW_MAX], pos[ROW_MAX];
     float slope[ROW_MAX], scale, softcap;
     bool biased;
+    int reach; /* reach of the table; 0: no table */
+    int32_t head[ROW_MAX];
+    float table[HEADS * (2 * REACH_MAX + 1 + 2 * BIAS_EDGE)];
     float q[ROW_MAX * D_MAX];
     _Alignas(64) float k[SPANS * SPAN_BLOCKS][ATTN_BLOCK * D_MAX];
     _Alignas(64) float v[SPANS * SPAN_BLOCKS][ATTN_BLOCK * D_MAX];
@@ -47,17 +50,32 @@ static bool any_row_attends(const struct scene *s, int pos)
     return false;
 }
 
+/* Fill the tables of the heads. Biases beyond the reach equal those at it. */
+static void scene_table(struct scene *s, uint64_t *rng)
+{
+    const int n = bias_floats(s->reach);
+    for (int i = 0; i < ROW_MAX; i++) s->head[i] = (int32_t)rng_below(rng, HEADS);
+    random_floats(s->table, HEADS * n, 3, rng);
+    for (int h = 0; h < HEADS; h++)
+        for (int i = 0; i < BIAS_EDGE; i++) {
+            float *t = s->table + h * n;
+            t[i] = t[BIAS_EDGE], t[n - 1 - i] = t[n - 1 - BIAS_EDGE];
+        }
+}
+
 static void scene_rows(struct scene *s, int n_row, int d_k, int d_v, bool windows, uint64_t *rng)
 {
     s->n_row = n_row, s->d_k = d_k, s->d_v = d_v;
     s->scale = 0.3f, s->softcap = rng_below(rng, 3) ? 0 : 5, s->biased = rng_below(rng, 3) == 0;
     random_floats(s->q, n_row * d_k, 2, rng);
     random_floats(s->slope, n_row, 0.1f, rng);
+    s->reach = rng_below(rng, 2) ? 1 + (int)rng_below(rng, REACH_MAX) : 0;
+    scene_table(s, rng);
     for (int r = 0; r < n_row; r++) {
         s->to[r] = windows ? 1 + (int)rng_below(rng, POS_MAX - 1) : POS_MAX;
         s->from[r] = windows && rng_below(rng, 2) ? (int)rng_below(rng, (uint64_t)s->to[r]) : 0;
         if (r && rng_below(rng, 2)) s->from[r] = s->from[r - 1], s->to[r] = s->to[r - 1];
-        s->pos[r] = s->to[r] - 1;
+        s->pos[r] = rng_below(rng, 2) ? s->to[r] - 1 : (int)rng_below(rng, POS_MAX);
     }
 }
 
@@ -85,9 +103,21 @@ static struct attn_rows rows_of(const struct kern *kern, const struct scene *s, 
         int row = i / s->d_k, d = i % s->d_k;
         r->q[(row / tile * s->d_k + d) * tile + row % tile] = s->q[i] * (s->scale * ATTN_UNIT);
     }
-    return (struct attn_rows){s->n_row, s->d_k, s->d_v, s->softcap * ATTN_UNIT,      r->q,
-                              s->from,  s->to,  s->pos, s->biased ? r->slope : NULL, r->m,
-                              r->l,     r->o};
+    return (struct attn_rows){.n_row = s->n_row,
+                              .d_k = s->d_k,
+                              .d_v = s->d_v,
+                              .softcap = s->softcap * ATTN_UNIT,
+                              .q = r->q,
+                              .from = s->from,
+                              .to = s->to,
+                              .pos = s->pos,
+                              .slope = s->biased ? r->slope : NULL,
+                              .m = r->m,
+                              .l = r->l,
+                              .o = r->o,
+                              .bias = s->reach ? s->table : NULL,
+                              .head = s->head,
+                              .bias_reach = s->reach};
 }
 
 static struct attn_kv block_of(const struct scene *s, int i)
@@ -171,9 +201,10 @@ static void compare(const struct kern *level, int n, const struct scene *s)
     for (int k = 0; k < n; k++) {
         total_end(&level[k], s, &result[k]);
         if (!equal[k] || !same(result[0].y, result[k].y, s->n_row * s->d_v))
-            test_fail(__FILE__, __LINE__, "%s: %d rows, d_k %d, d_v %d, softcap %g, %s bias",
-                      level[k].name, s->n_row, s->d_k, s->d_v, (double)s->softcap,
-                      s->biased ? "with" : "no");
+            test_fail(__FILE__, __LINE__,
+                      "%s: %d rows, d_k %d, d_v %d, softcap %g, %s slope, reach %d", level[k].name,
+                      s->n_row, s->d_k, s->d_v, (double)s->softcap, s->biased ? "with" : "no",
+                      s->reach);
     }
 }
 
@@ -202,6 +233,13 @@ TEST(attention_every_level_equals_reference)
             }
 }
 
+/* Return the bias of a distance by the definition of the table. */
+static float bias_of(const struct scene *s, int head, int distance)
+{
+    const int far = distance < -s->reach ? -s->reach : distance > s->reach ? s->reach : distance;
+    return s->table[head * bias_floats(s->reach) + far + s->reach + BIAS_EDGE];
+}
+
 /* Return the softmax in double precision over the positions that a row sees; 0 if the row sees no
  * position. */
 static double exact_value(const struct scene *s, int r, int d)
@@ -220,6 +258,7 @@ static double exact_value(const struct scene *s, int r, int d)
                 t *= s->scale;
                 if (s->softcap != 0) t = s->softcap * tanh(t / s->softcap);
                 if (s->biased) t += (double)s->slope[r] * (pos - s->pos[r]);
+                if (s->reach) t += (double)bias_of(s, s->head[r], pos - s->pos[r]);
                 if (!pass) {
                     score[pos] = t;
                     top = t > top ? t : top;

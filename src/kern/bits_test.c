@@ -131,7 +131,17 @@ static void try_attention(struct trial *t)
     static _Alignas(64) float m[16], l[HEADS * ATTN_TILE], o[HEADS * STRIDE];
     float slope[HEADS], out[D], y[D];
     for (int form = 0; form < 4; form++) {
-        struct attn_rows a = {HEADS, D, D, form & 1 ? 5 : 0, q, from, to, to, NULL, m, l, o};
+        struct attn_rows a = {.n_row = HEADS,
+                              .d_k = D,
+                              .d_v = D,
+                              .softcap = form & 1 ? 5 : 0,
+                              .q = q,
+                              .from = from,
+                              .to = to,
+                              .pos = to,
+                              .m = m,
+                              .l = l,
+                              .o = o};
         if (form & 2) a.slope = randoms(t, slope, HEADS, 0.1f);
         for (int i = 0; i < HEADS; i++) m[i] = -INFINITY;
         memset(l, 0, sizeof l), memset(o, 0, sizeof o);

@@ -29,6 +29,7 @@
 
 #include "base/err.h"
 #include "base/pool.h"
+#include "bias.h"
 #include "curve.h"
 #include "quant/quant.h"
 
@@ -128,6 +129,8 @@ typedef void linear_fn(const struct linear_out *out, const struct panels *w, int
  *   KV_Q8:    s[i] = s[i] * k_scale[i]
  *   softcap:  s[i] = softcap * tanh(s[i] * (1 / softcap))
  *   slope:    s[i] = fma(slope, (float)(position - pos), s[i])
+ *   bias:     s[i] = fma(bias[distance], ATTN_UNIT, s[i]), distance = position - pos, clamped to
+ *             [-reach, reach]
  *   top = maximum of m and s[i];  if it is larger than m: l and o times 2^(m - top), m = top
  *   p[i] = 2^(s[i] - m);  l[i mod 16] += p[i], i ascending
  *   KV_Q8:    p[i] = p[i] * v_scale[i]
@@ -173,11 +176,14 @@ struct attn_rows {
     float softcap;            /* softcap in units of ln 2; 0: no softcap */
     const float *q;           /* scaled; f32 [ceil(n_row / attn_tile_rows), d_k, attn_tile_rows] */
     const int32_t *from, *to; /* [n_row] the row sees positions [from, to) */
-    const int32_t *pos;       /* [n_row] position of the row; read only if slope is not NULL */
+    const int32_t *pos;       /* [n_row] position of the row; read only with slope or bias */
     const float *slope;       /* [n_row] ALiBi in units of ln 2, or NULL                         */
     float *m;                 /* [n_row, rounded up to 16] running maximum, initially -inf */
     float *l;                 /* [n_row, 16] row sums, lane = position mod 16, initially 0 */
     float *o;                 /* [n_row, attn_stride(d_v)] weighted sums of V, initially 0 */
+    const float *bias;        /* tables of the heads, [n, bias_floats(bias_reach)]; NULL: none */
+    const int32_t *head;      /* [n_row] head of the row, read only with bias */
+    int bias_reach;
 };
 
 /* The table of loops. All pointers are static. The table is constant after kern_open, so any thread

@@ -53,11 +53,13 @@ static int n_page_of(const struct step_log *l, const struct batch *b, int seq)
     return (b->kv_len[seq] + rows - 1) / rows;
 }
 
-/* Return the number of words of a logged batch. The terms are those of move_batch, in its order. */
+/* Return the number of words of a logged batch. The terms are those of move_batch. */
 static size_t words_of(const struct step_log *l, const struct batch *b)
 {
     size_t n = 4 + 3 * (size_t)b->n_row + 2 * (size_t)b->n_seq + 1 + 2 * (size_t)b->n_out +
                3 * (size_t)b->n_copy;
+    if (b->limits.n_short > 0) n += (size_t)b->n_row;
+    if (b->limits.n_source > 0) n += (size_t)b->n_row + (size_t)b->n_seq;
     for (int i = 0; i < b->n_seq; i++) n += (size_t)n_page_of(l, b, i);
     return n;
 }
@@ -95,6 +97,9 @@ static void move_batch(const struct step_log *l, struct log_cursor *c, struct ba
     move(c, b->out_row, (size_t)b->n_out);
     move(c, b->out_kind, (size_t)b->n_out);
     move(c, b->copy, 3 * (size_t)b->n_copy);
+    if (b->limits.n_short > 0) move(c, b->angle, (size_t)b->n_row);
+    if (b->limits.n_source > 0) move(c, b->place, (size_t)b->n_row);
+    if (b->limits.n_source > 0) move(c, b->source, (size_t)b->n_seq);
     for (int i = 0; i < b->n_seq; i++)
         move(c, b->page + (int64_t)i * b->page_stride, (size_t)n_page_of(l, b, i));
 }

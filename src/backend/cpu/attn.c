@@ -39,6 +39,7 @@ struct attn_work {
     struct attn_rows rows;     /* q, state of the first head; n_row, from, to, pos of every head */
     int head0, n_head, stride; /* head0: first KV head of the chunk */
     int32_t *from, *to, *pos;  /* i32 [rows of a piece] */
+    int32_t *head;             /* i32 [rows of a piece] query head of the row */
     float *slope, *q;          /* f32 [rows of a piece]; q as in struct attn_rows */
     float *k, *v, *k_scale, *v_scale, *part; /* see cpu_kv_block */
     /* totals of each head, f32: [n_row], [n_row], [n_row, attn_stride(d_v)] */
@@ -67,6 +68,7 @@ static int64_t work_layout(struct attn_work *w, float *memory, int n_row, int d)
     ARRAY(w->from, rows);
     ARRAY(w->to, rows);
     ARRAY(w->pos, rows);
+    ARRAY(w->head, rows);
     ARRAY(w->slope, rows);
     ARRAY(w->rows.m, rows);
     ARRAY(w->top, rows);
@@ -146,6 +148,7 @@ static struct attn_rows head_rows(const struct attn_work *w, int i)
     const int64_t at = (int64_t)i * w->stride;
     rows.q += at * rows.d_k;
     if (rows.slope) rows.slope += at;
+    if (rows.head) rows.head += at;
     rows.m += at, rows.l += at * ATTN_TILE, rows.o += at * attn_stride(rows.d_v);
     return rows;
 }
@@ -166,6 +169,7 @@ static void head_begin(const struct attn_job *j, const struct attn_piece *x, str
             put_queries(w->q + (at + r - in) * s->d_k, q, in + 1, s->d_k, tile,
                         s->scale * ATTN_UNIT);
         w->slope[at + r] = s->slope ? s->slope[h] * ATTN_UNIT : 0;
+        w->head[at + r] = h;
         w->top[at + r] = -INFINITY, w->sum[at + r] = 0;
     }
     memset(w->out + at * attn_stride(s->d_v), 0,
@@ -187,6 +191,8 @@ static void rows_begin(const struct attn_job *j, const struct attn_piece *x, int
     w->rows.softcap = s->softcap * ATTN_UNIT;
     w->rows.q = w->q, w->rows.from = w->from, w->rows.to = w->to, w->rows.pos = w->pos;
     w->rows.slope = s->slope ? w->slope : NULL;
+    w->rows.bias = s->bias, w->rows.bias_reach = s->bias_reach;
+    w->rows.head = s->bias ? w->head : NULL;
     for (int r = 0; r < w->rows.n_row; r++) {
         int unit = x->unit + r / j->n_group;
         w->from[r] = p->from[unit], w->to[r] = p->to[unit], w->pos[r] = j->batch->pos[p->row[unit]];

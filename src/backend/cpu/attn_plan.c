@@ -59,6 +59,17 @@ static int n_row_of(const struct batch *b, int s)
     return b->row0[s + 1] - b->row0[s];
 }
 
+static int source_of(const struct batch *b, int s)
+{
+    return b->limits.n_source > 0 ? b->source[s] : 0;
+}
+
+/* Return the end of the positions that rows of sequence s see. */
+static int reach_of(const struct attn_plan *p, int s)
+{
+    return p->part == ATTN_SOURCE ? source_of(p->batch, s) : p->batch->kv_len[s];
+}
+
 /* Return the end of the last span that units [u, end) see. */
 static int span_end(const struct attn_plan *p, int u, int end)
 {
@@ -77,11 +88,14 @@ static int span_begin(const struct attn_plan *p, int u, int end)
 static void add_units(struct attn_plan *p, const struct attn_spec *spec, int s)
 {
     const struct batch *b = p->batch;
-    for (int r = b->row0[s]; r < b->row0[s + 1]; r++) {
+    const int first = spec->part == ATTN_TARGET ? source_of(b, s) : 0;
+    for (int r = b->row0[s] - b->row0[0]; r < b->row0[s + 1] - b->row0[0]; r++) {
         int pos = b->pos[r], u = p->n_unit++, n_later = b->kv_len[s] - pos - 1;
         p->row[u] = r;
         p->from[u] = spec->window > 0 && pos >= spec->window ? pos - spec->window + 1 : 0;
         p->to[u] = pos + 1 + (spec->n_later < n_later ? spec->n_later : n_later);
+        if (p->from[u] < first) p->from[u] = first;
+        if (spec->part == ATTN_SOURCE) p->from[u] = 0, p->to[u] = source_of(b, s);
     }
 }
 
@@ -149,7 +163,7 @@ static int add_pieces(struct attn_plan *p, int seq, int u, int end, int span0, i
 
 static int n_whole_span(const struct attn_plan *p, int s)
 {
-    return p->batch->kv_len[s] / ATTN_SPAN;
+    return reach_of(p, s) / ATTN_SPAN;
 }
 
 static const int32_t *pages_of(const struct attn_plan *p, int s)
@@ -224,7 +238,7 @@ static int order_seqs(struct attn_plan *p, const struct attn_spec *spec)
     for (int s = 0; s < b->n_seq; s++)
         if (n_row_of(b, s) <= p->unit_max) {
             p->seq[n++] = s;
-            n_slot += (int64_t)n_row_of(b, s) * p->n_head * (b->kv_len[s] / ATTN_SPAN + 2);
+            n_slot += (int64_t)n_row_of(b, s) * p->n_head * (reach_of(p, s) / ATTN_SPAN + 2);
         }
     n_short = n;
     if (n_slot > p->slot_max) p->slot_max = 0;
@@ -249,7 +263,7 @@ static int64_t cost_limit(const struct attn_plan *p, int n_thread)
     if (n_thread == 1) return INT64_MAX;
     int64_t sum = 0;
     for (int s = 0; s < b->n_seq; s++) {
-        int n = n_row_of(b, s), n_span = (b->kv_len[s] + ATTN_SPAN - 1) / ATTN_SPAN;
+        int n = n_row_of(b, s), n_span = (reach_of(p, s) + ATTN_SPAN - 1) / ATTN_SPAN;
         sum += n / p->unit_max * cost(p, p->unit_max, n_span) + cost(p, n % p->unit_max, n_span);
     }
     return sum * p->n_head_kv / (4 * n_thread);
@@ -308,7 +322,7 @@ void attn_plan_make(struct attn_plan *p, const struct batch *b, const struct att
                     int page_rows, int row_max, int64_t slot_max, int n_thread)
 {
     const int n_group = spec->n_head / spec->n_head_kv, unit_max = row_max / n_group;
-    p->batch = b;
+    p->batch = b, p->part = spec->part;
     p->n_unit = p->n_piece = p->n_join = p->n_extra = 0;
     p->n_slot = 0, p->slot_max = slot_max;
     p->unit_max = unit_max, p->row_max = row_max;

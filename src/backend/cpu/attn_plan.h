@@ -40,6 +40,7 @@ struct attn_plan {
 
     /* Fields for attn_plan_make only. */
     const struct batch *batch; /* the batch of the step, borrowed */
+    enum attn_part part;       /* part of a sequence that rows attend to */
     int unit_max, row_max, n_group, n_head, n_head_kv, span_pages, n_extra;
     int64_t n_slot, slot_max, cost_max; /* cost_max: maximum of a chunk */
     /* [row_max + 1] sequences in order of their units, with the first unit, and the number of spans

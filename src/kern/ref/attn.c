@@ -11,8 +11,17 @@
 #include "ref.h"
 #include "kv_value.h"
 
+/* Return the bias of a position at `distance` from the row ("Exploring the Limits of Transfer
+ * Learning with a Unified Text-to-Text Transformer", arXiv 1910.10683). */
+static float bias(const struct attn_rows *a, int row, int distance)
+{
+    const int reach = a->bias_reach;
+    const float *of_head = a->bias + (int64_t)a->head[row] * bias_floats(reach);
+    return of_head[bias_at(reach, distance)];
+}
+
 /* Return the score of position pos0 + i for a row: q * k, scale of int8 K, softcap (Gemma 2), slope
- * of ALiBi. K of a tile is transposed, [d_k, ATTN_TILE]. */
+ * of ALiBi, bias (T5). K of a tile is transposed, [d_k, ATTN_TILE]. */
 static float score(const struct attn_rows *a, int row, const struct attn_kv *kv, int pos0, int i)
 {
     float s = 0;
@@ -23,6 +32,7 @@ static float score(const struct attn_rows *a, int row, const struct attn_kv *kv,
     if (kv->k_scale[t]) s *= kv->k_scale[t][in];
     if (a->softcap != 0) s = a->softcap * tanh_f32(s * (1.0f / a->softcap));
     if (a->slope) s = fmaf(a->slope[row], (float)(pos0 + i - a->pos[row]), s);
+    if (a->bias) s = fmaf(bias(a, row, pos0 + i - a->pos[row]), ATTN_UNIT, s);
     return s;
 }
 

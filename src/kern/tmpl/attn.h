@@ -325,6 +325,22 @@ static void group_slope(struct row_group *g)
     }
 }
 
+/* Add the biases of the heads by distance to the scores. */
+static void group_bias(struct row_group *g)
+{
+    const vf unit = vf_set1(ATTN_UNIT);
+    const int reach = g->a->bias_reach;
+    for (int r = 0; r < g->n; r++) {
+        const int ahead = g->pos0 - g->a->pos[g->row0 + r];
+        const float *of_head = g->a->bias + (int64_t)g->a->head[g->row0 + r] * bias_floats(reach);
+        for (int i = 0; i < ATTN_BLOCK; i += VL) {
+            float *s = g->s + r * ATTN_BLOCK + i;
+            const float *b = of_head + bias_at(reach, ahead + i / ATTN_TILE * ATTN_TILE);
+            vf_store(s, vf_fma(vf_load(b + i % ATTN_TILE), unit, vf_load(s)));
+        }
+    }
+}
+
 /* Mask invisible positions, so that they do not become the maximum and have p = 0. */
 static void group_mask(struct row_group *g)
 {
@@ -434,6 +450,7 @@ static void attn_block(const struct attn_rows *a, const struct attn_kv *kv, int 
         group_scores(&g);
         if (a->softcap != 0) group_softcap(&g);
         if (a->slope) group_slope(&g);
+        if (a->bias) group_bias(&g);
         if (!g.full) group_mask(&g);
         group_top(&g);
         group_exp(&g);
