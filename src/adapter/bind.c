@@ -42,12 +42,13 @@ static bool module_of(char module[TENSOR_NAME_MAX], const char *arch, const stru
 {
     int n = 0, layer = 0, n_row;
     const struct tensor_row *row = tensor_rows(arch, &n_row);
-    if (t->n_expert || !t->name || sscanf(t->name, "blk.%d.%n", &layer, &n) != 1 || !n)
+    const char *of_layer = t->name ? strstr(t->name, "blk.") : NULL; /* behind "enc." or "dec." */
+    if (t->n_expert || !of_layer || sscanf(of_layer, "blk.%d.%n", &layer, &n) != 1 || !n)
         return false;
     for (int i = 0; row && i < n_row; i++) {
         char name[TENSOR_NAME_MAX];
         if (!row[i].raw || row[i].bias || row[i].n_expert != SIZE_ONE) continue;
-        if (strncmp(row[i].name, "blk.", 4) != 0) continue;
+        if (!strstr(row[i].name, "blk.%d.")) continue;
         snprintf(name, sizeof name, row[i].name, layer); /* check: a name of tensors.def */
         const size_t len = strlen(name);
         if (strncmp(t->name, name, len) != 0 || strcmp(t->name + len, ".weight") != 0) continue;

@@ -97,10 +97,17 @@ static int read_max_tokens(const struct api_call *c, struct request *r, const st
     return rc;
 }
 
-/* Reject a model without logits before its missing template. */
+/* Reject a model without logits before its missing template, and a model of encoder and decoder
+ * without a template with a better reason. */
 static int check_generates(const struct api *a, struct err *e)
 {
     const struct model_info *i = a->session->info;
+    if (i->n_start > 0 && !a->chat->t)
+        return err_field(e, ERR_UNSUPPORTED, "model",
+                         ": \"%.80s\" is a model of encoder and decoder without a chat template; "
+                         "send its source text to /v1/completions, or give a template with "
+                         "--chat-template FILE",
+                         i->name);
     if (!i->headless) return 0;
     return err_field(e, ERR_UNSUPPORTED, "model",
                      ": \"%.80s\" is %s, which generates no text; it answers /v1/embeddings, "

@@ -431,8 +431,9 @@ int read_prompts(struct api_call *c, const struct json *body, part_fn *open, str
 /* -1 means as many tokens as the context allows, with room for one generated token. */
 int cut_prompt(struct request *r, const struct api *a, const struct json *body, struct err *e)
 {
+    const struct model_info *info = a->session->info;
     const char *side = "left";
-    int context = a->session->info->context_max;
+    int context = info->context_max;
     int64_t max = INT32_MAX;
     int rc = body_int(body, "truncate_prompt_tokens", -1, context, &max, e);
     if (rc == 0) rc = body_text(body, "truncation_side", 8, &side, e);
@@ -441,9 +442,12 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
                        ": must be \"left\" or \"right\", got \"%.8s\"", side);
     if (rc == 0 && max == 0)
         rc = err_field(e, ERR_ARG, "truncate_prompt_tokens", ": must be -1 or at least 1, got 0");
-    if (max < 0) max = context - (r->max_tokens > 0 ? 1 : 0);
+    if (max < 0) {
+        max = context - (r->max_tokens > 0 ? 1 : 0) - info->n_start;
+        if (info->n_start > 0 && max > info->source_max) max = info->source_max;
+    }
     if (rc != 0 || r->prompt.n <= (size_t)max) return rc;
-    if (a->session->info->encoder) { /* encoders were trained with the first tokens of long texts */
+    if (info->encoder || info->n_start > 0) { /* trained with the first tokens of long texts */
         const bool left = body_field(body, "truncation_side") && *side == 'l';
         tokenizer_truncate(a->session->tokenizer, &r->prompt, (size_t)max, left);
         return 0;

@@ -80,6 +80,9 @@ int bench_model_open(struct bench_model **out, struct session *s, int seq_max, s
     const struct model_info *info = model_info(s->model);
     b->m = s->model;
     b->pool = s->backend->pool;
+    if (info->n_start > 0)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "a measurement of a model of encoder and decoder is not supported yet");
     if (info->kv_bytes > (int64_t)os_memory_free())
         return err_set(e, ERR_LIMIT,
                        "%lld MiB of KV pages do not fit into memory; give a smaller --depth or "

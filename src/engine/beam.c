@@ -67,7 +67,7 @@ static int n_keep(const struct engine *en, const struct request *r)
 int beam_check(const struct engine *en, const struct request *r, struct err *e)
 {
     int rows = pages_rows(en->pages), n_prompt = (int)r->prompt.n;
-    int n_token = n_prompt + engine_max_tokens(en, r);
+    int n_token = n_prompt + en->executor.n_start + engine_max_tokens(en, r);
     int64_t each = hold_least(en, n_token);
     int shared = en->keep_prefixes && en->executor.window == 0 ? (n_prompt - 1) / rows : 0;
     if (r->beam_width < 0 || r->beam_width > CHOICES_MAX || r->n > r->beam_width)
@@ -209,10 +209,12 @@ static struct ranked_answer copy_answer(const struct engine *en, struct group *g
                                   .score = score};
 }
 
-/* Return n to the power of the length penalty. */
-static float length_of(const struct group *g, int n)
+/* Return the length of n generated tokens to the power of the length penalty. transformers counts a
+ * token that it forces after a decoder's start token as generated. */
+static float length_of(const struct engine *en, const struct group *g, int n)
 {
-    return (float)pow((double)n, (double)g->request->length_penalty);
+    const int n_forced = en->executor.n_start > 1 ? en->executor.n_start - 1 : 0;
+    return (float)pow((double)(n + n_forced), (double)g->request->length_penalty);
 }
 
 /* Insert c into the best `width` finished beams if it ranks among them. The beams are in token[0,
@@ -221,7 +223,7 @@ static void keep_finished(const struct engine *en, struct group *g, const struct
 {
     struct beam *b = g->beam;
     int n = g->seq[c->parent].n_output + 1, at = b->n_hyp;
-    float score = c->score / length_of(g, n);
+    float score = c->score / length_of(en, g, n);
     if (at == b->width && !(score > b->hyp[at - 1].score)) return;
     struct ranked_answer x = copy_answer(en, g, c, score);
     int spare = at;
@@ -242,14 +244,14 @@ static void keep_finished(const struct engine *en, struct group *g, const struct
 
 /* Return true if a continuing beam can still improve the answer. best: highest score after n
  * tokens. */
-static bool may_improve(const struct group *g, float best, int n)
+static bool may_improve(const struct engine *en, const struct group *g, float best, int n)
 {
     const struct beam *b = g->beam;
     const struct request *r = g->request;
     if (b->n_hyp < b->width) return true;
     if (r->beam_stop == BEAM_STOP) return false;
     if (r->beam_stop == BEAM_NEVER && r->length_penalty > 0) n = r->max_tokens;
-    return best / length_of(g, n) > b->hyp[b->width - 1].score;
+    return best / length_of(en, g, n) > b->hyp[b->width - 1].score;
 }
 
 /* ---- continuing beams ---- */
@@ -335,7 +337,7 @@ static void advance(struct engine *en, struct group *g)
         if (!c->stops && n < b->width) go[n++] = c;
     }
     g->forked = true;
-    b->improving = b->improving && n > 0 && may_improve(g, go[0]->score, n_output);
+    b->improving = b->improving && n > 0 && may_improve(en, g, go[0]->score, n_output);
     if (b->improving && !b->failed) go_on(en, g, go, n);
     if (!b->improving || b->failed) end_beams(en, g);
 }

@@ -296,7 +296,7 @@ static struct usage usage_of(const struct engine *en, const struct seq *s)
     const struct seq *first = &s->group->seq[0];
     int64_t now = engine_now(en), sched = first->sched_us ? first->sched_us : now,
             began = s->first_us ? s->first_us : now;
-    return (struct usage){.n_prompt = s->n_prompt,
+    return (struct usage){.n_prompt = (int)s->group->request->prompt.n,
                           .n_output = s->n_output,
                           .n_cached = first->n_cached,
                           .queue_us = sched - s->group->request->arrival_us,

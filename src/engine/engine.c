@@ -136,7 +136,7 @@ static int open_stats(struct engine *en, const struct engine_options *o, struct 
                                .page_rows = x->page_rows,
                                .n_page = x->n_page,
                                .n_page_longest = hold_least(en, x->context_max),
-                               .prefix_cache = !o->no_prefix_cache,
+                               .prefix_cache = en->keep_prefixes,
                                .cost = x->cost};
     int rc = stats_open(&en->stats, &so, e);
     if (rc == 0)
@@ -174,7 +174,7 @@ static int open_states(struct engine *en, const struct engine_options *o, struct
         return err_set(e, ERR_LIMIT,
                        "n_state: must be at least %d, the states of a sequence, got %d",
                        states_least(1), x->limits->n_state);
-    int rc = pages_open(&en->states, x->limits->n_state, x->page_rows, !o->no_prefix_cache, e);
+    int rc = pages_open(&en->states, x->limits->n_state, x->page_rows, en->keep_prefixes, e);
     return rc ? rc : spill_open(&en->state_spill, x->n_host_state, e);
 }
 
@@ -224,7 +224,7 @@ static int open_door(struct engine *en, const struct engine_options *o, struct e
 static int open_pages(struct engine *en, const struct engine_options *o, struct err *e)
 {
     const struct executor *x = &o->executor;
-    int rc = pages_open(&en->pages, x->n_page, x->page_rows, !o->no_prefix_cache, e);
+    int rc = pages_open(&en->pages, x->n_page, x->page_rows, en->keep_prefixes, e);
     if (rc == 0) rc = spill_open(&en->spill, x->n_host_page, e);
     if (rc == 0 && x->limits->n_state) rc = open_states(en, o, e);
     return rc;
@@ -243,6 +243,13 @@ static int open_step(struct engine *en, const struct engine_options *o, struct e
 
 /* The order follows the dependencies: statistics watch the pages, records need the batch's limits,
  * and the door's masks need the inbox. engine_close accepts each half-built state. */
+/* Pages of rows that attend to later rows are never found again: their K and V are of one text
+ * only. */
+static bool keeps_prefixes(const struct engine_options *o)
+{
+    return !o->no_prefix_cache && !o->executor.whole && o->executor.n_start == 0;
+}
+
 int engine_open(struct engine **out, const struct engine_options *o, struct err *e)
 {
     const struct executor *x = &o->executor;
@@ -253,7 +260,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     if (!en) return err_memory(e, "the engine", sizeof *en);
     *en = (struct engine){.executor = o->executor,
                           .tokenizer = o->tokenizer,
-                          .keep_prefixes = !o->no_prefix_cache,
+                          .keep_prefixes = keeps_prefixes(o),
                           .prompt_max = o->prompt_max,
                           .drafter = o->drafter,
                           .no_jump_forward = o->no_jump_forward,

@@ -167,6 +167,12 @@ struct executor {
     /* true: rows attend to later rows. All rows of a sequence are then computed in one step, pages
      * are not shared, and there are no logits */
     bool whole;
+    /* Tokens that follow each prompt, borrowed [n_start]. The prompt is then a source: rows
+     * attend to later rows of the source, and all are computed in one step, without results.
+     * Pages are not shared between requests. 0: not a model of encoder and decoder. */
+    const int32_t *start;
+    int n_start;
+    int side_max;    /* maximum number of tokens after a source; 0: no maximum of its own */
     bool headless;   /* true: there are no logits */
     int n_host_page; /* number of pages that fit into host memory (COPY_OUT, COPY_IN) */
     /* number of recurrent states that fit into host memory (COPY_STATE_OUT, COPY_STATE_IN) */
@@ -361,12 +367,13 @@ struct score_options {
     int chunk;    /* maximum number of rows of a step; 0: the batch limit */
     score_fn *fn; /* callback */
     void *ctx;    /* borrowed; argument of fn */
+    int n_source; /* number of first ids that are the source, for a model of encoder and decoder */
 };
-/* Compute the logits of ids i32 [n], and call o->fn for each position, in order, on this thread.
- * The function uses the model's pages from number 0. So no engine may use the model during the
- * call. ERR_LIMIT if n exceeds the context or the KV pages, ERR_ARG for an id outside the
- * vocabulary, ERR_UNSUPPORTED for a model without a head, ERR_MEMORY. The thread that opened
- * the model. */
+/* Compute the logits of ids i32 [n], and call o->fn for each position after the source, in
+ * order, on this thread. The function uses the model's pages from number 0. So no engine may use
+ * the model during the call. ERR_LIMIT if n exceeds the context, ERR_ARG for an id outside the
+ * vocabulary, ERR_UNSUPPORTED if the model has no logits or lacks a source, ERR_MEMORY. The
+ * thread that opened the model. */
 int score_tokens(struct model *m, const int32_t *ids, int n, const struct score_options *o,
                  struct err *e);
 

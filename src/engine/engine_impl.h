@@ -136,6 +136,7 @@ struct seq {
     int32_t *host;  /* arena [page_max] host page of page i, -1 if none */
     uint64_t *name; /* arena [page_max] names of its pages in the prefix cache */
     int page_max, n_page, n_hole, n_sealed, n_name, n_host;
+    int n_whole;  /* number of first tokens, computed in one step: an encoder's text; 0: none */
     bool is_long; /* true: its pages have the long list of divisors, and so have their names */
     struct seq_slots slots; /* recurrent state (state.c) */
     /* number of tokens found in the cache at first admission or while the sequence waited for
@@ -264,6 +265,7 @@ struct engine {
     struct {
         int n_row, n_logits;        /* numbers of rows and of logits planned for this step */
         int n_draft;                /* number of rows of drafts among the planned rows */
+        int n_whole;                /* number of rows of whole texts among them */
         int n_hidden, n_out_logits; /* numbers of results in the batch, by kind */
         int n_late;                 /* number of running sequences that are late */
         /* number of copies of the batch reserved for a sequence that returns from host memory */
@@ -350,6 +352,9 @@ void seq_name_pages(const struct engine *en, struct seq *s);
 /* Drop the pages of s if its text has outgrown the short list of divisors. s is then recomputed
  * with the long list. The running or waiting s has no planned rows. */
 void seq_lengthen(struct engine *en, struct seq *s);
+/* Return the number of tokens that s must compute in its next step: all of an encoder's text; 0:
+ * any number. */
+int seq_n_whole(const struct seq *s);
 /* Return true if only tokens of the last step of s have no computed rows. */
 bool seq_decodes(const struct seq *s);
 /* Return the number of tokens left to compute; 1 while s decodes. */
@@ -470,6 +475,8 @@ int hold_rows(struct engine *en, struct seq *s, int n, bool *lacks);
 /* Acquire pages for up to n rows after those planned, without preempting. Return the number of rows
  * that have pages. */
 int hold_more(struct engine *en, struct seq *s, int n);
+/* Release the pages of s after its computed rows. */
+void hold_give_back(struct engine *en, struct seq *s);
 /* Return the number of free pages that admitting s would take for its known tokens. */
 int hold_need(const struct engine *en, const struct seq *s);
 /* Return the number of pages that the running s still needs for its known tokens. */

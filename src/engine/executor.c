@@ -30,8 +30,11 @@ struct executor executor_of_model(struct model *m)
     return (struct executor){
         .ctx = m,
         .n_vocab = info->n_vocab,
-        .d_hidden = info->d_hidden,
+        .d_hidden = info->n_start > 0 ? 0 : info->d_hidden,
         .whole = info->encoder,
+        .start = info->start,
+        .n_start = info->n_start,
+        .side_max = info->side_max,
         .headless = info->headless,
         .n_page = info->n_page,
         .page_rows = info->page_rows,

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const int32_t fake_start[2] = {5, 2};
+
 uint64_t fake_mix(uint64_t h, int32_t token)
 {
     h = (h ^ (uint64_t)(token + 1)) * 0x9E3779B97F4A7C15u;
@@ -63,6 +65,22 @@ static struct fake_cell *cell_at(const struct fake *f, const struct batch *b, in
     return page < 0 ? NULL : &f->cell[page * f->page_rows + p % f->page_rows];
 }
 
+static int source_of(const struct fake *f, const struct batch *b, int s)
+{
+    return f->limits.n_source > 0 ? b->source[s] : 0;
+}
+
+/* Check the cells of a source: each depends on all its tokens. */
+static void check_source(struct fake *f, const struct batch *b, int s)
+{
+    uint64_t h = 1;
+    const int n = source_of(f, b, s);
+    for (int p = 0; p < n; p++) h = fake_mix(h, cell_at(f, b, s, p)->token);
+    for (int p = 0; p < n; p++)
+        if (cell_at(f, b, s, p)->prefix != fake_mix(h, p))
+            f->wrong = "a page of a source is of another text";
+}
+
 static bool is_long_row(const struct batch *b, int row)
 {
     return b->limits.n_short > 0 && b->angle[row] != b->pos[row];
@@ -74,6 +92,8 @@ static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int ro
     const int pos = b->pos[row];
     uint64_t h = is_long_row(b, row) ? 2 : 1;
     const struct fake_cell *before = NULL;
+    const int source = source_of(f, b, s);
+    if (source > 0) check_source(f, b, s);
     for (int p = fake_first_visible(f, pos); p <= pos; p++) {
         const struct fake_cell *c = cell_at(f, b, s, p);
         if (!c) {
@@ -82,12 +102,22 @@ static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int ro
         }
         if (c->pos != p) f->wrong = "a slot holds another position";
         if (c->is_long != is_long_row(b, row)) f->wrong = "a row sees a key of another rope";
-        if (before && c->prefix != fake_mix(before->prefix, c->token))
+        if (before && p > source && /* check_source has compared those of the source */
+            c->prefix != fake_mix(before->prefix, c->token))
             f->wrong = "a page follows another one than its own";
         h = fake_mix(h, c->token);
         before = c;
     }
     return h;
+}
+
+/* Write a row of a source, whose other rows are in the step. */
+static void write_source(struct fake *f, const struct batch *b, int s, int row)
+{
+    uint64_t h = 1;
+    for (int i = b->row0[s]; i < b->row0[s + 1]; i++) h = fake_mix(h, b->token[i]);
+    f->cell[b->slot[row]] = (struct fake_cell){b->token[row], b->pos[row], fake_mix(h, b->pos[row]),
+                                               is_long_row(b, row)};
 }
 
 static void write_row(struct fake *f, const struct batch *b, int s, int row)
@@ -97,6 +127,10 @@ static void write_row(struct fake *f, const struct batch *b, int s, int row)
         pos > fake_first_visible(f, pos) ? cell_at(f, b, s, pos - 1) : NULL;
     if (page_refs(f->pages, b->slot[row] / f->page_rows) != 1)
         f->wrong = "a page is written that others hold";
+    if (pos < source_of(f, b, s)) {
+        write_source(f, b, s, row);
+        return;
+    }
     f->cell[b->slot[row]] =
         (struct fake_cell){b->token[row], pos, fake_mix(before ? before->prefix : 1, b->token[row]),
                            is_long_row(b, row)};
@@ -197,6 +231,8 @@ struct executor fake_executor(struct fake *f)
                              .state_bytes = 5000,
                              .prefill_rate = 0.01,
                              .window = f->window,
+                             .start = fake_start,
+                             .n_start = f->n_start,
                              .limits = &f->limits,
                              .pool = f->pool,
                              .forward = forward,

@@ -12,8 +12,10 @@ enum { FAKE_VOCAB = 24 };
 
 struct fake_cell {
     int32_t token, pos;
-    uint64_t prefix; /* hash of all tokens up to here, as K and V depend on all of them */
-    bool is_long;    /* true: the rope had the long list of divisors (limits.n_short) */
+    /* hash of all tokens up to here, as K and V depend on all of them; for a token of a source, of
+     * all its tokens and the position */
+    uint64_t prefix;
+    bool is_long; /* true: the rope had the long list of divisors (limits.n_short) */
 };
 
 /* Recurrent state: number of all tokens, and their hash. */
@@ -28,6 +30,7 @@ struct fake {
     struct batch_limits limits;
     int n_page, page_rows, n_host_page, window;
     int n_host_state;              /* with limits.n_state, the model also has recurrent state */
+    int n_start;                   /* with limits.n_source: tokens after a source, fake_start */
     bool no_kv;                    /* true: the model has only recurrent state; window is 1 */
     int jump_every;                /* one step in this number takes up to 200 ms more; 0: none */
     uint64_t rng;                  /* state of the random numbers of the jumps */
@@ -52,6 +55,7 @@ void fake_close(struct fake *f);
  * token of a page is 1000 bytes. */
 struct executor fake_executor(struct fake *f);
 
+extern const int32_t fake_start[2];
 /* Return the hash h of a prefix with one more token. Begin with h = 1 at the first position that
  * the row attends to; with 2 if the rope has the long list of divisors. */
 uint64_t fake_mix(uint64_t h, int32_t token);

@@ -48,10 +48,9 @@ static const int32_t *tokens_of(const struct engine *en, const struct seq *s, in
     return s->token + i * pages_rows(en->pages);
 }
 
-/* Never find pages of rows that attend to later rows: their K and V are of one text only. */
 static int32_t look_up(const struct engine *en, const struct seq *s, int i)
 {
-    return en->executor.whole ? -1 : page_look(en->pages, s->name[i], tokens_of(en, s, i));
+    return page_look(en->pages, s->name[i], tokens_of(en, s, i));
 }
 
 /* Return the number of leading pages of s that may come from the cache. Pages with wanted results
@@ -142,8 +141,7 @@ static void seal(struct engine *en, struct seq *s)
     }
 }
 
-/* Drop the pages of rejected draft rows. */
-static void give_back(struct engine *en, struct seq *s)
+void hold_give_back(struct engine *en, struct seq *s)
 {
     int n = ceil_div(s->n_kv, pages_rows(en->pages));
     while (s->n_page > n && s->n_page > s->n_hole) page_drop(en->pages, s->page[--s->n_page]);
@@ -151,8 +149,8 @@ static void give_back(struct engine *en, struct seq *s)
 
 void hold_commit(struct engine *en, struct seq *s)
 {
-    if (s->plan.n_draft > 0) give_back(en, s);
-    if (!en->executor.whole) seal(en, s);
+    if (s->plan.n_draft > 0) hold_give_back(en, s);
+    seal(en, s);
     state_commit(en, s);
     /* the last row of s is recomputed */
     bool stays = s->finish != FINISH_NONE && policy_holds(en->policy);

@@ -8,8 +8,9 @@
  * changes a bit of the result (docs/design.md 5). Half of the rows for prompts go to shorter
  * prompts that rank like the first one.
  *
- * A sequence that must be computed whole (an encoder's) gets all its rows or none. Sequences get
- * rows in rank order alone, so the first one always has the room of an empty step.
+ * A text that must be computed whole (an encoder's) gets all its rows or none. A step has room for
+ * the longest such text next to the decodes, and the first such text of a step is planned whatever
+ * the limits of time and of holders are. So the text that ranks first never waits.
  *
  * A sequence acquires pages for its rows as it grows. The running sequence that ranks last is
  * preempted if no page is free (hold.c). So the sequence that ranks first always makes progress,
@@ -45,6 +46,7 @@ void plan_clear(struct seq *s)
 void plan_undo(struct engine *en, struct seq *s)
 {
     en->plan.n_row -= s->plan.n_row;
+    if (seq_n_whole(s) > 0) en->plan.n_whole -= s->plan.n_row;
     en->plan.n_logits -= s->plan.n_logits;
     state_unplan(en, s);
     plan_clear(s);
@@ -121,12 +123,12 @@ static int take_pages(struct engine *en, struct seq *s, int n)
     }
 }
 
-/* Return the number of rows, at most n, that the limits of holders and of time leave. A whole
- * sequence may exceed them if it is the first one of the step. */
+/* Return the number of rows, at most n, that the limits of holders and of time leave. A whole text
+ * may exceed them if it is the first one of the step. */
 static int rows_allowed(struct engine *en, struct seq *s, int n)
 {
     const bool decoding = seq_decodes(s);
-    if (en->executor.whole && en->plan.n_row == 0) return n;
+    if (seq_n_whole(s) > 0 && en->plan.n_whole == 0) return n;
     n = portion_rows(en, s, n, !decoding);
     if (n > 0 && !decoding && !en->executor.whole)
         n = budget_rows(&en->budget, &en->load, s->n_kv, portion_free(en, s), n);
@@ -137,15 +139,19 @@ static void plan_rows(struct engine *en, struct seq *s, int max)
 {
     const struct batch_limits *l = &en->batch.limits;
     const bool decoding = seq_decodes(s);
+    const int n_whole = seq_n_whole(s);
     if (!decoding && en->plan.n_row < l->n_row) catch_up(en, s);
-    int n = s->n_token - s->n_kv;
+    int n = (n_whole > 0 ? n_whole : s->n_token) - s->n_kv;
     if (n > l->n_row - en->plan.n_row) n = l->n_row - en->plan.n_row;
     if (n > max) n = max;
     n = rows_in_room(en, s, n);
     if (n > 0) n = rows_allowed(en, s, n);
-    if (en->executor.whole && n < s->n_token) n = 0;
+    if (n < n_whole) n = 0;
     if (n > 0) n = take_pages(en, s, n);
-    if (en->executor.whole && n < s->n_token) n = 0;
+    if (n < n_whole) {
+        hold_give_back(en, s);
+        n = 0;
+    }
     plan_results(s, n > 0 ? n : 0);
     if (n <= 0) return;
     if (!decoding) step_load_add(&en->load, s->n_kv, n, true);
@@ -155,6 +161,7 @@ static void plan_rows(struct engine *en, struct seq *s, int max)
     s->plan.decodes = decoding;
     s->group->n_reserved += s->plan.n_event;
     en->plan.n_row += n;
+    if (n_whole > 0) en->plan.n_whole += n;
     en->plan.n_logits += s->plan.n_logits;
 }
 
@@ -178,6 +185,14 @@ static void put_in_order(struct engine *en, int n, struct seq *s)
     v[n] = s;
 }
 
+/* Return the maximum number of rows of a sequence that decodes. They leave room for the longest
+ * source. */
+static int decode_max(const struct engine *en)
+{
+    const struct batch_limits *l = &en->batch.limits;
+    return en->executor.n_start > 0 ? (l->n_row - l->n_source) / l->n_seq : INT_MAX;
+}
+
 /* Plan the rows of sequences that decode. This may preempt sequences ranked after them. */
 void plan_decodes(struct engine *en)
 {
@@ -188,7 +203,7 @@ void plan_decodes(struct engine *en)
     for (int i = 0; i < n; i++) {
         struct seq *s = en->order[i];
         if (s->state != SEQ_RUNNING) continue;
-        plan_rows(en, s, INT_MAX);
+        plan_rows(en, s, decode_max(en));
         if (s->plan.n_row > 0) s->row_no = ++en->n_row_given;
     }
 }
@@ -225,6 +240,7 @@ static struct seq *shorter_prompt(const struct engine *en, const struct seq *fir
     for (int i = 0; i < en->n_running; i++) {
         struct seq *s = en->running[i];
         if (s == first || s->rank != first->rank || !has_prompt_left(s)) continue;
+        if (seq_n_whole(s) > 0) continue;
         if (s->n_token - s->n_kv >= least) continue;
         best = s;
         least = s->n_token - s->n_kv;
@@ -240,7 +256,7 @@ void plan_short(struct engine *en)
     const struct seq *first = NULL;
     for (int i = 0; i < en->n_running && !first; i++)
         if (has_prompt_left(en->running[i])) first = en->running[i];
-    if (!first || en->executor.whole || policy_holds(en->policy) ||
+    if (!first || seq_n_whole(first) > 0 || policy_holds(en->policy) ||
         isinf(en->budget.options.target_us) || !shorter_prompt(en, first))
         return;
     int room = en->batch.limits.n_row - en->plan.n_row;

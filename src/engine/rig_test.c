@@ -57,13 +57,22 @@ static void set_clock(struct jumpy *c, struct executor *x, uint64_t seed)
 
 /* ---- a golden model ---- */
 
+/* Open a model of random Q8_0 weights. */
+static int open_dummy(struct rig *r, const char *folder, struct err *e)
+{
+    const struct dummy_options o = {.model = folder, .quant = "Q8_0", .seed = 1};
+    return checkpoint_open_dummy(&r->c, &o, e);
+}
+
 int golden_open(struct rig *r, const struct rig_options *o, struct err *e)
 {
     *r = (struct rig){0};
     const char *gguf = golden(o->model, "model.gguf");
-    int rc = checkpoint_open(&r->c, gguf ? gguf : golden(o->model, ""), e);
-    struct backend_options bo = {
-        .n_thread = o->n_thread, .cpu_level = o->level, .act = ACT_CHOICE_F32};
+    int rc = o->dummy ? open_dummy(r, o->dummy, e)
+                      : checkpoint_open(&r->c, gguf ? gguf : golden(o->model, ""), e);
+    struct backend_options bo = {.n_thread = o->n_thread,
+                                 .cpu_level = o->level,
+                                 .act = o->dummy ? ACT_CHOICE_INT8 : ACT_CHOICE_F32};
     if (rc == 0) rc = test_backend(&r->b, o->wrap, &bo, e);
     struct model_options mo = o->m;
     mo.backend = r->b;

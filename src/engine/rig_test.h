@@ -29,6 +29,9 @@ struct rig {
 
 struct rig_options {
     const char *model; /* folder in tests/golden */
+    /* folder with a config.json, whose model has random Q8_0 weights, and int8 activations; NULL:
+     * the model of `model`, with f32 activations */
+    const char *dummy;
     const char *level; /* level of kernels; NULL: the best */
     int n_thread;
     struct model_options m;  /* options of the model, without a backend */

@@ -16,6 +16,7 @@
 #include "rig_test.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum { REQUESTS_MAX = 280, N_CHOICE = 3, CONTEXT = 200, D_MAX = 64 };
 /* a past bug: with this clock round_robin displaced more sequences than a step could copy */
@@ -31,6 +32,12 @@ struct way {
     const char *level; /* level of kernels; NULL: the best */
     enum wrap wrap;    /* wrapper of the backend (tests/door/counting.h) */
 };
+
+/* Model that all ways serve. */
+static struct {
+    bool sources;      /* true: prompts are sources, whose rows have no results */
+    const char *dummy; /* as in struct rig_options */
+} kind;
 
 /* Output of a choice, or logprobs of a prompt: tokens, and hashes of the output up to each. */
 struct transcript {
@@ -57,7 +64,7 @@ static uint64_t hash_logprob(uint64_t h, const struct logprob *p)
 /* Make every thirteenth request a pooled one. */
 static void pool_instead(struct request *r, int i, float *pooled)
 {
-    r->pooling = i % 13 == 9 ? POOLING_MEAN + i % 3 : POOLING_NONE;
+    r->pooling = i % 13 == 9 && !kind.sources ? POOLING_MEAN + i % 3 : POOLING_NONE;
     if (!r->pooling) return;
     r->pooled = pooled;
     r->n = 1;
@@ -99,7 +106,7 @@ static struct request *request_i(int i, const struct way *w, const struct buf *i
     p->seed = (uint64_t)i * 77;
     p->seeded = true;
     p->n_logprob = i % 4 - 1;
-    r->n_prompt_logprob = i % 10 == 7 ? 2 : -1;
+    r->n_prompt_logprob = i % 10 == 7 && !kind.sources ? 2 : -1;
     r->n = i % 12 == 8 ? N_CHOICE : 1;
     r->best_of = i % 24 == 8 ? N_CHOICE + 1 : 0;
     r->priority = i % 3;
@@ -137,6 +144,7 @@ static int rig_open(struct rig *r, const char *model, const struct way *w, struc
 {
     struct rig_options o = {
         .model = model,
+        .dummy = kind.dummy,
         .n_thread = 1,
         .clock_seed = w->clock,
         .level = w->level,
@@ -310,6 +318,38 @@ TEST(answers_are_the_same_in_every_way_of_serving)
     EXPECT(preempted > (test_long() ? 10000 : 60));
     EXPECT(swapped > (test_long() ? 1000 : 10));
     EXPECT(displaced > (test_long() ? 1000 : 10));
+}
+
+/* Models of encoder and decoder: sources and texts of others in one step, also with int8
+ * activations. Pages of a source are never those of another request. */
+TEST(answers_to_sources_are_the_same_in_every_way_of_serving)
+{
+    static const char config[] =
+        "{\"model_type\": \"t5\", \"d_model\": 64, \"d_kv\": 16, \"num_heads\": 4, \"d_ff\": 96, "
+        "\"num_layers\": 3, \"num_decoder_layers\": 2, \"vocab_size\": 100, "
+        "\"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false}";
+    static const char *const models[] = {"cross/t5", "cross/mt5", "cross/bart"};
+    char folder[200];
+    struct err e;
+    if (!repo_path("tests/golden/cross")) SKIP("tests/golden is not here");
+    snprintf(folder, sizeof folder, "%s", temp_path("t5"));
+    NEED(mkdir(folder, 0700) == 0);
+    NEED_OK(file_write(temp_path("t5/config.json"), config, strlen(config), &e), &e);
+    kind.sources = true;
+    int n = test_long() ? REQUESTS_MAX : 36;
+    int64_t preempted = 0, swapped = 0;
+    for (int i = 0; i < 4; i++) {
+        const char *model = models[i % 3];
+        kind.dummy = i == 3 ? folder : NULL;
+        n_way = n_preempted = n_swapped = n_displaced = 0;
+        serve(model, &alone, n, &want);
+        compare_ways(model, n, 1);
+        preempted += n_preempted, swapped += n_swapped;
+        EXPECT_INT(got.n_cached, 0);
+    }
+    kind.sources = false, kind.dummy = NULL;
+    EXPECT(preempted > (test_long() ? 10000 : 60));
+    EXPECT(swapped > (test_long() ? 1000 : 10));
 }
 
 /* Sequences are displaced and return by copying, some concurrently. The number and the combinations

@@ -10,8 +10,8 @@
  * done. Finished sequences are padding: they take a row of each step without effect and end
  * together. They end earlier if another sequence needs their pages.
  *
- * (1) The batch has the planned rows of each running sequence, in rank order, and one entry of
- *     out_row for each of its n_out results.
+ * (1) The batch has the planned rows of each running sequence, in rank order but sources last, and
+ *     one entry of out_row for each of its n_out results.
  * (2) After sched_commit no sequence has planned rows, and a running one has no finish unless it is
  *     padding. */
 #include "engine_impl.h"
@@ -50,6 +50,7 @@ static void add_rows(struct engine *en, struct seq *s)
         b->token[row] = pos < s->n_token ? s->token[pos] : s->draft[pos - s->n_token];
         b->pos[row] = pos;
         if (b->limits.n_segment > 1) b->segment[row] = r->segment1 > 0 && pos >= r->segment1;
+        if (b->limits.n_source > 0) b->place[row] = pos < s->n_whole ? pos : pos - s->n_whole;
         b->slot[row] = s->page[pos / page_rows] * page_rows + pos % page_rows;
         bool wanted = (pos >= w.from && pos < w.to) || s->padding;
         if (!wanted && (pos < s->n_token - 1 || r->max_tokens == 0)) continue;
@@ -61,8 +62,19 @@ static void add_rows(struct engine *en, struct seq *s)
     b->row0[iseq + 1] = b->n_row;
     b->kv_len[iseq] = from + s->plan.n_row;
     batch_rope(b, iseq, s->is_long);
+    if (b->limits.n_source > 0) b->source[iseq] = s->n_whole;
     b->adapter[iseq] = r->adapter;
     state_rows(en, s, iseq);
+}
+
+/* Add the planned rows of sources, or those of all other sequences, which come first. */
+static void add_planned(struct engine *en, bool sources)
+{
+    for (int i = 0; i < en->n_running; i++) {
+        struct seq *s = en->running[i];
+        const bool is_source = en->executor.n_start > 0 && seq_n_whole(s) > 0;
+        if (s->plan.n_row > 0 && is_source == sources) add_rows(en, s);
+    }
 }
 
 bool sched_next(struct engine *en)
@@ -82,8 +94,8 @@ bool sched_next(struct engine *en)
     plan_prompts(en);
     draft_plan(en);
     plan_padding(en);
-    for (int i = 0; i < en->n_running; i++)
-        if (en->running[i]->plan.n_row > 0) add_rows(en, en->running[i]);
+    add_planned(en, false);
+    add_planned(en, true);
     group_reap_all(en); /* groups of refused sequences, and of padding ones that lost their pages */
     return en->batch.n_row > 0 || en->batch.n_copy > 0 || emitted || en->plan.unmasked;
 }

@@ -61,14 +61,16 @@ static bool open_drafts(struct seq *s, const struct engine *en)
 bool seq_open(struct seq *s, const struct engine *en, struct group *g)
 {
     const struct request *r = g->request;
+    const struct executor *x = &en->executor;
     int rows = pages_rows(en->pages);
     s->group = g;
     s->choice = (int)(s - g->seq);
     s->stop_id = -1;
     s->n_fresh = 1;
     s->slots.at = s->slots.host = s->slots.snapshot = -1;
-    s->n_prompt = s->n_token = (int)r->prompt.n;
-    s->is_long = batch_is_long(en->executor.limits, s->n_prompt);
+    s->n_prompt = s->n_token = (int)r->prompt.n + x->n_start;
+    s->n_whole = x->whole || x->n_start > 0 ? (int)r->prompt.n : 0;
+    s->is_long = batch_is_long(x->limits, s->n_prompt);
     s->token_max = s->n_prompt + r->max_tokens;
     s->page_max = (s->token_max + rows - 1) / rows;
     size_t n_page = (size_t)s->page_max;
@@ -79,6 +81,7 @@ bool seq_open(struct seq *s, const struct engine *en, struct group *g)
     if (!s->token || !s->page || !s->host || !s->name) return false;
     if (!open_drafts(s, en)) return false;
     memcpy(s->token, r->prompt.v, r->prompt.n * sizeof *s->token);
+    for (int i = 0; i < x->n_start; i++) s->token[(int)r->prompt.n + i] = x->start[i];
     memset(s->host, 0xFF, n_page * sizeof *s->host);
     if (g->ranked) {
         size_t n = 1 + (size_t)(r->params.n_logprob > 0 ? r->params.n_logprob : 0);
@@ -95,7 +98,8 @@ int seq_open_sampler(struct seq *s, const struct engine *en, struct err *e)
     /* the rank of an answer is the mean logprob */
     if (s->group->ranked && p.n_logprob < 0) p.n_logprob = 0;
     int rc = sampler_open(&s->sampler, &p, &en->vocab, (uint32_t)s->choice, s->token_max, e);
-    if (rc == 0) sampler_accept_prompt(s->sampler, s->token, s->n_prompt);
+    /* penalties are for repetitions of the target, not of the source */
+    if (rc == 0) sampler_accept_prompt(s->sampler, s->token + s->n_whole, s->n_prompt - s->n_whole);
     return rc;
 }
 
@@ -111,6 +115,11 @@ struct wanted seq_wanted(const struct seq *s)
     if (r->pooling) to = r->pooling == POOLING_FIRST ? 1 : s->n_prompt;
     if (r->pooling == POOLING_LAST && from < to - 1) from = to - 1;
     return to > from ? (struct wanted){from, to} : (struct wanted){s->n_token, s->n_token};
+}
+
+int seq_n_whole(const struct seq *s)
+{
+    return s->n_kv < s->n_whole ? s->n_whole : 0;
 }
 
 bool seq_decodes(const struct seq *s)

@@ -50,7 +50,8 @@ struct way {
     bool no_jump_forward;
     /* numbers of slots and of host states; 0: the model has no recurrent state */
     int n_state, n_host_state;
-    bool no_kv; /* true: the model has only recurrent state */
+    bool no_kv;  /* true: the model has only recurrent state */
+    int n_start; /* number of tokens after a source; 0: the prompt is not a source */
     /* true: half of the requests follow scripts, whose masks a pool fills */
     bool constrained;
     uint64_t seed;
@@ -97,15 +98,17 @@ static void predict_choice(const struct sim *s, const struct request *r, int i, 
     struct pick pick;
     float logits[FAKE_VOCAB];
     int32_t token[LEN_MAX + 1];
-    int n = (int)r->prompt.n;
+    int n = (int)r->prompt.n, n_start = s->way.n_start;
     *c = (struct choice){0};
     params.n_logprob = 0;
     NEED_OK(sample_work_open(&work, FAKE_VOCAB, "ref", &e), &e);
     NEED_OK(sampler_open(&sampler, &params, &vocab, (uint32_t)i, LEN_MAX, &e), &e);
     struct constraint *held = r->constraint ? r->constraint->op->fork(r->constraint) : NULL;
     uint32_t mask[(FAKE_VOCAB + 31) / 32];
-    sampler_accept_prompt(sampler, r->prompt.v, n);
     memcpy(token, r->prompt.v, (size_t)n * sizeof *token);
+    memcpy(token + n, fake_start, (size_t)n_start * sizeof *token);
+    n += n_start;
+    sampler_accept_prompt(sampler, n_start ? fake_start : token, n_start ? n_start : n);
     while (c->n_output < r->max_tokens) {
         fake_logits(fake_meaning(&s->fake, token, n), logits);
         if (held) held->op->mask(held, mask);
@@ -164,11 +167,12 @@ static struct request *invent(struct sim *s, const struct client *c)
     struct err e;
     struct request *r = request_open(&e);
     const int32_t *stem = s->stem[below(s, N_STEM)];
-    int n = 1 + below(s, below(s, 3) ? s->len_max / 4 : s->len_max - 1), n_stem = below(s, n + 1);
+    const int len = s->len_max - s->way.n_start;
+    int n = 1 + below(s, below(s, 3) ? len / 4 : len - 1), n_stem = below(s, n + 1);
     if (below(s, 6) == 0) n_stem = n; /* a whole stem, so that prefixes are found often */
     for (int i = 0; i < n; i++)
         (void)!vec_push(&r->prompt, i < n_stem ? stem[i] : below(s, FAKE_VOCAB));
-    r->max_tokens = below(s, 2) ? s->len_max - n : below(s, s->len_max - n + 1);
+    r->max_tokens = below(s, 2) ? len - n : below(s, len - n + 1);
     r->params.temperature = below(s, 2) ? 0 : 1;
     r->params.seed = rng_next(&s->rng);
     r->params.seeded = true;
@@ -176,7 +180,7 @@ static struct request *invent(struct sim *s, const struct client *c)
     r->params.n_stop_id = 1;
     r->priority = below(s, 3);
     r->holder = holder_of(s, c);
-    r->n_prompt_logprob = below(s, 10) ? -1 : 2;
+    r->n_prompt_logprob = below(s, 10) || s->way.n_start ? -1 : 2;
     if (below(s, 5) == 0) r->n = 1 + below(s, N_CHOICE);
     if (below(s, 10) == 0) r->best_of = r->n + below(s, N_CHOICE - r->n + 1);
     if (below(s, 10) == 0) r->deadline_us = 1 + below(s, 2000000);
@@ -295,7 +299,7 @@ static int propose(void *ctx, const struct request *r, int choice, const int32_t
 {
     struct sim *s = ctx;
     struct client *c = s->client;
-    int at = n_token - (int)r->prompt.n, i = 0, how = (int)(r->params.seed % 4);
+    int at = n_token - (int)r->prompt.n - s->way.n_start, i = 0, how = (int)(r->params.seed % 4);
     (void)token;
     while (c->id != r->id) c++;
     if (how == 3 || c->ranked) {
@@ -333,13 +337,15 @@ static void sim_open(struct sim *s, const struct way *w)
     f->jump_every = w->jumps ? 50 : 0;
     f->rng = w->seed;
     f->pool = w->constrained ? pool : NULL;
+    f->n_start = w->n_start;
     f->limits =
-        (struct batch_limits){.n_row = w->n_row,
+        (struct batch_limits){.n_row = w->n_row + (w->n_start ? s->len_max : 0),
                               .n_seq = w->n_seq,
                               .n_out = w->n_seq + w->n_draft,
                               .n_state = w->n_state,
                               .n_copy = w->n_seq + w->n_swap_copy,
                               .n_short = w->n_short,
+                              .n_source = w->n_start ? s->len_max - w->n_start : 0,
                               .page_stride = (s->len_max + w->page_rows - 1) / w->page_rows};
     NEED_OK(fake_open(f, &e), &e);
     struct executor x = fake_executor(f);
@@ -493,6 +499,43 @@ TEST(simulated_requests_get_their_own_answers)
     EXPECT(sum[STAT_preemptions] > most / 200 && sum[STAT_displaced] > most / 5000);
     EXPECT(sum[STAT_swapped] > most / 2000 && sum[STAT_pages_in] > most / 1000);
     EXPECT(sum[STAT_pages_copied] > most / 1000);
+}
+
+/* Goal: requests of a model of encoder and decoder get their own answers. A source is computed in
+ * one step, and never read from the pages of another request. */
+TEST(simulated_sources_get_their_own_answers)
+{
+    static struct sim s;
+    int64_t sum[STAT_COUNT] = {0}, n_done = 0, n_aborted = 0, n_cached = 0, n_proposed = 0;
+    struct err e;
+    uint64_t rng = 43;
+    const int64_t most = test_long() ? 300000 : 20000;
+    int n_run = 0;
+    NEED_OK(pool_open(&pool, 2, &e), &e);
+    for (int i = 0; sum[STAT_steps] < most; i++)
+        for (int p = 0; policy_name(p); p++) {
+            struct way w = way_of(policy_name(p), i, n_run++ % KIND_STATE, &rng);
+            w.window = 0;
+            w.n_start = 1 + n_run % 2;
+            if (w.n_page * w.page_rows < 4) w.n_page = 4 / w.page_rows;
+            sim_run(&s, &w, test_long() ? 5000 : 400);
+            if (s.failed) return;
+            for (int k = 0; k < STAT_COUNT; k++) sum[k] += s.stats.value[k];
+            n_done += s.n_done, n_aborted += s.n_aborted, n_cached += s.n_cached;
+            n_proposed += s.n_proposed;
+        }
+    pool_close(pool);
+    pool = NULL;
+    test_note(
+        "%lld steps of %lld rows, %lld requests, %lld aborted, %lld preemptions, %lld of them "
+        "swapped, %lld pages copied, %lld draft tokens",
+        (long long)sum[STAT_steps], (long long)sum[STAT_rows], (long long)n_done,
+        (long long)n_aborted, (long long)sum[STAT_preemptions], (long long)sum[STAT_swapped],
+        (long long)sum[STAT_pages_copied], (long long)n_proposed);
+    EXPECT(n_done - n_aborted > most / 100 && n_aborted > most / 1000);
+    EXPECT_INT(n_cached, 0);
+    EXPECT(sum[STAT_preemptions] > most / 200 && sum[STAT_swapped] > most / 2000);
+    EXPECT(sum[STAT_pages_copied] > most / 1000 && n_proposed > most / 10);
 }
 
 /* The check can fail: wrong K and V give a wrong token. */

@@ -25,6 +25,12 @@ static int check_request(const struct engine *en, const struct request *r, struc
         return err_field(e, ERR_UNSUPPORTED, "model",
                          ": \"%.80s\" has no language model head, so it generates no tokens",
                          en->executor.name ? en->executor.name : "");
+    if (en->executor.n_start > 0 && r->n_prompt_logprob >= 0)
+        return err_field(
+            e, ERR_UNSUPPORTED, "prompt_logprobs",
+            ": not supported by \"%.80s\", which is a model of encoder and decoder: its "
+            "prompt is a source, whose tokens have no logprobs",
+            en->executor.name ? en->executor.name : "");
     const int n_vocab = en->executor.n_vocab, n_adapter = en->executor.limits->n_adapter;
     if (r->prompt.n == 0)
         return err_field(e, ERR_ARG, "prompt", ": must have at least 1 token, got 0");
@@ -78,7 +84,10 @@ int engine_context(const struct engine *en)
 
 int engine_max_tokens(const struct engine *en, const struct request *r)
 {
+    const struct executor *x = &en->executor;
     int64_t left = engine_context(en) - (int64_t)r->prompt.n;
+    if (x->side_max > 0 && left > x->side_max) left = x->side_max;
+    left -= x->n_start;
     return r->max_tokens < left ? r->max_tokens : (int)left;
 }
 
@@ -92,7 +101,10 @@ static void cut_length(const struct engine *en, struct request *r)
 /* Check the length of the prompt. A request without output needs no place for a token. */
 static int check_length(const struct engine *en, const struct request *r, struct err *e)
 {
-    const int max = engine_context(en);
+    const struct executor *x = &en->executor;
+    const int max = engine_context(en) - x->n_start;
+    if (x->n_start > 0 && r->prompt.n > (size_t)x->limits->n_source)
+        return too_long(en, r, x->limits->n_source, e);
     if (en->prompt_max && r->prompt.n > (size_t)en->prompt_max)
         return err_field(e, ERR_LIMIT, "prompt",
                          ": must have at most %d tokens (--max-input-length), got %zu",

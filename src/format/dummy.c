@@ -32,6 +32,7 @@ struct shape {
     struct latent_shape {
         int q_rank, kv_rank, d_nope, d_rope, d_v;
     } latent;
+    int n_decoder, n_bucket; /* layers of a decoder after an encoder; buckets of distances */
 };
 
 /* context length for a config.json without that field */
@@ -41,7 +42,7 @@ enum { CONTEXT_DEFAULT = 2048 };
 #define LAYER_NORM_EPSILON_DEFAULT 1e-5
 
 static const struct shape shapes[] = {
-#define SHAPE(...) {__VA_ARGS__, 0, 0, 0, {0}},
+#define SHAPE(...) {__VA_ARGS__, 0, 0, 0, {0}, 0, 0},
 #include "dummy_shape.def"
 #undef SHAPE
 };
@@ -147,6 +148,7 @@ static const char *config_key(const struct maker *m, const char *arch, const cha
     if (!begins(key, arch) || key[n] != '.') return key;
     if (m->shape.rope_factor > 0 && begins(key + n, ".rope.scaling.")) return NULL;
     if (strcmp(key + n, ".attention.sliding_window") == 0 && !m->window) return NULL;
+    if (strcmp(key + n, ".decoder_block_default") == 0) return NULL; /* a key of folders only */
     if (strcmp(key + n, ".attention.key_length") == 0 && m->shape.latent.kv_rank > 0) return NULL;
     snprintf(out, n_out, "%s%s", m->shape.arch, key + n);
     return out;
@@ -242,6 +244,8 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     s->n_expert_used = mixture ? config_int(m, config, "expert_used_count", s->n_expert, -1) : 0;
     s->d_expert = mixture ? config_int(m, config, "expert_feed_forward_length", 1 << 22, -1) : 0;
     read_latent(m, config);
+    s->n_decoder = config_int(m, config, "decoder_block_count", 4096, s->n_layer);
+    s->n_bucket = config_int(m, config, "attention.relative_buckets_count", 65536, 32);
     s->rope_base = meta_real(arch_meta(config, "rope.freq_base"), 1e4);
     s->tied = meta_bool(checkpoint_meta(config, "config.tie_word_embeddings"), false);
     s->context = config_int(m, config, "context_length", INT_MAX, CONTEXT_DEFAULT);
@@ -350,6 +354,8 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
         [SIZE_KV_A] = s->latent.kv_rank + s->latent.d_rope,
         [SIZE_KV_B] = (int64_t)s->n_head * (s->latent.d_nope + s->latent.d_v),
         [SIZE_D_V] = (int64_t)s->n_head * s->latent.d_v,
+        [SIZE_N_HEAD] = s->n_head,
+        [SIZE_N_BUCKET] = s->n_bucket,
     };
     return n[size];
 }
@@ -422,9 +428,12 @@ static int add_tensors(struct maker *m)
     if (rc == 0 && m->shape.rope_factor > 0) rc = add_rope_freqs(m);
     const int first = i;
     while (i < n && of_layer(&row[i])) i++;
-    for (int il = 0; il < m->shape.n_layer; il++)
-        for (int k = first; k < i && rc == 0; k++)
-            if (!row[k].some) rc = add_row(m, &row[k], il);
+    const int n_layer = m->shape.n_layer, n_decoder = m->shape.n_decoder;
+    for (int il = 0; il < n_layer || il < n_decoder; il++)
+        for (int k = first; k < i && rc == 0; k++) {
+            const int n_own = begins(row[k].name, "dec.") ? n_decoder : n_layer;
+            if (!row[k].some && il < n_own) rc = add_row(m, &row[k], il);
+        }
     bool generates = false;
     for (; i < n && rc == 0; i++) {
         const bool is_head = strcmp(row[i].name, "output") == 0;

@@ -269,11 +269,13 @@ enum tensor_size {
     SIZE_D_INPUT,    /* width of a layer's own input        */
     SIZE_D_INPUTS,   /* width of the own inputs of all layers */
     /* latent attention */
-    SIZE_Q_RANK,  /* width of the compressed queries */
-    SIZE_KV_RANK, /* width of the compressed keys and values */
-    SIZE_KV_A,    /* width of these and of the rotated lanes of a key */
-    SIZE_KV_B,    /* width of keys without these lanes, and of values, of all heads */
-    SIZE_D_V,     /* width of the values of all heads */
+    SIZE_Q_RANK,   /* width of the compressed queries */
+    SIZE_KV_RANK,  /* width of the compressed keys and values */
+    SIZE_KV_A,     /* width of these and of the rotated lanes of a key */
+    SIZE_KV_B,     /* width of keys without these lanes, and of values, of all heads */
+    SIZE_D_V,      /* width of the values of all heads */
+    SIZE_N_HEAD,   /* number of query heads               */
+    SIZE_N_BUCKET, /* number of buckets of distances      */
 };
 
 struct tensor_row { /* all texts are static */
@@ -288,6 +290,9 @@ struct tensor_row { /* all texts are static */
 
 /* Return the rows of an architecture, and set *n to their number. NULL if none. */
 const struct tensor_row *tensor_rows(const char *arch, int *n);
+/* Return the Hugging Face name of alias i of an architecture's tensor `name`, both without
+ * ".weight". Static; NULL after the last alias. */
+const char *tensor_alias(const char *arch, const char *name, int i);
 /* Return the prefix of the Hugging Face names of an architecture that a file may omit, static. */
 const char *arch_base(const char *arch);
 /* Return the architecture of a config.json's model_type, static; model_type itself if the table has

@@ -127,9 +127,32 @@ static int load_known(struct checkpoint *c, const char *dir, struct err *e)
                    checkpoint_arch(c), missing.text);
 }
 
+/* Give the row's name to a tensor that the file has under an alias only. Copies under aliases keep
+ * their own names. */
+static int name_aliases(struct checkpoint *c, struct err *e)
+{
+    int n, rc = 0;
+    const struct tensor_row *row = tensor_rows(checkpoint_arch(c), &n);
+    for (int i = 0; i < n; i++) {
+        char name[160], raw[160];
+        const char *alias;
+        snprintf(name, sizeof name, "%s.weight", row[i].name);
+        for (int k = 0; rc == 0 && (alias = tensor_alias(row[i].arch, row[i].name, k)); k++) {
+            snprintf(raw, sizeof raw, "%s.weight", alias);
+            const struct tensor_info *t = checkpoint_tensor(c, raw);
+            if (!t || checkpoint_tensor(c, name)) continue;
+            struct tensor_info own = *t;
+            own.name = name;
+            rc = checkpoint_add_tensor(c, &own, e);
+        }
+    }
+    return rc;
+}
+
 int hf_load(struct checkpoint *c, const char *dir, struct err *e)
 {
     int rc = hf_config_load(c, dir, e);
     if (rc == 0) rc = load_known(c, dir, e);
+    if (rc == 0) rc = name_aliases(c, e);
     return rc ? rc : hf_modules_load(c, dir, e);
 }

@@ -246,12 +246,14 @@ static bool same_value(const struct json *a, const struct json *b)
     return json_kind(a) == JK_INT && json_kind(b) == JK_INT && json_int(a, 0) == json_int(b, 0);
 }
 
-/* Add a field of the architecture's class. Sets *named if the class has the field. Another field
- * for the same key must have the same value, because the class determines the one that counts. */
+/* Add a field of the architecture's class, under all its keys. Sets *named if the class has the
+ * field. Another field for the same key must have the same value, because the class determines
+ * the one that counts. */
 static int add_own(struct config_reader *h, const struct json *object, const char *name,
                    const struct json *v, bool *named)
 {
-    for (size_t i = 0; i < N_OWN_KEY; i++) {
+    int rc = 0;
+    for (size_t i = 0; i < N_OWN_KEY && rc == 0; i++) {
         const struct own_name *row = &own_key[i];
         if (strcmp(row->arch, h->arch) != 0 || strcmp(row->raw, name) != 0) continue;
         *named = true;
@@ -263,9 +265,9 @@ static int add_own(struct config_reader *h, const struct json *object, const cha
                 return err_set(h->e, ERR_FORMAT, "%s/config.json: %s: must equal the field %s",
                                h->dir, name, other->raw);
         }
-        return hf_add_arch(h, row->name, name, v);
+        rc = hf_add_arch(h, row->name, name, v);
     }
-    return 0;
+    return rc;
 }
 
 /* Return true for objects whose own fields are read. */
@@ -523,11 +525,19 @@ static int read_token_ids(struct config_reader *h, const struct json *root)
  * used, because transformers ignores them. */
 static int read_generation(struct config_reader *h, const struct json *root)
 {
-    static const struct name_pair key[] = {
+    static const struct name_pair key[] =
+        {
 #define HF_SAMPLING(field, key) {field, key},
 #include "hf_keys.def"
-    };
+        },
+                                  always[] = {
+#define HF_GENERATION(field, key) {field, key},
+#include "hf_keys.def"
+                                  };
     int rc = read_token_ids(h, root);
+    if (rc == 0) rc = add_bool(h, "generation.present", true);
+    for (size_t i = 0; i < sizeof always / sizeof always[0] && rc == 0; i++)
+        rc = hf_add_json(h, always[i].name, always[i].raw, json_field(root, always[i].raw));
     bool samples = json_bool(json_field(root, "do_sample"), true);
     for (size_t i = 0; i < sizeof key / sizeof key[0] && samples && rc == 0; i++)
         rc = hf_add_json(h, key[i].name, key[i].raw, json_field(root, key[i].raw));

@@ -119,6 +119,49 @@ TEST(hf_names_without_a_suffix_and_of_parts)
     expect_name_of("qwen3", "model.language_model.norm.weight", "model.language_model.norm.weight");
 }
 
+TEST(hf_names_of_encoder_and_decoder)
+{
+    expect_name_of("t5", "encoder.block.3.layer.0.SelfAttention.q.weight",
+                   "enc.blk.3.attn_q.weight");
+    expect_name_of("t5", "decoder.block.0.layer.1.EncDecAttention.o.weight",
+                   "dec.blk.0.cross_attn_o.weight");
+    expect_name_of("t5", "decoder.block.1.layer.2.DenseReluDense.wi.weight",
+                   "dec.blk.1.ffn_up.weight");
+    expect_name_of("mt5", "encoder.block.1.layer.1.DenseReluDense.wi_1.weight",
+                   "enc.blk.1.ffn_up.weight");
+    expect_name_of("mt5", "decoder.final_layer_norm.weight", "dec.output_norm.weight");
+    expect_name_of("bart", "model.encoder.layers.3.self_attn_layer_norm.bias",
+                   "enc.blk.3.attn_output_norm.bias");
+    expect_name_of("bart", "decoder.layers.1.encoder_attn.out_proj.weight",
+                   "dec.blk.1.cross_attn_o.weight");
+    expect_name_of("bart", "model.decoder.layers.0.final_layer_norm.weight",
+                   "dec.blk.0.layer_output_norm.weight");
+    expect_name_of("bart", "model.decoder.embed_positions.weight", "dec.position_embd.weight");
+    expect_name_of("bart", "final_logits_bias", "output_bias.weight");
+}
+
+/* Goal: an alias names a tensor that the file has under no other name. Copies keep their names. */
+TEST(hf_aliases_name_tensors_that_are_missing)
+{
+    static const char one[] = "'encoder.embed_tokens.weight':{'dtype':'I8','shape':[2,1],"
+                              "'data_offsets':[0,2]}",
+                      own[] = "'shared.weight':{'dtype':'I8','shape':[2,1],'data_offsets':[2,4]}";
+    for (int both = 0; both < 2; both++) {
+        struct err e = {0};
+        char header[300];
+        begin("{'model_type':'t5'}");
+        snprintf(header, sizeof header, "{%s%s%s}", one, both ? "," : "", both ? own : "");
+        put_weights("model.safetensors", header, both ? 4 : 2);
+        struct checkpoint *c = open_dir(&e);
+        NEED_OK(c ? 0 : -1, &e);
+        const struct tensor_info *t = checkpoint_tensor(c, "token_embd.weight"),
+                                 *copy = checkpoint_tensor(c, "encoder.embed_tokens.weight");
+        NEED(t && copy);
+        EXPECT((t->data == copy->data) == !both);
+        checkpoint_close(c);
+    }
+}
+
 static double real_of(const struct checkpoint *c, const char *key)
 {
     return meta_real(checkpoint_meta(c, key), NAN);

@@ -87,9 +87,11 @@ int mixture_find(struct mixture *m, const char *name, bool pure, struct err *e)
 
 /* ---- one tensor ---- */
 
-/* Split "blk.12.attn_v.weight" into 12 and "attn_v...". Return -1 outside layers. */
+/* Split "blk.12.attn_v.weight" into 12 and "attn_v...", also behind "enc." or "dec.". Return -1
+ * outside layers. */
 static int layer_of(const char *name, const char **part)
 {
+    if (strncmp(name, "enc.", 4) == 0 || strncmp(name, "dec.", 4) == 0) name += 4;
     char *end = (char *)name;
     *part = name;
     if (strncmp(name, "blk.", 4) != 0) return -1;

@@ -72,11 +72,25 @@ static const char *const columns[] = {
 #define ARCH_COLUMNS(arch) #arch,
 #include "tensors.def"
 };
+static const struct {
+    const char *arch, *name, *raw; /* static */
+} aliases[] = {
+#define ALIAS(arch, name, raw) {#arch, name, raw},
+#include "tensors.def"
+};
 static const char *const windows[] = {
     "",
 #define ARCH_WINDOW(gguf) #gguf,
 #include "tensors.def"
 };
+
+const char *tensor_alias(const char *arch, const char *name, int i)
+{
+    for (size_t k = 0; k < sizeof aliases / sizeof aliases[0]; k++)
+        if (strcmp(aliases[k].arch, arch) == 0 && strcmp(aliases[k].name, name) == 0 && i-- == 0)
+            return aliases[k].raw;
+    return NULL;
+}
 
 const char *arch_of_model_type(const char *model_type)
 {

@@ -30,11 +30,22 @@ const struct tensor_info *bind_find(const struct binder *b, const char *name)
     return t;
 }
 
-void bind_name(char out[160], const char *stem, int il, const char *suffix)
+/* Return the prefix of a name of the table in the part of the model that is bound. */
+static const char *part_of(const struct binder *b, const char *stem)
+{
+    const size_t n = strlen(b->part);
+    for (int i = 0; i < b->n_row && n > 0; i++)
+        if (strncmp(b->row[i].name, b->part, n) == 0 && strcmp(b->row[i].name + n, stem) == 0)
+            return b->part;
+    return "";
+}
+
+void bind_name(const struct binder *b, char out[160], const char *stem, int il, const char *suffix)
 {
     char layer[96];
-    snprintf(layer, sizeof layer, stem, il); /* check: stem is our literal, with at most one %d */
-    snprintf(out, 160, "%s.%s", layer, suffix);
+    /* check: stem is our literal, with at most one %d */
+    snprintf(layer, sizeof layer, stem, il - b->layer0);
+    snprintf(out, 160, "%s%s.%s", part_of(b, stem), layer, suffix);
 }
 
 void bind_missing(struct binder *b, const char *name)
@@ -121,6 +132,8 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
         return l->d_expert;
     case SIZE_D_EXPERT_2:
         return 2 * (int64_t)l->d_expert;
+    case SIZE_N_HEAD:
+        return l->n_head;
     default: /* a size of some architectures */
         CHECK(b->m->arch->size, "size %d of %s", (int)size, b->m->arch->name);
         return b->m->arch->size(c, size);
@@ -131,8 +144,12 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
 /* Rows of biases are skipped. */
 const struct tensor_row *bind_row(const struct binder *b, const char *stem)
 {
+    const char *part = part_of(b, stem);
+    const size_t n = strlen(part);
     for (int i = 0; i < b->n_row; i++)
-        if (!b->row[i].bias && strcmp(b->row[i].name, stem) == 0) return &b->row[i];
+        if (!b->row[i].bias && strncmp(b->row[i].name, part, n) == 0 &&
+            strcmp(b->row[i].name + n, stem) == 0)
+            return &b->row[i];
     return NULL;
 }
 
@@ -153,8 +170,8 @@ bool bind_is_fused(const struct binder *b, const char *fused, const char *part, 
     char whole_name[160], part_name[160];
     const struct tensor_row *whole = bind_row(b, fused);
     if (!whole || !whole->some) return whole && !bind_row(b, part);
-    bind_name(whole_name, fused, il, "weight");
-    bind_name(part_name, part, il, "weight");
+    bind_name(b, whole_name, fused, il, "weight");
+    bind_name(b, part_name, part, il, "weight");
     return checkpoint_tensor(b->checkpoint, whole_name) &&
            !checkpoint_tensor(b->checkpoint, part_name);
 }
@@ -177,6 +194,20 @@ static const float *vector(struct binder *b, const char *name, int64_t n, float 
     return v;
 }
 
+const float *bind_floats(struct binder *b, const char *stem, int il, int64_t n_row, int64_t n)
+{
+    char name[160];
+    bind_name(b, name, stem, il, "weight");
+    const struct tensor_info *t = need(b, name, n_row, n);
+    float *v = t ? arena_push(&b->m->arena, (size_t)(n_row * n) * sizeof *v, 64) : NULL;
+    if (t && !v) b->rc = err_memory(b->e, t->name, (size_t)(n_row * n) * sizeof *v);
+    if (t) b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = BOUND_VALUES;
+    for (int64_t i = 0; i < n_row && v; i++)
+        qtype_info[t->type].ops->decode(v + i * n, t->data + (size_t)i * qtype_bytes(t->type, n),
+                                        n);
+    return v;
+}
+
 void bind_vector(struct binder *b, const float **at, int64_t n)
 {
     if (b->rc == 0 && !vec_push(&b->m->vector, ((struct vector){.at = at, .n = n})))
@@ -194,7 +225,7 @@ void *bind_memory(struct binder *b, const char *what, size_t n_byte)
 void bind_scaled(struct binder *b, const float **at, const char *name, int il, int64_t n, float by)
 {
     char full[160];
-    bind_name(full, "blk.%d", il, name);
+    bind_name(b, full, "blk.%d", il, name);
     const float *v = b->rc == 0 ? bind_extra(b, full, n) : NULL;
     if (!v) bind_missing(b, full);
     float *scaled = bind_memory(b, full, (size_t)n * sizeof *v);
@@ -237,7 +268,7 @@ static void matrix(struct binder *b, struct tensor *w, struct published *p, cons
     if (!t) {
         const bool turned = is_turned(b, il);
         snprintf(suffix, sizeof suffix, "%sweight", expert);
-        bind_name(name, stem, il, suffix);
+        bind_name(b, name, stem, il, suffix);
         t = need(b, name, turned ? k : n_out, turned ? n_out : k);
         if (!t) return;
         type = t->type;
@@ -344,7 +375,7 @@ static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, i
     }
     add_tensor(b, &l->w);
     if (k > b->m->k_max) b->m->k_max = k;
-    bind_name(name, stem, il, "bias");
+    bind_name(b, name, stem, il, "bias");
     if (bias == BIAS_NEEDED || (bias == BIAS_HELD && checkpoint_tensor(b->checkpoint, name))) {
         l->bias = part_bias(b, vector(b, name, n_out, 0), part);
         bind_vector(b, &l->bias, part->n);
@@ -422,7 +453,7 @@ static struct expert_sizes expert_sizes(struct binder *b, const char *stem, int 
     const struct expert_sizes s = {size_of(b, row->n_out, il), size_of(b, row->k, il),
                                    size_of(b, row->n_expert, il)};
     char name[160];
-    bind_name(name, stem, il, "weight");
+    bind_name(b, name, stem, il, "weight");
     if (s.n_expert * s.n_out > INT32_MAX)
         b->rc = err_set(
             b->e, ERR_LIMIT,
@@ -444,7 +475,7 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
     char name[160];
     const struct expert_sizes s = expert_sizes(b, stem, il);
     if (b->rc != 0) return;
-    bind_name(name, stem, il, "weight");
+    bind_name(b, name, stem, il, "weight");
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
     if (t)
         stacked(b, &l->w, t, s.n_out, s.k, s.n_expert);
@@ -458,7 +489,7 @@ void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int 
 {
     char name[160];
     const struct expert_sizes s = expert_sizes(b, stem, il);
-    bind_name(name, stem, il, "weight");
+    bind_name(b, name, stem, il, "weight");
     const struct tensor_info *t = b->rc == 0 ? checkpoint_tensor(b->checkpoint, name) : NULL;
     if (!t) bind_missing(b, name);
     if (b->rc == 0) stacked(b, &l->w, t, s.n_out, s.k, s.n_expert);
@@ -483,7 +514,7 @@ void bind_one_of(struct binder *b, struct linear *l, const char *stem, int i, in
 {
     char name[160];
     if (b->rc != 0) return;
-    bind_name(name, stem, -1, "weight");
+    bind_name(b, name, stem, -1, "weight");
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
     if (!t) {
         char own[96];
@@ -521,14 +552,14 @@ void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
     const struct config *c = &b->m->config;
     const struct arch *arch = b->m->arch;
     const int64_t size = size_of(b, row->k, il);
-    bind_name(name, stem, il, "weight");
+    bind_name(b, name, stem, il, "weight");
     *n = (struct norm){.g = vector(b, name, size, c->norm_add),
                        .eps = c->rms_eps,
                        .n = (int)size,
                        .n_part = arch->layer_norm_eps ? 1 : 0};
     bind_vector(b, &n->g, size);
     if (!arch->layer_norm_eps) return;
-    bind_name(name, stem, il, "bias");
+    bind_name(b, name, stem, il, "bias");
     if (!arch->norm_bias) {
         bind_zero_bias(b, name, size);
         return;
@@ -540,7 +571,7 @@ void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
 bool bind_has(const struct binder *b, const char *stem, int il)
 {
     char name[160];
-    bind_name(name, stem, il, "weight");
+    bind_name(b, name, stem, il, "weight");
     return checkpoint_tensor(b->checkpoint, name) != NULL;
 }
 
@@ -551,7 +582,7 @@ static void part_weights(struct binder *b, float *g, const char *stem, int il, i
     char name[160], suffix[32] = "weight";
     const bool whole = bind_has(b, stem, il);
     if (!whole) snprintf(suffix, sizeof suffix, "%d.weight", p);
-    bind_name(name, stem, il, suffix);
+    bind_name(b, name, stem, il, suffix);
     const struct tensor_info *t = need(b, name, whole ? n_part : 1, n);
     const size_t at = t && whole ? (size_t)p * (size_t)qtype_bytes(t->type, n) : 0;
     if (t) qtype_info[t->type].ops->decode(g, t->data + at, n);
@@ -575,7 +606,7 @@ void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t fi
     char name[160];
     const struct tensor_row *row = row_of(b, stem);
     if (!row) return;
-    bind_name(name, stem, -1, "weight");
+    bind_name(b, name, stem, -1, "weight");
     const struct tensor_info *info =
         need(b, name, size_of(b, row->n_out, -1), size_of(b, row->k, -1));
     if (!info) return;
@@ -711,6 +742,20 @@ static void *push_bound(struct binder *b, const char *what, size_t n, size_t n_b
     return p;
 }
 
+/* Bind the layers. Those of an encoder come before those of its decoder. */
+static void bind_layers(struct binder *b)
+{
+    struct model *m = b->m;
+    const struct arch *arch = m->arch;
+    for (int il = 0; il < m->config.n_layer && b->rc == 0; il++) {
+        const bool decoder = il >= m->config.n_encoder;
+        b->part = !arch->crosses ? "" : decoder ? "dec." : "enc.";
+        b->layer0 = decoder ? m->config.n_encoder : 0;
+        (arch->bind ? arch->bind
+                    : decoder_bind_layer)(b, (char *)m->layer + (size_t)il * m->layer_bytes, il);
+    }
+}
+
 /* m->layer is an array of n_layer structs of layer_bytes bytes, which only the architecture knows.
  * After the last layer every tensor of the file must be bound. */
 void bind_all(struct binder *b)
@@ -728,9 +773,7 @@ void bind_all(struct binder *b)
     m->at_h = bind_rows(b, "h", m->config.d);
     m->at_y = bind_rows(b, "y", m->config.d);
     if (b->rc == 0) (arch->bind_ends ? arch->bind_ends : decoder_bind)(b, m->ends);
-    for (int il = 0; il < m->config.n_layer && b->rc == 0; il++)
-        (arch->bind ? arch->bind
-                    : decoder_bind_layer)(b, (char *)m->layer + (size_t)il * m->layer_bytes, il);
+    bind_layers(b);
     bind_embedding(b);
     check_tensors(b);
 }

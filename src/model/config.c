@@ -457,6 +457,17 @@ static void check_heads(struct binder *b, const struct config *c)
                           c->layer[i].n_head_kv);
 }
 
+/* The layers of an encoder share one layer of KV memory, because no later step reads their K and V.
+ * A decoder's first layer lends its own if the heads are alike. */
+static void share_kv(struct config *c)
+{
+    for (int i = 0; i < c->n_encoder; i++) {
+        const struct layer_config *own = &c->layer[i], *decoder = &c->layer[c->n_encoder];
+        const bool alike = own->n_head_kv == decoder->n_head_kv && own->d_head == decoder->d_head;
+        c->layer[i].kv_layer = alike ? c->n_encoder : 0;
+    }
+}
+
 /* Allocate the layers' configs. All layers begin alike. The architecture's own config function then
  * changes windows, ropes and experts of single layers. */
 static void config_layers(struct binder *b, struct config *c)
@@ -468,16 +479,17 @@ static void config_layers(struct binder *b, struct config *c)
         return;
     }
     for (int i = 0; i < c->n_layer; i++)
-        c->layer[i] = (struct layer_config){.n_head = c->n_head,
-                                            .n_head_kv = c->n_head_kv,
-                                            .d_head = c->d_head,
-                                            .d_ff = c->d_ff,
-                                            .rope = b->m->arch->no_rope ? ROPE_OFF : ROPE_MAIN,
-                                            .n_later = b->m->arch->encoder ? INT_MAX : 0,
-                                            .attn_scale = 1.0f / sqrtf((float)c->d_head),
-                                            /* layers of an encoder share the memory of one layer,
+        c->layer[i] =
+            (struct layer_config){.n_head = c->n_head,
+                                  .n_head_kv = c->n_head_kv,
+                                  .d_head = c->d_head,
+                                  .d_ff = c->d_ff,
+                                  .rope = b->m->arch->no_rope ? ROPE_OFF : ROPE_MAIN,
+                                  .n_later = b->m->arch->encoder || i < c->n_encoder ? INT_MAX : 0,
+                                  .attn_scale = 1.0f / sqrtf((float)c->d_head),
+                                  /* layers of an encoder share the memory of one layer,
                                              * which no later step reads */
-                                            .kv_layer = b->m->arch->encoder ? 0 : i};
+                                  .kv_layer = b->m->arch->encoder ? 0 : i};
     if (has_lists(b)) layer_sizes(b, c);
 }
 
@@ -558,17 +570,26 @@ static const char *activation_key(const struct binder *b)
     return own[i];
 }
 
+static const struct {
+    const char *name; /* static */
+    enum curve curve;
+} curves[] = {{"silu", CURVE_silu},          {"swish", CURVE_silu},
+              {"gelu", CURVE_gelu_erf},      {"gelu_pytorch_tanh", CURVE_gelu_tanh},
+              {"gelu_new", CURVE_gelu_tanh}, {"gelu_fast", CURVE_gelu_tanh},
+              {"relu", CURVE_relu},          {"relu2", CURVE_relu2}};
+
+bool config_curve(const char *name, size_t n, enum curve *curve)
+{
+    for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
+        if (strlen(curves[i].name) == n && memcmp(curves[i].name, name, n) == 0)
+            return *curve = curves[i].curve, true;
+    return false;
+}
+
 /* Set the curve of the feed-forward blocks. In most architectures llama.cpp ignores the key in a
  * GGUF, so other values there are errors: results would differ from llama.cpp's. */
 static void config_activation(struct binder *b, struct config *c)
 {
-    static const struct {
-        const char *name; /* static */
-        enum curve curve;
-    } known[] = {{"silu", CURVE_silu},          {"swish", CURVE_silu},
-                 {"gelu", CURVE_gelu_erf},      {"gelu_pytorch_tanh", CURVE_gelu_tanh},
-                 {"gelu_new", CURVE_gelu_tanh}, {"gelu_fast", CURVE_gelu_tanh},
-                 {"relu", CURVE_relu},          {"relu2", CURVE_relu2}};
     const bool counts = config_is_hf(b) || b->m->arch->gguf_curve;
     const char *key = activation_key(b);
     const struct meta *m = config_meta(b, key);
@@ -577,14 +598,14 @@ static void config_activation(struct binder *b, struct config *c)
     c->own_curve = own_curve && (meta_kind(m) == META_NONE || text_is(m, own_curve));
     if (meta_kind(m) == META_NONE || c->own_curve) return;
     const bool curved = counts || !own_curve;
-    for (size_t i = 0; i < sizeof known / sizeof known[0] && curved; i++)
-        if (text_is(m, known[i].name) && (counts || known[i].curve == c->curve)) {
-            c->curve = known[i].curve;
-            return;
-        }
-    const char *name = meta_text(m, NULL);
-    size_t own = 0;
-    while (known[own].curve != c->curve && own + 1 < sizeof known / sizeof known[0]) own++;
+    size_t n = 0, own = 0;
+    enum curve curve;
+    const char *name = meta_text(m, &n);
+    if (name && curved && config_curve(name, n, &curve) && (counts || curve == c->curve)) {
+        c->curve = curve;
+        return;
+    }
+    while (curves[own].curve != c->curve && own + 1 < sizeof curves / sizeof curves[0]) own++;
     if (counts)
         config_refuse(b, key, ERR_UNSUPPORTED,
                       "must be silu, gelu, gelu_pytorch_tanh, relu or relu2, got \"%.40s\"",
@@ -592,7 +613,7 @@ static void config_activation(struct binder *b, struct config *c)
     else
         config_refuse(b, key, ERR_UNSUPPORTED,
                       "must be %s, got \"%.40s\": llama.cpp ignores other values",
-                      curved ? known[own].name : own_curve, name ? name : "?");
+                      curved ? curves[own].name : own_curve, name ? name : "?");
 }
 
 /* Set biases and tied heads. GGUF has no keys for them. Biases and tied heads depend on the tensors
@@ -657,6 +678,53 @@ static void config_results(struct binder *b, struct config *c)
                         checkpoint_path(b->checkpoint), config_value_text(own, text));
 }
 
+/* Read the number of the decoder's layers. The encoder's layers come before them.
+ * decoder_block_default is the number of a class whose default is a field with another spelling
+ * too. */
+static void config_decoder(struct binder *b, struct config *c)
+{
+    if (!b->m->arch->crosses) return;
+    c->n_encoder = c->n_layer;
+    const int n = config_int(b, "decoder_block_default", 1, 4096, c->n_encoder);
+    c->n_layer += config_int(b, "decoder_block_count", 1, 4096, n);
+    c->context_train = c->context_train > INT_MAX / 2 ? INT_MAX : 2 * c->context_train;
+}
+
+/* Return a token id of generation_config.json, or `own` if the file has none. */
+static int64_t generation_id(struct binder *b, const char *field, int64_t own)
+{
+    char key[80], text[80];
+    snprintf(key, sizeof key, "generation.%s", field);
+    const struct meta *m = checkpoint_meta(b->checkpoint, key);
+    const int64_t id = meta_kind(m) == META_BOOL ? -1 : meta_int(m, m ? -1 : own);
+    if (m && (id < 0 || id > INT32_MAX) && b->rc == 0)
+        b->rc =
+            err_set(b->e, ERR_FORMAT,
+                    "%s: generation_config.json: %s: must be an integer in [0, %d], got %s",
+                    checkpoint_path(b->checkpoint), field, INT32_MAX, config_value_text(m, text));
+    return id;
+}
+
+/* Read the tokens with which the decoder's text begins: a start token, and a token that
+ * transformers forces after it. If there is a generation_config.json, transformers ignores
+ * config.json's forced token. The start token is the BOS token if none is given. */
+static void config_starts(struct binder *b, struct config *c)
+{
+    const struct meta *bos = checkpoint_meta(b->checkpoint, "tokenizer.ggml.bos_token_id");
+    const bool generation = checkpoint_meta(b->checkpoint, "generation.present") != NULL;
+    if (!b->m->arch->crosses) return;
+    int64_t start = config_int(b, "decoder_start_token_id", 0, INT_MAX, INT_MAX),
+            forced = config_int(b, "forced_bos_token_id", 0, INT_MAX, INT_MAX);
+    if (config_bool(b, "config.force_bos_token_to_be_generated", false)) forced = meta_int(bos, -1);
+    start =
+        generation_id(b, "decoder_start_token_id", start == INT_MAX ? meta_int(bos, -1) : start);
+    forced = generation_id(b, "forced_bos_token_id", generation || forced == INT_MAX ? -1 : forced);
+    if (start < 0 || start > INT32_MAX)
+        config_refuse(b, "decoder_start_token_id", ERR_MISSING, "is missing, as is a BOS token");
+    c->start[c->n_start++] = (int32_t)start;
+    if (forced >= 0 && forced <= INT32_MAX) c->start[c->n_start++] = (int32_t)forced;
+}
+
 /* Read the sizes. n_vocab is optional, because most GGUF files have only the rows of the embedding
  * (bind_vocab). */
 static void config_sizes(struct binder *b, struct config *c)
@@ -671,6 +739,7 @@ static void config_sizes(struct binder *b, struct config *c)
     if (!config_has(b, "attention.key_length")) d_v = c->d_head; /* a class without head_dim */
     c->n_vocab = config_int(b, "vocab_size", 1, INT_MAX, INT_MAX);
     c->context_train = config_int(b, "context_length", 1, INT_MAX, 0);
+    config_decoder(b, c);
     config_epsilon(b, c);
     if (b->rc == 0 && c->n_head % c->n_head_kv)
         config_refuse(b, "attention.head_count_kv", ERR_FORMAT, "must divide the %d heads, got %d",
@@ -694,10 +763,12 @@ void config_read(struct binder *b)
     if (b->rc == 0) config_parts(b, c);
     if (b->rc == 0) config_results(b, c);
     if (b->rc == 0 && !b->m->arch->no_rope) config_rope(b, c);
+    if (b->rc == 0) config_starts(b, c);
     if (b->rc == 0) config_layers(b, c);
     if (b->rc == 0 && b->m->arch->config) b->m->arch->config(c, b);
     if (b->rc == 0 && !b->m->arch->no_rope) config_long_factors(b, &c->rope[ROPE_MAIN]);
     if (b->rc == 0) check_heads(b, c);
     if (b->rc == 0) check_rope_given(b, c);
+    if (b->rc == 0) share_kv(c);
     if (b->rc == 0) config_check_keys(b);
 }

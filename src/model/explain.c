@@ -101,11 +101,11 @@ static int relation(const struct tensor *w, const struct tensor_info *t)
 }
 
 /* Set the form of a bound tensor: a matrix, a part of one, or a vector. stem: name of its matrix,
- * or "". */
+ * or "". as_values: true for values that are no matrix of a linear layer. */
 static void place(struct explained_tensor *x, const struct model *m, const struct tensor_info *t,
-                  char stem[160])
+                  bool as_values, char stem[160])
 {
-    x->form = t->n_dim > 1 && t->dim[1] > 1 ? TENSOR_COPY : TENSOR_VECTOR;
+    x->form = !as_values && t->n_dim > 1 && t->dim[1] > 1 ? TENSOR_COPY : TENSOR_VECTOR;
     x->type = QT_f32;
     stem[0] = 0;
     for (size_t i = 0; i < m->tensor.n; i++) {
@@ -130,7 +130,7 @@ static void explain_tensors(const struct binder *b, const struct explain *x)
         const struct tensor_info *t = checkpoint_tensor_at(b->checkpoint, i);
         struct explained_tensor u = {.i = i, .fate = FATE_USED, .why = stem};
         if (b->bound[i])
-            place(&u, b->m, t, stem);
+            place(&u, b->m, t, b->bound[i] == BOUND_VALUES, stem);
         else if (bind_left_out(b, t, why))
             u.fate = FATE_IDLE, u.why = why;
         else if (b->all_bound)

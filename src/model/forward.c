@@ -2,6 +2,8 @@
  *
  *   copies -> embed -> layers -> result rows: norm, head -> results
  *
+ * In a model of encoder and decoder, the rows of sources pass the encoder first (block/cross.c).
+ *
  * The architecture defines embedding, layers and results (arch/). */
 #include "model_impl.h"
 
@@ -54,10 +56,51 @@ static int32_t highest(const int32_t *x, int n)
     return max;
 }
 
+void fwd_layers(struct fwd *f, int from, int to)
+{
+    struct model *m = f->m;
+    const struct arch *arch = m->arch;
+    for (f->il = from; f->il < to; f->il++) {
+        (arch->layer ? arch->layer
+                     : decoder_layer)(f, (char *)m->layer + (size_t)f->il * m->layer_bytes);
+        trace(f, "layer_out", f->x, m->config.d);
+    }
+    f->il = -1;
+}
+
+/* Compute the rows of f, which follow their sources if there are any. */
+static struct model_out decode(struct fwd *f)
+{
+    struct model *m = f->m;
+    const struct arch *arch = m->arch;
+    (arch->embed ? arch->embed : decoder_embed)(f, m->ends);
+    trace(f, "embd", f->x, m->config.d);
+    fwd_layers(f, m->config.n_encoder, m->config.n_layer);
+    return (arch->output ? arch->output : decoder_output)(f, m->ends);
+}
+
+/* Compute the rows of sources, then the others. Sequences of both are different ones, because a
+ * decoder's first row is in the step after its source. */
+static struct model_out encode_and_decode(struct fwd *f)
+{
+    const struct batch *b = f->batch, *on_device = f->on_device;
+    const int s0 = batch_source0(b);
+    const struct batch source = batch_seqs(b, b, s0, b->n_seq),
+                       source_on_device = batch_seqs(on_device, b, s0, b->n_seq),
+                       target = batch_seqs(b, b, 0, s0),
+                       target_on_device = batch_seqs(on_device, b, 0, s0);
+    if (source.n_row > 0) {
+        f->batch = &source, f->on_device = &source_on_device, f->n_row = source.n_row;
+        fwd_source(f);
+    }
+    if (target.n_row == 0) return (struct model_out){0};
+    f->batch = &target, f->on_device = &target_on_device, f->n_row = target.n_row;
+    return decode(f);
+}
+
 struct model_out model_forward(struct model *m, const struct batch *b)
 {
     const unsigned plain = m->backend->plain;
-    const struct arch *arch = m->arch;
     CHECK(b->n_row <= m->limits.n_row && b->n_seq <= m->limits.n_seq,
           "%d rows of %d, %d sequences of %d", b->n_row, m->limits.n_row, b->n_seq,
           m->limits.n_seq);
@@ -72,17 +115,11 @@ struct model_out model_forward(struct model *m, const struct batch *b)
     f.angle = m->limits.n_short > 0 ? f.on_device->angle : f.on_device->pos;
     rope_reach(m, m->limits.n_short > 0 ? b->angle : b->pos, b->n_row);
     kv_store_reach(&m->kv, highest(b->slot, b->n_row) / m->kv.page_rows);
-    (arch->embed ? arch->embed : decoder_embed)(&f, m->ends);
-    trace(&f, "embd", f.x, m->config.d);
-    for (f.il = 0; f.il < m->config.n_layer; f.il++) {
-        (arch->layer ? arch->layer
-                     : decoder_layer)(&f, (char *)m->layer + (size_t)f.il * m->layer_bytes);
-        trace(&f, "layer_out", f.x, m->config.d);
+    struct model_out out = m->config.n_encoder > 0 ? encode_and_decode(&f) : decode(&f);
+    if (out.logits) { /* NULL: a step of sources only */
+        out.logits = fetch(m, out.logits, (int64_t)out.n_logits * m->config.n_vocab);
+        out.hidden = fetch(m, out.hidden, (int64_t)out.n_hidden * m->config.d_embd);
     }
-    f.il = -1;
-    struct model_out out = (arch->output ? arch->output : decoder_output)(&f, m->ends);
-    out.logits = fetch(m, out.logits, (int64_t)out.n_logits * m->config.n_vocab);
-    out.hidden = fetch(m, out.hidden, (int64_t)out.n_hidden * m->config.d_embd);
     m->backend->plain = plain;
     return out;
 }

@@ -63,7 +63,7 @@ static void bind_dense_tensors(struct binder *b)
     static const char *const stem[] = {"dense_2", "dense_3"};
     for (int i = 0; i < 2 && b->rc == 0; i++) {
         char name[160];
-        bind_name(name, stem[i], -1, "weight");
+        bind_name(b, name, stem[i], -1, "weight");
         const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
         const int64_t k = b->m->head[HEAD_EMBED].n_out, n_out = t ? t->dim[1] : 0;
         if (n_out > OUT_MAX)
@@ -124,9 +124,9 @@ static int label_count(struct binder *b)
 static void leave_out(struct binder *b, const char *stem)
 {
     char name[160];
-    bind_name(name, stem, -1, "weight");
+    bind_name(b, name, stem, -1, "weight");
     bind_find(b, name);
-    bind_name(name, stem, -1, "bias");
+    bind_name(b, name, stem, -1, "bias");
     bind_find(b, name);
 }
 

@@ -78,7 +78,7 @@ static void read_as(const struct checkpoint *c, const struct arch *a)
 {
     struct err e = {0};
     struct model m = {.arch = a, .checkpoint = c};
-    struct binder b = {.m = &m, .checkpoint = c, .prefix = a->name, .e = &e};
+    struct binder b = {.m = &m, .checkpoint = c, .prefix = a->name, .e = &e, .part = ""};
     b.read = calloc((size_t)checkpoint_n_meta(c) + 1, 1);
     if (!b.read) abort();
     config_read(&b);

@@ -57,7 +57,8 @@ struct read {
 
 static void read_opened(struct read *r)
 {
-    struct binder b = {.m = &r->m, .checkpoint = r->c, .prefix = r->m.arch->name, .e = &r->e};
+    struct binder b = {
+        .m = &r->m, .checkpoint = r->c, .prefix = r->m.arch->name, .e = &r->e, .part = ""};
     r->m.checkpoint = r->c;
     b.read = calloc((size_t)checkpoint_n_meta(r->c) + 1, 1);
     log_silent = true; /* suppress warnings about unknown fields */
@@ -295,7 +296,8 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect(&arch_gemma2, "'attn_logit_softcapping':null", NULL);
     expect(&arch_granite, "'logits_scaling':0", "must be a number other than 0");
     for (int i = 0; i < N_ARCH; i++)
-        if (!arches[i]->layer_norm_eps)
+        if (!arches[i]->layer_norm_eps &&
+            strcmp(field_of(arches[i], "attention.layer_norm_rms_epsilon"), "rms_norm_eps") == 0)
             expect(arches[i], "'rms_norm_eps':'1e-5'",
                    "rms_norm_eps: must be a number, got \"1e-5\"");
     expect(&arch_command_r, "'layer_norm_eps':'1e-5'", "layer_norm_eps: must be a number");
@@ -886,7 +888,8 @@ TEST(config_sparsities_of_gemma3n)
         struct read r;
         read_config(&r, &arch_gemma3n, cases[i].fields);
         NEED_OK(r.rc, &r.e);
-        struct binder b = {.m = &r.m, .checkpoint = r.c, .prefix = "gemma3n", .e = &r.e};
+        struct binder b = {
+            .m = &r.m, .checkpoint = r.c, .prefix = "gemma3n", .e = &r.e, .part = ""};
         for (int il = 0; il < 2; il++) {
             const double got = (double)gemma3n_cut(&b, il), want = cases[i].cut[il];
             if (!(got == want || fabs(got - want) < 1e-6))
@@ -1104,7 +1107,11 @@ static const struct {
               {&arch_gemma4, {"embedding_length_per_layer_input", 0}},
               {&arch_gemma4, {"final_logit_softcapping", 30}},
               {&arch_qwen3moe, {"expert_count", 8}},
-              {&arch_qwen3moe, {"expert_used_count", 2}}};
+              {&arch_qwen3moe, {"expert_used_count", 2}},
+              {&arch_bart, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_bart, {"decoder_start_token_id", 2}},
+              {&arch_t5, {"decoder_start_token_id", 0}},
+              {&arch_mt5, {"decoder_start_token_id", 0}}};
 enum { N_NEEDED = sizeof needed / sizeof needed[0] };
 
 static const char *left_out; /* static: a required key that read_gguf omits; NULL if none */
@@ -1620,4 +1627,153 @@ TEST(windows_of_gemma_embedding_have_two_sides)
         done(&r);
     }
     expect(&arch_gemma3, "'use_bidirectional_attention':1", "must be 0, got 1");
+}
+
+/* Goal: T5's two sides, factors, gates and first tokens are those of its classes. */
+TEST(config_of_t5_is_that_of_its_classes)
+{
+    struct read r;
+    read_config(&r, &arch_t5, "'num_hidden_layers':3,'num_decoder_layers':2,'d_model':64");
+    NEED_OK(r.rc, &r.e);
+    const struct config *c = &r.m.config;
+    EXPECT(c->n_encoder == 3 && c->n_layer == 5 && c->context_train == 1024);
+    EXPECT(c->layer[2].n_later == INT_MAX && c->layer[3].n_later == 0);
+    EXPECT(c->layer[0].attn_scale == 1 && c->layer[4].attn_scale == 1);
+    EXPECT(c->no_gate && c->curve == CURVE_relu && c->logit_scale == 0.125f && c->tied);
+    EXPECT(c->n_start == 1 && c->start[0] == 0 && c->n_bucket == 32 && c->bucket_reach == 128);
+    done(&r);
+    static const struct {
+        const char *fields;
+        float scale; /* of logits, with d_model 64 */
+        bool gated;
+        enum curve curve;
+        int n_start, last; /* number of first tokens, and the last of them */
+    } cases[] = {
+        {"'tie_word_embeddings':false", 1, false, CURVE_relu, 1, 0},
+        {"'tie_word_embeddings':null", 0.125f, false, CURVE_relu, 1, 0},
+        {"'tie_word_embeddings':true,'scale_decoder_outputs':false", 1, false, CURVE_relu, 1, 0},
+        {"'feed_forward_proj':'gated-gelu'", 0.125f, true, CURVE_gelu_tanh, 1, 0},
+        {"'feed_forward_proj':'gelu'", 0.125f, false, CURVE_gelu_erf, 1, 0},
+        {"'feed_forward_proj':'gated-silu'", 0.125f, true, CURVE_silu, 1, 0},
+        {"'feed_forward_proj':'gated-gelu','dense_act_fn':'gelu'", 0.125f, true, CURVE_gelu_erf, 1,
+         0},
+        {"'is_gated_act':true", 0.125f, true, CURVE_relu, 1, 0},
+        {"'decoder_start_token_id':3,'forced_bos_token_id':7", 0.125f, false, CURVE_relu, 2, 7},
+        {"'decoder_start_token_id':null,'bos_token_id':5", 0.125f, false, CURVE_relu, 1, 5},
+        {"'force_bos_token_to_be_generated':true,'bos_token_id':5", 0.125f, false, CURVE_relu, 2,
+         5},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char fields[200];
+        snprintf(fields, sizeof fields, "'d_model':64,%s", cases[i].fields);
+        read_config(&r, &arch_t5, fields);
+        NEED_OK(r.rc, &r.e);
+        if (c->logit_scale != cases[i].scale || c->no_gate == cases[i].gated ||
+            c->curve != cases[i].curve || c->n_start != cases[i].n_start ||
+            c->start[c->n_start - 1] != cases[i].last)
+            test_fail(__FILE__, __LINE__, "{%s}: scale %g, gate %d, curve %d, start %d of %d",
+                      fields, (double)c->logit_scale, !c->no_gate, (int)c->curve,
+                      c->start[c->n_start - 1], c->n_start);
+        done(&r);
+    }
+    /* num_hidden_layers replaces num_layers after the decoder's default was set */
+    static const struct {
+        const struct arch *arch;
+        const char *fields;
+        int n_encoder, n_decoder;
+    } layers[] = {
+        {&arch_t5, "'num_hidden_layers':3", 3, 6},
+        {&arch_mt5, "'num_hidden_layers':3", 3, 8},
+        {&arch_mt5, "'num_hidden_layers':3,'num_layers':3", 3, 3},
+        {&arch_t5, "'num_hidden_layers':3,'num_decoder_layers':null", 3, 6},
+        {&arch_t5, "'num_hidden_layers':3,'num_layers':3,'num_decoder_layers':4", 3, 4},
+    };
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
+        read_config(&r, layers[i].arch, layers[i].fields);
+        NEED_OK(r.rc, &r.e);
+        EXPECT_INT(c->n_encoder, layers[i].n_encoder);
+        EXPECT_INT(c->n_layer - c->n_encoder, layers[i].n_decoder);
+        done(&r);
+    }
+    read_config(&r, &arch_mt5, "'tie_word_embeddings':true,'d_model':64");
+    EXPECT(r.rc == 0 && c->logit_scale == 1 && !c->no_gate && c->n_encoder == 2);
+    done(&r);
+    expect(&arch_t5, "'num_hidden_layers':3,'num_layers':2",
+           "num_hidden_layers: must equal the field num_layers");
+    expect(&arch_t5, "'feed_forward_proj':'gated-mish'", "feed_forward_proj: must be silu");
+    expect(&arch_t5, "'dense_act_fn':'gelu_10'", "dense_act_fn: must be silu");
+    expect(&arch_t5, "'relative_attention_max_distance':16",
+           "relative_attention_max_distance: must be above half of the 32 buckets, got 16");
+    expect(&arch_t5, "'relative_attention_num_buckets':3", "must be in [4, ");
+    expect(&arch_t5, "'is_encoder_decoder':false", "is_encoder_decoder: must be 1, got false");
+    expect(&arch_t5, "'decoder_start_token_id':null", "decoder_start_token_id: is missing");
+    expect(&arch_t5, "'decoder_start_token_id':-1", "decoder_start_token_id: must be in [0, ");
+}
+
+/* Goal: BART's two sides have their own sizes; positions begin at row 2, and count for both. */
+TEST(config_of_bart_is_that_of_its_class)
+{
+    struct read r;
+    const struct config *c = &r.m.config;
+    read_config(&r, &arch_bart,
+                "'num_hidden_layers':2,'decoder_layers':3,'d_model':48,'encoder_attention_heads':4,"
+                "'decoder_attention_heads':6,'encoder_ffn_dim':96,'decoder_ffn_dim':80,"
+                "'max_position_embeddings':100,'scale_embedding':true,'forced_bos_token_id':0");
+    NEED_OK(r.rc, &r.e);
+    EXPECT(c->n_encoder == 2 && c->n_layer == 5 && c->order == BLOCKS_POST);
+    EXPECT(c->n_position == 102 && c->position0 == 2 && c->context_train == 200);
+    const struct layer_config *encoder = &c->layer[1], *decoder = &c->layer[2];
+    EXPECT(encoder->n_head == 4 && encoder->d_head == 12 && encoder->d_ff == 96);
+    EXPECT(decoder->n_head == 6 && decoder->n_head_kv == 6 && decoder->d_head == 8);
+    EXPECT(decoder->d_ff == 80 && decoder->attn_scale == 1 / sqrtf(8));
+    EXPECT(encoder->n_later == INT_MAX && decoder->n_later == 0);
+    /* heads of other sizes need a layer of KV memory of their own */
+    EXPECT(encoder->kv_layer == 0 && decoder->kv_layer == 2);
+    EXPECT(c->embed_scale == sqrtf(48) && c->curve == CURVE_gelu_erf && c->tied);
+    EXPECT(c->n_start == 2 && c->start[0] == 2 && c->start[1] == 0);
+    done(&r);
+    read_config(&r, &arch_bart, "'activation_function':'relu','decoder_start_token_id':0");
+    NEED_OK(r.rc, &r.e);
+    EXPECT(c->n_layer - c->n_encoder == 12 && c->d == 1024 && c->layer[2].d_ff == 4096);
+    EXPECT(c->curve == CURVE_relu && c->embed_scale == 1 && c->n_start == 1 && c->start[0] == 0);
+    EXPECT(c->layer[0].kv_layer == 2); /* equal heads share the memory of a decoder's layer */
+    done(&r);
+    expect(&arch_bart, "'encoder_layers':3", "must equal the field");
+    expect(&arch_bart, "'d_model':48,'encoder_attention_heads':4,'decoder_attention_heads':5",
+           "decoder_attention_heads: must divide the width 48, got 5");
+    expect(&arch_bart, "'d_model':48,'encoder_attention_heads':5,'decoder_attention_heads':4",
+           "encoder_attention_heads: must divide the width 48, got 5");
+    expect(&arch_bart, "'is_encoder_decoder':false", "is_encoder_decoder: must be 1, got false");
+    expect(&arch_bart, "'normalize_before':true", "normalize_before: must be 0, got true");
+    expect(&arch_bart, "'extra_pos_embeddings':3", "extra_pos_embeddings: must be 2, got 3");
+    expect(&arch_bart, "'max_position_embeddings':2147483647",
+           "max_position_embeddings: must be in");
+    expect(&arch_bart, "'decoder_layers':0", "decoder_layers: must be in [1, 4096], got 0");
+}
+
+/* Goal: the first tokens of generation_config.json override those of config.json. */
+TEST(first_tokens_of_a_decoder_are_those_of_generation_config)
+{
+    static const struct {
+        const char *generation, *word; /* word: part of the expected error; NULL if none */
+        int n_start, last;
+    } cases[] = {
+        {"{'decoder_start_token_id':4,'forced_bos_token_id':9}", NULL, 2, 9},
+        {"{'decoder_start_token_id':4}", NULL, 1, 4},
+        {"{}", NULL, 1, 3},
+        {"{'decoder_start_token_id':[4,5]}", "decoder_start_token_id: must be an integer", 0, 0},
+        {"{'forced_bos_token_id':-2}", "forced_bos_token_id: must be an integer", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct read r;
+        EXPECT_INT(json_write(temp_path("generation_config.json"), cases[i].generation), 0);
+        read_config(&r, &arch_t5, "'decoder_start_token_id':3,'forced_bos_token_id':7");
+        const struct config *c = &r.m.config;
+        if (cases[i].word)
+            EXPECT(r.rc == ERR_FORMAT && strstr(r.e.text, cases[i].word));
+        else
+            EXPECT(r.rc == 0 && c->n_start == cases[i].n_start &&
+                   c->start[c->n_start - 1] == cases[i].last);
+        done(&r);
+    }
 }

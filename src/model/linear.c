@@ -35,11 +35,11 @@ static void add_additions(struct fwd *f, float *y, const struct linear *l, const
     for (int s = 0, end; s < f->batch->n_seq; s = end) {
         const struct addition *add = addition_to(f, l, s);
         for (end = s + 1; end < f->batch->n_seq && addition_to(f, l, end) == add;) end++;
-        const int n_row = row0[end] - row0[s];
+        const int n_row = row0[end] - row0[s], r = row0[s] - row0[0];
         if (!add) continue;
-        b->op->linear(b, all->inner, &add->a, x + row0[s] * l->w.k, n_row);
+        b->op->linear(b, all->inner, &add->a, x + r * l->w.k, n_row);
         b->op->scale(b, all->inner, n_row * add->a.w.n_out, add->scale);
-        backend_linear_add(b, y + row0[s] * l->w.n_out, &add->b, all->inner, n_row, all->outer);
+        backend_linear_add(b, y + r * l->w.n_out, &add->b, all->inner, n_row, all->outer);
     }
 }
 

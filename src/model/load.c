@@ -46,6 +46,14 @@ static bool is_repeated(const struct model *m, size_t i)
     return false;
 }
 
+/* Return true for a matrix that a step reads for each row that decodes. The encoder's matrices, and
+ * those that it needs for the decoder, are read once per text. */
+static bool is_of_step(const char *name)
+{
+    if (strncmp(name, "dec.blk.", 8) != 0) return strncmp(name, "blk.", 4) == 0;
+    return !strstr(name, ".cross_attn_k.") && !strstr(name, ".cross_attn_v.");
+}
+
 /* Replace the counts of the files' tensors by those of converted matrices, of which the file has
  * several tensors. */
 static void converted_params(struct model *m)
@@ -59,12 +67,11 @@ static void converted_params(struct model *m)
         const int64_t n = value_count(t), n_byte = (int64_t)qtype_bytes(t->type, n);
         const double share = t->n_expert ? expert_share(m) : 1;
         if (!is_repeated(m, i)) info->n_param += n;
-        if (strncmp(t->name, "blk.", 4) != 0) {
+        if (is_of_step(t->name)) {
+            info->layer_bytes += (int64_t)(share * (double)n_byte);
+            info->layer_macs += (int64_t)(share * (double)n);
+        } else if (!strstr(t->name, "blk."))
             info->head_bytes = n_byte, info->head_macs = n; /* the head is bound last */
-            continue;
-        }
-        info->layer_bytes += (int64_t)(share * (double)n_byte);
-        info->layer_macs += (int64_t)(share * (double)n);
     }
 }
 
@@ -84,7 +91,7 @@ static void model_params(struct model *m)
         if (strcmp(t->name, head) == 0) {
             info->head_bytes = (int64_t)t->n_byte;
             info->head_macs = n;
-        } else if (strncmp(t->name, "blk.", 4) == 0 && t->n_dim > 1) {
+        } else if (is_of_step(t->name) && t->n_dim > 1) {
             info->layer_bytes += (int64_t)(share * (double)t->n_byte);
             info->layer_macs += (int64_t)(share * (double)n);
         }
@@ -97,7 +104,7 @@ static int64_t pair_macs(const struct model *m)
 {
     const struct config *c = &m->config;
     int64_t n = 0;
-    for (int il = 0; il < c->n_layer; il++) {
+    for (int il = c->n_encoder; il < c->n_layer; il++) {
         const struct kv_geometry *g = &m->kv_geometry[c->layer[il].kv_layer];
         n += (int64_t)c->layer[il].n_head * (g->d_k + g->d_v);
     }
@@ -123,6 +130,9 @@ static void describe(struct model *m)
                   !m->arch->hf_adjacent && !m->arch->no_rope;
     i->grouped = m->arch->hf_groups;
     i->encoder = m->arch->encoder;
+    i->n_encoder = c->n_encoder, i->n_start = c->n_start, i->start = c->start;
+    i->source_max = m->limits.n_source;
+    i->side_max = c->n_encoder > 0 && c->n_position > 0 ? c->n_position - c->position0 : 0;
     i->headless = m->headless || m->arch->encoder;
     for (int h = 0; h < N_HEAD; h++) i->head_out[h] = m->head[h].n_out;
     i->class_pooling = c->class_pooling;
@@ -180,7 +190,7 @@ static int bind_model(struct model *m, const struct model_options *o, const stru
     const struct checkpoint *c = m->checkpoint;
     struct refusal refusal = {0};
     struct binder b = {
-        .m = m, .checkpoint = c, .options = o, .e = e, .refusal = x ? &refusal : NULL};
+        .m = m, .checkpoint = c, .options = o, .e = e, .part = "", .refusal = x ? &refusal : NULL};
     b.rc = choose_arch(&m->arch, c, e);
     b.prefix = arch_name(c);
     b.bound = b.rc == 0 ? calloc((size_t)checkpoint_n_tensor(c) + 1, 1) : NULL;

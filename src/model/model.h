@@ -91,8 +91,14 @@ struct model_info {
     bool normalize;           /* true: embeddings have the length 1 */
     enum class_act class_act; /* function of a classifier's logits */
     bool encoder;             /* true: a sequence is computed in one step, without logits */
-    bool headless;            /* true: a model without logits */
-    int window_all;           /* largest sliding window if every layer has a window, else 0 */
+    /* model of encoder and decoder: the number of its layers that are the encoder's, the tokens
+     * that follow a source, borrowed [n_start], and the maximum length of source and of target
+     * (0: no maximum), and the maximum length of a source in this process; zeros for other
+     * models */
+    int n_encoder, n_start, side_max, source_max;
+    const int32_t *start;
+    bool headless;  /* true: a model without logits */
+    int window_all; /* largest sliding window if every layer has a window, else 0 */
     int64_t n_param;
     int64_t weight_bytes; /* bytes in the checkpoint             */
     /* layer_bytes, head_bytes: bytes that a step of one row reads in the matrices of the layers and

@@ -118,8 +118,14 @@ struct quantization {
     unsigned flags;  /* flags of the form, which its file defines */
 };
 
+enum { STARTS_MAX = 4 };
 struct config {
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab, context_train;
+    /* number of the first layers that are an encoder's, followed by those of the decoder that
+     * attends to its output; 0: the model is not of encoder and decoder */
+    int n_encoder;
+    int n_start; /* tokens with which the decoder's text begins */
+    int32_t start[STARTS_MAX];
     int d_embd; /* width of the embedding and of hidden states; d, unless the model projects them */
     /* rows of the tables of positions and of segments, first position, number of labels */
     int n_position, n_segment, position0, n_label;
@@ -139,13 +145,17 @@ struct config {
     enum block_order order;
     enum curve curve; /* activation of feed-forward blocks */
     bool own_curve;   /* true: the activation is arch.own_curve */
+    bool no_gate;     /* true: feed-forward blocks without the gate of the table */
     enum bias qkv_bias, o_bias, ffn_bias, head_bias;
     bool tied; /* true: the head may share the embedding's tensor */
     struct quantization quant;
     float logit_softcap; /* cap of cap * tanh(logit / cap); 0: no cap */
     float qkv_limit;     /* limit of q, k and v; 0: none */
-    double alibi;        /* ALiBi: the smallest slope of 2^n heads is 2^-alibi; 0: no slopes */
-    float alibi_scale;   /* factor of the slopes */
+    /* T5: number of buckets of distances, and the distance at which the last one begins at the
+     * latest; 0: no biases by distance */
+    int n_bucket, bucket_reach;
+    double alibi;      /* ALiBi: the smallest slope of 2^n heads is 2^-alibi; 0: no slopes */
+    float alibi_scale; /* factor of the slopes */
     float embed_scale, residual_scale, logit_scale; /* factors; 1: none */
     int n_rope;                                     /* number of ropes; 0: none    */
     struct rope_config rope[ROPES_MAX];             /* ropes by ROPE_MAIN, ROPE_LOCAL */
@@ -216,10 +226,25 @@ struct moe_block {
     int at_expert, at_weight, at_entry, at_row, at_first;
 };
 
+/* Attention of a decoder's rows to the source ("Attention Is All You Need", arXiv 1706.03762). k
+ * and v of the source are computed once, from the encoder's output. They are stored in the pages
+ * of the source's positions, which hold no other K and V of this layer. Row scratch: that of
+ * attn_block. */
+struct cross_block {
+    /* matrices q [n_head * d_head, d], k and v [n_head_kv * d_head, d], o [d, n_head * d_head] */
+    struct linear q, k, v, o;
+    struct attn_spec spec;
+    int il; /* layer index in the KV store, that of the layer's attn_block */
+    int at_q, at_k, at_v, at_attn;
+};
+
 /* A layer of a decoder. g of a norm is NULL if the architecture has no such norm. */
 struct decoder_layer {
     struct norm attn_norm, attn_post, ffn_norm, ffn_post; /* norms before and after the blocks */
     struct attn_block attn;
+    bool crosses; /* true: the layer attends to a source, after its attention */
+    struct norm cross_norm, cross_post;
+    struct cross_block cross;
     struct ffn_block ffn;
 };
 
@@ -274,6 +299,12 @@ struct encoder_ends {
         segment; /* tables [n_vocab, d], [n_position, d], [n_segment, d] */
     /* norms of the embedded rows, and after the layers; g: NULL if none */
     struct norm embd_norm, norm;
+};
+
+/* The ends of an encoder and of the decoder that attends to its output. */
+struct cross_ends {
+    struct decoder_ends decoder; /* first, because functions of decoders receive the struct */
+    struct encoder_ends encoder;
 };
 
 /* A head: linear layers of the pooled row. n 0: the result is the pooled row. */
@@ -423,6 +454,9 @@ struct arch {
     /* true: each row attends to all rows of its sequence, which is computed in one step. The model
      * returns hidden states, but no logits. */
     bool encoder;
+    /* true: the first layers are an encoder's, the others those of a decoder that attends to its
+     * output. The ends are struct cross_ends, the layers struct decoder_layer. */
+    bool crosses;
     bool partial_rope; /* true: rope may rotate only the first lanes of a head */
     /* types of rope_parameters of the class; NULL: ROPE_TYPES */
     const struct rope_type *rope_type;
@@ -465,6 +499,8 @@ struct arch {
 
 /* ---- binding: names -> weights; checks shapes and keeps the first failure ---- */
 
+enum { BOUND_VALUES = 2 };
+
 /* State of a load. */
 struct binder {
     struct model *m;                     /* borrowed: the model that is built */
@@ -472,8 +508,13 @@ struct binder {
     const char *prefix;                  /* prefix of metadata keys, borrowed: "llama" */
     const struct tensor_row *row; /* static: rows of the architecture in tensors.def [n_row] */
     int n_row;
-    uint8_t *bound;       /* owned by the loader: 1 for each bound tensor [n_tensor] */
-    uint8_t *read;        /* owned by the loader: 1 for each key already read [n_meta] */
+    /* owned by the loader: 1 for each bound tensor, BOUND_VALUES for values that are no matrix of a
+     * linear layer [n_tensor] */
+    uint8_t *bound;
+    uint8_t *read; /* owned by the loader: 1 for each key already read [n_meta] */
+    /* prefix of the table's names for the part that is bound, static: "enc.", "dec." or "" */
+    const char *part;
+    int layer0;           /* number of the part's first layer, which is layer 0 of its names */
     struct err *e;        /* borrowed: receives the first failure */
     const int32_t *order; /* last order of inputs, i32 [n_order] in the arena; NULL: none yet */
     int64_t n_order;
@@ -554,6 +595,8 @@ bool config_given(const struct binder *b, const char *key);
 /* Return true for a config.json without rope_parameters, whose class has another default than no
  * scaling. */
 bool config_lacks_rope(struct binder *b);
+/* Set *curve to the activation of a name of n bytes. Return false if it is unknown. */
+bool config_curve(const char *name, size_t n, enum curve *curve);
 /* Return the value of a soft cap's key, which must be above 0; 0 if the value is null. */
 float config_cap(struct binder *b, const char *key);
 
@@ -577,7 +620,7 @@ const struct tensor_info *bind_find(const struct binder *b, const char *name);
 /* Fail with ERR_MISSING for the tensor `name`, unless binding has failed before. */
 void bind_missing(struct binder *b, const char *name);
 /* Write `stem` with the layer number il, then `suffix`, to out. */
-void bind_name(char out[160], const char *stem, int il, const char *suffix);
+void bind_name(const struct binder *b, char out[160], const char *stem, int il, const char *suffix);
 /* Bind stem.weight, and stem.bias as `bias` defines. `stem` is a name of tensors.def with at most
  * one %d for the layer number. The layer's config defines the sizes. il: layer number; -1 outside
  * layers. */
@@ -624,6 +667,9 @@ void *bind_memory(struct binder *b, const char *what, size_t n_byte);
 /* Bind n values at *at, f32 in the arena, as a vector of the device.
  * The address `at` must remain valid. */
 void bind_vector(struct binder *b, const float **at, int64_t n);
+/* Return the values, f32 [n_row, n] in the arena, of the tensor stem.weight. NULL after an
+ * error. */
+const float *bind_floats(struct binder *b, const char *stem, int il, int64_t n_row, int64_t n);
 /* Bind the n values of the tensor blk.IL.NAME, which tensors.def does not have, each multiplied by
  * `by`. */
 void bind_scaled(struct binder *b, const float **at, const char *name, int il, int64_t n, float by);
@@ -756,6 +802,17 @@ void decoder_bind_layer(struct binder *b, void *layer, int il);
 /* Add the blocks of a layer to the residual stream, f32 [n_row, d]. */
 void decoder_layer(struct fwd *f, const void *layer);
 
+/* block/cross.c: a model of encoder and decoder. */
+void cross_bind_ends(struct binder *b, void *ends);
+void bind_cross(struct binder *b, struct cross_block *c, int il);
+/* Compute the encoder's layers for the rows of f, which are whole sources. Store K and V of its
+ * output for each layer of the decoder. */
+void fwd_source(struct fwd *f);
+/* Compute y f32 [n_row, d] = the attention of `in` to the source. */
+void fwd_cross(struct fwd *f, float *y, struct input in, const struct cross_block *c);
+/* Add the attention of `in` to the source to x f32 [n_row, d]. */
+void fwd_cross_add(struct fwd *f, float *x, struct input in, const struct cross_block *c);
+
 /* block/moe.c: compute y = the mixture of experts of `in`. The _add function adds the result to x.
  * The layer's config defines the expert counts and the weights of experts. */
 void bind_moe(struct binder *b, struct moe_block *m, int il);
@@ -837,6 +894,8 @@ void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias);
  * head, or another classifier. */
 void bind_class_tokens(struct binder *b);
 
+/* forward.c: compute layers [from, to) for the rows of f. */
+void fwd_layers(struct fwd *f, int from, int to);
 /* Report an intermediate x f32 [n_row, n] in scratch to the trace callback. Ops are not fused if a
  * callback is set. */
 void trace(struct fwd *f, const char *name, const float *x, int64_t n);

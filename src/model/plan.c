@@ -72,6 +72,24 @@ static void choose_copies(struct batch_limits *l, bool swap)
     if (l->n_copy == 0) l->n_copy = l->n_seq + (swap ? 2 * l->page_stride : 0);
 }
 
+/* Give a step room for the whole text of an encoder, next to a row of each sequence that
+ * decodes. */
+static void choose_rows(struct model *m)
+{
+    struct batch_limits *l = &m->limits;
+    const struct config *c = &m->config;
+    if (!m->arch->encoder && !m->arch->crosses) return;
+    if (m->info.context_max > ENCODER_ROWS_MAX) m->info.context_max = ENCODER_ROWS_MAX;
+    int n = m->info.context_max;
+    if (m->arch->crosses) {
+        n -= c->n_start; /* the target has at least these tokens */
+        if (c->n_position > 0 && n > c->n_position - c->position0) n = c->n_position - c->position0;
+        l->n_source = n = n > 1 ? n : 1;
+        n += l->n_seq;
+    }
+    if (l->n_row < n) l->n_row = n;
+}
+
 /* ---- vectors ---- */
 
 /* Return n rounded up to 16 floats, a cache line. */
@@ -202,16 +220,14 @@ int plan_memory(struct model *m, const struct model_options *o, struct err *e)
         log_warn("the context is %d tokens, not the model's %d, to fit into memory; "
                  "--max-model-len sets it",
                  m->info.context_max, c->context_train);
-    if (c->n_position > 0 && m->info.context_max > c->n_position - c->position0)
+    const int64_t n_position = (int64_t)(c->n_position - c->position0) * (m->arch->crosses ? 2 : 1);
+    if (c->n_position > 0 && m->info.context_max > n_position)
         return err_field(e, ERR_LIMIT, "--max-model-len",
-                         ": must be at most the %d positions of the model, got %d",
-                         c->n_position - c->position0, m->info.context_max);
+                         ": must be at most the %lld positions of the model, got %d",
+                         (long long)n_position, m->info.context_max);
     m->limits = o->batch;
     m->limits.n_segment = c->n_segment;
-    if (m->arch->encoder) {
-        if (m->info.context_max > ENCODER_ROWS_MAX) m->info.context_max = ENCODER_ROWS_MAX;
-        if (m->limits.n_row < m->info.context_max) m->limits.n_row = m->info.context_max;
-    }
+    choose_rows(m);
     m->limits.n_short = rope_n_short(m, m->info.context_max);
     m->limits.page_stride = (m->info.context_max + page_rows - 1) / page_rows;
     choose_copies(&m->limits, o->swap_bytes > 0);

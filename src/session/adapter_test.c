@@ -54,7 +54,7 @@ static void made_end(struct made *m, const char *path)
 
 /* ---- adapters ---- */
 
-enum { N_PART = 17 };
+enum { N_PART = 26 };
 static const char *const parts[N_PART] = {"self_attn.q_proj",
                                           "self_attn.k_proj",
                                           "self_attn.v_proj",
@@ -71,7 +71,16 @@ static const char *const parts[N_PART] = {"self_attn.q_proj",
                                           "self_attn.q_a_proj",
                                           "self_attn.q_b_proj",
                                           "self_attn.kv_a_proj_with_mqa",
-                                          "self_attn.kv_b_proj"};
+                                          "self_attn.kv_b_proj",
+                                          "layer.0.SelfAttention.q",
+                                          "layer.0.SelfAttention.o",
+                                          "layer.1.EncDecAttention.k",
+                                          "layer.1.EncDecAttention.v",
+                                          "layer.1.DenseReluDense.wi_0",
+                                          "layer.2.DenseReluDense.wo",
+                                          "encoder_attn.k_proj",
+                                          "encoder_attn.out_proj",
+                                          "fc1"};
 
 static const char all_seven[] =
     "{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":6,\"bias\":\"none\","
@@ -213,20 +222,23 @@ static int open_with(struct session *s, const char *path, const char *lora, stru
     return session_open_as(s, path, &o, &size, e);
 }
 
-/* Set *l to the logits of a fixed text. */
+/* Set *l to the logits of a fixed text, whose first half is the source of an encoder. */
 static bool logits_of(struct logits *l, const char *path, const char *lora)
 {
     struct session s;
     struct err e = {0};
     int32_t ids[N_ID];
-    for (int i = 0; i < N_ID; i++) ids[i] = 3 + i * i * 7 % 250;
     *l = (struct logits){0};
     int rc = open_with(&s, path, lora, &e);
     if (rc == 0) {
         l->n_vocab = s.info->n_vocab;
+        for (int i = 0; i < N_ID; i++) ids[i] = 3 + i * i * 7 % (l->n_vocab < 253 ? 90 : 250);
         l->v = calloc((size_t)l->n_vocab * N_ID, sizeof *l->v);
-        rc = score_tokens(s.model, ids, N_ID,
-                          &(struct score_options){.chunk = 16, .fn = keep, .ctx = l}, &e);
+        rc = score_tokens(
+            s.model, ids, N_ID,
+            &(struct score_options){
+                .chunk = 16, .n_source = s.info->n_start ? N_ID / 2 : 0, .fn = keep, .ctx = l},
+            &e);
         session_close(&s);
     }
     if (rc != 0) test_fail(__FILE__, __LINE__, "%s: %s", path, e.text);
@@ -288,8 +300,26 @@ TEST(adapter_equals_merged_weights)
          8 | 15 << 13,
          {0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4},
          {0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2}},
+        {"{\"peft_type\":\"LORA\",\"r\":5,\"lora_alpha\":10,"
+         "\"target_modules\":[\"q\",\"k\",\"v\",\"o\",\"wi_0\",\"wo\"]}",
+         63 << 17,
+         {[17] = 5, 5, 5, 5, 5, 5},
+         {[17] = 2, 2, 2, 2, 2, 2}},
+        {"{\"peft_type\":\"LORA\",\"r\":5,\"lora_alpha\":10,"
+         "\"target_modules\":[\"q_proj\",\"k_proj\",\"out_proj\",\"fc1\"]}",
+         1 | 7 << 23,
+         {5, [23] = 5, 5, 5},
+         {2, [23] = 2, 2, 2}},
     };
-    enum { QKV = 3, FUSED = 4, GPT2 = 5, GROUPS = 6, LATENT = 7 }; /* kinds of certain models */
+    enum {
+        QKV = 3,
+        FUSED = 4,
+        GPT2 = 5,
+        GROUPS = 6,
+        LATENT = 7,
+        T5 = 8,
+        BART = 9
+    }; /* of certain models */
     static const struct {
         const char *golden, *gguf; /* gguf: another file of the same weights; NULL: none */
         size_t first, last;        /* range of kinds */
@@ -309,7 +339,9 @@ TEST(adapter_equals_merged_weights)
         {"gpt2", "tests/golden/gpt2/model.gguf", GPT2, GPT2},
         {"gpt_neox", "tests/golden/gpt_neox/model.gguf", GROUPS, GROUPS},
         {"falcon", "tests/golden/falcon/model.gguf", GROUPS, GROUPS},
-        {"minicpm3", "tests/golden/minicpm3/model.gguf", LATENT, LATENT}};
+        {"minicpm3", "tests/golden/minicpm3/model.gguf", LATENT, LATENT},
+        {"cross/mt5", "tests/golden/cross/mt5/model.gguf", T5, T5},
+        {"cross/bart", NULL, BART, BART}};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
         for (size_t k = models[i].first; k <= models[i].last; k++) {
             char path[100];

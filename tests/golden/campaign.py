@@ -41,15 +41,17 @@ class Campaign:
             np.random.RandomState(7).randint(0, 60, n).astype("<i4").tofile(path)
         return path
 
-    def program(self, program, path, n):
-        """Return logits [n, vocabulary], or [1, classes], and None; or None and the error message."""
+    def program(self, program, path, n, n_source=0):
+        """Return logits [n - n_source, vocabulary], or [1, classes], and None; or None and the error message."""
         out = self.folder / "out.f32"
         out.unlink(missing_ok=True)
-        r = subprocess.run([program, path, self.tokens(n), out], capture_output=True, text=True, errors="replace", timeout=300)
+        more = ["128", "0", str(n_source)] if n_source else []
+        r = subprocess.run([program, path, self.tokens(n), out, *more], capture_output=True, text=True, errors="replace", timeout=300)
         said = r.stderr.strip()
         if r.returncode != 0:
             return None, said or f"exit {r.returncode}"
         got = np.fromfile(out, "<f4")
+        n -= n_source
         return got.reshape(n if got.size % n == 0 else 1, -1), said
 
     why = ""  # last refusal of the reference

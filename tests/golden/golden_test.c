@@ -31,6 +31,11 @@ static const char *const models[] = {
     "opt",      "opt-post",     "falcon-rw"};
 enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 5 };
 
+/* Models of encoder and decoder, of cross.py. The first SOURCE of their tokens are a source. Models
+ * [N_CROSS_GGUF, end) have no GGUF file. */
+static const char *const crossed[] = {"cross/t5", "cross/mt5", "cross/bart"};
+enum { N_CROSS = sizeof crossed / sizeof crossed[0], N_CROSS_GGUF = N_CROSS - 1, SOURCE = 48 };
+
 static const char *gguf_of(int i)
 {
     return i < N_GGUF ? "model.gguf" : "";
@@ -101,23 +106,26 @@ static struct buf slurp(const char *path)
 }
 
 struct logits {
-    float *v; /* [n, n_vocab] */
-    int n, n_vocab;
+    float *v; /* [n, n_vocab] of positions [first, first + n) */
+    int n, n_vocab, first;
 };
 
 static void keep(void *ctx, int pos, const float *logits)
 {
     struct logits *l = ctx;
-    memcpy(l->v + (int64_t)pos * l->n_vocab, logits, (size_t)l->n_vocab * sizeof *logits);
+    memcpy(l->v + (int64_t)(pos - l->first) * l->n_vocab, logits,
+           (size_t)l->n_vocab * sizeof *logits);
 }
 
 static struct logits logits_of(const struct loaded *l, const struct buf *tokens, int chunk)
 {
-    struct logits out = {.n = (int)(tokens->n / 4), .n_vocab = model_info(l->m)->n_vocab};
+    const int n = (int)(tokens->n / 4), n_source = model_info(l->m)->n_start > 0 ? SOURCE : 0;
+    struct logits out = {
+        .n = n - n_source, .n_vocab = model_info(l->m)->n_vocab, .first = n_source};
+    const struct score_options o = {.chunk = chunk, .fn = keep, .ctx = &out, .n_source = n_source};
     out.v = calloc((size_t)out.n * (size_t)out.n_vocab, sizeof *out.v);
     struct err e;
-    if (score_tokens(l->m, (const int32_t *)tokens->data, out.n,
-                     &(struct score_options){chunk, keep, &out}, &e) != 0)
+    if (score_tokens(l->m, (const int32_t *)tokens->data, n, &o, &e) != 0)
         test_fail(__FILE__, __LINE__, "%s", e.text);
     return out;
 }
@@ -221,6 +229,7 @@ TEST(golden_logits_safetensors)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (int i = 0; i < N_MODEL; i++) compare_files(models[i], "", "logits.f32");
+    for (int i = 0; i < N_CROSS; i++) compare_files(crossed[i], "", "logits.f32");
 }
 
 /* Goal: a linear layer of two tensors, codes and scales, equals the reference. */
@@ -248,6 +257,7 @@ TEST(golden_logits_gguf)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (int i = 0; i < N_GGUF; i++) compare_files(models[i], "model.gguf", "logits.f32");
+    for (int i = 0; i < N_CROSS_GGUF; i++) compare_files(crossed[i], "model.gguf", "logits.f32");
 }
 
 /* Compare the logits of the llama3 weights with another config.json after the whole text. */
@@ -464,6 +474,12 @@ TEST(same_bits_however_a_text_is_computed)
             if (test_long() || i == 2) every_way(&b, LEVELS, &rng);
         }
     }
+    for (int i = 0; i < N_CROSS; i++)
+        for (int kv = 0; kv < KV_TYPE_COUNT; kv++) {
+            struct base b = {crossed[i], i < N_CROSS_GGUF ? "model.gguf" : "", plain};
+            b.setup.kv = (enum kv_type)kv;
+            if (test_long() || kv == KV_F32 || i == 0) every_way(&b, LEVELS, &rng);
+        }
 }
 
 /* Goal: files of each type of weights, with f32 activations, give the logits of transformers for
@@ -612,7 +628,7 @@ static double row_difference(const struct logits *got, const struct logits *want
 {
     double most = got->n == want->n ? 0 : NAN;
     for (int i = 0; i < got->n && i < want->n; i++) {
-        const struct logits text = {got->v, i + 1, got->n_vocab};
+        const struct logits text = {.v = got->v, .n = i + 1, .n_vocab = got->n_vocab};
         const double d = difference(&text, want->v + (int64_t)i * want->n_vocab, 1);
         if (!(d <= most)) most = d;
     }
@@ -784,7 +800,7 @@ static void many_against_alone(const char *model, enum wrap wrap, const char *le
     for (int s = 0; s < 8; s++) {
         int32_t own[40];
         for (int p = 0; p < 40; p++) own[p] = ids[(p + s * 5) % 40];
-        score_tokens(alone.m, own, 40, &(struct score_options){0, keep, &want}, &e);
+        score_tokens(alone.m, own, 40, &(struct score_options){.fn = keep, .ctx = &want}, &e);
         EXPECT(from[s] >= 10);
         if (memcmp(want.v, got[s].v, (size_t)from[s] * (size_t)n_vocab * sizeof *want.v) != 0)
             test_fail(__FILE__, __LINE__, "%s: sequence %d differs between 8 in a batch and alone",
@@ -872,6 +888,10 @@ TEST(golden_logits_through_a_counting_backend)
         many_against_alone(models[i], i % 2 ? WRAP_COUNTING : WRAP_PLAIN, NULL);
     }
     compare_through(WRAP_COUNTING, "qwen3moe-fp8", "", "logits.f32");
+    for (int i = 0; i < N_CROSS; i++) {
+        compare_through(WRAP_COUNTING, crossed[i], "", "logits.f32");
+        compare_through(WRAP_PLAIN, crossed[i], "", "logits.f32");
+    }
 }
 
 /* Goal: the counting backend gives the bits of the CPU's backend, with the default activations, at
@@ -1076,5 +1096,8 @@ TEST(recorded_logits)
     record_file(&r, "llama3", "model-q8_0.gguf", 1, &rng);
     record_file(&r, "llama3", "model-q4_1.gguf", 1, &rng);
     record_long(&r);
+    for (int i = 0; i < N_CROSS; i++) record_file(&r, crossed[i], "", 1, &rng);
+    for (int i = 0; i < N_CROSS_GGUF; i++)
+        record_file(&r, crossed[i], "model.gguf", KV_TYPE_COUNT, &rng);
     recorded_close(&r, !test_long());
 }

@@ -389,8 +389,8 @@ MODELS = {
 }
 
 
-NORMS = ("norm.weight", *(f"{name}.weight" for name in ("ln_1", "ln_2", "ln_f", "ln_attn", "ln_mlp", "norm_1", "norm_2", "norm_f")))
-FACTORS = ("layer_scalar", "correct_output_scale", "router.scale", "per_expert_scale", "layernorm_1.weight", "layernorm_2.weight")
+NORMS = ("norm.weight", "layernorm_embedding.weight", *(f"{name}.weight" for name in ("ln_1", "ln_2", "ln_f", "ln_attn", "ln_mlp", "norm_1", "norm_2", "norm_f")))
+FACTORS = ("final_logits_bias", "layer_scalar", "correct_output_scale", "router.scale", "per_expert_scale", "layernorm_1.weight", "layernorm_2.weight")
 POSITIONS = ("embed_positions", ".wpe.")
 EMBEDDINGS = ("embed_tokens", "embed_in", ".wte.", "word_embeddings.", *POSITIONS)
 
@@ -525,6 +525,9 @@ def published(model):
             for e in range(p.shape[0]):
                 yield raw.replace("down_proj", f"{e}.down_proj.weight"), p[e]
         else:
+            yield raw, p
+    for raw, p in model.named_buffers():
+        if raw == "final_logits_bias":
             yield raw, p
     for raw, p in model.named_buffers():
         if ".act_fn." in raw or raw.endswith(FACTORS):
@@ -745,6 +748,22 @@ def exact_slopes():
 def logits_of(model, tokens):
     with torch.no_grad():
         return model(torch.from_numpy(tokens.astype(np.int64))[None]).logits[0].to(torch.float64).numpy()
+
+
+def share_embeddings(model):
+    """Give the sides of BART one embedding. A config without tying gives each side its own one, which
+    quoth refuses."""
+    if model.config.model_type == "bart":
+        for side in (model.model.encoder, model.model.decoder):
+            side.embed_tokens.weight.copy_(model.model.shared.weight)
+
+
+def cross_logits_of(model, tokens, n_source):
+    """Return the logits of a decoder's text, which follows n_source tokens of a source."""
+    ids = torch.from_numpy(tokens.astype(np.int64))[None]
+    with torch.no_grad():
+        out = model(input_ids=ids[:, :n_source], decoder_input_ids=ids[:, n_source:], use_cache=False)
+    return out.logits[0].to(torch.float64).numpy()
 
 
 def save_logits(path, logits):

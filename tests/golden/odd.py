@@ -9,8 +9,9 @@ drawn from the seed as well, and written by save_pretrained. The text is 64 rand
 tokens that transformers selects after these.
 
 quoth's logits (build/logits, f32 activations), or an encoder's hidden states for 128 random tokens,
-must equal transformers' (float64) within 1e-4 (max|d| / max|reference|). The greedy choice after each position must be the same. The text runs in one
-step, in steps of 13 tokens, and token by token. With LongRoPE, beginnings of the text are compared
+must equal transformers' (float64) within 1e-4 (max|d| / max|reference|). The greedy choice after
+each position must be the same. The text runs in one step, in steps of 13 tokens, and token by token.
+A model of encoder and decoder has the random tokens as its source. With LongRoPE, beginnings of the text are compared
 too: the longest one with the short list of divisors, the shortest one with the long list, and a
 shorter one. The script prints a line per configuration, and the
 worst and the median result. The exit status is 1 if any configuration differs. The script needs the
@@ -450,6 +451,24 @@ def mpt(r):
     return c
 
 
+def t5(r):
+    c = base(r)
+    return dict(vocab_size=c["vocab_size"], d_model=c["hidden_size"], d_kv=c["head_dim"], d_ff=c["intermediate_size"],
+                num_layers=c["num_hidden_layers"], num_decoder_layers=r.randrange(1, 6), num_heads=c["num_attention_heads"],
+                relative_attention_num_buckets=r.choice((4, 6, 8, 15, 32)), relative_attention_max_distance=r.choice((17, 40, 128)),
+                layer_norm_epsilon=c["rms_norm_eps"], feed_forward_proj=r.choice(("relu", "gated-gelu", "gelu", "gated-silu", "gelu_new")),
+                tie_word_embeddings=c["tie_word_embeddings"], pad_token_id=0, eos_token_id=1, decoder_start_token_id=r.choice((0, 3)))
+
+
+def bart(r):
+    d = 12 * r.randrange(2, 8)
+    return dict(vocab_size=r.randrange(90, 300), d_model=d, encoder_layers=r.randrange(1, 5), decoder_layers=r.randrange(1, 5),
+                encoder_attention_heads=r.choice((1, 2, 3, 4, 6)), decoder_attention_heads=r.choice((1, 2, 3, 4, 6)),
+                encoder_ffn_dim=r.choice((24, 56, 97, 160)), decoder_ffn_dim=r.choice((24, 56, 97, 160)),
+                max_position_embeddings=r.choice((64, 70, 200)), activation_function=r.choice(("gelu", "relu", "silu", "gelu_new")),
+                scale_embedding=r.random() < 0.5, tie_word_embeddings=r.random() < 0.5, decoder_start_token_id=r.choice((2, 3)))
+
+
 MODELS = {
     "llama": dict(cls=transformers.LlamaForCausalLM, config=llama),
     "mistral": dict(cls=transformers.MistralForCausalLM, config=mistral),
@@ -488,6 +507,9 @@ MODELS = {
     "falcon": dict(cls=transformers.FalconForCausalLM, config=falcon, attn="sdpa"),
     "bloom": dict(cls=transformers.BloomForCausalLM, config=bloom),
     "mpt": dict(cls=transformers.MptForCausalLM, config=mpt),
+    "t5": dict(cls=transformers.T5ForConditionalGeneration, config=t5, cross=True),
+    "mt5": dict(cls=transformers.MT5ForConditionalGeneration, config=t5, cross=True),
+    "bart": dict(cls=transformers.BartForConditionalGeneration, config=bart, cross=True),
 }
 
 
@@ -505,9 +527,12 @@ def model_of(name, seed):
         for weight, p in sorted(model.named_parameters()):
             p.copy_(make.random_weight(rng, weight, tuple(p.shape), spec.get("norm_add", 0), 0.1))
             p.mul_(make.scale_of(spec.get("scales", {}), weight))
+            if weight.endswith("Attention.q.weight"):  # T5 scales these weights, not the scores, and large scores amplify rounding
+                p.mul_(config.d_kv**-0.5)
         for weight, p in sorted(model.named_buffers()):
             if weight.endswith(make.FACTORS):
                 p.copy_(make.random_weight(rng, weight, tuple(p.shape)))
+        make.share_embeddings(model)
     return model, fields
 
 
@@ -525,11 +550,11 @@ def lengths(fields):
     return [k for k in (n // 2, n, n + 1) if 0 < k < N_PROMPT + N_GREEDY] if "long_factor" in rope else []
 
 
-def run_quoth(quoth, folder, tokens, shape, step, context=0):
+def run_quoth(quoth, folder, tokens, shape, step, context=0, n_source=0):
     """Return quoth's results, or its message."""
     tokens.tofile(folder / "tokens.i32")
-    run = subprocess.run([quoth, folder, folder / "tokens.i32", folder / "out.f32", str(step), str(context)], capture_output=True, text=True,
-                         timeout=300)
+    args = [quoth, folder, folder / "tokens.i32", folder / "out.f32", str(step), str(context), str(n_source)]
+    run = subprocess.run(args, capture_output=True, text=True, timeout=300)
     if run.returncode != 0:
         return run.stderr.strip() or f"exit {run.returncode}"
     got = np.fromfile(folder / "out.f32", "<f4").reshape(shape).astype(np.float64)
@@ -538,8 +563,9 @@ def run_quoth(quoth, folder, tokens, shape, step, context=0):
 
 def compare(name, seed, folder, quoth):
     """Return (largest distance, positions with another greedy choice), or quoth's message."""
-    encoder = MODELS[name].get("encoder", False)
-    results_of = make.hidden_of if encoder else make.logits_of
+    encoder, cross = MODELS[name].get("encoder", False), MODELS[name].get("cross", False)
+    n_source = N_PROMPT if cross else 0
+    results_of = make.hidden_of if encoder else (lambda m, t: make.cross_logits_of(m, t, n_source)) if cross else make.logits_of
     model, fields = model_of(name, seed)
     save(model, fields, folder)
     if MODELS[name].get("fp8"):
@@ -548,8 +574,10 @@ def compare(name, seed, folder, quoth):
     model.double()
     n = N_PROMPT + N_GREEDY if encoder else N_PROMPT
     tokens = np.random.RandomState(seed).randint(0, model.config.vocab_size, n).astype("<i4")
-    for _ in range(N_PROMPT + N_GREEDY - n):
-        tokens = np.append(tokens, make.logits_of(model, tokens)[-1].argmax()).astype("<i4")
+    if cross:
+        tokens = np.append(tokens, model.config.decoder_start_token_id).astype("<i4")
+    while len(tokens) < N_PROMPT + N_GREEDY:
+        tokens = np.append(tokens, results_of(model, tokens)[-1].argmax()).astype("<i4")
     worst, wrong = 0.0, 0
     for n, context in [(len(tokens), 0)] + [(n, CONTEXT) for n in lengths(fields)]:
         want = results_of(model, tokens[:n])
@@ -557,7 +585,7 @@ def compare(name, seed, folder, quoth):
         top = np.sort(want, axis=1)
         clear = top[:, -1] - top[:, -2] > 2 * LIMIT * np.abs(want).max()
         for step in STEPS[:1] if encoder else STEPS:
-            got = run_quoth(quoth, folder, tokens[:n], want.shape, step, context)
+            got = run_quoth(quoth, folder, tokens[:n], want.shape, step, context, n_source)
             if isinstance(got, str):
                 return got
             wrong += int(((got.argmax(axis=1) != want.argmax(axis=1)) & clear).sum())

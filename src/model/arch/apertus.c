@@ -54,7 +54,7 @@ static double xielu_part(struct binder *b, const char *part, int il)
     char name[160];
     const float *x = NULL;
     double v = NAN;
-    bind_name(name, "blk.%d.xielu", il, part);
+    bind_name(b, name, "blk.%d.xielu", il, part);
     if (config_is_hf(b))
         x = bind_extra(b, name, 1);
     else {

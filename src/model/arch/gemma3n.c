@@ -42,7 +42,7 @@ static void bind_scale(struct binder *b, const float **scale, int il)
 {
     char name[160];
     const int n = b->m->config.d;
-    bind_name(name, "blk.%d.altup_correct_scale", il, "weight");
+    bind_name(b, name, "blk.%d.altup_correct_scale", il, "weight");
     *scale = b->rc == 0 ? bind_extra(b, name, n) : NULL;
     if (b->rc == 0 && !*scale)
         b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing",

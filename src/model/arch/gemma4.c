@@ -68,7 +68,7 @@ static void bind(struct binder *b, void *layer, int il)
     decoder_bind_layer(b, &l->decoder, il);
     if (b->m->config.layer[il].n_expert > 0) bind_mixture(b, &l->mixture, il);
     if (b->m->config.d_input > 0) bind_input(b, &l->input, il);
-    bind_name(name, "blk.%d.layer_output_scale", il, "weight");
+    bind_name(b, name, "blk.%d.layer_output_scale", il, "weight");
     const float *scale = b->rc == 0 ? bind_extra(b, name, 1) : NULL;
     l->scale = scale ? *scale : 1;
 }

@@ -94,7 +94,8 @@ void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v)
     const struct config *c = &m->config;
     const struct layer_config *l = &c->layer[il];
     const int d_max = l->d_head > d_v ? l->d_head : d_v;
-    a->spec = (struct attn_spec){.n_head = l->n_head,
+    a->spec = (struct attn_spec){.part = il < c->n_encoder ? ATTN_ALL : ATTN_TARGET,
+                                 .n_head = l->n_head,
                                  .n_head_kv = l->n_head_kv,
                                  .d_k = l->d_head,
                                  .d_v = d_v,
@@ -118,7 +119,8 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
     const struct config *c = &b->m->config;
     const struct layer_config *l = &c->layer[il];
     bind_projections(b, a, il);
-    bind_linear(b, &a->o, "blk.%d.attn_output", il, c->o_bias);
+    bind_linear(b, &a->o, bind_row(b, "blk.%d.attn_o") ? "blk.%d.attn_o" : "blk.%d.attn_output", il,
+                c->o_bias);
     bind_head_norms(b, a, il);
     a->reuses_kv = l->reuses_kv;
     a->v_is_k = l->v_is_k;

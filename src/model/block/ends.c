@@ -180,8 +180,10 @@ struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_en
 void fwd_position(struct fwd *f, const struct tensor *position)
 {
     struct backend *b = f->m->backend;
+    const struct batch *batch = f->on_device;
     if (!position->data) return;
-    b->op->embed(b, f->y, position, f->on_device->pos, f->n_row);
+    b->op->embed(b, f->y, position, f->m->limits.n_source > 0 ? batch->place : batch->pos,
+                 f->n_row);
     fwd_add(f, f->x, f->y);
 }
 

@@ -11,7 +11,7 @@ void bind_ffn(struct binder *b, struct ffn_block *g, int il)
     const struct tensor_row *row = bind_row(b, up);
     const int64_t d_ff = c->layer[il].d_ff;
     const bool fused = row && row->n_out == SIZE_D_FF_2;
-    g->gated = fused || bind_row(b, gate);
+    g->gated = fused || (bind_row(b, gate) && !c->no_gate);
     if (fused) { /* gate, then up */
         bind_part(b, &g->gate, up, il, c->ffn_bias, &(struct part){.n = d_ff});
         bind_part(b, &g->up, up, il, c->ffn_bias, &(struct part){.first = d_ff, .n = d_ff});

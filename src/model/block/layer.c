@@ -3,9 +3,11 @@
  * layer has. The config defines the order of the blocks, and a factor r of their results.
  *
  *   BLOCKS_SERIAL     x += r post(attn(pre x)); x += r post(ffn(pre x))
+ *                     with a source, between both: x += r post(cross(pre x))
  *   BLOCKS_PARALLEL   x += attn(h) + ffn(h), h = pre x
  *   BLOCKS_2_NORMS    x += attn(pre x) + ffn(pre' x)
- *   BLOCKS_POST       x = post(x + attn(x)); x = post(x + ffn(x)) */
+ *   BLOCKS_POST       x = post(x + attn(x)); x = post(x + ffn(x))
+ *                     with a source, between both: x = post(x + cross(x)) */
 #include "model/model_impl.h"
 
 /* Bind a norm of a layer. A norm without a row in the table stays zero, unless no norm of the
@@ -26,6 +28,10 @@ void decoder_bind_layer(struct binder *b, void *layer, int il)
         bind_norm(b, &l->attn_post, "blk.%d.attn_output_norm", il);
     else if (post)
         bind_own(b, &l->attn_post, "blk.%d.post_attention_norm", il);
+    l->crosses = bind_row(b, "blk.%d.cross_attn_q") != NULL;
+    if (l->crosses && !sums) bind_norm(b, &l->cross_norm, "blk.%d.cross_attn_norm", il);
+    if (l->crosses) bind_cross(b, &l->cross, il);
+    if (l->crosses && sums) bind_norm(b, &l->cross_post, "blk.%d.cross_attn_output_norm", il);
     if (!sums && b->m->config.order != BLOCKS_PARALLEL)
         bind_own(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
     bind_ffn(b, &l->ffn, il);
@@ -64,6 +70,10 @@ static void serial(struct fwd *f, const struct decoder_layer *l)
         fwd_attn(f, f->y, pre(f, &l->attn_norm), &l->attn);
         add_result(f, f->y, &l->attn_post);
     }
+    if (l->crosses) {
+        fwd_cross(f, f->y, pre(f, &l->cross_norm), &l->cross);
+        add_result(f, f->y, &l->cross_post);
+    }
     if (adds_plainly(f, &l->ffn_post))
         fwd_ffn_add(f, f->x, pre(f, &l->ffn_norm), &l->ffn);
     else {
@@ -88,6 +98,10 @@ static void post(struct fwd *f, const struct decoder_layer *l)
 {
     fwd_attn_add(f, f->x, fwd_plain(f->x), &l->attn);
     fwd_norm(f, f->x, f->x, &l->attn_post);
+    if (l->crosses) {
+        fwd_cross_add(f, f->x, fwd_plain(f->x), &l->cross);
+        fwd_norm(f, f->x, f->x, &l->cross_post);
+    }
     fwd_ffn_add(f, f->x, fwd_plain(f->x), &l->ffn);
     fwd_norm(f, f->x, f->x, &l->ffn_post);
 }

@@ -170,11 +170,11 @@ bool form_left_out(const struct binder *b, const char *name)
 /* ---- tensors ---- */
 
 /* Write the name of a tensor: stem with the layer, expert, suffix. */
-static void name_of(char out[160], const struct site *s, const char *suffix)
+static void name_of(const struct binder *b, char out[160], const struct site *s, const char *suffix)
 {
     char tail[96];
     snprintf(tail, sizeof tail, "%s%s", s->expert, suffix);
-    bind_name(out, s->stem, s->il, tail);
+    bind_name(b, out, s->stem, s->il, tail);
 }
 
 void form_fault(struct binder *b, const struct tensor_info *t, const char *fmt, ...)
@@ -192,7 +192,7 @@ void form_fault(struct binder *b, const struct tensor_info *t, const char *fmt, 
 const struct tensor_info *form_find(struct binder *b, const struct site *s, const char *suffix)
 {
     char name[160];
-    name_of(name, s, suffix);
+    name_of(b, name, s, suffix);
     return bind_find(b, name);
 }
 
@@ -217,7 +217,7 @@ const struct tensor_info *form_need(struct binder *b, const struct site *s, cons
     char name[160], row[24], col[24];
     if (b->rc != 0) return NULL;
     const struct tensor_info *t = form_find(b, s, suffix);
-    name_of(name, s, suffix);
+    name_of(b, name, s, suffix);
     if (!t)
         bind_missing(b, name);
     else if (!(types >> t->type & 1))

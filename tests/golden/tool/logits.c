@@ -1,9 +1,10 @@
 /* logits.c - prints a model's logits for given tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS
- * [CONTEXT]]. If the model has no head, the logits of its classifier are printed, or the hidden
- * states if it has none. Activations, K and V are f32. A step has at most ROWS tokens, in [1, 128]
- * (default 128), or all tokens if the model has no head. The context has CONTEXT tokens (default:
- * those of the text). tests/golden/fields.py and odd.py compare these numbers with those of other
- * programs. */
+ * [CONTEXT [SOURCE]]]. If the model has no head, the logits of its classifier are printed, or the
+ * hidden states if it has none. Activations, K and V are f32. A step has at most ROWS tokens, in
+ * [1, 128] (default 128), or all tokens if the model has no head. The context has CONTEXT tokens
+ * (0, the default: those of the text). The first SOURCE tokens are the source of a model of encoder
+ * and decoder (default 0). tests/golden/fields.py and odd.py compare these numbers with those of
+ * other programs. */
 #include "base/buf.h"
 #include "base/os.h"
 #include "engine/engine.h"
@@ -95,8 +96,8 @@ static int write_results(struct model *m, const int32_t *ids, int n, FILE *f, st
     return rc;
 }
 
-static int run(const char *path, const struct buf *ids, int n_row, int context, FILE *f,
-               struct err *e)
+static int run(const char *path, const struct buf *ids, int n_row, int context, int n_source,
+               FILE *f, struct err *e)
 {
     struct checkpoint *c = NULL;
     struct backend *b = NULL;
@@ -111,7 +112,7 @@ static int run(const char *path, const struct buf *ids, int n_row, int context, 
                                .batch = {.n_row = n > 128 ? n : 128, .n_seq = 1, .n_out = N_OUT}};
     if (rc == 0) rc = model_open(&m, c, &mo, e);
     struct out o = {f, rc == 0 ? model_info(m)->n_vocab : 0};
-    const struct score_options so = {.chunk = n_row, .fn = keep, .ctx = &o};
+    const struct score_options so = {.chunk = n_row, .fn = keep, .ctx = &o, .n_source = n_source};
     if (rc == 0 && model_info(m)->headless)
         rc = write_results(m, (const int32_t *)ids->data, n, f, e);
     else if (rc == 0)
@@ -127,15 +128,16 @@ int main(int argc, char **argv)
     struct err e = {0};
     struct buf ids = {0};
     int n_row = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 128,
-        context = argc > 5 ? (int)strtol(argv[5], NULL, 10) : 0;
-    if (argc < 4 || argc > 6 || n_row < 1 || n_row > 128 || context < 0) {
-        fprintf(stderr, "usage: logits MODEL TOKENS.i32 OUT.f32 [ROWS [CONTEXT]]\n");
+        context = argc > 5 ? (int)strtol(argv[5], NULL, 10) : 0,
+        n_source = argc > 6 ? (int)strtol(argv[6], NULL, 10) : 0;
+    if (argc < 4 || argc > 7 || n_row < 1 || n_row > 128 || context < 0 || n_source < 0) {
+        fprintf(stderr, "usage: logits MODEL TOKENS.i32 OUT.f32 [ROWS [CONTEXT [SOURCE]]]\n");
         return 2;
     }
     FILE *f = fopen(argv[3], "wb");
     int rc = file_read(&ids, argv[2], 1 << 24, &e);
     if (rc == 0 && !f) rc = err_set(&e, ERR_IO, "%s: cannot write", argv[3]);
-    if (rc == 0) rc = run(argv[1], &ids, n_row, context, f, &e);
+    if (rc == 0) rc = run(argv[1], &ids, n_row, context, n_source, f, &e);
     if (f) fclose(f);
     buf_deinit(&ids);
     if (rc != 0) fprintf(stderr, "refused: %s\n", e.text);

@@ -1,0 +1,37 @@
+/* mt5.c - mT5 ("mT5: A massively multilingual pre-trained text-to-text transformer", arXiv
+ * 2010.11934): T5 of version 1.1 with other sizes. Its GGUF files are those of T5. */
+#include "t5_impl.h"
+
+/* defaults of MT5Config of transformers 5, whose class never scales logits */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 250112),
+    KEY("feed_forward_length", 1024),
+    KEY("block_count", 8),
+    KEY("decoder_block_default", 8),
+    KEY("attention.head_count", 6),
+    KEY("decoder_start_token_id", 0),
+    IDLE("config.tie_word_embeddings",
+         "the class shares the embedding with a head that the file lacks"),
+    T5_KEYS,
+    KEYS_END,
+};
+
+static void config(struct config *c, struct binder *b)
+{
+    t5_config(c, b, "gated-gelu");
+}
+
+const struct arch arch_mt5 = {
+    .name = "mt5",
+    .hf_key = hf_key,
+    .gguf_key = t5_gguf_key,
+    .no_rope = true,
+    .crosses = true,
+    .left_out = t5_left_out,
+    .left_out_why = "biases by distance to the source, which the class does not use",
+    .ends_bytes = sizeof(struct cross_ends),
+    .size = t5_size,
+    .config = config,
+    .bind_ends = cross_bind_ends,
+    .bind = t5_bind,
+};

@@ -1,0 +1,177 @@
+/* t5.c - T5 ("Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
+ * arXiv 1910.10683): an encoder and a decoder with RMSNorm before the blocks, no biases of linear
+ * layers, scores without a scale, and biases of scores by distance in place of positions. Version
+ * 1.1 ("GLU Variants Improve Transformer", arXiv 2002.05202) has GeGLU and a separate head. */
+#include "t5_impl.h"
+
+#include <string.h>
+
+/* defaults of T5Config of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 32128),
+    KEY("feed_forward_length", 2048),
+    KEY("block_count", 6),
+    KEY("decoder_block_default", 6),
+    KEY("attention.head_count", 8),
+    KEY("decoder_start_token_id", 0), /* the class has no default, published files have this one */
+    KEY("config.tie_word_embeddings", 1),
+    KEY_UNSET("config.scale_decoder_outputs"),
+    T5_KEYS,
+    KEYS_END,
+};
+
+const struct config_key t5_gguf_key[] = {
+    KEY_UNSET("decoder_block_count"),
+    KEY("attention.relative_buckets_count", 32),
+    KEY_UNSET("decoder_start_token_id"),
+    IDLE("attention.layer_norm_epsilon", "the norms have attention.layer_norm_rms_epsilon"),
+    KEYS_END,
+};
+
+/* An embedding of distances in the attention to the source, which the reference does not use. */
+const char *const t5_left_out[] = {".EncDecAttention.relative_attention_bias.weight",
+                                   ".cross_attn_rel_b.weight", NULL};
+
+/* Set the activation and the gate of a GGUF, which has no key for them: blocks with a gate have
+ * GELU by tanh, others ReLU. */
+static void gguf_feed_forward(struct config *c, const struct binder *b)
+{
+    c->no_gate = !checkpoint_tensor(b->checkpoint, "enc.blk.0.ffn_gate.weight");
+    c->curve = c->no_gate ? CURVE_relu : CURVE_gelu_tanh;
+}
+
+/* Read the activation and the gate. feed_forward_proj is the name of the activation, or "gated-"
+ * and its name, where "gelu" is GELU by tanh. Two further fields, which the class derives and
+ * writes, override it. */
+static void feed_forward(struct config *c, struct binder *b, const char *proj)
+{
+    static const char key[] = "config.feed_forward_proj", own_key[] = "config.dense_act_fn",
+                      gated[] = "gated-";
+    const size_t n_gated = sizeof gated - 1;
+    const struct meta *m = config_meta(b, key), *own = config_meta(b, own_key);
+    size_t n = strlen(proj);
+    const char *name = meta_kind(m) == META_NONE ? proj : meta_text(m, &n);
+    const bool has_gate = name && n > n_gated && memcmp(name, gated, n_gated) == 0;
+    if (has_gate) name += n_gated, n -= n_gated;
+    c->no_gate = !config_bool(b, "config.is_gated_act", has_gate);
+    const bool by_tanh = has_gate && n == 4 && memcmp(name, "gelu", 4) == 0;
+    if (own) name = meta_text(own, &n);
+    if (!name || !config_curve(name, n, &c->curve))
+        config_refuse(b, own ? own_key : key, ERR_UNSUPPORTED,
+                      "must be silu, gelu, gelu_new, relu or relu2%s, got \"%.40s\"",
+                      own ? "" : ", with or without gated-", name ? name : "?");
+    else if (!own && by_tanh)
+        c->curve = CURVE_gelu_tanh;
+}
+
+void t5_config(struct config *c, struct binder *b, const char *proj)
+{
+    enum { REACH_MAX = 4096 }; /* a table of distances for each layer: 2 MB with 64 heads */
+    static const char reach[] = "config.relative_attention_max_distance";
+    c->n_bucket = config_int(b, "attention.relative_buckets_count", 4, 2 * REACH_MAX, 32);
+    c->bucket_reach = config_int(b, reach, 1, REACH_MAX, 128);
+    if (b->rc == 0 && c->bucket_reach <= c->n_bucket / 2)
+        config_refuse(b, reach, ERR_FORMAT, "must be above half of the %d buckets, got %d",
+                      c->n_bucket, c->bucket_reach);
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale = 1;
+    c->tied = true; /* the class shares the embedding with a head that the file lacks */
+    if (config_is_hf(b))
+        feed_forward(c, b, proj);
+    else
+        gguf_feed_forward(c, b);
+}
+
+/* Return true if the head is the embedding, or the file has none. */
+static bool shares_head(const struct binder *b)
+{
+    const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight"),
+                             *head = checkpoint_tensor(b->checkpoint, "output.weight");
+    return !head || (embd && head->n_byte == embd->n_byte && head->data && embd->data &&
+                     memcmp(head->data, embd->data, head->n_byte) == 0);
+}
+
+/* The logits of version 1.0, whose head is the embedding, have a factor. tie_word_embeddings names
+ * the version; the class writes scale_decoder_outputs in its place. A GGUF has no such key.
+ * llama.cpp has no factor, so a temperature has another effect there. */
+static void config(struct config *c, struct binder *b)
+{
+    static const char key[] = "config.scale_decoder_outputs";
+    const struct meta *own = config_meta(b, key);
+    const bool tied = config_bool(b, "config.tie_word_embeddings", true);
+    t5_config(c, b, "relu");
+    if (config_is_hf(b) ? (own ? config_bool(b, key, false) : tied) : shares_head(b))
+        c->logit_scale = 1 / sqrtf((float)c->d);
+}
+
+/* ---- biases by distance ---- */
+
+int64_t t5_size(const struct config *c, enum tensor_size size)
+{
+    return size == SIZE_N_BUCKET ? c->n_bucket : 0;
+}
+
+/* Return the bucket of a key at a distance from the row, of n. Half of the buckets are for one
+ * distance each, the others for ranges that grow by a factor. Keys after the row of an encoder have
+ * their own half. The arithmetic is that of the reference, f32. */
+static int bucket_of(int distance, bool encoder, int n, int reach)
+{
+    int first = 0, far = distance < 0 ? -distance : encoder ? distance : 0;
+    if (encoder) n /= 2;
+    if (encoder && distance > 0) first = n;
+    const int exact = n / 2;
+    if (far < exact) return first + far;
+    const float ratio = (float)far / (float)exact,
+                whole = (float)log((double)reach / (double)exact);
+    const int more = (int)((float)log((double)ratio) / whole * (float)(n - exact));
+    return first + (exact + more < n ? exact + more : n - 1);
+}
+
+/* Bind the table of biases: f32 [n_head, bias_floats(reach)]. */
+static void bind_bias(struct binder *b, struct attn_spec *s, int il)
+{
+    const struct config *c = &b->m->config;
+    const int reach = c->bucket_reach, n = bias_floats(reach);
+    const float *of = bind_floats(b, "blk.%d.attn_rel_b", il, c->n_bucket, s->n_head);
+    float *v = bind_memory(b, "biases by distance", (size_t)(s->n_head * n) * sizeof *v);
+    for (int i = 0; i < n && v; i++) {
+        const int distance = i - reach - BIAS_EDGE;
+        const int bucket = bucket_of(distance < -reach  ? -reach
+                                     : distance > reach ? reach
+                                                        : distance,
+                                     il < c->n_encoder, c->n_bucket, reach);
+        for (int h = 0; h < s->n_head; h++) v[h * n + i] = of[bucket * s->n_head + h];
+    }
+    s->bias = v;
+}
+
+/* The first layer of each side has the biases for all its layers. llama.cpp accepts layers with
+ * their own. */
+void t5_bind(struct binder *b, void *layer, int il)
+{
+    struct decoder_layer *l = layer;
+    const struct decoder_layer *first = (struct decoder_layer *)b->m->layer + b->layer0;
+    struct attn_spec *s = &l->attn.spec;
+    decoder_bind_layer(b, layer, il);
+    if (b->rc != 0) return;
+    s->bias_reach = b->m->config.bucket_reach;
+    if (il == b->layer0 || (!config_is_hf(b) && bind_has(b, "blk.%d.attn_rel_b", il)))
+        bind_bias(b, s, il);
+    else
+        s->bias = first->attn.spec.bias;
+    bind_vector(b, &s->bias, (int64_t)s->n_head * bias_floats(s->bias_reach));
+}
+
+const struct arch arch_t5 = {
+    .name = "t5",
+    .hf_key = hf_key,
+    .gguf_key = t5_gguf_key,
+    .no_rope = true,
+    .crosses = true,
+    .left_out = t5_left_out,
+    .left_out_why = "biases by distance to the source, which the class does not use",
+    .ends_bytes = sizeof(struct cross_ends),
+    .size = t5_size,
+    .config = config,
+    .bind_ends = cross_bind_ends,
+    .bind = t5_bind,
+};

@@ -1,0 +1,34 @@
+/* t5_impl.h - parts of T5's architectures. t5.c defines them. */
+#ifndef QUOTH_MODEL_ARCH_T5_IMPL_H
+#define QUOTH_MODEL_ARCH_T5_IMPL_H
+
+#include "model/model_impl.h"
+
+/* Fields that T5Config and MT5Config share, except those with other defaults. The decoder has as
+ * many layers as num_layers gives, even if num_hidden_layers, which replaces it, gives the
+ * encoder others (decoder_block_default). */
+#define T5_KEYS                                                                                    \
+    KEY("embedding_length", 512), KEY("attention.key_length", 64),                                 \
+        KEY_UNSET("decoder_block_count"), KEY("attention.relative_buckets_count", 32),             \
+        KEY("config.relative_attention_max_distance", 128),                                        \
+        KEY("attention.layer_norm_rms_epsilon", 1e-6), KEY("context_length", 512),                 \
+        KEY_UNSET("forced_bos_token_id"), KEY_UNSET("config.force_bos_token_to_be_generated"),     \
+        KEY_UNSET("config.feed_forward_proj"),                                                     \
+        ONLY("config.is_encoder_decoder", 1, "a T5 of one side is not supported yet"),             \
+        IDLE("config.is_decoder", "encoder and decoder have their own copies of the field"),       \
+        IDLE("config.dropout_rate", "training"), IDLE("config.initializer_factor", "training"),    \
+        IDLE("config.classifier_dropout", "training"), KEY_UNSET("config.dense_act_fn"),           \
+        KEY_UNSET("config.is_gated_act"),                                                          \
+        IDLE("config.output_past", "how the reference's program computes the same")
+
+extern const struct config_key t5_gguf_key[];
+extern const char *const t5_left_out[];
+
+/* Return a size of T5 in tensors.def (struct arch). */
+int64_t t5_size(const struct config *c, enum tensor_size size);
+/* Set what both classes have in common. proj: default of feed_forward_proj. */
+void t5_config(struct config *c, struct binder *b, const char *proj);
+/* Bind a layer. */
+void t5_bind(struct binder *b, void *layer, int il);
+
+#endif
