@@ -324,23 +324,25 @@ TEST(answers_are_the_same_in_every_way_of_serving)
  * activations. Pages of a source are never those of another request. */
 TEST(answers_to_sources_are_the_same_in_every_way_of_serving)
 {
-    static const char config[] =
+    static const char *const config[] = {
         "{\"model_type\": \"t5\", \"d_model\": 64, \"d_kv\": 16, \"num_heads\": 4, \"d_ff\": 96, "
         "\"num_layers\": 3, \"num_decoder_layers\": 2, \"vocab_size\": 100, "
-        "\"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false}";
+        "\"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false}",
+        "{\"model_type\": \"bart\", \"d_model\": 64, \"encoder_layers\": 2, \"decoder_layers\": 2, "
+        "\"encoder_attention_heads\": 4, \"encoder_ffn_dim\": 96, \"vocab_size\": 100}"};
     static const char *const models[] = {"cross/t5", "cross/mt5", "cross/bart"};
     char folder[200];
     struct err e;
     if (!repo_path("tests/golden/cross")) SKIP("tests/golden is not here");
     snprintf(folder, sizeof folder, "%s", temp_path("t5"));
     NEED(mkdir(folder, 0700) == 0);
-    NEED_OK(file_write(temp_path("t5/config.json"), config, strlen(config), &e), &e);
     kind.sources = true;
     int n = test_long() ? REQUESTS_MAX : 36;
     int64_t preempted = 0, swapped = 0;
-    for (int i = 0; i < 4; i++) {
-        const char *model = models[i % 3];
-        kind.dummy = i == 3 ? folder : NULL;
+    for (int i = 0; i < 5; i++) {
+        const char *model = models[i % 3], *text = i < 3 ? "" : config[i - 3];
+        NEED_OK(file_write(temp_path("t5/config.json"), text, strlen(text), &e), &e);
+        kind.dummy = i < 3 ? NULL : folder;
         n_way = n_preempted = n_swapped = n_displaced = 0;
         serve(model, &alone, n, &want);
         compare_ways(model, n, 1);

@@ -279,7 +279,7 @@ static void sweep_load(const char *model, uint64_t count, const char *how, uint6
 TEST(memory_of_a_load)
 {
     static const char *const golden[] = {"tests/golden/llama3", "tests/golden/mistral",
-                                         "tests/golden/qwen3/model.gguf"};
+                                         "tests/golden/qwen3/model.gguf", "tests/golden/cross/t5"};
     uint64_t rng = 2;
     log_silent = true;
     sweep_load(TINY, 1, "one", 30, &rng);

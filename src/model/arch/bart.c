@@ -104,8 +104,8 @@ static void bind_ends(struct binder *b, void *ends)
 {
     static const char stem[] = "output_bias";
     struct linear *head = &((struct cross_ends *)ends)->decoder.head;
-    const int64_t n = b->m->config.n_vocab;
     cross_bind_ends(b, ends);
+    const int64_t n = b->m->config.n_vocab; /* set by the embedding, if a file lacks vocab_size */
     if (b->rc != 0 || b->m->headless || !bind_has(b, stem, -1)) return;
     head->bias = bind_floats(b, stem, -1, 1, n);
     bind_vector(b, &head->bias, n);
