@@ -678,6 +678,8 @@ static void config_results(struct binder *b, struct config *c)
                         checkpoint_path(b->checkpoint), config_value_text(own, text));
 }
 
+enum { LAYERS_MAX = 4096 };
+
 /* Read the number of the decoder's layers. The encoder's layers come before them.
  * decoder_block_default is the number of a class whose default is a field with another spelling
  * too. */
@@ -685,8 +687,14 @@ static void config_decoder(struct binder *b, struct config *c)
 {
     if (!b->m->arch->crosses) return;
     c->n_encoder = c->n_layer;
-    const int n = config_int(b, "decoder_block_default", 1, 4096, c->n_encoder);
-    c->n_layer += config_int(b, "decoder_block_count", 1, 4096, n);
+    static const char key[] = "decoder_block_count";
+    const int own = config_int(b, "decoder_block_default", 1, LAYERS_MAX, c->n_encoder),
+              n = config_int(b, key, 1, LAYERS_MAX, own);
+    if (b->rc == 0 && n > LAYERS_MAX - c->n_encoder)
+        config_refuse(b, key, ERR_LIMIT,
+                      "must be at most %d, got %d: a model has at most %d layers",
+                      LAYERS_MAX - c->n_encoder, n, LAYERS_MAX);
+    c->n_layer += n;
     c->context_train = c->context_train > INT_MAX / 2 ? INT_MAX : 2 * c->context_train;
 }
 
@@ -729,7 +737,7 @@ static void config_starts(struct binder *b, struct config *c)
  * (bind_vocab). */
 static void config_sizes(struct binder *b, struct config *c)
 {
-    c->n_layer = config_int(b, "block_count", 1, 4096, 0);
+    c->n_layer = config_int(b, "block_count", 1, LAYERS_MAX, 0);
     c->d = c->d_embd = config_int(b, "embedding_length", 1, 1 << 20, 0);
     c->d_ff = first_size(b, "feed_forward_length", FF_MAX, c->d * b->m->arch->ffn_times);
     c->n_head = config_int(b, "attention.head_count", 1, HEADS_MAX, 0);

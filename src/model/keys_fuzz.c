@@ -66,7 +66,9 @@ static void check_config(const struct config *c)
         assert(l->window >= 0 && l->rope < c->n_rope && !isnan(l->attn_scale));
         assert(l->d_head >= 1 && l->n_head_kv >= 1 && l->n_head % l->n_head_kv == 0);
         assert(l->rope == ROPE_OFF || c->rope[l->rope].d_rot <= l->d_head);
-        assert(l->kv_layer >= 0 && l->kv_layer <= i && (l->kv_layer < i || !l->reuses_kv));
+        /* layers of an encoder share a layer of KV memory, which may be the decoder's */
+        assert(l->kv_layer >= 0 && l->kv_layer <= (i < c->n_encoder ? c->n_encoder : i));
+        assert(l->kv_layer < i || !l->reuses_kv);
         assert(l->n_expert_used <= l->n_expert && (l->n_expert == 0 || l->n_expert_used > 0));
         assert(l->n_expert == 0 || l->d_expert > 0);
     }

@@ -1748,6 +1748,8 @@ TEST(config_of_bart_is_that_of_its_class)
     expect(&arch_bart, "'extra_pos_embeddings':3", "extra_pos_embeddings: must be 2, got 3");
     expect(&arch_bart, "'max_position_embeddings':2147483647",
            "max_position_embeddings: must be in");
+    expect(&arch_bart, "'num_hidden_layers':4000,'decoder_layers':97",
+           "decoder_layers: must be at most 96, got 97");
     expect(&arch_bart, "'decoder_layers':0", "decoder_layers: must be in [1, 4096], got 0");
 }
 
