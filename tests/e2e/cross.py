@@ -2,9 +2,12 @@
 """Goal: a model of encoder and decoder answers as transformers does, through every way of asking, and
 rejects what it cannot compute. Method: serve the golden models (tests/golden/cross.py) with f32
 arithmetic, and compare with their greedy.json: tokens of prompts, greedy answers, beams."""
+import concurrent.futures
 import contextlib
 import json
 import os
+import random
+import struct
 import subprocess
 import sys
 
@@ -163,6 +166,40 @@ def crowd():
             check(s.metric("vllm:num_preemptions_total") > 0, "no sequence was preempted")
 
 
+def make_adapter(name, seed):
+    """Write a LoRA adapter for matrices of both sides of t5. Return its folder."""
+    folder, r, rank, header, data = os.path.join(TMP, name), random.Random(seed), 4, {}, b""
+    os.mkdir(folder)
+    for module in ("encoder.block.1.layer.0.SelfAttention.q", "decoder.block.0.layer.1.EncDecAttention.k", "decoder.block.1.layer.1.EncDecAttention.q"):
+        for part, shape in (("lora_A", [rank, 24]), ("lora_B", [16, rank])):
+            values = struct.pack(f"<{shape[0] * shape[1]}f", *(r.gauss(0, 0.7) for _ in range(shape[0] * shape[1])))
+            header[f"base_model.model.{module}.{part}.weight"] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+            data += values
+    text = json.dumps(header).encode()
+    with open(os.path.join(folder, "adapter_model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+    with open(os.path.join(folder, "adapter_config.json"), "w") as f:
+        json.dump({"peft_type": "LORA", "r": rank, "lora_alpha": 8, "bias": "none", "target_modules": ["q", "k"]}, f)
+    return folder
+
+
+def adapters():
+    """requests with different adapters in one step get the answers of each alone"""
+    modules = [f"{name}={make_adapter(name, seed)}" for seed, name in enumerate(("one", "two"))]
+    texts = [c["text"] for c in golden("t5")]
+    asked = [(m, t) for t in texts for m in (None, "one", "two")]
+
+    def ask(s, model, text):
+        return complete(s, text, return_token_ids=True, temperature=1.0, seed=3, **({"model": model} if model else {}))["choices"][0]["token_ids"]
+
+    with serving("t5", "--enable-lora", "--lora-modules", *modules) as s:
+        alone = [ask(s, *a) for a in asked]
+        check(len({tuple(alone[i]) for i in range(3)}) == 3, "the adapters have no effect")
+        with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+            for _ in range(4):
+                check(list(pool.map(lambda a: ask(s, *a), asked)) == alone, "answers depend on the adapters of others")
+
+
 PYTHON = """
 import json, sys
 from quoth import LLM, SamplingParams
@@ -185,4 +222,4 @@ def python():
         check(got.strip() == c["answer"].strip(), f"{got!r}, expected {c['answer']!r}")
 
 
-run([answers, sampling, rejections, chat, commands, crowd, *([] if SLOW else [python])])
+run([answers, sampling, rejections, chat, commands, crowd, adapters, *([] if SLOW else [python])])
