@@ -132,6 +132,39 @@ int checkpoint_outline(struct checkpoint *c, struct err *e);
 int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress_fn *progress,
                           void *ctx, struct err *e);
 
+/* ---- a GGUF view that the caller fills (build.c), for checkpoint_write_gguf ---- */
+
+/* Return the bytes of tensor i [n_byte], borrowed until the next call. NULL after a failure, with
+ * the error in *e. */
+typedef const uint8_t *tensor_make_fn(void *ctx, int i, int *rc, struct err *e);
+/* Create a view without keys and tensors. `path` is for errors. make: function that makes the
+ * bytes of the tensors, called with ctx by the thread that writes. The caller owns *out, which is
+ * NULL after an error. ERR_MEMORY. */
+int checkpoint_build(struct checkpoint **out, const char *path, tensor_make_fn *make, void *ctx,
+                     struct err *e);
+/* Add a value as u32, the type that readers of GGUF require of integers. ERR_FORMAT for a duplicate
+ * key, ERR_LIMIT for too many keys, ERR_MEMORY. */
+int checkpoint_add_u32(struct checkpoint *c, const char *key, uint32_t x, struct err *e);
+/* Add a value as f32. Errors: those of checkpoint_add_u32. */
+int checkpoint_add_f32(struct checkpoint *c, const char *key, float x, struct err *e);
+/* Add a boolean. Errors: those of checkpoint_add_u32. */
+int checkpoint_add_bool(struct checkpoint *c, const char *key, bool x, struct err *e);
+/* Add the n bytes at text, copied with a NUL. Errors: those of checkpoint_add_u32. */
+int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text, size_t n,
+                        struct err *e);
+/* Add a list of n i32 values, which is copied. Errors: those of checkpoint_add_u32. */
+int checkpoint_add_ints(struct checkpoint *c, const char *key, const int32_t *v, size_t n,
+                        struct err *e);
+/* Add a list of n texts. The texts of len[i] bytes at text[i] are copied. Errors: those of
+ * checkpoint_add_u32. */
+int checkpoint_add_texts(struct checkpoint *c, const char *key, const char *const *text,
+                         const size_t *len, size_t n, struct err *e);
+/* Add a tensor of the view, whose bytes `make` makes. dim [n_dim]. ERR_FORMAT for a duplicate name
+ * or sizes that overflow, ERR_UNSUPPORTED if rows are not a multiple of the type's block,
+ * ERR_MEMORY. */
+int checkpoint_build_tensor(struct checkpoint *c, const char *name, enum qtype type, int n_dim,
+                            const int64_t *dim, struct err *e);
+
 /* Compute a key of the tensors' bytes without reading them. The key depends on device, inode, size
  * and modification time of every file, and on the bytes before the tensors. In a GGUF these bytes
  * are the metadata and the tensor list. Returns false if the tensors come from no file (random

@@ -96,7 +96,9 @@ struct checkpoint {
     VEC(struct tensor_info) tensor;
     struct meta_list meta;
     struct strmap tensor_by_name, meta_by_key; /* indexes of tensors and metadata by name */
-    struct dummy *dummy;           /* random weights, owned; NULL if the weights come from files */
+    tensor_make_fn *make; /* function that makes the bytes of tensors without data; NULL: none */
+    void *make_ctx;       /* borrowed: argument of `make` */
+    struct dummy *dummy;  /* random weights, owned; NULL if the weights come from files */
     const struct changes *changes; /* borrowed while loading; NULL: none */
     const char *giving;            /* flag whose values are being added, static; NULL: none */
     const char *rope_given;        /* flag that replaced the scaling of rope, static; NULL: none */
@@ -122,13 +124,6 @@ int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta
 /* Add an integer (i64) or a real (f64). Errors: those of checkpoint_add_meta. */
 int checkpoint_add_int(struct checkpoint *c, const char *key, int64_t x, struct err *e);
 int checkpoint_add_real(struct checkpoint *c, const char *key, double x, struct err *e);
-/* Add a value as u32 (checkpoint_add_u32) or f32 (checkpoint_add_f32), the widths that readers of
- * GGUF require. Errors: those of checkpoint_add_meta. */
-int checkpoint_add_u32(struct checkpoint *c, const char *key, uint32_t x, struct err *e);
-int checkpoint_add_f32(struct checkpoint *c, const char *key, float x, struct err *e);
-/* Add the n bytes at text, copied with a NUL. Errors: those of checkpoint_add_meta. */
-int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text, size_t n,
-                        struct err *e);
 
 /* Return the size in bytes of a number of the type; 0 for text and lists. */
 size_t value_bytes(enum value_type type);

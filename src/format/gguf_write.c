@@ -140,6 +140,8 @@ struct gguf_writer {
     progress_fn *progress;      /* callback; NULL if none */
     void *ctx;                  /* borrowed, for progress */
     uint64_t done, n_byte;      /* bytes written and bytes of the whole file */
+    int rc;                     /* error of checkpoint.make, in *e */
+    struct err *e;              /* borrowed */
 };
 
 static bool write_part(struct gguf_writer *w, const void *data, size_t n)
@@ -151,14 +153,17 @@ static bool write_part(struct gguf_writer *w, const void *data, size_t n)
 }
 
 /* Write a tensor and its padding. checkpoint_bytes returns mapped bytes, or generates those of a
- * dummy into the scratch. */
+ * dummy into the scratch. A view that the caller fills makes a whole tensor. */
 static bool write_tensor(struct gguf_writer *w, int i)
 {
     static const uint8_t zeros[4096];
     const struct tensor_info *t = &w->c->tensor.v[i];
+    const uint8_t *made = w->c->make ? w->c->make(w->c->make_ctx, i, &w->rc, w->e) : NULL;
+    if (w->rc != 0) return false;
     for (size_t at = 0, n; at < t->n_byte; at += n) {
         n = t->n_byte - at < PIECE_BYTES ? t->n_byte - at : PIECE_BYTES;
-        if (!write_part(w, checkpoint_bytes(w->c, i, at, n, w->scratch), n)) return false;
+        const uint8_t *from = made ? made + at : checkpoint_bytes(w->c, i, at, n, w->scratch);
+        if (!write_part(w, from, n)) return false;
     }
     for (size_t n = padding(t->n_byte, w->alignment), part; n > 0; n -= part) {
         part = n < sizeof zeros ? n : sizeof zeros;
@@ -182,6 +187,7 @@ static int write_file(struct gguf_writer *w, const struct buf *header, const cha
     for (size_t i = 0; i < w->c->tensor.n && ok; i++) ok = write_tensor(w, (int)i);
     int why = errno;
     ok = fclose(w->f) == 0 && ok;
+    if (w->rc != 0) return w->rc;
     return ok ? 0 : err_set(e, ERR_IO, "%s: cannot write: %s", path, strerror(why));
 }
 
@@ -202,7 +208,7 @@ static int write_renamed(struct gguf_writer *w, const struct buf *header, const 
 int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress_fn *progress,
                           void *ctx, struct err *e)
 {
-    struct gguf_writer w = {.c = c, .progress = progress, .ctx = ctx};
+    struct gguf_writer w = {.c = c, .progress = progress, .ctx = ctx, .e = e};
     struct buf header = {0};
     if (c->kind != CKPT_GGUF || (c->header_only && !c->dummy))
         return err_set(e, ERR_UNSUPPORTED,

@@ -238,6 +238,13 @@ static int new_model(struct model **out, const struct checkpoint *c, struct back
     return bind_model(m, o, x, e);
 }
 
+int model_bind(struct model **out, const struct checkpoint *c, struct backend *b,
+               const struct explain *x, struct err *e)
+{
+    const struct model_options o = {0};
+    return new_model(out, c, b, &o, x, e);
+}
+
 /* After a failure model_close frees each existing part. Facts are last, because they need the
  * plan. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,

@@ -201,6 +201,30 @@ struct explain {
 int model_explain(const struct checkpoint *c, struct backend *b, const char *quantization,
                   const struct explain *x, struct err *e);
 
+/* A Hugging Face directory as a GGUF view: keys and tensors of the model. The bytes are made while
+ * the view is written (to_gguf.c). Opaque. */
+struct model_gguf;
+struct model_gguf_options {
+    struct backend *backend; /* device, on which nothing is computed; borrowed */
+    /* number format or mixture of the matrices; NULL: the files' formats */
+    const char *type;
+    const volatile int *stop; /* nonzero: writing ends with ERR_BUSY; borrowed */
+};
+/* Create the view. The checkpoint must outlive it. Main thread. The caller owns *out, which is NULL
+ * after an error. ERR_UNSUPPORTED for an architecture or a form of weights without a conversion,
+ * and the errors of model_open. */
+int model_gguf_open(struct model_gguf **out, const struct checkpoint *c,
+                    const struct model_gguf_options *o, struct err *e);
+/* Return the view, borrowed, to which the caller adds other keys. */
+struct checkpoint *model_gguf_view(const struct model_gguf *g);
+int model_gguf_n_vocab(const struct model_gguf *g); /* return the number of the model's tokens */
+void model_gguf_close(struct model_gguf *g);        /* close g; g may be NULL */
+/* Compare the configs of two checkpoints, as their architectures read them: sizes, constants,
+ * windows, ropes. ERR_UNSUPPORTED names the first value of `got` that differs from `want`, which
+ * its file cannot express. Errors of model_open. */
+int model_same_config(const struct checkpoint *want, const struct checkpoint *got,
+                      struct backend *b, struct err *e);
+
 typedef void model_verdict_fn(void *ctx, const char *tensor, enum weights_verdict v);
 /* Compare the stored packed weights with a fresh packing of the checkpoint. Calls `report` once per
  * packed tensor. Removes the stored weights unless all tensors are equal. Returns ERR_MISSING if

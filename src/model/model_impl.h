@@ -387,6 +387,14 @@ struct model {
     void *trace_ctx; /* borrowed: argument of `trace` */
 };
 
+/* Bind a checkpoint without packing it (load.c). x: receiver of an explanation; NULL: none. The
+ * caller closes *out, also after an error. Errors: those of model_open. */
+int model_bind(struct model **out, const struct checkpoint *c, struct backend *b,
+               const struct explain *x, struct err *e);
+/* Return the angle per position of lane i, in radians (rope.c). is_long: of the long list of
+ * divisors. */
+double rope_freq(const struct rope_config *r, int i, bool is_long);
+
 /* ---- architectures ---- */
 
 struct binder;

@@ -63,8 +63,7 @@ static double yarn_freq(const struct rope_config *r, double freq, int i)
     return freq / r->factor * ramp + freq * (1 - ramp);
 }
 
-/* Return the angle per position of lane i, in radians. is_long: of the long list of divisors. */
-static double lane_freq(const struct rope_config *r, int i, bool is_long)
+double rope_freq(const struct rope_config *r, int i, bool is_long)
 {
     const float *two = is_long ? r->long_factor : r->short_factor,
                 *factor = r->long_factor ? two : r->freq_factor;
@@ -108,8 +107,8 @@ static int open_one(struct model *m, int i, int n_row, struct err *e)
                            .freq = arena_push(&m->arena, 2 * half * sizeof(double), 64)};
     if (!rows->table || !rows->made || !rows->freq) return err_memory(e, "the rope tables", n_byte);
     for (int k = 0; k < (int)half; k++) {
-        rows->freq[k] = lane_freq(r, k, false);
-        rows->freq[half + (size_t)k] = lane_freq(r, k, true);
+        rows->freq[k] = rope_freq(r, k, false);
+        rows->freq[half + (size_t)k] = rope_freq(r, k, true);
     }
     spec->cos = rows->table, spec->sin = rows->table + n;
     return 0;

@@ -298,4 +298,22 @@ int chat_now(int64_t *now, const struct session_options *o, struct err *e);
  * unknown. */
 int chat_parsers(struct chat *c, const struct session_options *o, struct err *e);
 
+/* ---- convert.c ---- */
+
+/* Texts are borrowed for the call. */
+struct convert_options {
+    struct backend *backend; /* device, on which nothing is computed; borrowed */
+    const char *out;         /* path of the result */
+    const char *type;      /* number format or mixture of the matrices; NULL: those of the files */
+    bool replaces;         /* true: an existing file is replaced */
+    progress_fn *progress; /* callback with ctx, called by this thread; NULL: none */
+    void *ctx;
+    const volatile int *stop; /* nonzero: the conversion ends with ERR_BUSY; NULL: none */
+};
+/* Convert the Hugging Face directory `path` to a GGUF. The result is read and compared with its
+ * source before it gets its name; no part remains after a failure. ERR_UNSUPPORTED names what a
+ * GGUF cannot express, ERR_ARG an existing file, ERR_BUSY after *stop, and the errors of
+ * checkpoint_open, model_open, tokenizer_open and checkpoint_write_gguf. */
+int session_convert(const char *path, const struct convert_options *o, struct err *e);
+
 #endif

@@ -59,7 +59,8 @@ int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum
     }
     s->regex = r;
     s->how = how;
-    return 0;
+    s->pattern = arena_text(&t->arena, pattern, n);
+    return s->pattern ? 0 : err_memory(e, "a pattern", n);
 }
 
 /* Add a step for one pattern of a family. A family's pattern is a split with matches as parts, or
@@ -100,6 +101,31 @@ int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
         return 0;
     }
     return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer \"%.60s\": not supported yet", name);
+}
+
+/* Return true if the step is that of a family's pattern. */
+static bool is_step(const struct pretok_step *s, const char *pattern)
+{
+    if (strcmp(pattern, DIGITS_FROM_RIGHT) == 0) return s->kind == PRETOK_DIGITS && !s->invert;
+    if (strcmp(pattern, DIGITS_TO_BOUNDARY) == 0) return s->kind == PRETOK_DIGITS && s->invert;
+    return s->kind == PRETOK_SPLIT && s->how == SPLIT_ISOLATED && !s->invert && !s->mapped &&
+           strcmp(s->pattern, pattern) == 0;
+}
+
+const char *tokenizer_family(const struct tokenizer *t)
+{
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        const struct family *f = &families[i];
+        size_t k = 0;
+        while (k < t->pretok.n && k < FAMILY_PATTERNS_MAX && f->pattern[k] &&
+               is_step(&t->pretok.v[k], f->pattern[k]))
+            k++;
+        if (k < t->pretok.n || (k < FAMILY_PATTERNS_MAX && f->pattern[k])) continue;
+        if (((f->flags & FAMILY_WHOLE) != 0) == t->opt.ignore_merges &&
+            !(f->flags & (FAMILY_SPACE_MARK | FAMILY_NEWLINES)))
+            return f->name;
+    }
+    return NULL;
 }
 
 /* ---- splitting ---- */

@@ -236,6 +236,7 @@ struct pretok_step {
     /* METASPACE: prepend "▁" to every piece; prepend it to the first piece of the text */
     bool always, first;
     bool cut;            /* METASPACE: true: split before each "▁" */
+    const char *pattern; /* pattern of SPLIT as given, in the arena, with a NUL */
     struct regex *regex; /* owned; pattern of SPLIT */
 };
 /* A part of a text. The bytes are borrowed. */
@@ -252,6 +253,9 @@ int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum
 /* Append the steps of BERT's word split: remove white space and separate punctuation. Errors as of
  * regex_open. */
 int tokenizer_add_bert_words(struct tokenizer *t, struct err *e);
+/* Return the first family of pretok.def whose steps and options are those of t, static. NULL if
+ * none. */
+const char *tokenizer_family(const struct tokenizer *t);
 bool is_family(const char *name); /* true if the name is in pretok.def */
 /* Add the steps of a family of pretok.def, and set ignore_merges and similar options. Return
  * ERR_UNSUPPORTED for an unknown family, with its name in the error. Other errors as of

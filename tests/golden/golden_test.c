@@ -13,6 +13,7 @@
 #include "base/os.h"
 #include "base/rng.h"
 #include "engine/engine.h"
+#include "session/session.h"
 
 #include <math.h>
 #include <signal.h>
@@ -258,6 +259,89 @@ TEST(golden_logits_gguf)
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (int i = 0; i < N_GGUF; i++) compare_files(models[i], "model.gguf", "logits.f32");
     for (int i = 0; i < N_CROSS_GGUF; i++) compare_files(crossed[i], "model.gguf", "logits.f32");
+}
+
+/* ---- conversion ---- */
+
+/* Compare logits that may differ in their last bits. */
+static void compare_close(const char *model, const struct logits *want, const struct logits *got)
+{
+    double top = 0, apart = 0;
+    for (int64_t i = 0; i < (int64_t)want->n * want->n_vocab; i++) {
+        const double d = fabs((double)want->v[i] - got->v[i]), x = fabs((double)want->v[i]);
+        apart = d > apart || d != d ? d : apart;
+        top = x > top ? x : top;
+    }
+    test_note("%-13s converted: max|difference| / max|logit| = %.1e", model, apart / top);
+    EXPECT(apart <= 1e-5 * top);
+}
+
+/* Convert a folder, and compare each tensor with the file that llama.cpp's converter would write
+ * (make.py). */
+static void compare_converted(const char *model, const char *path, bool same_bits)
+{
+    struct checkpoint *got = NULL, *want = NULL;
+    struct loaded from, to;
+    struct err e;
+    struct setup s = plain;
+    struct buf tokens = slurp(golden(model, "tokens.i32"));
+    NEED_OK(checkpoint_open(&got, path, &e), &e);
+    NEED_OK(checkpoint_open(&want, golden(model, "model.gguf"), &e), &e);
+    EXPECT_INT(checkpoint_n_tensor(got), checkpoint_n_tensor(want));
+    for (int i = 0; i < checkpoint_n_tensor(want); i++) {
+        const struct tensor_info *w = checkpoint_tensor_at(want, i),
+                                 *g = checkpoint_tensor(got, w->name);
+        if (!g || g->type != w->type || g->n_dim != w->n_dim || g->n_byte != w->n_byte ||
+            memcmp(g->dim, w->dim, sizeof w->dim) != 0 || memcmp(g->data, w->data, w->n_byte) != 0)
+            test_fail(__FILE__, __LINE__, "%s: %s is another tensor", model, w->name);
+    }
+    checkpoint_close(got);
+    checkpoint_close(want);
+    const int rc = load(&from, golden(model, ""), &s, &e), rc_to = load(&to, path, &s, &e);
+    NEED(rc == 0 && rc_to == 0);
+    struct logits a = logits_of(&from, &tokens, 0), b = logits_of(&to, &tokens, 0);
+    if (same_bits)
+        expect_same("a conversion", model, &a, &b);
+    else
+        compare_close(model, &a, &b);
+    free(a.v);
+    free(b.v);
+    unload(&from);
+    unload(&to);
+    buf_deinit(&tokens);
+}
+
+/* Goal: a folder converted to GGUF is the same model. Method: compare with the file of make.py by
+ * bytes, with the reference's logits, and with the folder's logits bit for bit. A class whose q and
+ * k have another order in GGUF, or whose divisors of the rope are rounded to f32 there, has other
+ * last bits. */
+TEST(golden_folders_converted_to_gguf)
+{
+    static const struct {
+        const char *name;
+        bool same_bits;
+    } cases[] = {
+        {"llama3", false},  {"llama-untied", false}, {"mistral", false},   {"qwen2", true},
+        {"qwen3", true},    {"qwen3moe", true},      {"smollm3", false},   {"gemma", true},
+        {"gemma2", true},   {"gemma3", true},        {"phi3", false},      {"granite", false},
+        {"olmo2", true},    {"seed_oss", true},      {"ernie4_5", true},   {"exaone4", true},
+        {"glm", true},      {"glm4", true},          {"starcoder2", true}, {"arcee", false},
+        {"stablelm", true}, {"phi", true},           {"nemotron", true},   {"olmo", false},
+        {"olmo3", true},    {"hunyuan", false},      {"internlm3", false}, {"cohere2", true}};
+    struct backend *b;
+    struct err e;
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *path = temp_path("converted.gguf");
+        const struct convert_options o = {.backend = b, .out = path, .replaces = true};
+        if (session_convert(golden(cases[i].name, ""), &o, &e) != 0) {
+            test_fail(__FILE__, __LINE__, "%s: %s", cases[i].name, e.text);
+            continue;
+        }
+        compare_converted(cases[i].name, path, cases[i].same_bits);
+    }
+    backend_close(b);
 }
 
 /* Compare the logits of the llama3 weights with another config.json after the whole text. */

@@ -1,0 +1,88 @@
+/* convert.c - quoth convert: a folder of safetensors as one GGUF file. Ctrl-C leaves no file. */
+#include "cli.h"
+
+#include "base/os.h"
+#include "session/session.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+static const char *out_path, *type;
+static bool force;
+
+/* Return name i of the legal types. A float format without conversion is F32. */
+static const char *type_name(int i)
+{
+    const char *name;
+    for (int k = 0; (name = dummy_quants(k)); k++) {
+        const int t = qtype_of_name(name);
+        if ((t < 0 || qtype_info[t].gguf_id >= 0) && i-- == 0) return name;
+    }
+    return NULL;
+}
+
+static const struct option options[] = {
+    TEXT_OPTION("output", "FILE.gguf", &out_path, "file of the result", .letter = 'o'),
+    NAME_OPTION("type", "FORMAT", &type, type_name,
+                "number format or mixture of the matrices (default: those of the folder)"),
+    NAME_OPTION("outtype", "FORMAT", &type, type_name, "the same as --type"),
+    FLAG_OPTION("force", &force, "replace an existing file"),
+    OPTIONS_END,
+};
+
+static volatile int stop; /* set by the handler, read by the writer */
+
+static void on_stop(int signal)
+{
+    (void)signal;
+    stop = 1;
+}
+
+static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
+{
+    const int64_t *start = ctx;
+    const double s = (double)(time_us() - *start) * 1e-6;
+    progress_rate("MB written", done == n_byte ? n_byte / 1000000 : done / 1000000,
+                  n_byte / 1000000, s > 0 ? (double)done * 1e-6 / s : 0);
+}
+
+static int convert(const char *path, struct err *e)
+{
+    struct backend *b;
+    int64_t start = time_us();
+    int rc = backend_open(&b, backend_name(0), &(struct backend_options){.n_thread = 1}, e);
+    const struct convert_options o = {.backend = b,
+                                      .out = out_path,
+                                      .type = type,
+                                      .replaces = force,
+                                      .progress = show_progress,
+                                      .ctx = &start,
+                                      .stop = &stop};
+    if (rc == 0) rc = session_convert(path, &o, e);
+    backend_close(b);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct sigaction end = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    struct err e = {0};
+    if (n_arg != 1 || !out_path)
+        return fprintf(stderr, "quoth convert: usage: quoth convert FOLDER -o FILE.gguf\n"), 2;
+    sigaction(SIGINT, &end, NULL);
+    sigaction(SIGTERM, &end, NULL);
+    return convert(arg[0], &e) ? fail("convert", &e) : 0;
+}
+
+const struct command command_convert = {
+    .name = "convert",
+    .summary = "write a folder of safetensors as one GGUF file",
+    .usage = "FOLDER -o FILE.gguf",
+    .detail = "The result has the tokenizer and the chat templates too. It is read and compared "
+              "with the folder before it gets its name. What a GGUF cannot express is rejected by "
+              "name. Vectors and norms become F32. With --type, matrices become another format, "
+              "for example F16, Q8_0 or Q4_K_M.",
+    .options = options,
+    .arg_max = 1,
+    .run = run,
+};

@@ -1,0 +1,84 @@
+/* convert.c - a Hugging Face directory -> one GGUF file.
+ *
+ *   checkpoint_open --> model_gguf_open --> tokenizer_put_gguf --> checkpoint_write_gguf
+ *       --> check_written --> rename        until then the file is OUT.part-PID
+ *
+ * The written file is opened and compared with the source before it gets its name: the config
+ * (model_same_config) and each token. A file that means another model never appears. */
+#include "session.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Compare the tokens of both files: bytes, and whether they are special or end a text. */
+static int check_tokens(const struct tokenizer *want, const struct tokenizer *got, const char *path,
+                        struct err *e)
+{
+    const int n = tokenizer_n_vocab(want);
+    for (int32_t id = 0; id < n; id++) {
+        size_t n_want, n_got;
+        const char *a = tokenizer_bytes(want, id, &n_want), *b = tokenizer_bytes(got, id, &n_got);
+        if (n_want == n_got && memcmp(a, b, n_want) == 0 &&
+            tokenizer_is_special(want, id) == tokenizer_is_special(got, id) &&
+            tokenizer_is_eog(want, id) == tokenizer_is_eog(got, id))
+            continue;
+        return err_set(e, ERR_UNSUPPORTED, "%s: token %d (\"%.*s\") has no equal in a GGUF", path,
+                       (int)id, n_want > 40 ? 40 : (int)n_want, a);
+    }
+    if (tokenizer_bos(want) != tokenizer_bos(got) || tokenizer_eos(want) != tokenizer_eos(got) ||
+        tokenizer_adds_bos(want) != tokenizer_adds_bos(got))
+        return err_set(e, ERR_UNSUPPORTED, "%s: BOS and EOS have no equal in a GGUF", path);
+    return 0;
+}
+
+/* Read the written file and compare it with its source. */
+static int check_written(const char *path, const struct checkpoint *c,
+                         const struct convert_options *o, struct err *e)
+{
+    struct checkpoint *made = NULL;
+    struct tokenizer *want = NULL, *got = NULL;
+    int rc = checkpoint_open(&made, path, e);
+    if (rc == 0) rc = model_same_config(c, made, o->backend, e);
+    if (rc == 0) rc = tokenizer_open(&want, c, e);
+    if (rc == 0) rc = tokenizer_open(&got, made, e);
+    if (rc == 0) rc = check_tokens(want, got, checkpoint_path(c), e);
+    tokenizer_close(want);
+    tokenizer_close(got);
+    checkpoint_close(made);
+    return rc;
+}
+
+static int write_checked(const struct model_gguf *g, const struct checkpoint *c,
+                         const struct convert_options *o, struct err *e)
+{
+    char part[4096];
+    const int n = snprintf(part, sizeof part, "%s.part-%d", o->out, (int)getpid());
+    if (n < 0 || (size_t)n >= sizeof part)
+        return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", o->out);
+    int rc = checkpoint_write_gguf(model_gguf_view(g), part, o->progress, o->ctx, e);
+    if (rc == 0) rc = check_written(part, c, o, e);
+    if (rc == 0 && rename(part, o->out) != 0)
+        rc = err_set(e, ERR_IO, "%s: cannot write: %s", o->out, strerror(errno));
+    if (rc != 0) unlink(part);
+    return rc;
+}
+
+int session_convert(const char *path, const struct convert_options *o, struct err *e)
+{
+    struct checkpoint *c = NULL;
+    struct model_gguf *g = NULL;
+    const struct model_gguf_options mo = {.backend = o->backend, .type = o->type, .stop = o->stop};
+    if (!o->replaces && (file_exists(o->out) || dir_exists(o->out)))
+        return err_set(e, ERR_ARG, "%s: cannot create: it exists; --force replaces it", o->out);
+    int rc = checkpoint_open(&c, path, e);
+    if (rc == 0) rc = model_gguf_open(&g, c, &mo, e);
+    if (rc == 0) rc = tokenizer_put_gguf(model_gguf_view(g), c, model_gguf_n_vocab(g), e);
+    if (rc == 0) rc = write_checked(g, c, o, e);
+    model_gguf_close(g);
+    checkpoint_close(c);
+    return rc;
+}

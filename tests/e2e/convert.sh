@@ -1,0 +1,40 @@
+#!/bin/sh
+# convert.sh - goal: a converted folder answers like the folder, and a failed conversion leaves no
+# file. Method: golden folders, converted and run; an existing file, a full disk, a folder that a
+# GGUF cannot express.
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+golden=$QUOTH_ROOT/tests/golden
+flags='--temperature 0 --max-tokens 8 -q'
+
+check() { if eval "$2"; then echo "ok   $1"; else echo "FAIL $1"; fi; }
+
+cd "$dir" || exit 1
+for model in llama3 qwen3 gemma3; do
+    # shellcheck disable=SC2086
+    "$QUOTH" run "$golden/$model" 'hello' $flags >want 2>err
+    "$QUOTH" convert "$golden/$model" -o $model.gguf 2>err || cat err
+    # shellcheck disable=SC2086
+    "$QUOTH" run $model.gguf 'hello' $flags >got 2>err
+    check "$model answers from its GGUF as from its folder" 'cmp -s got want && [ -s got ]'
+done
+"$QUOTH" convert "$golden/qwen3" -o llama3.gguf 2>err
+check 'an existing file stays' '[ $? = 1 ] && grep -q -e --force err && "$QUOTH" inspect llama3.gguf | grep -q llama.block_count'
+"$QUOTH" convert "$golden/qwen3" -o llama3.gguf --force 2>err
+check '--force replaces it' '[ $? = 0 ] && "$QUOTH" inspect llama3.gguf | grep -q qwen3.block_count'
+"$QUOTH" convert "$golden/llama3" -o small.gguf --outtype q8_0 2>err
+check 'the matrices have the type of --outtype' '"$QUOTH" inspect small.gguf | grep -q Q8_0 && [ "$(wc -c <small.gguf)" -lt "$(wc -c <gemma3.gguf)" ]'
+"$QUOTH" convert "$golden/bloom" -o no.gguf 2>err
+check 'an architecture without a conversion is rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q bloom err'
+"$QUOTH" convert "$golden/forms/gptq" -o no.gguf 2>err
+check 'quantized weights are rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q gptq err'
+
+# A class with a window in some layers only, for which GGUF has no key.
+cp -r "$golden/qwen2" windows && chmod -R u+w windows
+sed -i 's/"use_sliding_window": false/"use_sliding_window": true/; s/"sliding_window": null/"sliding_window": 8/; s/"full_attention"/"sliding_attention"/' windows/config.json
+"$QUOTH" convert windows -o no.gguf 2>err
+check 'a mechanism without a key is rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q window err'
+(ulimit -f 64; trap '' XFSZ; "$QUOTH" convert "$golden/llama3" -o no.gguf 2>err)
+check 'a file that cannot be written leaves no part' '[ $? = 1 ] && grep -q "cannot write" err'
+# shellcheck disable=SC2144
+check 'no part of a file is left' '! [ -e no.gguf ] && ! ls | grep -q "part\|tmp"'
