@@ -26,14 +26,28 @@ int checkpoint_add_bool(struct checkpoint *c, const char *key, bool x, struct er
                                e);
 }
 
+/* Add a list of n numbers of the type, which is copied. */
+static int add_numbers(struct checkpoint *c, const char *key, enum value_type type, const void *v,
+                       size_t n, struct err *e)
+{
+    const size_t n_byte = n * value_bytes(type);
+    void *own = arena_push(&c->arena, n_byte, 8);
+    if (!own) return err_memory(e, key, n_byte);
+    memcpy(own, v, n_byte);
+    return checkpoint_add_meta(
+        c, key, &(struct meta){.type = VT_LIST, .item = type, .data = own, .n = n}, e);
+}
+
 int checkpoint_add_ints(struct checkpoint *c, const char *key, const int32_t *v, size_t n,
                         struct err *e)
 {
-    int32_t *own = arena_push(&c->arena, n * sizeof *own, sizeof *own);
-    if (!own) return err_memory(e, key, n * sizeof *own);
-    memcpy(own, v, n * sizeof *own);
-    return checkpoint_add_meta(
-        c, key, &(struct meta){.type = VT_LIST, .item = VT_I32, .data = own, .n = n}, e);
+    return add_numbers(c, key, VT_I32, v, n, e);
+}
+
+int checkpoint_add_floats(struct checkpoint *c, const char *key, const float *v, size_t n,
+                          struct err *e)
+{
+    return add_numbers(c, key, VT_F32, v, n, e);
 }
 
 int checkpoint_add_texts(struct checkpoint *c, const char *key, const char *const *text,

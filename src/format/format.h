@@ -155,6 +155,9 @@ int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text,
 /* Add a list of n i32 values, which is copied. Errors: those of checkpoint_add_u32. */
 int checkpoint_add_ints(struct checkpoint *c, const char *key, const int32_t *v, size_t n,
                         struct err *e);
+/* Add a list of n f32 values, which is copied. Errors: those of checkpoint_add_u32. */
+int checkpoint_add_floats(struct checkpoint *c, const char *key, const float *v, size_t n,
+                          struct err *e);
 /* Add a list of n texts. The texts of len[i] bytes at text[i] are copied. Errors: those of
  * checkpoint_add_u32. */
 int checkpoint_add_texts(struct checkpoint *c, const char *key, const char *const *text,

@@ -36,9 +36,9 @@ struct model_gguf {
     size_t n_made;
     float *row; /* owned; values of one row */
     size_t n_row;
-    bool *used; /* owned [n_tensor]: true for tensors that binding used */
-    const char *type;
-    int rc; /* first error of a callback */
+    bool *used;       /* owned [n_tensor]: true for tensors that binding used */
+    int n_left_out;   /* number of tensors without a use */
+    const char *type; /* number format or mixture, borrowed; NULL: the files' formats */
 };
 
 /* ---- keys ---- */
@@ -406,11 +406,15 @@ static void note_key(void *ctx, const struct explained_key *k)
     (void)k;
 }
 
-/* A copy equals another tensor, which is written. */
+/* A copy equals another tensor, which is written. The first tensor without a use is logged. */
 static void note_tensor(void *ctx, const struct explained_tensor *t)
 {
     struct model_gguf *g = ctx;
-    if (t->i >= 0) g->used[t->i] = t->fate == FATE_USED && t->form != TENSOR_COPY;
+    if (t->i < 0) return;
+    g->used[t->i] = t->fate == FATE_USED && t->form != TENSOR_COPY;
+    if (t->fate != FATE_USED && g->n_left_out++ == 0)
+        log_warn("%s: tensor %s and others that the model does not use are not in the GGUF: %s",
+                 checkpoint_path(g->c), checkpoint_tensor_at(g->c, t->i)->name_raw, t->why);
 }
 
 static int check_source(const struct checkpoint *c, struct err *e)

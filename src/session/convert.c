@@ -11,16 +11,20 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Compare the tokens of both files: bytes, and whether they are special or end a text. */
+/* Compare the tokens of both files: bytes, and whether they are special or end a text. Ids
+ * without a piece are unused in a GGUF. */
 static int check_tokens(const struct tokenizer *want, const struct tokenizer *got, const char *path,
                         struct err *e)
 {
     const int n = tokenizer_n_vocab(want);
     for (int32_t id = 0; id < n; id++) {
-        size_t n_want, n_got;
+        size_t n_want, n_got, n_piece;
+        tokenizer_piece(want, id, &n_piece);
+        if (n_piece == 0) continue; /* unused */
         const char *a = tokenizer_bytes(want, id, &n_want), *b = tokenizer_bytes(got, id, &n_got);
         if (n_want == n_got && memcmp(a, b, n_want) == 0 &&
             tokenizer_is_special(want, id) == tokenizer_is_special(got, id) &&
@@ -35,6 +39,49 @@ static int check_tokens(const struct tokenizer *want, const struct tokenizer *go
     return 0;
 }
 
+/* Compare the ids of a text. */
+static int check_text(const struct tokenizer *want, const struct tokenizer *got,
+                      const struct buf *text, const char *path, struct err *e)
+{
+    struct ids a = {0}, b = {0};
+    int rc = tokenizer_encode(want, text->data, text->n, 0, &a, e);
+    if (rc == 0) rc = tokenizer_encode(got, text->data, text->n, 0, &b, e);
+    size_t i = 0;
+    while (i < a.n && i < b.n && a.v[i] == b.v[i]) i++;
+    if (rc == 0 && (i < a.n || i < b.n))
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "%s: a text of its own tokens gets other ids from a GGUF, for example instead "
+                     "of %d",
+                     path, i < a.n ? (int)a.v[i] : -1);
+    vec_deinit(&a);
+    vec_deinit(&b);
+    return rc;
+}
+
+/* Compare the ids of texts that consist of the tokens, in their order. The scores of a GGUF order
+ * merges in another way than the list of a folder. */
+static int check_encoding(const struct tokenizer *want, const struct tokenizer *got,
+                          const char *path, struct err *e)
+{
+    enum { TEXT_BYTES = 4096 };
+    struct buf text = {0};
+    const int n = strcmp(tokenizer_kind(want), "spm") == 0 ? tokenizer_n_vocab(want) : 0;
+    int rc = 0;
+    for (int32_t id = 0; id < n && rc == 0; id++) {
+        size_t n_byte;
+        const char *p = tokenizer_bytes(want, id, &n_byte);
+        if (!tokenizer_is_special(want, id) && (n_byte > 1 || (n_byte == 1 && *p > 0)))
+            buf_add(&text, p, n_byte);
+        if (text.failed) rc = err_memory(e, "a text", text.n);
+        if (rc == 0 && text.n > 0 && (text.n >= TEXT_BYTES || id == n - 1)) {
+            rc = check_text(want, got, &text, path, e);
+            buf_clear(&text);
+        }
+    }
+    buf_deinit(&text);
+    return rc;
+}
+
 /* Read the written file and compare it with its source. */
 static int check_written(const char *path, const struct checkpoint *c,
                          const struct convert_options *o, struct err *e)
@@ -46,6 +93,7 @@ static int check_written(const char *path, const struct checkpoint *c,
     if (rc == 0) rc = tokenizer_open(&want, c, e);
     if (rc == 0) rc = tokenizer_open(&got, made, e);
     if (rc == 0) rc = check_tokens(want, got, checkpoint_path(c), e);
+    if (rc == 0) rc = check_encoding(want, got, checkpoint_path(c), e);
     tokenizer_close(want);
     tokenizer_close(got);
     checkpoint_close(made);

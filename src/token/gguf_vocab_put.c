@@ -3,6 +3,7 @@
  *
  *   tokenizer.json   kind bpe over GPT-2's alphabet: model "gpt2", with the family of pretok.def
  *                    that has the same steps (tokenizer_family)
+ *                    kind spm, whose merges order the pieces: model "llama", with scores
  *
  * The keys have no place for a normalizer, nor for the rules of the text around an added token.
  * Readers of GGUF files ignore both, so a warning names them. Everything else that the keys lack is
@@ -41,6 +42,17 @@ static void lists_close(struct vocab_lists *l)
     free(l->made);
 }
 
+/* Return the type of a piece. A folder's file has no types of bytes and of the unknown token. */
+static int32_t kind_of(const struct tokenizer *t, size_t id)
+{
+    const struct piece *p = &t->piece[id];
+    if (t->kind != &token_kind_spm) return p->kind;
+    if ((int32_t)id == t->unk) return PIECE_UNKNOWN;
+    const bool byte = t->opt.byte_fallback && p->kind == PIECE_NORMAL && p->n_text == 6 &&
+                      memcmp(p->text, "<0x", 3) == 0 && p->text[5] == '>';
+    return byte ? PIECE_BYTE : p->kind;
+}
+
 /* Add the tokens and their types. An id without a piece becomes unused, with a text of its own,
  * because some readers require distinct texts. */
 static int put_pieces(struct checkpoint *out, const struct tokenizer *t, size_t n, struct err *e)
@@ -52,7 +64,7 @@ static int put_pieces(struct checkpoint *out, const struct tokenizer *t, size_t 
     for (size_t id = 0; id < n && rc == 0; id++) {
         const struct piece *p = id < t->n_piece ? &t->piece[id] : NULL;
         if (p && p->kind) {
-            l.text[id] = p->text, l.len[id] = p->n_text, l.type[id] = p->kind;
+            l.text[id] = p->text, l.len[id] = p->n_text, l.type[id] = kind_of(t, id);
             continue;
         }
         l.len[id] = (size_t)snprintf(text, PAD_BYTES, "[PAD%zu]", id);
@@ -140,7 +152,7 @@ static int put_ids(struct checkpoint *out, const struct tokenizer *t, const stru
 static void warn_losses(const struct tokenizer *t, const struct checkpoint *c)
 {
     size_t n = 0, first = 0;
-    if (t->norm.n > 0)
+    if (t->norm.n > 0 && t->kind == &token_kind_bpe)
         log_warn("%s/tokenizer.json: the normalizer has no key in a GGUF; texts that it would "
                  "change get other ids",
                  checkpoint_dir(c));
@@ -159,13 +171,108 @@ static int put_bpe(struct checkpoint *out, const struct tokenizer *t, const stru
     if (!family)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s/tokenizer.json: pre_tokenizer: GGUF has no name for its %zu steps (the "
-                       "first pattern is \"%.60s\"); convert to a folder, or use the folder itself",
+                       "first pattern is \"%.60s\")",
                        checkpoint_dir(c), t->pretok.n,
                        t->pretok.n && t->pretok.v[0].pattern ? t->pretok.v[0].pattern : "");
     warn_losses(t, c);
     int rc = checkpoint_add_text(out, "tokenizer.ggml.model", "gpt2", 4, e);
     if (rc == 0) rc = checkpoint_add_text(out, "tokenizer.ggml.pre", family, strlen(family), e);
     return rc ? rc : put_merges(out, t, e);
+}
+
+/* Return true for a run of one character. */
+static bool is_run(const struct piece *p)
+{
+    size_t n = 1;
+    while (n < p->n_text && (p->text[n] & 0xC0) == 0x80) n++;
+    return p->n_text % n == 0 && memcmp(p->text, p->text + n, p->n_text - n) == 0;
+}
+
+/* Set score[id] of each piece that merges make: minus the rank of its first merge. SentencePiece
+ * has one score per piece, so a later merge that makes the same piece gets the same rank. Such
+ * merges are of runs of one character, whose order has no effect; the caller compares the ids of
+ * texts. */
+static int merge_scores(float *score, struct tokenizer *t, const char *path, struct err *e)
+{
+    struct buf text = {0};
+    int32_t last = -1;
+    int rc = tokenizer_index(t) ? 0 : err_memory(e, "the map of pieces", t->n_piece);
+    for (size_t i = 0; i < t->merge.n && rc == 0; i++) {
+        const struct merge_text *m = &t->merge.v[i];
+        buf_clear(&text);
+        buf_add(&text, m->left, m->n_left);
+        buf_add(&text, m->right, m->n_right);
+        if (text.failed) {
+            rc = err_memory(e, "merges", t->merge.n);
+            break;
+        }
+        const uint32_t *id = strmap_get(&t->find, text.data, text.n);
+        if (!id || (int32_t)*id == last) continue;
+        last = (int32_t)*id;
+        if (score[*id] != 1 && !is_run(&t->piece[*id]))
+            rc = err_set(e, ERR_UNSUPPORTED,
+                         "%s: model.merges[%zu]: the merges that make \"%.40s\" must be "
+                         "consecutive, because GGUF has one score per token",
+                         path, i, t->piece[*id].text);
+        if (score[*id] == 1) score[*id] = -(float)i;
+    }
+    buf_deinit(&text);
+    return rc;
+}
+
+/* Add the scores. Pieces that no merge makes are never the result of one, so they have the lowest
+ * score. */
+static int put_scores(struct checkpoint *out, struct tokenizer *t, const char *path, size_t n,
+                      struct err *e)
+{
+    const float lowest = -1e6f;
+    const size_t n_all = n > t->n_piece ? n : t->n_piece;
+    float *score = malloc((n_all + 1) * sizeof *score);
+    int rc = score ? 0 : err_memory(e, "scores", n_all * sizeof *score);
+    for (size_t i = 0; i < n_all && rc == 0; i++) score[i] = 1; /* not set */
+    if (rc == 0) rc = merge_scores(score, t, path, e);
+    for (size_t i = 0; i < n_all && rc == 0; i++)
+        if (score[i] == 1) score[i] = lowest;
+    if (rc == 0) rc = checkpoint_add_floats(out, "tokenizer.ggml.scores", score, n, e);
+    free(score);
+    return rc;
+}
+
+static bool is_text(const char *p, size_t n, const char *text)
+{
+    return p && n == strlen(text) && memcmp(p, text, n) == 0;
+}
+
+/* Return true if the steps before the model are SentencePiece's: spaces become "▁", possibly with
+ * one before the text (*prefix). Gemma's file splits after spaces, which are none by then. */
+static bool is_sentencepiece(const struct tokenizer *t, bool *prefix)
+{
+    const struct norm_step *s = t->norm.v;
+    *prefix = t->norm.n == 2 && s->run == norm_prepend && is_text(s->a, s->n_a, SPACE_MARK);
+    if (t->norm.n != 1 + (size_t)*prefix) return false;
+    s += *prefix;
+    if (s->run != norm_replace || !is_text(s->a, s->n_a, " ") || !is_text(s->b, s->n_b, SPACE_MARK))
+        return false;
+    return t->pretok.n == 0 ||
+           (t->pretok.n == 1 && t->pretok.v[0].kind == PRETOK_SPLIT && !t->pretok.v[0].invert &&
+            (strcmp(t->pretok.v[0].pattern, " ") == 0 ||
+             strcmp(t->pretok.v[0].pattern, "\\ ") == 0));
+}
+
+static int put_spm(struct checkpoint *out, struct tokenizer *t, const struct checkpoint *c,
+                   const char *path, size_t n, struct err *e)
+{
+    bool prefix;
+    if (!is_sentencepiece(t, &prefix) || t->opt.ignore_merges || t->opt.drop_lead_space != prefix)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: normalizer and pre_tokenizer: must replace spaces as SentencePiece "
+                       "does; GGUF has no keys for other steps",
+                       path);
+    warn_losses(t, c);
+    int rc = checkpoint_add_text(out, "tokenizer.ggml.model", "llama", 5, e);
+    if (rc == 0) rc = checkpoint_add_text(out, "tokenizer.ggml.pre", "default", 7, e);
+    if (rc == 0) rc = checkpoint_add_bool(out, "tokenizer.ggml.add_space_prefix", prefix, e);
+    return rc ? rc : put_scores(out, t, path, n, e);
 }
 
 int tokenizer_put_gguf(struct checkpoint *out, const struct checkpoint *c, int n_vocab,
@@ -179,15 +286,17 @@ int tokenizer_put_gguf(struct checkpoint *out, const struct checkpoint *c, int n
         rc = err_set(e, ERR_ARG, "%s: cannot open: the path is too long", dir);
     if (rc == 0) rc = hf_json_read(t, path, e);
     if (rc == 0) rc = hf_config_read(t, dir, e);
-    if (rc == 0 && t->kind != &token_kind_bpe)
+    if (rc == 0 && t->kind != &token_kind_bpe && t->kind != &token_kind_spm)
         rc = err_set(e, ERR_UNSUPPORTED,
                      "%s: a tokenizer of the kind %s: conversion to GGUF is not supported yet; "
-                     "only byte-level BPE is",
+                     "only BPE is",
                      path, t->kind->name);
     if (rc == 0 && t->n_piece > (size_t)n_vocab)
         rc = err_set(e, ERR_FORMAT, "%s: must have at most %d tokens, got %zu", path, n_vocab,
                      t->n_piece);
-    if (rc == 0) rc = put_bpe(out, t, c, e);
+    if (rc == 0)
+        rc = t->kind == &token_kind_bpe ? put_bpe(out, t, c, e)
+                                        : put_spm(out, t, c, path, (size_t)n_vocab, e);
     if (rc == 0) rc = put_pieces(out, t, (size_t)n_vocab, e);
     if (rc == 0) rc = put_ids(out, t, c, e);
     tokenizer_close(t);

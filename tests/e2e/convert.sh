@@ -29,6 +29,31 @@ check 'an architecture without a conversion is rejected by name' '[ $? = 1 ] && 
 "$QUOTH" convert "$golden/forms/gptq" -o no.gguf 2>err
 check 'quantized weights are rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q gptq err'
 
+# BPE over characters, whose merges become scores.
+cp -r "$golden/qwen3" spm && chmod -R u+w spm
+added='"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}'
+cat >spm/tokenizer.json <<END
+{"version":"1.0","added_tokens":[{"id":0,"content":"<unk>",$added,{"id":258,"content":"<|begin|>",$added,
+{"id":259,"content":"<|end|>",$added],
+"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},
+{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},"pre_tokenizer":null,"post_processor":null,
+"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},
+{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]},
+"model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"byte_fallback":true,"ignore_merges":false,
+"vocab":{"<unk>":0,"▁":1,"a":2,"b":3,"c":4,"ab":5,"bc":6,"▁ab":7,"abc":8,"▁▁":9,"<0x0A>":10},
+"merges":["▁ ▁","b c","a b","▁ ab","ab c","a bc"]}}
+END
+"$QUOTH" convert spm -o spm.gguf 2>err || cat err
+for text in 'abc' 'a abc bc' '  ab   abcab' 'aabbcc' 'b<|end|>a'; do
+    printf '%s\n' "$text" | "$QUOTH" tokenize spm >>want.ids 2>err
+    printf '%s\n' "$text" | "$QUOTH" tokenize spm.gguf >>got.ids 2>err
+done
+check 'scores give the ids of the merges' '[ "$(wc -l <got.ids)" -ge 5 ] && cmp -s want.ids got.ids'
+sed -i 's/"ab c","a bc"/"ab c","▁ a","a bc"/' spm/tokenizer.json
+sed -i 's/"<0x0A>":10/"<0x0A>":10,"▁a":11/' spm/tokenizer.json
+"$QUOTH" convert spm -o no.gguf 2>err
+check 'merges without an order of pieces are rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q merges err'
+
 # A class with a window in some layers only, for which GGUF has no key.
 cp -r "$golden/qwen2" windows && chmod -R u+w windows
 sed -i 's/"use_sliding_window": false/"use_sliding_window": true/; s/"sliding_window": null/"sliding_window": 8/; s/"full_attention"/"sliding_attention"/' windows/config.json
