@@ -1,4 +1,5 @@
-/* convert.c - quoth convert: a folder of safetensors as one GGUF file. Ctrl-C leaves no file. */
+/* convert.c - quoth convert: a folder of safetensors as one GGUF file, and back. Ctrl-C leaves no
+ * file. */
 #include "cli.h"
 
 #include "base/os.h"
@@ -22,9 +23,9 @@ static const char *type_name(int i)
 }
 
 static const struct option options[] = {
-    TEXT_OPTION("output", "FILE.gguf", &out_path, "file of the result", .letter = 'o'),
+    TEXT_OPTION("output", "PATH", &out_path, "file or folder of the result", .letter = 'o'),
     NAME_OPTION("type", "FORMAT", &type, type_name,
-                "number format or mixture of the matrices (default: those of the folder)"),
+                "number format or mixture of the matrices (default: those of the model)"),
     NAME_OPTION("outtype", "FORMAT", &type, type_name, "the same as --type"),
     FLAG_OPTION("force", &force, "replace an existing file"),
     OPTIONS_END,
@@ -68,7 +69,7 @@ static int run(int n_arg, char **arg)
     struct sigaction end = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
     struct err e = {0};
     if (n_arg != 1 || !out_path)
-        return fprintf(stderr, "quoth convert: usage: quoth convert FOLDER -o FILE.gguf\n"), 2;
+        return fprintf(stderr, "quoth convert: usage: quoth convert MODEL -o PATH\n"), 2;
     sigaction(SIGINT, &end, NULL);
     sigaction(SIGTERM, &end, NULL);
     return convert(arg[0], &e) ? fail("convert", &e) : 0;
@@ -76,12 +77,13 @@ static int run(int n_arg, char **arg)
 
 const struct command command_convert = {
     .name = "convert",
-    .summary = "write a folder of safetensors as one GGUF file",
-    .usage = "FOLDER -o FILE.gguf",
-    .detail = "The result has the tokenizer and the chat templates too. It is read and compared "
-              "with the folder before it gets its name. What a GGUF cannot express is rejected by "
-              "name. Vectors and norms become F32. With --type, matrices become another format, "
-              "for example F16, Q8_0 or Q4_K_M.",
+    .summary = "write a folder of safetensors as a GGUF file, or a GGUF as a folder",
+    .usage = "MODEL -o PATH",
+    .detail =
+        "The result has the tokenizer and the chat templates too. It is read and compared "
+        "with the source before it gets its name. What the result cannot express is rejected by "
+        "name. Vectors and norms become F32. With --type, matrices become another format, "
+        "for example F16, Q8_0 or Q4_K_M.",
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -142,6 +142,10 @@ typedef const uint8_t *tensor_make_fn(void *ctx, int i, int *rc, struct err *e);
  * NULL after an error. ERR_MEMORY. */
 int checkpoint_build(struct checkpoint **out, const char *path, tensor_make_fn *make, void *ctx,
                      struct err *e);
+/* Write the tensors of a view as one safetensors file, as checkpoint_write_gguf does.
+ * ERR_UNSUPPORTED if a tensor has another type than F32, F16 or BF16. */
+int checkpoint_write_safetensors(const struct checkpoint *c, const char *path,
+                                 progress_fn *progress, void *ctx, struct err *e);
 /* Add a value as u32, the type that readers of GGUF require of integers. ERR_FORMAT for a duplicate
  * key, ERR_LIMIT for too many keys, ERR_MEMORY. */
 int checkpoint_add_u32(struct checkpoint *c, const char *key, uint32_t x, struct err *e);
@@ -350,6 +354,12 @@ const char *arch_gguf_name(const char *arch);
 bool arch_gguf_window(const char *gguf);
 /* Return true if the matrices of layers are transposed in Hugging Face directories. */
 bool arch_hf_columns(const char *arch);
+
+/* Write the Hugging Face name of a GGUF tensor name to out[n_out]. Return false if the architecture
+ * has none. */
+bool hf_raw_name(char *out, size_t n_out, const char *name, const char *arch);
+/* Return the field of config.json of a key after "ARCH.", static (hf_keys.def). NULL if none. */
+const char *hf_field_name(const char *arch, const char *key);
 
 /* A Hugging Face name and its GGUF name, both static. */
 struct name_pair {

@@ -205,6 +205,49 @@ static int write_renamed(struct gguf_writer *w, const struct buf *header, const 
     return rc;
 }
 
+/* Build the header of a safetensors file, padded with blanks to a multiple of 8 bytes. */
+static int make_safetensors_header(struct buf *b, const struct checkpoint *c, struct err *e)
+{
+    struct buf json = {0};
+    size_t at = 0;
+    int rc = 0;
+    buf_add_text(&json, "{\"__metadata__\":{\"format\":\"pt\"}");
+    for (size_t i = 0; i < c->tensor.n && rc == 0; i++) {
+        const struct tensor_info *t = &c->tensor.v[i];
+        if (t->type != QT_f32 && t->type != QT_f16 && t->type != QT_bf16)
+            rc = err_set(e, ERR_UNSUPPORTED, "%s: tensor %s: type %s: not in a safetensors file",
+                         c->path, t->name, qtype_info[t->type].name);
+        buf_add_char(&json, ',');
+        json_put_text(&json, t->name, strlen(t->name));
+        buf_addf(&json, ":{\"dtype\":\"%s\",\"shape\":[", qtype_info[t->type].name);
+        for (int d = t->n_dim; d-- > 0;)
+            buf_addf(&json, "%lld%s", (long long)t->dim[d], d ? "," : "");
+        buf_addf(&json, "],\"data_offsets\":[%zu,%zu]}", at, at + t->n_byte);
+        at += t->n_byte;
+    }
+    buf_add_char(&json, '}');
+    while (json.n % 8) buf_add_char(&json, ' ');
+    put_uint(b, 8, json.n);
+    if (json.n) buf_add(b, json.data, json.n);
+    const bool failed = json.failed || b->failed;
+    buf_deinit(&json);
+    return rc == 0 && failed ? err_memory(e, "a header", b->n) : rc;
+}
+
+int checkpoint_write_safetensors(const struct checkpoint *c, const char *path,
+                                 progress_fn *progress, void *ctx, struct err *e)
+{
+    struct gguf_writer w = {.c = c, .alignment = 1, .progress = progress, .ctx = ctx, .e = e};
+    struct buf header = {0};
+    w.scratch = malloc(PIECE_BYTES);
+    int rc = w.scratch ? 0 : err_memory(e, "the scratch", PIECE_BYTES);
+    if (rc == 0) rc = make_safetensors_header(&header, c, e);
+    if (rc == 0) rc = write_renamed(&w, &header, path, e);
+    free(w.scratch);
+    buf_deinit(&header);
+    return rc;
+}
+
 int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress_fn *progress,
                           void *ctx, struct err *e)
 {

@@ -222,6 +222,39 @@ static const char *suffix_of(const char *raw, size_t n_match)
     return strcmp(end, ".gamma") == 0 ? ".weight" : strcmp(end, ".beta") == 0 ? ".bias" : end;
 }
 
+bool hf_raw_name(char *out, size_t n_out, const char *name, const char *arch)
+{
+    int n, n_hole;
+    const struct tensor_row *row = tensor_rows(arch, &n);
+    for (int i = 0; i < n; i++) {
+        struct hole hole[HOLES_MAX];
+        const char *raw = row[i].raw;
+        const size_t n_match = raw ? match(name, row[i].name, hole, &n_hole) : 0;
+        if (n_match == 0 || row[i].n_expert != SIZE_ONE || raw[strlen(raw) - 1] == '$') continue;
+        format_name(out, n_out, raw, hole, n_hole, name + n_match);
+        return true;
+    }
+    return false;
+}
+
+const char *hf_field_name(const char *arch, const char *key)
+{
+    static const struct {
+        const char *arch, *field, *key; /* static; arch NULL: every architecture */
+    } all[] = {
+#define HF_KEY_OF(arch, field, key) {arch, field, key},
+#define HF_KEY(field, key)          {NULL, field, key},
+#include "hf_keys.def"
+    };
+    const char *field = NULL;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (strcmp(all[i].key, key) != 0) continue;
+        if (all[i].arch && strcmp(all[i].arch, arch) == 0) return all[i].field;
+        if (!all[i].arch && !field) field = all[i].field;
+    }
+    return field;
+}
+
 void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch)
 {
     int n, n_hole;

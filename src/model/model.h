@@ -215,6 +215,11 @@ struct model_gguf_options {
  * and the errors of model_open. */
 int model_gguf_open(struct model_gguf **out, const struct checkpoint *c,
                     const struct model_gguf_options *o, struct err *e);
+/* Create a view of a GGUF with the tensors of a Hugging Face directory, and append its config.json
+ * to *config. Only the types F32, F16 and BF16 are possible. Quantized matrices become BF16.
+ * Errors: those of model_gguf_open. */
+int model_hf_open(struct model_gguf **out, const struct checkpoint *c,
+                  const struct model_gguf_options *o, struct buf *config, struct err *e);
 /* Return the view, borrowed, to which the caller adds other keys. */
 struct checkpoint *model_gguf_view(const struct model_gguf *g);
 int model_gguf_n_vocab(const struct model_gguf *g); /* return the number of the model's tokens */

@@ -8,7 +8,7 @@
  * The keys are those of the resolved config, not those of config.json, so defaults of the class are
  * in the file. A mechanism without a key is found by model_same_config (same_config.c), which reads
  * the written file. */
-#include "model_impl.h"
+#include "convert_impl.h"
 
 #include "base/log.h"
 
@@ -16,30 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The source of a tensor of the view. */
-struct source {
-    int *tensor; /* owned; positions in the directory's checkpoint, one per expert [n_tensor] */
-    int n_tensor;
-    int n_head;         /* rows of these heads are reordered; 0: the order stays */
-    float add;          /* added to each value */
-    const float *value; /* values that are no tensor of the directory, in the model's arena */
-};
-
-struct model_gguf {
-    const struct checkpoint *c; /* borrowed */
-    struct model *m;            /* owned; the directory, bound */
-    struct checkpoint *view;    /* owned */
-    const volatile int *stop;   /* borrowed; NULL: none */
-    VEC(struct source) source;  /* by position in the view */
-    uint8_t *made;              /* owned [n_made]; bytes of the last tensor that `make` made */
-    size_t n_made;
-    float *row; /* owned; values of one row */
-    size_t n_row;
-    bool *used;       /* owned [n_tensor]: true for tensors that binding used */
-    int n_left_out;   /* number of tensors without a use */
-    const char *type; /* number format or mixture, borrowed; NULL: the files' formats */
-};
 
 /* ---- keys ---- */
 
@@ -201,8 +177,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= n_end && strcmp(text + n - n_end, end) == 0;
 }
 
-/* Return the number of heads whose rows have another order in GGUF; 0 if the order stays. */
-static int heads_of(const struct model *m, const char *name)
+int conversion_heads(const struct model *m, const char *name)
 {
     const struct arch *a = m->arch;
     const char *part = strstr(name, ".attn_");
@@ -244,9 +219,8 @@ static int expert_of(const char *name, char *out, size_t n_out)
     return (int)expert;
 }
 
-/* Add a tensor of the view. source is owned by the conversion afterwards, also after an error. */
-static int add_tensor(struct model_gguf *g, const char *name, enum qtype type, int n_dim,
-                      const int64_t *dim, const struct source *source, struct err *e)
+int conversion_add(struct model_gguf *g, const char *name, enum qtype type, int n_dim,
+                   const int64_t *dim, const struct source *source, struct err *e)
 {
     if (!vec_push(&g->source, *source)) {
         free(source->tensor);
@@ -278,7 +252,7 @@ static int put_experts(struct model_gguf *g, const struct mixture *mix, const ch
         s.tensor[s.n_tensor++] = (int)(x - checkpoint_tensor_at(g->c, 0));
     }
     const int64_t dim[3] = {t->dim[0], t->dim[1], n};
-    return add_tensor(g, name, type_of(g, mix, name, t, 3), 3, dim, &s, e);
+    return conversion_add(g, name, type_of(g, mix, name, t, 3), 3, dim, &s, e);
 }
 
 static int put_tensor(struct model_gguf *g, const struct mixture *mix, int i, struct err *e)
@@ -294,11 +268,12 @@ static int put_tensor(struct model_gguf *g, const struct mixture *mix, int i, st
                        checkpoint_path(g->c), t->name_raw);
     struct source s = {.tensor = malloc(sizeof *s.tensor),
                        .n_tensor = 1,
-                       .n_head = heads_of(g->m, t->name),
+                       .n_head = conversion_heads(g->m, t->name),
                        .add = ends_with(t->name, "norm.weight") ? g->m->config.norm_add : 0};
     if (!s.tensor) return err_memory(e, t->name, sizeof *s.tensor);
     s.tensor[0] = i;
-    return add_tensor(g, t->name, type_of(g, mix, t->name, t, t->n_dim), t->n_dim, t->dim, &s, e);
+    return conversion_add(g, t->name, type_of(g, mix, t->name, t, t->n_dim), t->n_dim, t->dim, &s,
+                          e);
 }
 
 /* Add a list of divisors of the rope's frequencies. value: in the model's arena. */
@@ -306,7 +281,7 @@ static int put_factors(struct model_gguf *g, const char *name, const float *valu
 {
     const int64_t n = g->m->config.rope[ROPE_MAIN].d_rot / 2;
     const struct source s = {.value = value};
-    return add_tensor(g, name, QT_f32, 1, &n, &s, e);
+    return conversion_add(g, name, QT_f32, 1, &n, &s, e);
 }
 
 /* Add the divisors of llama3's scaling or of LongRoPE. */
@@ -344,6 +319,7 @@ static int64_t row_from(const struct source *s, int64_t r, int64_t n_row)
 {
     if (s->n_head == 0) return r;
     const int64_t n = n_row / s->n_head, lane = r % n;
+    if (s->back) return r - lane + lane % (n / 2) * 2 + lane / (n / 2);
     return r - lane + lane / 2 + lane % 2 * (n / 2);
 }
 
@@ -447,22 +423,29 @@ static int check_source(const struct checkpoint *c, struct err *e)
                    checkpoint_path(c), arch, list);
 }
 
-int model_gguf_open(struct model_gguf **out, const struct checkpoint *c,
+int conversion_open(struct model_gguf **out, const struct checkpoint *c,
                     const struct model_gguf_options *o, struct err *e)
 {
     struct model_gguf *g = *out = calloc(1, sizeof *g);
     if (!g) return err_memory(e, "the conversion", sizeof *g);
     *g = (struct model_gguf){.c = c, .stop = o->stop, .type = o->type};
     const struct explain x = {.key = note_key, .tensor = note_tensor, .ctx = g};
-    int rc = check_source(c, e);
     g->used = calloc((size_t)checkpoint_n_tensor(c) + 1, sizeof *g->used);
-    if (rc == 0 && !g->used) rc = err_memory(e, "the tensor list", sizeof *g->used);
+    int rc = g->used ? 0 : err_memory(e, "the tensor list", sizeof *g->used);
     if (rc == 0) rc = model_bind(&g->m, c, o->backend, &x, e);
-    if (rc == 0) rc = checkpoint_build(&g->view, checkpoint_path(c), make, g, e);
-    if (rc == 0) rc = put_tensors(g, e);
-    if (rc == 0) rc = put_keys(g, e);
+    return rc ? rc : checkpoint_build(&g->view, checkpoint_path(c), make, g, e);
+}
+
+int model_gguf_open(struct model_gguf **out, const struct checkpoint *c,
+                    const struct model_gguf_options *o, struct err *e)
+{
+    *out = NULL;
+    int rc = check_source(c, e);
+    if (rc == 0) rc = conversion_open(out, c, o, e);
+    if (rc == 0) rc = put_tensors(*out, e);
+    if (rc == 0) rc = put_keys(*out, e);
     if (rc == 0) return 0;
-    model_gguf_close(g);
+    model_gguf_close(*out);
     *out = NULL;
     return rc;
 }

@@ -7,6 +7,7 @@
  * (model_same_config) and each token. A file that means another model never appears. */
 #include "session.h"
 
+#include "base/json.h"
 #include "base/os.h"
 
 #include <errno.h>
@@ -115,6 +116,111 @@ static int write_checked(const struct model_gguf *g, const struct checkpoint *c,
     return rc;
 }
 
+/* ---- a GGUF to a folder ---- */
+
+static int write_text(const char *dir, const char *name, const struct buf *text, struct err *e)
+{
+    char path[4096];
+    if (!path_join(path, sizeof path, dir, name))
+        return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", dir);
+    return file_write(path, text->data, text->n, e);
+}
+
+/* Append generation_config.json: the ids that end a generation. */
+static int put_generation(struct buf *b, const struct checkpoint *c, struct err *e)
+{
+    struct tokenizer *t;
+    const char *comma = "";
+    int rc = tokenizer_open(&t, c, e);
+    if (rc != 0) return rc;
+    buf_add_text(b, "{\"eos_token_id\":[");
+    for (int32_t id = 0; id < tokenizer_n_vocab(t); id++) {
+        if (!tokenizer_is_eog(t, id)) continue;
+        buf_addf(b, "%s%d", comma, (int)id);
+        comma = ",";
+    }
+    buf_add_char(b, ']');
+    if (tokenizer_bos(t) >= 0) json_member_int(b, "bos_token_id", tokenizer_bos(t));
+    static const char *const sampling[][2] = {{"temp", "temperature"},
+                                              {"top_p", "top_p"},
+                                              {"top_k", "top_k"},
+                                              {"min_p", "min_p"},
+                                              {"penalty_repeat", "repetition_penalty"}};
+    for (size_t i = 0; i < sizeof sampling / sizeof sampling[0]; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "general.sampling.%s", sampling[i][0]);
+        const struct meta *m = checkpoint_meta(c, key);
+        if (!m) continue;
+        buf_addf(b, ",\"%s\":", sampling[i][1]);
+        if (meta_kind(m) == META_REAL)
+            json_put_float(b, (float)meta_real(m, 0));
+        else
+            buf_addf(b, "%lld", (long long)meta_int(m, 0));
+    }
+    buf_add_text(b, "}\n");
+    tokenizer_close(t);
+    return 0;
+}
+
+static int write_folder(const struct model_gguf *g, const struct checkpoint *c,
+                        const struct buf *config, const char *dir, const struct convert_options *o,
+                        struct err *e)
+{
+    char path[4096];
+    struct buf json = {0}, names = {0}, generation = {0};
+    int rc = tokenizer_put_hf(&json, &names, c, e);
+    if (rc == 0) rc = put_generation(&generation, c, e);
+    if (rc == 0) rc = dir_make(dir, e);
+    if (rc == 0) rc = write_text(dir, "config.json", config, e);
+    if (rc == 0) rc = write_text(dir, "tokenizer.json", &json, e);
+    if (rc == 0) rc = write_text(dir, "tokenizer_config.json", &names, e);
+    if (rc == 0) rc = write_text(dir, "generation_config.json", &generation, e);
+    if (rc == 0 && !path_join(path, sizeof path, dir, "model.safetensors"))
+        rc = err_set(e, ERR_ARG, "%s: cannot write: the path is too long", dir);
+    if (rc == 0)
+        rc = checkpoint_write_safetensors(model_gguf_view(g), path, o->progress, o->ctx, e);
+    buf_deinit(&json);
+    buf_deinit(&names);
+    buf_deinit(&generation);
+    return rc;
+}
+
+static void remove_folder(const char *dir)
+{
+    static const char *const file[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                       "generation_config.json", "model.safetensors"};
+    char path[4096];
+    for (size_t i = 0; i < sizeof file / sizeof file[0]; i++)
+        if (path_join(path, sizeof path, dir, file[i])) unlink(path);
+    rmdir(dir);
+}
+
+/* Convert a GGUF to a folder, which gets its name after the comparison. */
+static int convert_to_folder(const struct checkpoint *c, const struct convert_options *o,
+                             struct err *e)
+{
+    char part[4096];
+    struct model_gguf *g = NULL;
+    struct buf config = {0};
+    const struct model_gguf_options mo = {.backend = o->backend, .type = o->type, .stop = o->stop};
+    const int n = snprintf(part, sizeof part, "%s.part-%d", o->out, (int)getpid());
+    if (n < 0 || (size_t)n >= sizeof part)
+        return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", o->out);
+    if (dir_exists(o->out) || file_exists(o->out))
+        return err_set(e, ERR_ARG, "%s: cannot create: it exists; remove it first", o->out);
+    int rc = model_hf_open(&g, c, &mo, &config, e);
+    if (rc == 0) {
+        rc = write_folder(g, c, &config, part, o, e);
+        if (rc == 0) rc = check_written(part, c, o, e);
+        if (rc == 0 && rename(part, o->out) != 0)
+            rc = err_set(e, ERR_IO, "%s: cannot write: %s", o->out, strerror(errno));
+        if (rc != 0) remove_folder(part);
+    }
+    model_gguf_close(g);
+    buf_deinit(&config);
+    return rc;
+}
+
 int session_convert(const char *path, const struct convert_options *o, struct err *e)
 {
     struct checkpoint *c = NULL;
@@ -123,6 +229,11 @@ int session_convert(const char *path, const struct convert_options *o, struct er
     if (!o->replaces && (file_exists(o->out) || dir_exists(o->out)))
         return err_set(e, ERR_ARG, "%s: cannot create: it exists; --force replaces it", o->out);
     int rc = checkpoint_open(&c, path, e);
+    if (rc == 0 && checkpoint_kind(c) == CKPT_GGUF) {
+        rc = convert_to_folder(c, o, e);
+        checkpoint_close(c);
+        return rc;
+    }
     if (rc == 0) rc = model_gguf_open(&g, c, &mo, e);
     if (rc == 0) rc = tokenizer_put_gguf(model_gguf_view(g), c, model_gguf_n_vocab(g), e);
     if (rc == 0) rc = write_checked(g, c, o, e);

@@ -112,6 +112,16 @@ static bool is_step(const struct pretok_step *s, const char *pattern)
            strcmp(s->pattern, pattern) == 0;
 }
 
+const char *family_pattern(const char *name, int k)
+{
+    for (size_t i = 0; i < sizeof families / sizeof families[0] && k < FAMILY_PATTERNS_MAX; i++) {
+        if (strcmp(families[i].name, name) != 0) continue;
+        const char *p = families[i].pattern[k];
+        return p && (unsigned char)*p < 3 ? "" : p;
+    }
+    return NULL;
+}
+
 const char *tokenizer_family(const struct tokenizer *t)
 {
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {

@@ -30,11 +30,15 @@ int tokenizer_family_form(const char *text, struct err *e);
  * ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a path is too long. */
 int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e);
 /* Add the tokenizer of a Hugging Face directory to the keys of a GGUF view (checkpoint_build), with
- * n_vocab tokens: tokens without a piece are unused. What the keys cannot express is rejected by
+ * n_vocab tokens. Tokens without a piece are unused. What the keys cannot express is rejected by
  * its name, or logged if only rare texts get other ids. ERR_UNSUPPORTED for another kind of
- * tokenizer, and the errors of tokenizer_open and checkpoint_add_text. */
+ * tokenizer. Other errors as of tokenizer_open and checkpoint_add_text. */
 int tokenizer_put_gguf(struct checkpoint *out, const struct checkpoint *c, int n_vocab,
                        struct err *e);
+/* Append the tokenizer.json and the tokenizer_config.json of a GGUF's tokenizer. ERR_UNSUPPORTED
+ * for another kind than byte-level BPE. Other errors as of tokenizer_open. */
+int tokenizer_put_hf(struct buf *json, struct buf *config, const struct checkpoint *c,
+                     struct err *e);
 void tokenizer_close(struct tokenizer *t); /* close t; t may be NULL */
 
 enum {

@@ -256,6 +256,9 @@ int tokenizer_add_bert_words(struct tokenizer *t, struct err *e);
 /* Return the first family of pretok.def whose steps and options are those of t, static. NULL if
  * none. */
 const char *tokenizer_family(const struct tokenizer *t);
+/* Return pattern k of a family, static; NULL after the last. An empty text: a step that
+ * tokenizer.json cannot express. */
+const char *family_pattern(const char *name, int k);
 bool is_family(const char *name); /* true if the name is in pretok.def */
 /* Add the steps of a family of pretok.def, and set ignore_merges and similar options. Return
  * ERR_UNSUPPORTED for an unknown family, with its name in the error. Other errors as of

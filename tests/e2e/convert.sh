@@ -29,6 +29,13 @@ check 'an architecture without a conversion is rejected by name' '[ $? = 1 ] && 
 "$QUOTH" convert "$golden/forms/gptq" -o no.gguf 2>err
 check 'quantized weights are rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q gptq err'
 
+"$QUOTH" convert qwen3.gguf -o back 2>err || cat err
+# shellcheck disable=SC2086
+"$QUOTH" run "$golden/qwen3" 'hello' $flags >want 2>err && "$QUOTH" run back 'hello' $flags >got 2>err
+check 'a folder made of a GGUF answers alike' 'cmp -s got want && [ -s got ]'
+"$QUOTH" convert gemma3.gguf -o no 2>err
+check 'a GGUF without a conversion to a folder is rejected by name' '[ $? = 1 ] && [ ! -e no ] && grep -q gemma3 err'
+
 # BPE over characters, whose merges become scores.
 cp -r "$golden/qwen3" spm && chmod -R u+w spm
 added='"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}'

@@ -344,6 +344,60 @@ TEST(golden_folders_converted_to_gguf)
     backend_close(b);
 }
 
+/* Compare the tensors of a folder made of a GGUF with those of the folder that it was made of. */
+static void compare_folder(const char *model, const char *path)
+{
+    struct checkpoint *got = NULL, *want = NULL;
+    struct err e;
+    NEED_OK(checkpoint_open(&got, path, &e), &e);
+    NEED_OK(checkpoint_open(&want, golden(model, ""), &e), &e);
+    EXPECT_INT(checkpoint_n_tensor(got), checkpoint_n_tensor(want));
+    for (int i = 0; i < checkpoint_n_tensor(want); i++) {
+        const struct tensor_info *w = checkpoint_tensor_at(want, i),
+                                 *g = checkpoint_tensor(got, w->name);
+        if (!g || strcmp(g->name_raw, w->name_raw) != 0 || g->type != w->type ||
+            g->n_byte != w->n_byte || memcmp(g->data, w->data, w->n_byte) != 0)
+            test_fail(__FILE__, __LINE__, "%s: %s is another tensor", model, w->name_raw);
+    }
+    checkpoint_close(got);
+    checkpoint_close(want);
+}
+
+/* Goal: a folder converted to GGUF and back has equal tensors, byte for byte, under equal names,
+ * and the same logits, bit for bit. */
+TEST(golden_folders_converted_to_gguf_and_back)
+{
+    static const char *const names[] = {"llama-untied", "qwen2",    "qwen3",   "gemma",
+                                        "olmo2",        "seed_oss", "ernie4_5"};
+    struct backend *b;
+    struct err e;
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char folder[40], path[256];
+        struct loaded from = {0}, to = {0};
+        struct buf tokens = slurp(golden(names[i], "tokens.i32"));
+        snprintf(folder, sizeof folder, "back-%s", names[i]);
+        snprintf(path, sizeof path, "%s", temp_path("there.gguf"));
+        const char *back = temp_path(folder);
+        struct convert_options o = {.backend = b, .out = path, .replaces = true};
+        NEED_OK(session_convert(golden(names[i], ""), &o, &e), &e);
+        o.out = back;
+        NEED_OK(session_convert(path, &o, &e), &e);
+        compare_folder(names[i], back);
+        NEED_OK(load(&from, golden(names[i], ""), &plain, &e), &e);
+        NEED_OK(load(&to, back, &plain, &e), &e);
+        struct logits want = logits_of(&from, &tokens, 0), got = logits_of(&to, &tokens, 0);
+        expect_same("a conversion and back", names[i], &want, &got);
+        free(want.v);
+        free(got.v);
+        unload(&from);
+        unload(&to);
+        buf_deinit(&tokens);
+    }
+    backend_close(b);
+}
+
 /* Compare the logits of the llama3 weights with another config.json after the whole text. */
 static void compare_variant(const char *label)
 {
