@@ -43,8 +43,9 @@ static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
 {
     const int64_t *start = ctx;
     const double s = (double)(time_us() - *start) * 1e-6;
-    progress_rate("MB written", done == n_byte ? n_byte / 1000000 : done / 1000000,
-                  n_byte / 1000000, s > 0 ? (double)done * 1e-6 / s : 0);
+    const uint64_t n = n_byte / 1000000 + 1; /* equal to the first number only at the end */
+    progress_rate("MB written", done == n_byte ? n : done / 1000000, n,
+                  s > 0 ? (double)done * 1e-6 / s : 0);
 }
 
 static int convert(const char *path, struct err *e)

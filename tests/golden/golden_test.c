@@ -398,6 +398,28 @@ TEST(golden_folders_converted_to_gguf_and_back)
     backend_close(b);
 }
 
+/* Goal: a stopped conversion leaves no file, in both directions. */
+TEST(golden_conversion_stopped_leaves_no_file)
+{
+    static const char *const files[] = {"", "model.gguf"};
+    const int stop = 1;
+    struct backend *b;
+    struct err e;
+    if (!repo_path("tests/golden/llama-untied")) SKIP("tests/golden is not here");
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    NEED(temp_put("stopped/other", ""));
+    for (int i = 0; i < 2; i++) {
+        struct buf list = {0};
+        const struct convert_options o = {
+            .backend = b, .out = temp_path("stopped/result"), .stop = &stop};
+        EXPECT_INT(session_convert(golden("llama-untied", files[i]), &o, &e), ERR_BUSY);
+        NEED_OK(dir_list(&list, temp_path("stopped"), &e), &e);
+        EXPECT(list.n > 0 && strncmp(list.data, "other", 5) == 0 && list.n <= 7);
+        buf_deinit(&list);
+    }
+    backend_close(b);
+}
+
 /* Compare the logits of the llama3 weights with another config.json after the whole text. */
 static void compare_variant(const char *label)
 {
