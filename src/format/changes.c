@@ -137,7 +137,7 @@ static void put_rest(struct buf *b, const struct json *base, const struct json *
 
 /* The place of a config that members of --hf-overrides may have. */
 struct place {
-    const struct json *root, *text; /* objects of the file; NULL if none */
+    const struct json *root, *text; /* objects of the file, borrowed; NULL if none */
     bool parts;                     /* true: text_config describes one of several parts */
 };
 

@@ -294,7 +294,7 @@ static void bind_zero_bias(struct binder *b, const char *name, int64_t n)
 /* Change p, whose values are w, to some of its rows. A matrix with scales is not divided.
  * Contiguous rows of a number format are a pointer into the whole. */
 static void take_part(struct binder *b, struct tensor *w, struct published *p,
-                      const struct part *part)
+                      const struct row_part *part)
 {
     const int64_t row = (int64_t)qtype_bytes(w->type, w->k);
     if (w->n_out == part->n) return;
@@ -316,7 +316,7 @@ static void take_part(struct binder *b, struct tensor *w, struct published *p,
 }
 
 /* Return the bias of a part of a matrix: a section of the whole, or a copy of its groups. */
-static const float *part_bias(struct binder *b, const float *whole, const struct part *part)
+static const float *part_bias(struct binder *b, const float *whole, const struct row_part *part)
 {
     if (!whole || part->run == 0) return whole ? whole + part->first : NULL;
     float *v = arena_push(&b->m->arena, (size_t)part->n * sizeof *v, 64);
@@ -329,7 +329,7 @@ static const float *part_bias(struct binder *b, const float *whole, const struct
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias)
 {
     const struct tensor_row *row = row_of(b, stem);
-    if (row) bind_part(b, l, stem, il, bias, &(struct part){.n = size_of(b, row->n_out, il)});
+    if (row) bind_part(b, l, stem, il, bias, &(struct row_part){.n = size_of(b, row->n_out, il)});
 }
 
 /* Sort the inputs of a matrix by their groups (GPTQ's desc_act), so that its rows have blocks.
@@ -356,7 +356,7 @@ static void bind_order(struct binder *b, struct linear *l, struct published *p)
 /* A stored form that is not plain rows is kept in the arena, because packing reads it later. The
  * bias belongs to the whole matrix. */
 static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, int il,
-                         int64_t n_out, int64_t k, enum bias bias, const struct part *part)
+                         int64_t n_out, int64_t k, enum bias bias, const struct row_part *part)
 {
     char name[160];
     struct published p;
@@ -384,7 +384,7 @@ static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, i
 }
 
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
-               const struct part *part)
+               const struct row_part *part)
 {
     const struct tensor_row *row = row_of(b, stem);
     if (!row || b->rc != 0) return;
@@ -394,7 +394,7 @@ void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enu
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
                 enum bias bias)
 {
-    bind_rows_of(b, l, stem, -1, n_out, k, bias, &(struct part){.n = n_out});
+    bind_rows_of(b, l, stem, -1, n_out, k, bias, &(struct row_part){.n = n_out});
 }
 
 /* Bind the experts' matrices, stored as one tensor with an expert dimension. */

@@ -61,7 +61,7 @@ struct model_options {
     /* maximum length of a sequence; 0: the model's context length, reduced to fit memory */
     int context_max;
     /* number format or mixture (mixture.def) of the matrices, whose files have F32, F16 or BF16;
-     * NULL: the files' formats */
+     * NULL: the files' formats; borrowed */
     const char *quantization;
     /* store of packed weights; the model sets the key */
     struct weights_options weights;
@@ -193,7 +193,7 @@ struct explained_tensor {
 struct explain {
     void (*key)(void *ctx, const struct explained_key *k);
     void (*tensor)(void *ctx, const struct explained_tensor *t);
-    void *ctx;
+    void *ctx; /* borrowed */
 };
 /* Report each key and tensor of a checkpoint, without packing it. quantization: as in
  * model_options. Returns an error of model_open. After such an error the keys are reported, unless
@@ -206,7 +206,7 @@ int model_explain(const struct checkpoint *c, struct backend *b, const char *qua
 struct model_gguf;
 struct model_gguf_options {
     struct backend *backend; /* device, on which nothing is computed; borrowed */
-    /* number format or mixture of the matrices; NULL: the files' formats */
+    /* number format or mixture of the matrices; NULL: the files' formats; borrowed */
     const char *type;
     const volatile int *stop; /* nonzero: writing ends with ERR_BUSY; borrowed */
 };

@@ -635,13 +635,13 @@ void bind_name(const struct binder *b, char out[160], const char *stem, int il, 
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias);
 /* Rows of a matrix that several layers share: row i is row first + i / run * step + i % run of the
  * matrix. run 0: the rows follow each other. */
-struct part {
+struct row_part {
     int64_t first, n; /* n: number of rows */
     int64_t run, step;
 };
 /* As bind_linear, for a part of the matrix. */
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
-               const struct part *part);
+               const struct row_part *part);
 /* Return true if the file has the matrix `fused` instead of matrices such as `part`. Both are names
  * of tensors.def. If the table has both, and `fused` as OTHER, the file decides. */
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il);

@@ -44,7 +44,7 @@ static const struct config_key hf_key[] = {
     IDLE("config.encoder_layerdrop", "training"),
     IDLE("config.decoder_layerdrop", "training"),
     IDLE("config.init_std", "training"),
-    IDLE("config.output_past", "how the reference's program computes the same"),
+    IDLE("config.output_past", "implementation of the reference"),
     KEYS_END,
 };
 

@@ -15,7 +15,7 @@ static const struct config_key hf_key[] = {
     ONLY("config.is_decoder", 0, "a decoder of class DistilBERT is not supported yet"),
     IDLE("config.tie_word_embeddings", "the head of masked tokens, which is left out"),
     IDLE("config.tie_weights_", "the head of masked tokens, which is left out"),
-    IDLE("config.sinusoidal_pos_embds", "how training began: the file has the table"),
+    IDLE("config.sinusoidal_pos_embds", "start of the training: the file has the table"),
     IDLE("config.dropout", "training"),
     IDLE("config.attention_dropout", "training"),
     IDLE("config.qa_dropout", "training"),

@@ -18,7 +18,7 @@ struct gemma3n_layer {
     struct linear laurel_left, laurel_right; /* matrices [d_laurel, d] and [d, d_laurel] */
     struct norm laurel_norm;
     struct input_block input;
-    const float *scale; /* factors of the active stream for the input, f32 [d]; NULL: none */
+    const float *scale; /* borrowed f32 [d]: factors of the active stream; NULL: none */
     float cut;          /* standard deviations below which gates are 0; -INFINITY: all are kept */
     int at_laurel;
 };

@@ -22,7 +22,7 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.rope_parameters.alpha"),
     IDLE("config.attention_head_dim", "the class reads head_dim"),
     IDLE("config.eod_token_id", "the tokenizer, whose own files count"),
-    IDLE("config.pretraining_tp", "how training split the matrices"),
+    IDLE("config.pretraining_tp", "split of the matrices in training"),
     IDLE("config.use_qk_norm", "the class always has these norms"),
     KEYS_END,
 };

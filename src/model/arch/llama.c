@@ -19,7 +19,7 @@ static const struct config_key hf_key[] = {
     KEY("config.tie_word_embeddings", 0),
     KEY("config.attention_bias", 0),
     KEY("config.mlp_bias", 0),
-    IDLE("config.pretraining_tp", "how training split the matrices"),
+    IDLE("config.pretraining_tp", "split of the matrices in training"),
     KEYS_END,
 };
 

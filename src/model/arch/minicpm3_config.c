@@ -35,7 +35,7 @@ const struct config_key minicpm3_hf_key[] = {
     KEY("config.dim_model_base", DIM_MODEL_BASE),
     IDLE("attention.key_length", "the class derives it from the two parts of a head"),
     IDLE("config.qk_head_dim", "the class derives it from the two parts of a head"),
-    IDLE("config.pretraining_tp", "how training split the matrices"),
+    IDLE("config.pretraining_tp", "split of the matrices in training"),
     KEYS_END,
 };
 

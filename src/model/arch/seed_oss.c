@@ -19,7 +19,7 @@ static const struct config_key hf_key[] = {
     KEY("config.attention_bias", 1),
     KEY("config.attention_out_bias", 0),
     KEY("config.mlp_bias", 0),
-    IDLE("config.pretraining_tp", "how training split the matrices"),
+    IDLE("config.pretraining_tp", "split of the matrices in training"),
     IDLE("config.residual_dropout", "training"),
     KEYS_END,
 };

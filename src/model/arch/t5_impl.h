@@ -19,7 +19,7 @@
         IDLE("config.dropout_rate", "training"), IDLE("config.initializer_factor", "training"),    \
         IDLE("config.classifier_dropout", "training"), KEY_UNSET("config.dense_act_fn"),           \
         KEY_UNSET("config.is_gated_act"),                                                          \
-        IDLE("config.output_past", "how the reference's program computes the same")
+        IDLE("config.output_past", "implementation of the reference")
 
 extern const struct config_key t5_gguf_key[];
 extern const char *const t5_left_out[];

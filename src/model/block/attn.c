@@ -39,7 +39,8 @@ static void bind_fused(struct binder *b, struct attn_block *a, int il)
     const struct layer_config *l = &c->layer[il];
     const int64_t d = l->d_head, d_q = l->n_head * d, d_kv = l->n_head_kv * d,
                   d_group = d_q / l->n_head_kv, step = d_group + 2 * d;
-    struct part q = {.n = d_q}, k = {.first = d_q, .n = d_kv}, v = {.first = d_q + d_kv, .n = d_kv};
+    struct row_part q = {.n = d_q}, k = {.first = d_q, .n = d_kv},
+                    v = {.first = d_q + d_kv, .n = d_kv};
     if (b->m->arch->hf_groups && config_is_hf(b) && l->n_head_kv > 1) {
         q.run = d_group, k.run = v.run = d;
         q.step = k.step = v.step = step;

@@ -13,8 +13,8 @@ void bind_ffn(struct binder *b, struct ffn_block *g, int il)
     const bool fused = row && row->n_out == SIZE_D_FF_2;
     g->gated = fused || (bind_row(b, gate) && !c->no_gate);
     if (fused) { /* gate, then up */
-        bind_part(b, &g->gate, up, il, c->ffn_bias, &(struct part){.n = d_ff});
-        bind_part(b, &g->up, up, il, c->ffn_bias, &(struct part){.first = d_ff, .n = d_ff});
+        bind_part(b, &g->gate, up, il, c->ffn_bias, &(struct row_part){.n = d_ff});
+        bind_part(b, &g->up, up, il, c->ffn_bias, &(struct row_part){.first = d_ff, .n = d_ff});
     } else {
         if (g->gated) bind_linear(b, &g->gate, gate, il, c->ffn_bias);
         bind_linear(b, &g->up, up, il, c->ffn_bias);
