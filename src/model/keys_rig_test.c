@@ -1,0 +1,288 @@
+/* keys_rig_test.c - see keys_rig_test.h. */
+#include "keys_rig_test.h"
+
+#include "base/log.h"
+#include "base/os.h"
+#include "../../tests/gguf_make.h"
+#include "../../tests/safetensors_make.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct arch *const all_arches[N_ARCH] = {
+#define ARCH(id) &arch_##id,
+#include "arch/arch.def"
+#undef ARCH
+};
+
+bool declares(const struct config_key *list, const char *key)
+{
+    for (; key && list && list->key; list++)
+        if (strcmp(list->key, key) == 0 && list->use != KEY_IDLE) return true;
+    return false;
+}
+
+const struct checkpoint_changes *read_changes;
+
+/* Open with `read_changes`, in single quotes. */
+static int open_changed(struct checkpoint **c, const char *path, struct err *e)
+{
+    struct buf config = {0}, rope = {0};
+    struct checkpoint_changes own = read_changes ? *read_changes : (struct checkpoint_changes){0};
+    if (own.config) add_quoted(&config, own.config);
+    if (own.rope) add_quoted(&rope, own.rope);
+    own.config = config.data, own.rope = rope.data;
+    int rc = checkpoint_open_with(c, path, &own, e);
+    buf_deinit(&config);
+    buf_deinit(&rope);
+    return rc;
+}
+
+static void read_opened(struct read *r)
+{
+    struct binder b = {
+        .m = &r->m, .checkpoint = r->c, .prefix = r->m.arch->name, .e = &r->e, .part = ""};
+    r->m.checkpoint = r->c;
+    b.read = calloc((size_t)checkpoint_n_meta(r->c) + 1, 1);
+    log_silent = true; /* suppress warnings about unknown fields */
+    if (b.read) config_read(&b);
+    log_silent = false;
+    free(b.read);
+    r->rc = b.rc;
+}
+
+void read_config(struct read *r, const struct arch *a, const char *fields)
+{
+    char json[2000];
+    *r = (struct read){.m = {.arch = a}};
+    bool layers = strstr(fields, "num_hidden_layers") != NULL;
+    /* the name of the architecture is that of a config of several parts, if there is one */
+    const char *text = arch_of_parts(a->name) ? "_text" : "";
+    /* the default of gemma3n is for more layers */
+    bool shares = a == &arch_gemma3n && !strstr(fields, "num_kv_shared_layers");
+    snprintf(json, sizeof json, "{'model_type':'%s%s'%s%s%s%s}", a->name, text,
+             layers ? "" : ",'num_hidden_layers':2", shares ? ",'num_kv_shared_layers':0" : "",
+             *fields ? "," : "", fields);
+    EXPECT_INT(json_write(temp_path("config.json"), json), 0);
+    EXPECT_INT(safetensors_write(temp_path("model.safetensors"),
+                                 "{'x':{'dtype':'I8','shape':[1],'data_offsets':[0,1]}}", 1),
+               0);
+    r->rc = open_changed(&r->c, temp_path(""), &r->e);
+    if (r->rc == 0) read_opened(r);
+}
+
+void read_done(struct read *r)
+{
+    checkpoint_close(r->c);
+    arena_deinit(&r->m.arena);
+}
+
+void expect_config(const struct arch *a, const char *fields, const char *word)
+{
+    struct read r;
+    read_config(&r, a, fields);
+    if (!word && r.rc != 0)
+        test_fail(__FILE__, __LINE__, "%s {%s}: %s", a->name, fields, r.e.text);
+    else if (word && (r.rc == 0 || !strstr(r.e.text, word)))
+        test_fail(__FILE__, __LINE__, "%s {%s}: \"%s\" lacks %s", a->name, fields,
+                  r.rc == 0 ? "accepted" : r.e.text, word);
+    read_done(&r);
+}
+
+bool lacks_flat_rope(const struct arch *a)
+{
+    return a->no_rope || declares(a->hf_key, "config.rope_parameters.full_attention");
+}
+
+/* Return true for the fields of a flat rope, because the architecture has none. */
+static bool is_of_rope(const struct arch *a, const char *fields)
+{
+    return lacks_flat_rope(a) && strstr(fields, "'rope_");
+}
+
+void expect_all(const char *fields, const char *word)
+{
+    for (int i = 0; i < N_ARCH; i++)
+        if (!is_of_rope(all_arches[i], fields)) expect_config(all_arches[i], fields, word);
+}
+
+void expect_others(const char *key, const char *fields, const char *word)
+{
+    for (int i = 0; i < N_ARCH; i++)
+        if (!declares(all_arches[i]->hf_key, key) && !is_of_rope(all_arches[i], fields))
+            expect_config(all_arches[i], fields, word);
+}
+
+bool has_type(const struct arch *a, enum rope_scaling scaling)
+{
+    const struct rope_type *t = config_rope_types(a);
+    while (t->name && t->scaling != scaling) t++;
+    return t->name;
+}
+
+void expect_scaled(const char *fields, const char *word)
+{
+    for (int i = 0; i < N_ARCH; i++)
+        if (has_type(all_arches[i], ROPE_LINEAR) && !is_of_rope(all_arches[i], fields))
+            expect_config(all_arches[i], fields, word);
+}
+
+const char *field_of(const struct arch *a, const char *key)
+{
+    static const struct name_pair pair[] = {
+#define HF_KEY(field, key) {field, key},
+#include "format/hf_keys.def"
+    };
+    static const struct {
+        const char *arch, *raw, *key; /* static */
+    } own[] = {
+#define HF_KEY_OF(arch, field, key) {arch, field, key},
+#include "format/hf_keys.def"
+    };
+    if (strncmp(key, "config.", 7) == 0) return key + 7;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(own[i].arch, a->name) == 0 && strcmp(own[i].key, key) == 0) return own[i].raw;
+    for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++)
+        if (strcmp(pair[i].name, key) == 0) return pair[i].raw;
+    if (strcmp(key, "rope.scaling.original_context_length") == 0)
+        return "original_max_position_embeddings";
+    return key;
+}
+
+static void add_key(struct made *g, const struct arch *a, const char *key, double value)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", a->name, key);
+    made_key(g, full, 12); /* a double, which every numeric getter accepts */
+    made_f64(g, value);
+}
+
+/* Add a text, or for "[10" the list of true and false. */
+static void add_text(struct made *g, const struct arch *a, const char *key, const char *text)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", a->name, key);
+    if (*text == '[') {
+        made_list(g, full, 7, strlen(text + 1));
+        while (*++text) made_uint(g, 1, *text == '1');
+        return;
+    }
+    made_key(g, full, 8);
+    made_text(g, text, strlen(text));
+}
+
+/* Additional keys that GGUF files of one architecture require. */
+static const struct {
+    const struct arch *arch;
+    struct pair pair;
+} needed[] = {{&arch_minicpm3, {"attention.q_lora_rank", 24}},
+              {&arch_minicpm3, {"attention.kv_lora_rank", 20}},
+              {&arch_minicpm3, {"rope.dimension_count", 8}},
+              {&arch_command_r, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_cohere2, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_cohere2, {"attention.sliding_window", 16}},
+              {&arch_starcoder2, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_phi2, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_stablelm, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_nemotron, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_olmo, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_gpt2, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_gptneox, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_gptj, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_gptj, {"rope.dimension_count", 16}},
+              {&arch_opt, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_falcon, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_bloom, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_mpt, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_mpt, {"attention.max_alibi_bias", 8}},
+              {&arch_bert, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_bert, {"attention.causal", 0}},
+              {&arch_nomic_bert, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_nomic_bert, {"attention.causal", 0}},
+              {&arch_modernbert, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_modernbert, {"attention.causal", 0}},
+              {&arch_gemma3, {"attention.sliding_window", 16}},
+              {&arch_gemma_embedding, {"attention.sliding_window", 16}},
+              {&arch_gemma3n, {"attention.sliding_window", 16}},
+              {&arch_gemma4, {"attention.sliding_window", 16}},
+              {&arch_gemma4, {"attention.sliding_window_pattern", 0}},
+              {&arch_gemma4, {"attention.key_length_swa", 16}},
+              {&arch_gemma4, {"attention.value_length_swa", 16}},
+              {&arch_gemma4, {"embedding_length_per_layer_input", 0}},
+              {&arch_gemma4, {"final_logit_softcapping", 30}},
+              {&arch_qwen3moe, {"expert_count", 8}},
+              {&arch_qwen3moe, {"expert_used_count", 2}},
+              {&arch_bart, {"attention.layer_norm_epsilon", 1e-5}},
+              {&arch_bart, {"decoder_start_token_id", 2}},
+              {&arch_t5, {"decoder_start_token_id", 0}},
+              {&arch_mt5, {"decoder_start_token_id", 0}}};
+enum { N_NEEDED = sizeof needed / sizeof needed[0] };
+
+const char *read_left_out;
+
+/* Return true if the file must not have the key, or has the key's value of `more`. */
+static bool is_among(const struct pair more[2], const char *key)
+{
+    return (read_left_out && strcmp(read_left_out, key) == 0) ||
+           (more[0].key && strcmp(more[0].key, key) == 0) ||
+           (more[1].key && strcmp(more[1].key, key) == 0);
+}
+
+void read_gguf_text(struct read *r, const struct arch *a, const struct pair more[2],
+                    const char *text)
+{
+    static const struct pair sizes[] = {
+        {"block_count", 2},          {"embedding_length", 64},
+        {"feed_forward_length", 96}, {"attention.head_count", 4},
+        {"context_length", 256},     {"attention.layer_norm_rms_epsilon", 1e-5}};
+    enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
+    struct made g = {0};
+    int n_more = (more[0].key != NULL) + (more[1].key != NULL), n_needed = 0, n_size = 0;
+    for (int i = 0; i < N_SIZE; i++) n_size += !is_among(more, sizes[i].key);
+    for (int i = 0; i < N_NEEDED; i++)
+        n_needed += needed[i].arch == a && !is_among(more, needed[i].pair.key);
+    *r = (struct read){.m = {.arch = a}};
+    made_raw(&g, "GGUF\3\0\0\0", 8);
+    made_uint(&g, 8, 0);
+    made_uint(&g, 8, (uint64_t)(2 + n_size + n_more + n_needed));
+    made_key(&g, "general.architecture", 8);
+    made_text(&g, a->name, strlen(a->name));
+    made_key(&g, "someone.note", 5);
+    made_uint(&g, 4, 1);
+    for (int i = 0; i < N_SIZE; i++)
+        if (!is_among(more, sizes[i].key)) add_key(&g, a, sizes[i].key, sizes[i].value);
+    if (text) add_text(&g, a, more[0].key, text);
+    for (int i = text != NULL; i < n_more; i++) add_key(&g, a, more[i].key, more[i].value);
+    for (int i = 0; i < N_NEEDED; i++)
+        if (needed[i].arch == a && !is_among(more, needed[i].pair.key))
+            add_key(&g, a, needed[i].pair.key, needed[i].pair.value);
+    EXPECT_INT(file_write(temp_path("keys.gguf"), g.head.data, g.head.n, &r->e), 0);
+    buf_deinit(&g.head);
+    r->rc = open_changed(&r->c, temp_path("keys.gguf"), &r->e);
+    if (r->rc == 0) read_opened(r);
+}
+
+void read_gguf(struct read *r, const struct arch *a, const struct pair more[2])
+{
+    read_gguf_text(r, a, more, NULL);
+}
+
+bool has_gguf(const struct arch *a)
+{
+    return a->gguf_key || !a->encoder;
+}
+
+void expect_gguf(const char *key, double value, const char *word)
+{
+    for (int i = 0; i < N_ARCH; i++) {
+        struct read r;
+        if (declares(all_arches[i]->gguf_key, key) || !has_gguf(all_arches[i])) continue;
+        if (key && all_arches[i]->no_rope && strncmp(key, "rope.", 5) == 0) continue;
+        read_gguf(&r, all_arches[i], (struct pair[2]){{key, value}});
+        if (word ? r.rc == 0 || !strstr(r.e.text, word) : r.rc != 0)
+            test_fail(__FILE__, __LINE__, "%s.%s = %g: \"%s\", expected %s", all_arches[i]->name,
+                      key, value, r.rc == 0 ? "accepted" : r.e.text, word ? word : "no error");
+        read_done(&r);
+    }
+}
