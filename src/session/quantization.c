@@ -15,32 +15,22 @@
 #include <string.h>
 #include <strings.h>
 
-/* Methods of other engines. All texts are static. */
+/* Methods of other engines. Those with a form of the model are in form.def. All texts are
+ * static. */
 static const struct method {
     const char *name;
     const char *form; /* quant_method of config.json that has this form; NULL: none */
     const char *type; /* format of float weights in its place; NULL: none */
     const char *why;  /* reason for the type, for the log; NULL: the type is that of the method */
-} methods[] = {
-    {"auto", NULL, NULL, NULL},
-    {"none", NULL, NULL, NULL},
-    {"gguf", "gguf", NULL, NULL},
-    {"awq", "awq", NULL, NULL},
-    {"awq_marlin", "awq", NULL, NULL},
-    {"gptq", "gptq", NULL, NULL},
-    {"gptq_marlin", "gptq", NULL, NULL},
-    {"compressed-tensors", "compressed-tensors", NULL, NULL},
-    {"bitnet", "bitnet", NULL, NULL},
-    {"fp8", "fp8", "E4M3_128",
-     "weights become E4M3 with a scale per 128 values; the error of Q8_0 is lower, and its prompts "
-     "are faster"},
-    {"int8", NULL, "Q8_0", "weights become Q8_0, with a scale per 32 values"},
-    {"eetq", NULL, "Q8_0", "weights become Q8_0, with a scale per 32 values"},
-    {"nf4", NULL, "NF4_64", NULL},
-    {"fp4", NULL, "FP4_64", NULL},
-    {"bitsandbytes", "bitsandbytes", "NF4_64", "weights become NF4 with a scale per 64 values"},
-    {"bitsandbytes-nf4", "bitsandbytes", "NF4_64", NULL},
-    {"bitsandbytes-fp4", "bitsandbytes", "FP4_64", NULL}};
+} methods[] = {{"auto", NULL, NULL, NULL},
+               {"none", NULL, NULL, NULL},
+               {"gguf", "gguf", NULL, NULL},
+#define METHOD(name, method, type, why) {name, method, type, why},
+#include "model/form/form.def"
+               {"int8", NULL, "Q8_0", "weights become Q8_0, with a scale per 32 values"},
+               {"eetq", NULL, "Q8_0", "weights become Q8_0, with a scale per 32 values"},
+               {"nf4", NULL, "NF4_64", NULL},
+               {"fp4", NULL, "FP4_64", NULL}};
 enum { N_METHOD = sizeof methods / sizeof methods[0] };
 
 /* Return true for formats that weights may become. F32 and the float formats of 8 bits are left
