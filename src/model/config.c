@@ -764,6 +764,11 @@ static void config_sizes(struct binder *b, struct config *c)
 void config_read(struct binder *b)
 {
     struct config *c = &b->m->config;
+    const struct arch *a = b->m->arch;
+    if (a->gguf_why && !config_is_hf(b))
+        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: architecture %s is not supported in a GGUF: %s",
+                        checkpoint_path(b->checkpoint), a->name, a->gguf_why);
+    if (b->rc != 0) return;
     c->embed_scale = c->residual_scale = c->logit_scale = c->alibi_scale = 1;
     c->plain_norms = b->m->arch->plain_norms;
     config_sizes(b, c);

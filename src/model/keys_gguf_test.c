@@ -5,6 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
+TEST(gguf_files_of_some_architectures_are_refused)
+{
+    int n = 0;
+    for (int i = 0; i < N_ARCH; i++) {
+        struct read r;
+        if (!all_arches[i]->gguf_why) continue;
+        n++;
+        read_gguf(&r, all_arches[i], (struct pair[2]){{NULL, 0}});
+        EXPECT_INT(r.rc, ERR_UNSUPPORTED);
+        EXPECT(strstr(r.e.text, all_arches[i]->name) && strstr(r.e.text, all_arches[i]->gguf_why));
+        done(&r);
+    }
+    EXPECT(n >= 1);
+}
+
 TEST(gguf_keys_are_read_idle_or_refused)
 {
     expect_gguf(NULL, 0, NULL);

@@ -270,7 +270,7 @@ void read_gguf(struct read *r, const struct arch *a, const struct pair more[2])
 
 bool has_gguf(const struct arch *a)
 {
-    return a->gguf_key || !a->encoder;
+    return !a->gguf_why && (a->gguf_key || !a->encoder);
 }
 
 void expect_gguf(const char *key, double value, const char *word)

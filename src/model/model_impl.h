@@ -447,6 +447,7 @@ struct arch {
     /* Keys of config.json with the defaults of the reference class, and keys of a GGUF, in addition
      * to keys.def. Both lists end with KEYS_END. gguf_key is NULL if none. */
     const struct config_key *hf_key, *gguf_key;
+    const char *gguf_why; /* reason for which GGUF files are refused, static; NULL: accepted */
     /* true: rotary lanes in GGUF files are paired as in neox, as in Hugging Face checkpoints
      * without hf_adjacent */
     bool gguf_neox;
@@ -798,6 +799,12 @@ void bind_ffn(struct binder *b, struct ffn_block *g, int il);
 void fwd_ffn(struct fwd *f, float *y, struct input in, const struct ffn_block *g);
 /* Add the feed-forward block of `in` to x f32 [n_row, d]. */
 void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_block *g);
+
+/* The two parts of a block with a gate, for an architecture with operations between them. Return
+ * curve(gate in) * (up in), f32 [n_row, d_ff], in the block's scratch. */
+float *fwd_ffn_inner(struct fwd *f, struct input in, const struct ffn_block *g);
+/* Add down times that scratch to x f32 [n_row, d]. */
+void fwd_ffn_out_add(struct fwd *f, float *x, const struct ffn_block *g);
 
 /* As fwd_ffn, for a block with a gate: outputs of the gate below their mean plus `by` standard
  * deviations count as 0, all others lose that value. */

@@ -3,7 +3,7 @@ changes the reference's.
 
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
     gemma3_text, gemma3n_text, gemma4_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
-    phi, stablelm, nemotron, arcee, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
+    phi, stablelm, nemotron, arcee, bitnet, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
     gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt, minicpm3, t5, mt5, bart
 
 The fields are those of these config classes of transformers (every class gets the fields of all
@@ -54,7 +54,7 @@ MIXTURE = dict(enable_moe_block=True, num_experts=5, top_k_experts=2, moe_interm
 BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
           "opt": dict(TABLE, ffn_dim=64), "gemma4_text": GEMMA4, "gemma3n_text": GEMMA3N,
-          "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64),
+          "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64), "bitnet": dict(head_dim=ABSENT, hidden_size=64),
           "minicpm3": dict(num_key_value_heads=4, head_dim=ABSENT, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=16,
                            scale_emb=3.0),
           "t5": dict(d_ff=48), "mt5": dict(d_ff=48),
@@ -78,7 +78,7 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "olmo": transformers.OlmoForCausalLM, "nemotron": transformers.NemotronForCausalLM, "arcee": transformers.ArceeForCausalLM,
            "olmo3": transformers.Olmo3ForCausalLM, "ministral3": transformers.Ministral3ForCausalLM,
            "hunyuan_v1_dense": transformers.HunYuanDenseV1ForCausalLM, "internlm3": transformers.LlamaForCausalLM,
-           "apertus": transformers.ApertusForCausalLM, "helium": transformers.HeliumForCausalLM, "gemma-embedding": transformers.Gemma3TextModel,
+           "apertus": transformers.ApertusForCausalLM, "bitnet": transformers.BitNetForCausalLM, "helium": transformers.HeliumForCausalLM, "gemma-embedding": transformers.Gemma3TextModel,
            "gpt2": transformers.GPT2LMHeadModel, "gpt_neox": transformers.GPTNeoXForCausalLM, "gptj": transformers.GPTJForCausalLM,
            "opt": transformers.OPTForCausalLM, "falcon": transformers.FalconForCausalLM, "bloom": transformers.BloomForCausalLM,
            "mpt": transformers.MptForCausalLM, "minicpm3": transformers.MiniCPM3ForCausalLM,

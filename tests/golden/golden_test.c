@@ -23,14 +23,14 @@
 
 /* Models [N_GGUF, end) have no GGUF file, because llama.cpp has no such architecture. */
 static const char *const models[] = {
-    "llama3",   "llama-untied", "mistral",    "qwen2",   "qwen3",    "smollm3", "gemma3",
-    "qwen3moe", "olmo2",        "gemma",      "gemma2",  "granite",  "phi3",    "glm",
-    "glm4",     "seed_oss",     "ernie4_5",   "exaone4", "cohere",   "cohere2", "starcoder2",
-    "phi",      "stablelm",     "nemotron",   "arcee",   "olmo",     "olmo3",   "ministral3",
-    "hunyuan",  "internlm3",    "apertus",    "gpt2",    "gpt_neox", "falcon",  "bloom",
-    "mpt",      "gemma4",       "gemma4-moe", "gemma3n", "minicpm3", "helium",  "gptj",
-    "opt",      "opt-post",     "falcon-rw"};
-enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 5 };
+    "llama3",   "llama-untied", "mistral",    "qwen2",    "qwen3",    "smollm3", "gemma3",
+    "qwen3moe", "olmo2",        "gemma",      "gemma2",   "granite",  "phi3",    "glm",
+    "glm4",     "seed_oss",     "ernie4_5",   "exaone4",  "cohere",   "cohere2", "starcoder2",
+    "phi",      "stablelm",     "nemotron",   "arcee",    "olmo",     "olmo3",   "ministral3",
+    "hunyuan",  "internlm3",    "apertus",    "gpt2",     "gpt_neox", "falcon",  "bloom",
+    "mpt",      "gemma4",       "gemma4-moe", "gemma3n",  "minicpm3", "bitnet",  "helium",
+    "gptj",     "opt",          "opt-post",   "falcon-rw"};
+enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 6 };
 
 /* Models of encoder and decoder, of cross.py. The first SOURCE of their tokens are a source. Models
  * [N_CROSS_GGUF, end) have no GGUF file. */

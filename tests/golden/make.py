@@ -283,6 +283,11 @@ MODELS = {
         cls=transformers.ApertusForCausalLM, arch="apertus", swap=False, seed=3,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # norms inside the blocks, squared ReLU with a gate; GGUF files of this name have SiLU
+    "bitnet": dict(
+        cls=transformers.BitNetForCausalLM, arch=None, swap=False, seed=3,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # adjacent lanes rotate
     "helium": dict(
         cls=transformers.HeliumForCausalLM, arch=None, swap=False, seed=3,
@@ -815,7 +820,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "olmo3": dict(sliding_window=4096), "apertus": dict(hidden_act="relu2"),
                "hunyuan": dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0)),
                "ministral3": dict(rope_parameters=dict(MODELS["ministral3"]["config"]["rope_parameters"], llama_4_scaling_beta=0.0)),
-               "arcee": dict(hidden_act="relu"), "olmo": dict(clip_qkv=None), "gpt2": dict(scale_attn_weights=False),
+               "arcee": dict(hidden_act="relu"), "bitnet": dict(hidden_act="silu"), "olmo": dict(clip_qkv=None), "gpt2": dict(scale_attn_weights=False),
                "gpt_neox": dict(use_parallel_residual=False), "gptj": dict(rotary_dim=4), "opt": dict(activation_function="gelu"),
                "opt-post": dict(activation_function="gelu"), "falcon": dict(rope_parameters=dict(rope_type="default", rope_theta=100.0)),
                "falcon-rw": dict(alibi=False), "bloom": dict(layer_norm_epsilon=0.1), "mpt": dict(attn_config=dict(clip_qkv=None)),

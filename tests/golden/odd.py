@@ -383,6 +383,14 @@ def arcee(r):
     return c
 
 
+def bitnet(r):
+    c = base(r)
+    c.update(attention_bias=r.random() < 0.3, hidden_act=r.choice(("relu2", "silu")), rope_parameters=scaled_rope(r))
+    c.pop("head_dim", None)
+    c["hidden_size"] = c["num_attention_heads"] * r.choice((12, 16, 20))
+    return c
+
+
 def gpt2(r):
     c = base(r)
     n_head = c["num_attention_heads"]
@@ -497,6 +505,7 @@ MODELS = {
     "phi": dict(cls=transformers.PhiForCausalLM, config=phi),
     "stablelm": dict(cls=transformers.StableLmForCausalLM, config=stablelm),
     "nemotron": dict(cls=transformers.NemotronForCausalLM, config=nemotron, norm_add=1),
+    "bitnet": dict(cls=transformers.BitNetForCausalLM, config=bitnet),
     "arcee": dict(cls=transformers.ArceeForCausalLM, config=arcee),
     "olmo": dict(cls=transformers.OlmoForCausalLM, config=olmo),
     "glm4": dict(cls=transformers.Glm4ForCausalLM, config=glm),

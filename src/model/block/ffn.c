@@ -72,6 +72,22 @@ void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_bloc
     trace(f, "ffn_out", f->y, g->down.w.n_out);
 }
 
+float *fwd_ffn_inner(struct fwd *f, struct input in, const struct ffn_block *g)
+{
+    struct backend *b = f->m->backend;
+    float *gate = fwd_at(f, g->at_gate), *up = fwd_at(f, g->at_up);
+    const struct output out[] = {{&g->gate, gate}, {&g->up, up}};
+    fwd_linears(f, out, 2, &in);
+    b->op->curve_mul(b, gate, gate, up, f->n_row * g->gate.w.n_out, g->curve);
+    return gate;
+}
+
+void fwd_ffn_out_add(struct fwd *f, float *x, const struct ffn_block *g)
+{
+    fwd_linear_add(f, x, &g->down, fwd_at(f, g->at_gate));
+    trace(f, "ffn_out", f->y, g->down.w.n_out);
+}
+
 /* The quantile, by bisection. */
 float ffn_cut_of(double part)
 {
