@@ -15,7 +15,7 @@ TEST(gguf_files_of_some_architectures_are_refused)
         read_gguf(&r, all_arches[i], (struct pair[2]){{NULL, 0}});
         EXPECT_INT(r.rc, ERR_UNSUPPORTED);
         EXPECT(strstr(r.e.text, all_arches[i]->name) && strstr(r.e.text, all_arches[i]->gguf_why));
-        done(&r);
+        read_done(&r);
     }
     EXPECT(n >= 1);
 }

@@ -166,7 +166,7 @@ def commands():
 
 # Values that can be any text, by their name in the help or by the flag. Files are not opened by
 # --check.
-ANY_WORDS = {"MODEL", "FILE", "FILE.svg", "FILE.html", "FILE.gguf", "FOLDER", "TEXT", "KEY", "ADDRESS", "NAME..."}
+ANY_WORDS = {"MODEL", "FILE", "FILE.svg", "FILE.html", "FILE.gguf", "FOLDER", "PATH", "TEXT", "KEY", "ADDRESS", "NAME..."}
 ANY_FLAGS = {"uds", "allowed-hosts", "served-model-name", "model"}
 JUDGED = {"structured-outputs-config", "regex", "choice", "start"}  # `quoth grammar check` reports their errors as its result
 
