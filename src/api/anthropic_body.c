@@ -25,7 +25,6 @@ int anthropic_wrong(const struct anthropic_at *at, const char *member, const cha
                      json_kind_name(json_kind(found)));
 }
 
-/* Return the place of item i of the member's list. */
 struct anthropic_at anthropic_below(const struct anthropic_at *at, const char *member, size_t i)
 {
     struct anthropic_at out = {.field = at->field};
@@ -33,8 +32,6 @@ struct anthropic_at anthropic_below(const struct anthropic_at *at, const char *m
     return out;
 }
 
-/* Check members that every block may have. `refused`: members that must not be set; a list that
- * ends with NULL. */
 /* Return the row of a member in a list; NULL if none. */
 static const char *row_of(const char *const *members, const char *name)
 {
@@ -61,7 +58,6 @@ int anthropic_check_members(const struct json *object, const struct anthropic_at
     return 0;
 }
 
-/* Set *text to a member that is a string. */
 int anthropic_read_text(const struct json *block, const char *member, const struct anthropic_at *at,
                         const char **text, size_t *n, struct err *e)
 {
@@ -72,7 +68,6 @@ int anthropic_read_text(const struct json *block, const char *member, const stru
     return *text ? 0 : anthropic_wrong(at, place, "a string", value, e);
 }
 
-/* Like read_text, for a text without NUL. */
 int anthropic_read_word(const struct json *block, const char *member, const struct anthropic_at *at,
                         const char **text, struct err *e)
 {

@@ -71,21 +71,29 @@ static int open_parser(const struct api_call *c, struct chat_parser **out, struc
 
 /* ---- a whole message ---- */
 
+/* Parse the whole text of a choice with a parser of its own, because that of a stream may exist. */
+static int parse_text(const struct api_call *c, const struct choice *a, chat_delta_fn *fn,
+                      void *ctx, struct err *e)
+{
+    struct chat_parser *parser;
+    int rc = open_parser(c, &parser, e);
+    if (rc != 0) return rc;
+    if (a->text.n) chat_parser_push(parser, a->text.data, a->text.n, fn, ctx);
+    chat_parser_finish(parser, fn, ctx);
+    if (chat_parser_failed(parser)) rc = err_memory(e, "a message", a->text.n);
+    chat_parser_close(parser);
+    return rc;
+}
+
 /* Parse a complete choice. Echoed text precedes the message's content. */
 int choice_message(const struct api_call *c, const struct choice *a, struct chat_message *m,
                    struct err *e)
 {
-    struct chat_parser *parser;
     if (c->echoed.n)
         chat_message_add(m, &(struct chat_delta){
                                 .kind = CHAT_CONTENT, .text = c->echoed.text, .n = c->echoed.n});
-    int rc = open_parser(c, &parser, e);
-    if (rc != 0) return rc;
-    if (a->text.n) chat_parser_push(parser, a->text.data, a->text.n, chat_message_add, m);
-    chat_parser_finish(parser, chat_message_add, m);
-    bool whole = !chat_parser_failed(parser) && !m->failed;
-    chat_parser_close(parser);
-    return whole ? 0 : err_memory(e, "a message", a->text.n);
+    const int rc = parse_text(c, a, chat_message_add, m, e);
+    return rc == 0 && m->failed ? err_memory(e, "a message", a->text.n) : rc;
 }
 
 /* ---- deltas ---- */
@@ -115,19 +123,10 @@ static void emit_delta(void *emitter, const struct chat_delta *d)
     t->fn(t->ctx, d);
 }
 
-/* A separate parser, because the one of a stream may exist. */
 int choice_parse(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx,
                  struct err *e)
 {
-    struct emitter t = {c, a, fn, ctx};
-    struct chat_parser *parser;
-    int rc = open_parser(c, &parser, e);
-    if (rc != 0) return rc;
-    if (a->text.n) chat_parser_push(parser, a->text.data, a->text.n, emit_delta, &t);
-    chat_parser_finish(parser, emit_delta, &t);
-    if (chat_parser_failed(parser)) rc = err_memory(e, "a message", a->text.n);
-    chat_parser_close(parser);
-    return rc;
+    return parse_text(c, a, emit_delta, &(struct emitter){c, a, fn, ctx}, e);
 }
 
 /* Parse the text that has arrived since the last call. */

@@ -213,7 +213,7 @@ static const char *check_state(const struct batch *b, int s)
     return NULL;
 }
 
-/* Check rule (8) for sequence s. n_target: number of sequences whose rows follow their source.
+/* Check rule (9) for sequence s. n_target: number of sequences whose rows follow their source.
  * Return as check_seq. */
 static const char *check_source(const struct batch *b, int s, int n_target)
 {

@@ -1,4 +1,5 @@
-/* gguf_write.c - write a checkpoint view as one GGUF v3 file. gguf.c can read it.
+/* gguf_write.c - write a checkpoint view as one GGUF v3 file, or its tensors as one safetensors
+ * file. gguf.c and safetensors.c can read them.
  *
  * The header is built in memory. Then tensors are streamed a few MiB at a time, so a dummy of any
  * size needs no memory for its weights. Values keep their types, because readers require these

@@ -37,6 +37,8 @@ int conversion_open(struct model_gguf **out, const struct checkpoint *c,
  * error. Errors: those of checkpoint_build_tensor. */
 int conversion_add(struct model_gguf *g, const char *name, enum qtype type, int n_dim,
                    const int64_t *dim, const struct source *source, struct err *e);
+/* Return the largest window of the layers; 0 if none has one. */
+int conversion_window(const struct config *c);
 /* Return the number of heads whose rows have another order in GGUF; 0 if the order stays. */
 int conversion_heads(const struct model *m, const char *name);
 

@@ -11,6 +11,7 @@
 #include "convert_impl.h"
 
 #include "base/log.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -93,10 +94,18 @@ static void put_own(struct key_writer *w, const struct model *m)
     }
 }
 
+int conversion_window(const struct config *c)
+{
+    int window = 0;
+    for (int i = 0; i < c->n_layer; i++)
+        if (c->layer[i].window > window) window = c->layer[i].window;
+    return window;
+}
+
 static void put_sizes(struct key_writer *w, const struct model *m)
 {
     const struct config *c = &m->config;
-    int window = 0;
+    const int window = conversion_window(c);
     put_int(w, "block_count", c->n_layer);
     put_int(w, "context_length", c->context_train);
     put_int(w, "embedding_length", c->d);
@@ -110,8 +119,6 @@ static void put_sizes(struct key_writer *w, const struct model *m)
              m->arch->layer_norm_eps ? "attention.layer_norm_epsilon"
                                      : "attention.layer_norm_rms_epsilon",
              c->rms_eps);
-    for (int i = 0; i < c->n_layer; i++)
-        if (c->layer[i].window > window) window = c->layer[i].window;
     if (window > 0) put_int(w, "attention.sliding_window", window);
     if (window > 0 && !arch_gguf_window(w->arch))
         log_warn("%s: the window of %d tokens is in the file, but llama.cpp ignores it for %s; "
@@ -171,12 +178,6 @@ static int put_keys(struct model_gguf *g, struct err *e)
 
 /* ---- tensors ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), n_end = strlen(end);
-    return n >= n_end && strcmp(text + n - n_end, end) == 0;
-}
-
 int conversion_heads(const struct model *m, const char *name)
 {
     const struct arch *a = m->arch;
@@ -202,7 +203,8 @@ static enum qtype type_of(const struct model_gguf *g, const struct mixture *mix,
                                       .n_layer = c->n_layer,
                                       .n_group = c->n_head / c->n_head_kv,
                                       .tied = !checkpoint_tensor(g->c, "output.weight")};
-    if (n_dim < 2 || ends_with(name, "_norm.weight") || ends_with(name, ".ffn_gate_inp.weight"))
+    if (n_dim < 2 || text_ends_with(name, "_norm.weight") ||
+        text_ends_with(name, ".ffn_gate_inp.weight"))
         return QT_f32;
     return mix ? mixture_type(mix, &site) : t->type;
 }
@@ -269,7 +271,7 @@ static int put_tensor(struct model_gguf *g, const struct mixture *mix, int i, st
     struct source s = {.tensor = malloc(sizeof *s.tensor),
                        .n_tensor = 1,
                        .n_head = conversion_heads(g->m, t->name),
-                       .add = ends_with(t->name, "norm.weight") ? g->m->config.norm_add : 0};
+                       .add = text_ends_with(t->name, "norm.weight") ? g->m->config.norm_add : 0};
     if (!s.tensor) return err_memory(e, t->name, sizeof *s.tensor);
     s.tensor[0] = i;
     return conversion_add(g, t->name, type_of(g, mix, t->name, t, t->n_dim), t->n_dim, t->dim, &s,

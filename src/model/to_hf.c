@@ -3,6 +3,8 @@
  * config.json cannot express is found by model_same_config. */
 #include "convert_impl.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,10 +77,7 @@ static int put_config(struct buf *b, const struct model_gguf *g, const struct hf
                                         [CURVE_relu2] = "relu2"};
     const struct config *c = &g->m->config;
     const char *arch = class->arch;
-    int window = 0;
-    for (int i = 0; i < c->n_layer; i++)
-        if (c->layer[i].window > window) window = c->layer[i].window;
-    if (window > 0)
+    if (conversion_window(c) > 0)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: attention.sliding_window: conversion to config.json is not supported "
                        "yet",
@@ -138,8 +137,7 @@ static int put_tensor(struct model_gguf *g, const struct hf_class *class, int i,
 {
     char raw[200];
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
-    const size_t n = strlen(t->name);
-    const bool norm = n > 11 && strcmp(t->name + n - 11, "norm.weight") == 0;
+    const bool norm = text_ends_with(t->name, "norm.weight");
     if (!hf_raw_name(raw, sizeof raw, t->name, class->arch))
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: tensor %s: conversion to a folder is not supported yet",

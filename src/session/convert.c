@@ -1,10 +1,11 @@
-/* convert.c - a Hugging Face directory -> one GGUF file.
+/* convert.c - a Hugging Face directory -> one GGUF file, and back.
  *
  *   checkpoint_open --> model_gguf_open --> tokenizer_put_gguf --> checkpoint_write_gguf
- *       --> check_written --> rename        until then the file is OUT.part-PID
+ *                   '-> model_hf_open --> tokenizer_put_hf --> checkpoint_write_safetensors
+ *       --> check_written --> rename        until then the result is OUT.part-PID
  *
- * The written file is opened and compared with the source before it gets its name: the config
- * (model_same_config) and each token. A file that means another model never appears. */
+ * The written file or folder is opened and compared with the source before it gets its name: the
+ * config (model_same_config) and each token. A result that means another model never appears. */
 #include "session.h"
 
 #include "base/json.h"
@@ -101,14 +102,24 @@ static int check_written(const char *path, const struct checkpoint *c,
     return rc;
 }
 
+enum { PATH_BYTES = 4096 };
+
+/* Set the name of the unfinished result. */
+static int part_path(char part[PATH_BYTES], const struct convert_options *o, struct err *e)
+{
+    const int n = snprintf(part, PATH_BYTES, "%s.part-%d", o->out, (int)getpid());
+    return n > 0 && n < PATH_BYTES
+               ? 0
+               : err_set(e, ERR_ARG, "%s: cannot write: the path is too long", o->out);
+}
+
 static int write_checked(const struct model_gguf *g, const struct checkpoint *c,
                          const struct convert_options *o, struct err *e)
 {
-    char part[4096];
-    const int n = snprintf(part, sizeof part, "%s.part-%d", o->out, (int)getpid());
-    if (n < 0 || (size_t)n >= sizeof part)
-        return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", o->out);
-    int rc = checkpoint_write_gguf(model_gguf_view(g), part, o->progress, o->ctx, e);
+    char part[PATH_BYTES];
+    int rc = part_path(part, o, e);
+    if (rc != 0) return rc;
+    rc = checkpoint_write_gguf(model_gguf_view(g), part, o->progress, o->ctx, e);
     if (rc == 0) rc = check_written(part, c, o, e);
     if (rc == 0 && rename(part, o->out) != 0)
         rc = err_set(e, ERR_IO, "%s: cannot write: %s", o->out, strerror(errno));
@@ -159,7 +170,7 @@ static int put_generation(struct buf *b, const struct checkpoint *c, struct err 
     }
     buf_add_text(b, "}\n");
     tokenizer_close(t);
-    return 0;
+    return b->failed ? err_memory(e, "generation_config.json", b->n) : 0;
 }
 
 static int write_folder(const struct model_gguf *g, const struct checkpoint *c,
@@ -199,16 +210,12 @@ static void remove_folder(const char *dir)
 static int convert_to_folder(const struct checkpoint *c, const struct convert_options *o,
                              struct err *e)
 {
-    char part[4096];
+    char part[PATH_BYTES];
     struct model_gguf *g = NULL;
     struct buf config = {0};
     const struct model_gguf_options mo = {.backend = o->backend, .type = o->type, .stop = o->stop};
-    const int n = snprintf(part, sizeof part, "%s.part-%d", o->out, (int)getpid());
-    if (n < 0 || (size_t)n >= sizeof part)
-        return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", o->out);
-    if (dir_exists(o->out) || file_exists(o->out))
-        return err_set(e, ERR_ARG, "%s: cannot create: it exists; remove it first", o->out);
-    int rc = model_hf_open(&g, c, &mo, &config, e);
+    int rc = part_path(part, o, e);
+    if (rc == 0) rc = model_hf_open(&g, c, &mo, &config, e);
     if (rc == 0) {
         rc = write_folder(g, c, &config, part, o, e);
         if (rc == 0) rc = check_written(part, c, o, e);
@@ -221,14 +228,23 @@ static int convert_to_folder(const struct checkpoint *c, const struct convert_op
     return rc;
 }
 
+/* Check that the result replaces nothing but a file. folder: the result is a folder. */
+static int check_free(const struct convert_options *o, bool folder, struct err *e)
+{
+    const bool file = file_exists(o->out);
+    if (dir_exists(o->out) || (file && folder))
+        return err_set(e, ERR_ARG, "%s: cannot create: it exists; remove it first", o->out);
+    if (!file || o->replaces) return 0;
+    return err_set(e, ERR_ARG, "%s: cannot create: it exists; --force replaces it", o->out);
+}
+
 int session_convert(const char *path, const struct convert_options *o, struct err *e)
 {
     struct checkpoint *c = NULL;
     struct model_gguf *g = NULL;
     const struct model_gguf_options mo = {.backend = o->backend, .type = o->type, .stop = o->stop};
-    if (!o->replaces && (file_exists(o->out) || dir_exists(o->out)))
-        return err_set(e, ERR_ARG, "%s: cannot create: it exists; --force replaces it", o->out);
     int rc = checkpoint_open(&c, path, e);
+    if (rc == 0) rc = check_free(o, checkpoint_kind(c) == CKPT_GGUF, e);
     if (rc == 0 && checkpoint_kind(c) == CKPT_GGUF) {
         rc = convert_to_folder(c, o, e);
         checkpoint_close(c);

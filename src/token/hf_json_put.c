@@ -121,12 +121,41 @@ static void put_named(struct buf *b, const char *name, const struct tokenizer *t
     json_put_text(b, t->piece[id].text, t->piece[id].n_text);
 }
 
+/* Append the chat templates: one as a string, several as a list of {name, template}. */
+static void put_templates(struct buf *b, const struct checkpoint *c)
+{
+    static const char key[] = "tokenizer.chat_template";
+    const size_t n = sizeof key - 1;
+    const char *name, *comma = "";
+    int n_named = 0;
+    for (int i = 0; i < checkpoint_n_meta(c); i++) {
+        const struct meta *m = checkpoint_meta_at(c, i, &name);
+        n_named += strncmp(name, key, n) == 0 && name[n] == '.' && meta_text(m, NULL);
+    }
+    const char *one = meta_text(checkpoint_meta(c, key), NULL);
+    if (n_named == 0) {
+        if (one) json_member_text(b, "chat_template", one);
+        return;
+    }
+    buf_add_text(b, ",\"chat_template\":[");
+    for (int i = 0; i < checkpoint_n_meta(c); i++) {
+        const char *text = meta_text(checkpoint_meta_at(c, i, &name), NULL);
+        if (!text || strncmp(name, key, n) != 0 || (name[n] && name[n] != '.')) continue;
+        name = name[n] ? name + n + 1 : "default";
+        buf_addf(b, "%s{\"name\":", comma);
+        json_put_text(b, name, strlen(name));
+        json_member_text(b, "template", text);
+        buf_add_char(b, '}');
+        comma = ",";
+    }
+    buf_add_char(b, ']');
+}
+
 int tokenizer_put_hf(struct buf *json, struct buf *config, const struct checkpoint *c,
                      struct err *e)
 {
     struct tokenizer *t;
-    const char *model = meta_text(field(c, "model"), NULL), *pre = meta_text(field(c, "pre"), NULL),
-               *chat = meta_text(checkpoint_meta(c, "tokenizer.chat_template"), NULL);
+    const char *model = meta_text(field(c, "model"), NULL), *pre = meta_text(field(c, "pre"), NULL);
     int rc = tokenizer_open(&t, c, e);
     if (rc != 0) return rc;
     if (!model || strcmp(model, "gpt2") != 0 || t->kind != &token_kind_bpe || t->n_suffix > 0 ||
@@ -147,7 +176,7 @@ int tokenizer_put_hf(struct buf *json, struct buf *config, const struct checkpoi
                          "\"clean_up_tokenization_spaces\":false");
     put_named(config, "bos_token", t, t->bos);
     put_named(config, "eos_token", t, t->eos);
-    if (chat) json_member_text(config, "chat_template", chat);
+    put_templates(config, c);
     buf_add_text(config, "}\n");
     tokenizer_close(t);
     return rc == 0 && (json->failed || config->failed) ? err_memory(e, "tokenizer.json", json->n)

@@ -36,6 +36,17 @@ check 'a folder made of a GGUF answers alike' 'cmp -s got want && [ -s got ]'
 "$QUOTH" convert gemma3.gguf -o no 2>err
 check 'a GGUF without a conversion to a folder is rejected by name' '[ $? = 1 ] && [ ! -e no ] && grep -q gemma3 err'
 
+# Several chat templates, in a folder, a GGUF and a folder again.
+cp -r "$golden/qwen3" chats && chmod -R u+w chats && mkdir chats/additional_chat_templates
+printf 'plain {{ messages[0].content }}' >chats/chat_template.jinja
+printf 'tools {{ messages[0].content }}' >chats/additional_chat_templates/tool_use.jinja
+"$QUOTH" convert chats -o chats.gguf 2>err && "$QUOTH" convert chats.gguf -o chats.back 2>err || cat err
+"$QUOTH" convert chats.back -o again.gguf 2>err || cat err
+check 'all chat templates come along' 'grep -q "\"name\":\"tool_use\",\"template\":\"tools " chats.back/tokenizer_config.json &&
+    "$QUOTH" inspect again.gguf | grep -q "chat_template.tool_use" && grep -aq "plain {{" again.gguf'
+"$QUOTH" convert chats.gguf -o chats.back --force 2>err
+check 'an existing folder stays, also with --force' '[ $? = 1 ] && grep -q "remove it first" err && [ -e chats.back/model.safetensors ]'
+
 # BPE over characters, whose merges become scores.
 cp -r "$golden/qwen3" spm && chmod -R u+w spm
 added='"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}'

@@ -3,7 +3,6 @@
 rejects what it cannot compute. Method: serve the golden models (tests/golden/cross.py) with f32
 arithmetic, and compare with their greedy.json: tokens of prompts, greedy answers, beams."""
 import concurrent.futures
-import contextlib
 import json
 import os
 import random
@@ -11,7 +10,7 @@ import struct
 import subprocess
 import sys
 
-from server import QUOTH, ROOT, SLOW, TMP, Server, check, run
+from server import QUOTH, ROOT, SLOW, TMP, check, run, serving_model
 
 GOLDEN = os.path.join(ROOT, "tests", "golden", "cross")
 F32 = ["--activation-dtype", "f32", "--kv-cache-dtype", "float32"]
@@ -20,13 +19,8 @@ EOS = (1, 2)  # of T5, of BART
 N = 20  # tokens of an answer in greedy.json
 
 
-@contextlib.contextmanager
 def serving(name, *more):
-    s = Server(*F32, *more, model=os.path.join(GOLDEN, name))
-    try:
-        yield s
-    finally:
-        s.stop()
+    return serving_model(os.path.join(GOLDEN, name), *F32, *more)
 
 
 def golden(name):

@@ -4,7 +4,6 @@ scores of its CrossEncoder, and reject what a model cannot compute. Method: serv
 encoders (tests/golden/encoders.py) with f32 arithmetic, and compare with their expected.json. The
 same bodies through `quoth batch` give the same answers. Bounds: 1e-4 of the largest value."""
 import base64
-import contextlib
 import json
 import math
 import os
@@ -13,19 +12,14 @@ import struct
 import subprocess
 import sys
 
-from server import QUOTH, ROOT, SLOW, TMP, Server, check, run
+from server import QUOTH, ROOT, SLOW, TMP, check, run, serving_model
 
 GOLDEN = os.path.join(ROOT, "tests", "golden", "encoders")
 F32 = ["--activation-dtype", "f32", "--kv-cache-dtype", "float32"]
 
 
-@contextlib.contextmanager
 def serving(name, *more):
-    s = Server(*F32, *more, model=os.path.join(GOLDEN, name))
-    try:
-        yield s
-    finally:
-        s.stop()
+    return serving_model(os.path.join(GOLDEN, name), *F32, *more)
 
 
 def golden(name):

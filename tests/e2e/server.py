@@ -1,5 +1,6 @@
 """Common parts of tests in Python: paths, a server of the bundled model, its requests, and the
 runner of tests. Not a test by itself."""
+import contextlib
 import http.client
 import json
 import os
@@ -138,6 +139,16 @@ class Server:
         self.terminate()
         status = self.process.wait(wait)
         check(status == 0, f"status {status}: {self.text()[-1500:]}")
+
+
+@contextlib.contextmanager
+def serving_model(model, *options):
+    """Run the block beside a server of a model, its value."""
+    s = Server(*options, model=model)
+    try:
+        yield s
+    finally:
+        s.stop()
 
 
 class Elsewhere(Server):
